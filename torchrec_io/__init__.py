@@ -1,0 +1,97 @@
+"""TFRecord data for PyTorch training: indexed, sharded, decoded natively, without TensorFlow.
+
+    loader = DataLoader(TFRecordDataset(paths, schema, batch_size=256), batch_size=None)
+
+Names are imported on first use, so that what does not need torch starts without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .dataset import TFRecordDataset
+    from .errors import (
+        CorruptRecordError,
+        DecodeError,
+        IndexFormatError,
+        SchemaError,
+        StaleIndexError,
+        TorchRecIOError,
+        TruncatedFileError,
+    )
+    from .features.schema import (
+        FixedLenFeature,
+        ImageFeature,
+        RawFeature,
+        Schema,
+        VarLenFeature,
+    )
+    from .records.index import RecordIndex
+    from .tensors.batch import Batch, Sample
+    from .tensors.collate import collate, pad_collate
+    from .tensors.examples import parse_example, parse_examples
+    from .tensors.ragged import BytesArray, Ragged
+
+_MODULE_OF = {
+    "TFRecordDataset": "dataset",
+    "CorruptRecordError": "errors",
+    "DecodeError": "errors",
+    "IndexFormatError": "errors",
+    "SchemaError": "errors",
+    "StaleIndexError": "errors",
+    "TorchRecIOError": "errors",
+    "TruncatedFileError": "errors",
+    "FixedLenFeature": "features.schema",
+    "ImageFeature": "features.schema",
+    "RawFeature": "features.schema",
+    "Schema": "features.schema",
+    "VarLenFeature": "features.schema",
+    "RecordIndex": "records.index",
+    "Batch": "tensors.batch",
+    "Sample": "tensors.batch",
+    "collate": "tensors.collate",
+    "pad_collate": "tensors.collate",
+    "parse_example": "tensors.examples",
+    "parse_examples": "tensors.examples",
+    "BytesArray": "tensors.ragged",
+    "Ragged": "tensors.ragged",
+}
+
+__all__ = [
+    "Batch",
+    "BytesArray",
+    "CorruptRecordError",
+    "DecodeError",
+    "FixedLenFeature",
+    "ImageFeature",
+    "IndexFormatError",
+    "Ragged",
+    "RawFeature",
+    "RecordIndex",
+    "Sample",
+    "Schema",
+    "SchemaError",
+    "StaleIndexError",
+    "TFRecordDataset",
+    "TorchRecIOError",
+    "TruncatedFileError",
+    "VarLenFeature",
+    "collate",
+    "pad_collate",
+    "parse_example",
+    "parse_examples",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

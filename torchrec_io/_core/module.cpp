@@ -1,0 +1,360 @@
+// Python bindings: check arguments, release the GIL, call, return. No logic lives here.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "crc32c.h"
+#include "example.h"
+#include "framing.h"
+#include "index.h"
+#include "permutation.h"
+
+namespace nb = nanobind;
+
+namespace tio {
+namespace {
+
+using Buffer = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using WritableBuffer = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using NumpyVector = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+using FailureTuple = std::tuple<std::size_t, int, std::uint64_t, std::string>;
+
+Bytes bytes_of(const Buffer& buffer) {
+  return {reinterpret_cast<const std::byte*>(buffer.data()), buffer.size()};
+}
+
+template <class T>
+std::span<const T> span_of(const Vector<T>& values) {
+  return {values.data(), values.size()};
+}
+
+// Hands a vector over to NumPy, which frees it.
+template <class T>
+NumpyVector<T> to_numpy(std::vector<T> values) {
+  auto owned = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = owned->data();
+  const std::size_t size = owned->size();
+  nb::capsule owner(owned.release(),
+                    [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return NumpyVector<T>(data, {size}, owner);
+}
+
+const char* fault_name(FrameFault fault) {
+  switch (fault) {
+    case FrameFault::none: return "";
+    case FrameFault::length_crc: return "length_crc";
+    case FrameFault::past_end: return "past_end";
+    case FrameFault::data_crc: return "data_crc";
+    case FrameFault::other_length: return "other_length";
+  }
+  return "";
+}
+
+std::vector<FailureTuple> to_tuples(const std::vector<Failure>& failures) {
+  std::vector<FailureTuple> tuples;
+  for (const auto& f : failures) tuples.emplace_back(f.record, f.feature, f.offset, f.reason);
+  return tuples;
+}
+
+// ---- crc32c ----
+
+std::uint32_t bind_crc32c(const Buffer& data, std::uint32_t crc, bool portable) {
+  const Bytes bytes = bytes_of(data);
+  const nb::gil_scoped_release unlocked;
+  return crc32c(bytes, crc, portable ? CrcPath::portable : best_crc_path());
+}
+
+// ---- framing ----
+
+auto bind_scan_frames(const Buffer& window, std::uint64_t at, std::uint64_t stream_end) {
+  if (at > stream_end) throw nb::value_error("at lies behind stream_end");
+  FrameScan scan;
+  {
+    const nb::gil_scoped_release unlocked;
+    scan = scan_frames(bytes_of(window), at, stream_end);
+  }
+  return std::make_tuple(to_numpy(std::move(scan.starts)), scan.next,
+                         std::string(fault_name(scan.fault)));
+}
+
+std::vector<std::tuple<std::size_t, std::string>> bind_check_frames(
+    const Buffer& buffer, const Vector<std::int64_t>& starts, const Vector<std::int64_t>& lengths,
+    bool check_data) {
+  if (starts.size() != lengths.size()) throw nb::value_error("starts and lengths differ in size");
+  std::vector<std::tuple<std::size_t, std::string>> faults;
+  const nb::gil_scoped_release unlocked;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const FrameFault fault =
+        check_frame(bytes_of(buffer), static_cast<std::uint64_t>(starts.data()[i]),
+                    static_cast<std::uint64_t>(lengths.data()[i]), check_data);
+    if (fault != FrameFault::none) faults.emplace_back(i, fault_name(fault));
+  }
+  return faults;
+}
+
+// ---- index ----
+
+nb::bytes bind_encode_index(const Vector<std::uint64_t>& starts,
+                            const Matrix<std::uint64_t>& restarts, std::uint32_t format,
+                            std::uint32_t compression, std::uint64_t data_bytes,
+                            std::int64_t data_mtime_ns, std::uint64_t data_fingerprint,
+                            std::uint64_t stream_end) {
+  if (restarts.shape(1) != 2) throw nb::value_error("restarts must have two columns");
+  IndexHeader header;
+  header.format = format;
+  header.compression = compression;
+  header.data_bytes = data_bytes;
+  header.data_mtime_ns = data_mtime_ns;
+  header.data_fingerprint = data_fingerprint;
+  header.stream_end = stream_end;
+  std::vector<std::byte> file;
+  {
+    const nb::gil_scoped_release unlocked;
+    std::vector<Restart> table(restarts.shape(0));
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      table[i] = {restarts.data()[2 * i], restarts.data()[2 * i + 1]};
+    }
+    file = encode_index(header, span_of(starts), table);
+  }
+  return nb::bytes(file.data(), file.size());
+}
+
+IndexView open_index(const Buffer& file, bool check_body) {
+  std::string reason;
+  auto view = IndexView::open(bytes_of(file), check_body, reason);
+  if (!view) throw nb::value_error(reason.c_str());
+  return *view;
+}
+
+auto bind_read_index_header(const Buffer& file) {
+  const IndexView view = open_index(file, true);
+  const IndexHeader& h = view.header();
+  return std::make_tuple(h.format, h.compression, h.count, h.data_bytes, h.data_mtime_ns,
+                         h.data_fingerprint, h.stream_end);
+}
+
+auto bind_read_index_restarts(const Buffer& file) {
+  std::vector<std::tuple<std::uint64_t, std::uint64_t>> restarts;
+  for (const auto& r : open_index(file, false).restarts()) {
+    restarts.emplace_back(r.stream_offset, r.file_offset);
+  }
+  return restarts;
+}
+
+auto bind_locate_records(const Buffer& file, const Vector<std::int64_t>& records) {
+  const IndexView view = open_index(file, false);
+  std::vector<std::int64_t> starts(records.size());
+  std::vector<std::int64_t> ends(records.size());
+  bool found = true;
+  {
+    const nb::gil_scoped_release unlocked;
+    for (std::size_t i = 0; found && i < records.size(); ++i) {
+      std::uint64_t start = 0;
+      std::uint64_t end = 0;
+      found = view.locate(static_cast<std::uint64_t>(records.data()[i]), start, end) &&
+              end <= static_cast<std::uint64_t>(INT64_MAX);
+      starts[i] = static_cast<std::int64_t>(start);
+      ends[i] = static_cast<std::int64_t>(end);
+    }
+  }
+  if (!found) throw nb::index_error("no such record, or the index entry is damaged");
+  return std::make_tuple(to_numpy(std::move(starts)), to_numpy(std::move(ends)));
+}
+
+// ---- order ----
+
+template <class Order>
+NumpyVector<std::int64_t> apply_order(const Vector<std::int64_t>& positions, std::uint64_t size,
+                                      Order order) {
+  std::vector<std::int64_t> out(positions.size());
+  bool inside = true;
+  {
+    const nb::gil_scoped_release unlocked;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const auto position = static_cast<std::uint64_t>(positions.data()[i]);
+      if (position >= size) {
+        inside = false;
+        break;
+      }
+      out[i] = static_cast<std::int64_t>(order(position));
+    }
+  }
+  if (!inside) throw nb::index_error("a position lies outside the order");
+  return to_numpy(std::move(out));
+}
+
+NumpyVector<std::int64_t> bind_permute(const Vector<std::int64_t>& positions, std::uint64_t size,
+                                       std::uint64_t key) {
+  if (size == 0 || size > INT64_MAX) throw nb::value_error("size must be positive");
+  return apply_order(positions, size, Permutation(size, key));
+}
+
+NumpyVector<std::int64_t> bind_window_permute(const Vector<std::int64_t>& positions,
+                                              std::uint64_t size, std::uint64_t window,
+                                              std::uint64_t key) {
+  if (size == 0 || size > INT64_MAX) throw nb::value_error("size must be positive");
+  if (window == 0 || window > INT64_MAX) throw nb::value_error("window must be positive");
+  return apply_order(positions, size, WindowPermutation(size, window, key));
+}
+
+// ---- Example ----
+
+using SpecTuple = std::tuple<nb::bytes, int, int, std::uint64_t, bool, nb::bytes,
+                             std::vector<std::uint64_t>>;
+
+FeatureSpec to_spec(const SpecTuple& tuple) {
+  const auto& [name, element, shape, count, has_default, default_data, default_sizes] = tuple;
+  if (element < 0 || element > static_cast<int>(Element::bytes)) {
+    throw nb::value_error("no such element type");
+  }
+  if (shape < 0 || shape > static_cast<int>(Shape::span)) throw nb::value_error("no such shape");
+  FeatureSpec spec;
+  spec.name.assign(name.c_str(), name.size());
+  spec.element = static_cast<Element>(element);
+  spec.shape = static_cast<Shape>(shape);
+  spec.count = count;
+  spec.has_default = has_default;
+  spec.default_sizes = default_sizes;
+  const auto* data = static_cast<const std::byte*>(default_data.data());
+  spec.default_data.assign(data, data + default_data.size());
+  const bool copied = spec.shape == Shape::raw || spec.shape == Shape::span;
+  if (copied && (spec.element != Element::bytes || has_default)) {
+    throw nb::value_error("raw and span features are bytes without a default");
+  }
+  if (has_default && spec.element != Element::bytes &&
+      spec.default_data.size() != count * element_bytes(spec.element)) {
+    throw nb::value_error("the default has another size than the feature");
+  }
+  if (has_default && spec.element == Element::bytes && default_sizes.size() != count) {
+    throw nb::value_error("the default has another number of values than the feature");
+  }
+  return spec;
+}
+
+void init_parser(ExampleParser* self, const std::vector<SpecTuple>& tuples) {
+  std::vector<FeatureSpec> specs;
+  for (const auto& tuple : tuples) specs.push_back(to_spec(tuple));
+  new (self) ExampleParser(std::move(specs));
+}
+
+Located bind_locate(const ExampleParser& self, const Buffer& buffer,
+                    const Vector<std::int64_t>& starts, const Vector<std::int64_t>& sizes) {
+  if (starts.size() != sizes.size()) throw nb::value_error("starts and sizes differ in size");
+  const nb::gil_scoped_release unlocked;
+  return self.locate(bytes_of(buffer), span_of(starts), span_of(sizes));
+}
+
+std::vector<FailureTuple> bind_fill(const ExampleParser& self, const Buffer& buffer,
+                                    const Located& located, const Matrix<std::uint64_t>& places,
+                                    const WritableBuffer& arena) {
+  if (buffer.size() != located.buffer_bytes) throw nb::value_error("not the buffer that was located");
+  if (!located.failures.empty()) throw nb::value_error("the batch has failures");
+  if (places.shape(1) != 3) throw nb::value_error("places must have three columns");
+  std::vector<ColumnPlace> columns(places.shape(0));
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::uint64_t* row = places.data() + 3 * i;
+    columns[i] = {row[0], row[1], row[2]};
+  }
+  const MutableBytes target(reinterpret_cast<std::byte*>(arena.data()), arena.size());
+  if (!self.places_fit(located, columns, target)) {
+    throw nb::value_error("a column lies outside the arena or is not aligned");
+  }
+  std::vector<Failure> failures;
+  {
+    const nb::gil_scoped_release unlocked;
+    failures = self.fill(bytes_of(buffer), located, columns, target);
+  }
+  return to_tuples(failures);
+}
+
+NumpyVector<std::int64_t> located_totals(const Located& self) {
+  std::vector<std::int64_t> totals;
+  for (const auto& total : self.totals) {
+    totals.push_back(static_cast<std::int64_t>(total.values));
+    totals.push_back(static_cast<std::int64_t>(total.bytes));
+  }
+  return to_numpy(std::move(totals));
+}
+
+auto located_spans(const Located& self, const Buffer& buffer, std::size_t feature) {
+  if (feature >= self.totals.size()) throw nb::index_error("no such feature");
+  if (buffer.size() != self.buffer_bytes) throw nb::value_error("not the buffer that was located");
+  std::vector<std::int64_t> offsets(self.records);
+  std::vector<std::int64_t> sizes(self.records);
+  for (std::size_t record = 0; record < self.records; ++record) {
+    const Location& at = self.locations[record * self.totals.size() + feature];
+    visit_values(bytes_of(buffer), at, [&](Bytes value) {
+      offsets[record] = value.data() - bytes_of(buffer).data();
+      sizes[record] = static_cast<std::int64_t>(value.size());
+      return true;
+    });
+  }
+  return std::make_tuple(to_numpy(std::move(offsets)), to_numpy(std::move(sizes)));
+}
+
+}  // namespace
+}  // namespace tio
+
+NB_MODULE(_core, m) {
+  using namespace nb::literals;
+  using namespace tio;
+  m.doc() = "Native core of torchrec_io. Private: its names may change in any release.";
+
+  m.def("crc32c", &bind_crc32c, "data"_a, "crc"_a = 0, "portable"_a = false,
+        "CRC-32C of `data` appended to data whose CRC is `crc`.");
+  m.def("mask_crc", &mask_crc, "crc"_a, "The masked form of a CRC that TFRecord stores.");
+
+  m.def("scan_frames", &bind_scan_frames, "window"_a, "at"_a, "stream_end"_a,
+        "Walks the frames of a stream's bytes from offset `at`, which starts a frame, on.\n\n"
+        "Returns (starts, next, fault): stream offsets of whole frames, where the next header\n"
+        "should start, and what is wrong there ('' if nothing is).");
+  m.def("check_frames", &bind_check_frames, "buffer"_a, "starts"_a, "lengths"_a, "check_data"_a,
+        "Checks frames whose headers start at `starts`; returns (position, fault) of the bad ones.");
+
+  m.def("encode_index", &bind_encode_index, "starts"_a, "restarts"_a, nb::kw_only(), "format"_a,
+        "compression"_a, "data_bytes"_a, "data_mtime_ns"_a, "data_fingerprint"_a, "stream_end"_a,
+        "The bytes of a .tfidx file.");
+  m.def("read_index_header", &bind_read_index_header, "file"_a,
+        "Checks a whole .tfidx file and returns (format, compression, count, data_bytes,\n"
+        "data_mtime_ns, data_fingerprint, stream_end). ValueError says what is wrong with it.");
+  m.def("read_index_restarts", &bind_read_index_restarts, "file"_a,
+        "(stream offset, file offset) of each place where decompression can start.");
+  m.def("locate_records", &bind_locate_records, "file"_a, "records"_a,
+        "Stream offsets of the starts and ends of records.");
+
+  m.def("permute", &bind_permute, "positions"_a, "size"_a, "key"_a,
+        "Values of a keyed uniform permutation of 0..size-1 at `positions`.");
+  m.def("window_permute", &bind_window_permute, "positions"_a, "size"_a, "window"_a, "key"_a,
+        "Values at `positions` of a permutation that moves none by more than `window`.");
+
+  nb::class_<Located>(m, "Located", "Where the values of a batch lie; see ExampleParser.locate.")
+      .def_ro("records", &Located::records)
+      .def_prop_ro("failures", [](const Located& self) { return to_tuples(self.failures); },
+                   "(record, feature or -1, offset, reason) of damaged records.")
+      .def("totals", &located_totals, "Values and bytes of each feature: [features * 2].")
+      .def("spans", &located_spans, "buffer"_a, "feature"_a,
+           "Offset and size in the buffer of a span feature's value in each record.");
+
+  nb::class_<ExampleParser>(m, "ExampleParser", "Parses batches of serialized tf.train.Example.")
+      .def("__init__", &init_parser, "specs"_a,
+           "specs: (name, element, shape, count, has_default, default_data, default_sizes) each.")
+      .def("locate", &bind_locate, "buffer"_a, "starts"_a, "sizes"_a,
+           "First pass: finds every feature of the records buffer[start : start + size].")
+      .def("fill", &bind_fill, "buffer"_a, "located"_a, "places"_a, "arena"_a,
+           "Second pass: writes the columns at `places` ([features, 3]: row offsets, value offsets,\n"
+           "data; in bytes) of the arena. Returns failures as Located.failures does.");
+}

@@ -1,0 +1,53 @@
+// Runs of varints, as packed int64 lists hold them.
+#pragma once
+
+#include <cstdint>
+
+#include "bytes.h"
+
+namespace tio {
+
+// Counts the values of a packed list. False if the last one is cut short.
+// (A varint that is too long is found when it is decoded.)
+bool count_varints(Bytes packed, std::uint64_t& count);
+
+// Decodes a packed list in pieces.
+class VarintReader {
+ public:
+  explicit VarintReader(Bytes packed) : packed_(packed) {}
+
+  // Decodes up to `most` values into `out` and returns how many. May write past what it returns, but
+  // never past out[most - 1].
+  std::size_t read(std::int64_t* out, std::size_t most);
+
+  bool done() const { return at_ == packed_.size(); }
+  bool bad() const { return bad_; }  // a varint was cut short or had over 10 bytes
+
+ private:
+  bool read_one(std::int64_t& out);
+
+  Bytes packed_;
+  std::size_t at_ = 0;
+  bool bad_ = false;
+};
+
+// Decodes one varint that fills the low `size` bytes of `word` (1 to 8) exactly; false if it does not.
+inline bool decode_word(std::uint64_t word, unsigned size, std::int64_t& out) {
+  constexpr std::uint64_t kContinue = 0x8080808080808080U;
+  const unsigned last_bit = size * 8 - 1;
+  if (size == 1) {
+    out = static_cast<std::int64_t>(word & 0x7f);
+    return (word & 0x80) == 0;
+  }
+  const std::uint64_t ends = ~word & kContinue;
+  if (ends == 0 || static_cast<unsigned>(__builtin_ctzll(ends)) != last_bit) return false;
+  // Close the one-bit gaps between the groups of seven: pairs, fours, eights.
+  std::uint64_t x = word & (~std::uint64_t{0} >> (63 - last_bit)) & ~kContinue;
+  x = (x & 0x007f007f007f007fU) | (x & 0x7f007f007f007f00U) >> 1;
+  x = (x & 0x00003fff00003fffU) | (x & 0x3fff00003fff0000U) >> 2;
+  x = (x & 0x000000000fffffffU) | (x & 0x0fffffff00000000U) >> 4;
+  out = static_cast<std::int64_t>(x);
+  return true;
+}
+
+}  // namespace tio

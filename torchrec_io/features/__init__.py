@@ -1,0 +1,1 @@
+"""Records to columns: schemas, parsing, decoding."""

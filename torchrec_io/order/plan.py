@@ -1,0 +1,111 @@
+"""The plan of an epoch: a pure function from what defines the order to record numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .shuffle import Shuffle, check_shuffle, records_at
+
+Uneven: TypeAlias = Literal["keep", "drop", "pad"]
+
+UNEVEN_CHOICES: tuple[Uneven, ...] = ("keep", "drop", "pad")
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """Which records each worker of each rank reads in one epoch, batch by batch.
+
+    The epoch's order of all records is cut into global steps of ``world_size * batch_size`` records.
+    In each step rank r takes the r-th slice; batch k of a rank goes to worker ``k % num_workers``.
+    So the batches a rank sees do not depend on its number of workers, and the records of a global
+    step do not depend on how ranks and workers are arranged. The last, incomplete step is dealt
+    evenly to the ranks, as ``uneven`` says.
+
+    Attributes:
+        num_records: Records in the whole dataset.
+        batch_size: Records in a batch of one rank.
+        shuffle: ``False``, ``True`` or a window of records.
+        seed: Of the shuffle.
+        epoch: From 0.
+        rank: This training process, of ``world_size``.
+        worker: This loader process, of ``num_workers``.
+        drop_last: Leave out a batch of fewer than ``batch_size`` records.
+        uneven: What ranks do with records that do not divide among them: ``"keep"`` all (some ranks
+            then get one more), ``"drop"`` fewer than ``world_size`` of them, or ``"pad"`` by giving
+            fewer than ``world_size`` of them twice.
+
+    Raises:
+        ValueError: a value is out of its range.
+    """
+
+    num_records: int
+    batch_size: int = 1
+    shuffle: Shuffle = False
+    seed: int = 0
+    epoch: int = 0
+    rank: int = 0
+    world_size: int = 1
+    worker: int = 0
+    num_workers: int = 1
+    drop_last: bool = False
+    uneven: Uneven = "keep"
+
+    def __post_init__(self) -> None:
+        check_shuffle(self.shuffle)
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {self.batch_size}")
+        if self.uneven not in UNEVEN_CHOICES:
+            raise ValueError(f"uneven must be one of {UNEVEN_CHOICES}, not {self.uneven!r}")
+        if not 0 <= self.rank < self.world_size:
+            raise ValueError(f"rank must be in 0..{self.world_size - 1}, not {self.rank}")
+        if not 0 <= self.worker < self.num_workers:
+            raise ValueError(f"worker must be in 0..{self.num_workers - 1}, not {self.worker}")
+
+    @property
+    def _full_steps(self) -> int:
+        return self.num_records // (self.world_size * self.batch_size)
+
+    def _last_step(self) -> tuple[int, int]:
+        """First position and size of this rank's share of the incomplete step."""
+        begin = self._full_steps * self.world_size * self.batch_size
+        left = self.num_records - begin
+        share, extra = divmod(left, self.world_size)
+        if self.uneven == "keep":
+            return begin + self.rank * share + min(self.rank, extra), share + (self.rank < extra)
+        if self.uneven == "pad" and extra:
+            share += 1
+        return begin + self.rank * share, share
+
+    @property
+    def num_rank_records(self) -> int:
+        """Records that this rank sees in the epoch, over all its workers."""
+        last = self._last_step()[1]
+        if self.drop_last and last < self.batch_size:
+            last = 0
+        return self._full_steps * self.batch_size + last
+
+    @property
+    def num_rank_batches(self) -> int:
+        """Batches that this rank sees in the epoch, over all its workers."""
+        return -(-self.num_rank_records // self.batch_size)
+
+    def batches(self) -> Iterator[npt.NDArray[np.int64]]:
+        """Record numbers of each batch of this worker, in order; int64, one array a batch."""
+        for number in range(self.worker, self.num_rank_batches, self.num_workers):
+            yield self.batch(number)
+
+    def batch(self, number: int) -> npt.NDArray[np.int64]:
+        """Record numbers of one of the rank's batches."""
+        if number < self._full_steps:
+            begin = (number * self.world_size + self.rank) * self.batch_size
+            size = self.batch_size
+        else:
+            begin, size = self._last_step()
+        # Only a padded position lies behind the end; it starts over from the first.
+        positions = np.arange(begin, begin + size, dtype=np.int64) % max(1, self.num_records)
+        return records_at(positions, self.num_records, self.shuffle, self.seed, self.epoch)

@@ -1,0 +1,1 @@
+"""Bytes to records: storage, record formats, the byte-offset index, and the reader."""

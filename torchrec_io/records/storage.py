@@ -1,0 +1,438 @@
+"""Where bytes live: local files, plain or compressed, read at any offset through one interface."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import tempfile
+import threading
+import zlib
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Protocol, TypeAlias
+
+from isal import igzip_lib, isal_zlib
+
+from .. import _core
+from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+Compression: TypeAlias = Literal["gzip", "zlib"]
+CompressionChoice: TypeAlias = Literal["auto", "gzip", "zlib"] | None
+
+COMPRESSION_CHOICES: tuple[CompressionChoice, ...] = ("auto", None, "gzip", "zlib")
+
+# What deflate wrappers zlib calls window bits.
+_WINDOW_BITS: dict[Compression, int] = {"gzip": 31, "zlib": 15}
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class ByteSource(Protocol):
+    """A stream of bytes that can be read at any offset. Safe to use from several threads."""
+
+    path: str
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        """Fills ``out`` from stream offset ``offset`` on; returns less than its size at the end only."""
+
+    def will_need(self, offset: int, size: int) -> None:
+        """Hints that a range is about to be read."""
+
+
+class LocalFile:
+    """A file read by ``pread``.
+
+    Not mapped: a file that is cut short under a map kills the process, here it is a short read.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = os.fspath(path)
+        # Closed when the last user drops it, so a thread that still reads is never cut off.
+        self._file: BinaryIO = open(self.path, "rb", buffering=0)  # noqa: SIM115
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file now."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        done = 0
+        while done < len(out):
+            got = os.preadv(self._file.fileno(), [out[done:]], offset + done)
+            if got == 0:
+                break
+            done += got
+        return done
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to ``size`` bytes at ``offset``."""
+        return os.pread(self._file.fileno(), size, offset)
+
+    def will_need(self, offset: int, size: int) -> None:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
+
+
+class Inflater:
+    """Decompresses a file from front to back: every gzip member or zlib stream, one after another.
+
+    All bytes that can be decoded are given before an error is raised, whatever the damage.
+
+    Attributes:
+        restarts: ``(stream offset, file offset)`` of each member or stream begun so far.
+    """
+
+    _CHUNK_BYTES = 1 << 16
+
+    def __init__(
+        self,
+        file: LocalFile,
+        compression: Compression,
+        stream_offset: int = 0,
+        file_offset: int = 0,
+    ) -> None:
+        self.restarts: list[tuple[int, int]] = []
+        self._file = file
+        self._compression = compression
+        self._read_at = file_offset  # where the next compressed bytes are read
+        self._given = stream_offset
+        self._pending = b""  # compressed bytes read, not yet decoded
+        self._decoder: Any = None
+        self._error: TorchRecIOError | None = None
+
+    def read(self, size: int) -> bytes:
+        """Between 1 and ``size`` decoded bytes; ``b""`` at the end of the file.
+
+        Raises:
+            TruncatedFileError: the file ends inside a compressed stream.
+            CorruptRecordError: the stream is damaged, or something else follows it.
+        """
+        while self._error is None:
+            if self._decoder is None and not self._begin_member():
+                return b""
+            if not self._pending:
+                self._fill()
+                if not self._pending:
+                    self._error = self._truncated()
+                    break
+            data = self._decode(size)
+            if data:
+                self._given += len(data)
+                return data
+        raise self._error
+
+    def _fill(self) -> None:
+        data = self._file.read(self._read_at, self._CHUNK_BYTES)
+        self._read_at += len(data)
+        self._pending += data
+
+    def _begin_member(self) -> bool:
+        """Starts on the next member; False at the end of the file."""
+        self._pending = self._pending.lstrip(b"\0") if self.restarts else self._pending
+        while len(self._pending) < len(_GZIP_MAGIC):
+            before = self._read_at
+            self._fill()
+            if self.restarts:  # tape-like tools pad the end with zeros, as gzip(1) accepts
+                self._pending = self._pending.lstrip(b"\0")
+            if self._read_at == before:
+                break
+        if not self._pending:
+            return False
+        if self.restarts and not self._looks_like_member():
+            self._error = CorruptRecordError(
+                f"stray bytes follow the last {self._compression} stream",
+                path=self._file.path,
+                offset=self._given,
+            )
+            raise self._error
+        self.restarts.append((self._given, self._read_at - len(self._pending)))
+        self._decoder = isal_zlib.decompressobj(_WINDOW_BITS[self._compression])
+        return True
+
+    def _looks_like_member(self) -> bool:
+        if self._compression == "gzip":
+            return self._pending.startswith(_GZIP_MAGIC[: len(self._pending)])
+        return _is_zlib_header(self._pending)
+
+    def _decode(self, size: int) -> bytes:
+        chunk, self._pending = self._pending, b""
+        try:
+            data: bytes = self._decoder.decompress(chunk, size)
+        except (igzip_lib.IsalError, zlib.error) as error:
+            self._error = CorruptRecordError(
+                f"the {self._compression} stream is damaged: {error}", path=self._file.path
+            )
+            data = self._salvage(self._read_at - len(chunk), len(chunk))
+            self._error.offset = self._given + len(data)
+            return data
+        if self._decoder.eof:
+            self._pending = self._decoder.unused_data
+            self._decoder = None
+        else:
+            self._pending = self._decoder.unconsumed_tail
+        return data
+
+    def _salvage(self, chunk_at: int, chunk_bytes: int) -> bytes:
+        """What a chunk that failed decodes to before the damage.
+
+        The fast decoder drops the output of a failing call, so the member is decoded again, the
+        last chunk byte by byte.
+        """
+        stream_at, file_at = self.restarts[-1]
+        decoder = zlib.decompressobj(_WINDOW_BITS[self._compression])
+        skip = self._given - stream_at
+        saved = bytearray()
+
+        def keep(data: bytes) -> None:
+            nonlocal skip
+            saved.extend(data[skip:])
+            skip -= min(skip, len(data))
+
+        with contextlib.suppress(zlib.error):
+            while file_at < chunk_at:
+                data = self._file.read(file_at, min(self._CHUNK_BYTES, chunk_at - file_at))
+                file_at += len(data)
+                keep(decoder.decompress(data))
+            for byte in self._file.read(chunk_at, chunk_bytes):
+                keep(decoder.decompress(bytes([byte])))
+        return bytes(saved)
+
+    def _truncated(self) -> TorchRecIOError:
+        return TruncatedFileError(
+            f"the file ends inside a {self._compression} stream",
+            path=self._file.path,
+            offset=self._given,
+        )
+
+
+class CompressedFile:
+    """The decompressed stream of a gzip or zlib file, readable at any offset.
+
+    Reading forwards decompresses as it goes. Going far back, as a shuffled order does, decompresses
+    the whole file once into an unnamed temporary file and reads there from then on.
+    """
+
+    _CHUNK_BYTES = 1 << 18
+    _RECENT_CHUNKS = 16
+    # Restarting at a member and decoding up to this much again is cheaper than a temporary file.
+    _WORTH_REPEATING_BYTES = 1 << 20
+
+    def __init__(
+        self,
+        path: StrPath,
+        compression: Compression,
+        restarts: Iterable[tuple[int, int]] = ((0, 0),),
+    ) -> None:
+        self.path = os.fspath(path)
+        self._file = LocalFile(path)
+        self._compression = compression
+        self._restarts = sorted(restarts)
+        self._lock = threading.Lock()
+        self._spilled: LocalFile | None = None
+        self._start(0, 0)
+
+    @property
+    def decoded(self) -> int:
+        """Stream offset up to which bytes have come out; all of them, once reading gave none."""
+        return self._at
+
+    @property
+    def restarts(self) -> list[tuple[int, int]]:
+        """``(stream offset, file offset)`` of each member or stream read so far."""
+        return self._inflater.restarts
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        with self._lock:
+            if self._spilled is None and not self._reach(offset):
+                self._spill()
+            if self._spilled is not None:
+                return self._spilled.read_into(offset, out)
+            return self._read_forwards(offset, out)
+
+    def will_need(self, offset: int, size: int) -> None:
+        """Compressed bytes cannot be foreseen by their decompressed offset."""
+
+    def _start(self, stream_offset: int, file_offset: int) -> None:
+        self._inflater = Inflater(self._file, self._compression, stream_offset, file_offset)
+        self._at = stream_offset
+        self._recent: deque[tuple[int, bytes]] = deque(maxlen=self._RECENT_CHUNKS)
+
+    def _reach(self, offset: int) -> bool:
+        """Makes sure that ``offset`` is not behind; False if only a temporary file can help."""
+        restart = max((r for r in self._restarts if r[0] <= offset), default=(0, 0))
+        held_from = self._recent[0][0] if self._recent else self._at
+        if held_from <= offset and restart[0] <= self._at:
+            return True
+        if offset - restart[0] > self._WORTH_REPEATING_BYTES and offset < held_from:
+            return False
+        self._start(*restart)
+        return True
+
+    def _read_forwards(self, offset: int, out: memoryview) -> int:
+        done = 0
+        for at, chunk in self._recent:
+            if at <= offset + done < at + len(chunk) and done < len(out):
+                done += _copy(chunk[offset + done - at :], out[done:])
+        while done < len(out):
+            chunk = self._inflater.read(self._CHUNK_BYTES)
+            if not chunk:
+                break
+            self._recent.append((self._at, chunk))
+            self._at += len(chunk)
+            if self._at > offset + done:
+                done += _copy(chunk[offset + done - self._at + len(chunk) :], out[done:])
+        return done
+
+    def _spill(self) -> None:
+        inflater = Inflater(self._file, self._compression)
+        with tempfile.NamedTemporaryFile(prefix="torchrec_io-") as file:
+            while chunk := inflater.read(self._CHUNK_BYTES):
+                file.write(chunk)
+            file.flush()
+            self._spilled = LocalFile(file.name)
+        self._recent.clear()
+
+
+def _copy(data: bytes, out: memoryview) -> int:
+    size = min(len(data), len(out))
+    out[:size] = data[:size]
+    return size
+
+
+def _is_zlib_header(head: bytes) -> bool:
+    """RFC 1950, section 2.2: deflate, a window of 32 KiB at most, and a check value."""
+    return (
+        len(head) >= 2
+        and head[0] & 0x0F == 8
+        and head[0] >> 4 <= 7
+        and int.from_bytes(head[:2], "big") % 31 == 0
+    )
+
+
+def detect_compression(file: LocalFile) -> Compression | None:
+    """How a file is compressed, by its content; names do not tell.
+
+    A sound TFRecord header comes first: a record's length can look like the start of a gzip file.
+    """
+    head = file.read(0, 1 << 12)
+    if is_record_header(head):
+        return None
+    if head.startswith(_GZIP_MAGIC):
+        return "gzip"
+    if _is_zlib_header(head):
+        with contextlib.suppress(zlib.error):
+            zlib.decompressobj(_WINDOW_BITS["zlib"]).decompress(head)
+            return "zlib"
+    return None
+
+
+def is_record_header(head: bytes) -> bool:
+    """Whether bytes start with a TFRecord header: a length and its checksum."""
+    if len(head) < 12:
+        return False
+    return _core.mask_crc(crc32c(head[:8])) == int.from_bytes(head[8:12], "little")
+
+
+def crc32c(data: bytes) -> int:
+    """CRC-32C of bytes."""
+    import numpy as np
+
+    return _core.crc32c(np.frombuffer(data, np.uint8))
+
+
+def resolve_compression(file: LocalFile, choice: CompressionChoice) -> Compression | None:
+    """Checks the argument ``compression`` and settles ``"auto"``."""
+    if choice not in COMPRESSION_CHOICES:
+        raise ValueError(f"compression must be one of {COMPRESSION_CHOICES}, not {choice!r}")
+    return detect_compression(file) if choice == "auto" else choice
+
+
+def open_source(
+    path: StrPath,
+    compression: Compression | None,
+    restarts: Iterable[tuple[int, int]] = ((0, 0),),
+) -> LocalFile | CompressedFile:
+    """Opens a file for reading at any offset of its decompressed stream."""
+    if compression is None:
+        return LocalFile(path)
+    return CompressedFile(path, compression, restarts)
+
+
+def write_atomically(path: StrPath, data: bytes) -> None:
+    """Writes a whole file or none: to a temporary file beside it, which is then renamed."""
+    target = Path(path)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files private; give it the mode that open() would have.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+# ---- from what a user names to files ----
+
+# What TFRecord files are called in a directory that also holds other things.
+_DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b|-\d{5}-of-\d{5}|^part-")
+_COMPANION_NAME = re.compile(r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$")
+
+
+def expand_paths(paths: StrPath | Iterable[StrPath]) -> list[str]:
+    """The files that names, glob patterns and directories stand for, in order.
+
+    A directory stands for the files in it that are named as TFRecord files are (``*.tfrecord*``,
+    ``*.tfrec``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted; a pattern for its
+    matches, sorted. ``**`` in a pattern crosses directories.
+
+    Raises:
+        FileNotFoundError: a file does not exist, or a pattern or directory stands for nothing.
+        ValueError: no path at all, or a URL.
+    """
+    names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    files = [file for name in names for file in _expand(os.fspath(name))]
+    if not files:
+        raise ValueError("paths is empty: name at least one file")
+    return files
+
+
+def _expand(name: str) -> list[str]:
+    if "://" in name:
+        raise ValueError(f"only local files can be read, not {name!r}")
+    if os.path.isdir(name):
+        return _directory_files(name)
+    if os.path.exists(name):
+        return [name]
+    if not glob.has_magic(name):
+        raise FileNotFoundError(f"no such file: {name!r}")
+    matches = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
+    matches = [match for match in matches if not match.endswith(".tfidx")]
+    if not matches:
+        raise FileNotFoundError(f"the pattern {name!r} matches no file")
+    return matches
+
+
+def _directory_files(name: str) -> list[str]:
+    found = sorted(
+        entry.path
+        for entry in os.scandir(name)
+        if entry.is_file()
+        and not entry.name.startswith((".", "_"))
+        and _DATA_NAME.search(entry.name)
+        and not _COMPANION_NAME.search(entry.name)
+    )
+    if not found:
+        raise FileNotFoundError(
+            f"the directory {name!r} holds no file named as TFRecord files are; use a pattern"
+        )
+    return found

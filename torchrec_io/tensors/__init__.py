@@ -1,0 +1,1 @@
+"""Columns to torch: batches that are one allocation, and collate functions."""

@@ -1,0 +1,68 @@
+"""Parsing records that are in memory: ``tf.io.parse_example`` and its single form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..errors import DecodeError
+from ..features.parse import ExampleParser, RecordFailure
+from ..features.schema import Feature, Schema
+from ..records.reader import RecordBlock
+from .batch import Batch, Sample, allocate_arena
+
+
+def parse_block(parser: ExampleParser, block: RecordBlock) -> tuple[Batch, list[RecordFailure]]:
+    """Parses a block, less the records that cannot be parsed.
+
+    Returns:
+        The batch of the good records, in their order, and the bad ones, by position in ``block``.
+    """
+    failures: list[RecordFailure] = []
+    left = list(range(len(block)))
+    while True:
+        located = parser.locate(block)
+        bad = located.failures
+        if not bad:
+            arena = allocate_arena(located.arena_bytes)
+            columns, bad = located.fill(arena.numpy())
+            if not bad:
+                return Batch(arena, columns, tuple(parser.schema)), failures
+        failures.extend(failure._replace(position=left[failure.position]) for failure in bad)
+        gone = {failure.position for failure in bad}
+        block = block.without(sorted(gone))
+        left = [position for i, position in enumerate(left) if i not in gone]
+
+
+def parse_examples(examples: Sequence[bytes], schema: Schema | Mapping[str, Feature]) -> Batch:
+    """Parses serialized ``tf.train.Example`` messages, as ``tf.io.parse_example`` does.
+
+    Args:
+        examples: Any number of them, none included.
+        schema: What to read from each.
+
+    Returns:
+        One column for each feature; see the feature classes for their types and shapes.
+
+    Raises:
+        DecodeError: a record does not hold what the schema asks for; ``record`` is its position.
+        SchemaError: the schema contradicts itself.
+    """
+    block = RecordBlock.of(examples)
+    batch, failures = parse_block(ExampleParser(Schema.of(schema)), block)
+    if failures:
+        first = min(failures, key=lambda failure: failure.position)
+        raise DecodeError(first.reason, record=first.position, feature=first.feature)
+    return batch
+
+
+def parse_example(example: bytes, schema: Schema | Mapping[str, Feature]) -> Sample:
+    """Parses one serialized ``tf.train.Example``, as ``tf.io.parse_single_example`` does.
+
+    Returns:
+        Values without a batch dimension: a Tensor of the feature's shape, bytes for a scalar
+        string, a 1-D Tensor or BytesArray for a VarLenFeature.
+
+    Raises:
+        DecodeError: as :func:`parse_examples`.
+    """
+    return parse_examples([example], schema).samples()[0]
