@@ -20,7 +20,7 @@ from .order.distributed import resolve_rank
 from .order.plan import EpochPlan, Uneven
 from .order.shuffle import Shuffle
 from .records.index import RecordIndex, find_or_build, logger
-from .records.reader import RecordBlock, RecordReader
+from .records.reader import ReadPlan, RecordBlock, RecordReader
 from .records.storage import CompressionChoice, StrPath, expand_paths
 from .tensors.examples import parse_block
 
@@ -80,8 +80,9 @@ class TFRecordDataset(IterableDataset[Any]):
             ``"skip"``: leave it out, count it in :attr:`skipped` and log it; or a function that gets
             the error, after which the record is left out. Batches are then smaller by what is left
             out. Where a length is damaged, the rest of that file is lost and reported as one error.
-        num_threads: Background threads that read and parse; 0 does it in the calling thread. By
-            default 1, and 0 in DataLoader workers.
+        num_threads: Threads that read and parse. 1 is the calling thread; more are background
+            threads, which give the same batches in the same order. By default 2, and 1 in
+            DataLoader workers.
         prefetch: Batches that background threads are ahead.
         with_key: Yield ``(key, sample)`` or ``(list of keys, batch)``; a key is ``"path:offset"``.
 
@@ -119,7 +120,7 @@ class TFRecordDataset(IterableDataset[Any]):
             raise ValueError(f"on_error must be 'raise', 'skip' or a function, not {on_error!r}")
         _check_least("epochs", epochs, 0)
         _check_least("batch_size", batch_size, 1)
-        _check_least("num_threads", num_threads, 0)
+        _check_least("num_threads", num_threads, 1)
         _check_least("prefetch", prefetch, 1)
         if drop_last and batch_size is None:
             raise ValueError("drop_last needs a batch_size")
@@ -133,7 +134,8 @@ class TFRecordDataset(IterableDataset[Any]):
         self._on_error = on_error
         self._given_rank = (rank, world_size)
         # One int64 a slot, in memory that workers share: the epoch, then each worker's skip count.
-        self._shared = torch.zeros(1 + _WORKER_SLOTS, dtype=torch.int64).share_memory_()
+        self._shared = torch.zeros(1 + _WORKER_SLOTS, dtype=torch.int64)
+        self._shared.share_memory_()  # type: ignore[no-untyped-call]
         # All that the order depends on; checks its own arguments.
         self._plan = EpochPlan(
             0, batch_size or 1, shuffle, seed, drop_last=drop_last, uneven=uneven
@@ -184,7 +186,7 @@ class TFRecordDataset(IterableDataset[Any]):
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
         threads = self.num_threads
         if threads is None:
-            threads = 1 if worker is None else 0
+            threads = 2 if worker is None else 1
         return self._iterate(int(self._shared[0]), number, workers, threads)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -232,7 +234,8 @@ class TFRecordDataset(IterableDataset[Any]):
             epoch += 1
 
     def _iterate(self, epoch: int, worker: int, workers: int, threads: int) -> Iterator[Any]:
-        jobs = _with_next(self._all_batches(epoch, worker, workers))
+        plans = map(self._reader.plan, self._all_batches(epoch, worker, workers))
+        jobs = _with_next(plans)
         for result in _run_in_order(self._load, jobs, threads, self.prefetch):
             self._handle(result.errors, worker)
             if len(result.keys) or not self.with_key:
@@ -245,17 +248,17 @@ class TFRecordDataset(IterableDataset[Any]):
         elif result.items is not None:
             yield (result.keys, result.items) if self.with_key else result.items
 
-    def _load(self, job: tuple[_Numbers, _Numbers | None]) -> _Result:
+    def _load(self, job: tuple[ReadPlan, ReadPlan | None]) -> _Result:
         """Reads and decodes one batch, while the system reads the next."""
-        numbers, following = job
+        plan, following = job
         if following is not None:
             self._reader.will_need(following)
-        block, errors = self._reader.fetch(numbers)
+        block, errors = self._reader.fetch(plan)
         items, block, decode_errors = self._decode(block)
         keys = self._reader.keys(block.numbers) if self.with_key else []
-        return _Result(items if len(block) else None, keys, errors + decode_errors)
+        return _Result(items if len(block) else None, keys, [*errors, *decode_errors])
 
-    def _decode(self, block: RecordBlock) -> tuple[Any, RecordBlock, list[TorchRecIOError]]:
+    def _decode(self, block: RecordBlock) -> tuple[Any, RecordBlock, Sequence[TorchRecIOError]]:
         """The items of a block, the records they are of, and an error for each of the others."""
         if self._parser is not None:
             batch, failures = parse_block(self._parser, block)
@@ -340,11 +343,11 @@ def _chunk_size(num_records: int, readers: int) -> int:
     return chunk
 
 
-def _with_next(batches: Iterator[_Numbers]) -> Iterator[tuple[_Numbers, _Numbers | None]]:
-    """Pairs each batch with the one after it."""
-    current = next(batches, None)
+def _with_next(plans: Iterator[ReadPlan]) -> Iterator[tuple[ReadPlan, ReadPlan | None]]:
+    """Pairs each batch's plan with that of the one after it."""
+    current = next(plans, None)
     while current is not None:
-        following = next(batches, None)
+        following = next(plans, None)
         yield current, following
         current = following
 
@@ -353,7 +356,7 @@ def _run_in_order(
     work: Callable[[Any], _Result], jobs: Iterator[Any], threads: int, ahead: int
 ) -> Iterator[_Result]:
     """Results of jobs in their order, worked out by background threads up to ``ahead`` early."""
-    if threads == 0:
+    if threads == 1:
         yield from map(work, jobs)
         return
     pool = ThreadPoolExecutor(threads, thread_name_prefix="torchrec_io")

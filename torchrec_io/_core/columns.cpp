@@ -154,7 +154,8 @@ std::string explain(Outcome outcome, std::uint64_t wanted, Bytes buffer, const L
     return "its list of values is cut short or not legal";
   }
   return "the record holds " + std::to_string(count.values) + " " + kind_name(at.kind) +
-         " values, the schema wants " + std::to_string(wanted);
+         (count.values == 1 ? " value" : " values") + ", the schema wants " +
+         std::to_string(wanted);
 }
 
 // ---- columns ----

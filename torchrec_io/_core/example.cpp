@@ -1,5 +1,7 @@
 #include "example.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "cursor.h"
@@ -40,6 +42,16 @@ constexpr std::uint64_t kLargestExample = 0x7fffffffU;  // protobuf's limit, and
 
 std::string plural(std::uint64_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? " value" : " values");
+}
+
+// Positions of the records, by where they start.
+std::vector<std::size_t> ascending(std::span<const std::int64_t> starts) {
+  std::vector<std::size_t> order(starts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (!std::ranges::is_sorted(starts)) {
+    std::ranges::stable_sort(order, {}, [starts](std::size_t i) { return starts[i]; });
+  }
+  return order;
 }
 
 }  // namespace
@@ -277,7 +289,8 @@ Located ExampleParser::locate(Bytes buffer, std::span<const std::int64_t> starts
   located.locations.resize(starts.size() * specs_.size());
   located.totals.resize(specs_.size());
   RecordLocator locator(*this, buffer);
-  for (std::size_t record = 0; record < starts.size(); ++record) {
+  // In the order of the buffer: neighbours there are of one file, hence spelled alike.
+  for (const std::size_t record : ascending(starts)) {
     const auto start = static_cast<std::uint64_t>(starts[record]);
     const auto size = static_cast<std::uint64_t>(sizes[record]);
     const auto fail = [&](int feature, std::uint64_t offset, std::string reason) {
@@ -300,11 +313,14 @@ Located ExampleParser::locate(Bytes buffer, std::span<const std::int64_t> starts
       std::string reason =
           check_feature(buffer, specs_[feature], row[feature], located.totals[feature]);
       if (!reason.empty()) {
-        fail(static_cast<int>(feature), row[feature].offset, std::move(reason));
+        // A feature that is not there has no place: say where its record is.
+        fail(static_cast<int>(feature), std::max(start, row[feature].offset), std::move(reason));
         break;
       }
     }
   }
+  // Failures are told in the order of the batch.
+  std::ranges::sort(located.failures, {}, &Failure::record);
   return located;
 }
 

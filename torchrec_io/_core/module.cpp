@@ -16,6 +16,8 @@
 #include "framing.h"
 #include "index.h"
 #include "permutation.h"
+#include "pool.h"
+#include "ranges.h"
 
 namespace nb = nanobind;
 
@@ -70,6 +72,20 @@ std::vector<FailureTuple> to_tuples(const std::vector<Failure>& failures) {
   return tuples;
 }
 
+// ---- memory ----
+
+NumpyVector<std::uint8_t> bind_allocate(std::size_t size) {
+  struct Owned {
+    void* memory;
+    std::size_t size;
+    ~Owned() { pool::give_back(memory, size); }
+  };
+  std::unique_ptr<Owned> owned(new Owned{pool::take(size), size});
+  auto* data = static_cast<std::uint8_t*>(owned->memory);
+  nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<Owned*>(p); });
+  return NumpyVector<std::uint8_t>(data, {size}, owner);
+}
+
 // ---- crc32c ----
 
 std::uint32_t bind_crc32c(const Buffer& data, std::uint32_t crc, bool portable) {
@@ -104,6 +120,50 @@ std::vector<std::tuple<std::size_t, std::string>> bind_check_frames(
     if (fault != FrameFault::none) faults.emplace_back(i, fault_name(fault));
   }
   return faults;
+}
+
+// ---- reading ----
+
+// Rows of (file offset, size, place in the buffer).
+std::vector<Range> to_ranges(const Matrix<std::int64_t>& rows) {
+  if (rows.shape(1) != 3) throw nb::value_error("ranges must have three columns");
+  std::vector<Range> ranges(rows.shape(0));
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const std::int64_t* row = rows.data() + 3 * i;
+    ranges[i] = {row[0], row[1], row[2]};
+    if (row[0] < 0 || row[1] < 0) throw nb::value_error("a range is negative");
+  }
+  return ranges;
+}
+
+std::int64_t bind_read_ranges(int fd, const Matrix<std::int64_t>& rows,
+                              const WritableBuffer& buffer) {
+  const std::vector<Range> ranges = to_ranges(rows);
+  const MutableBytes target(reinterpret_cast<std::byte*>(buffer.data()), buffer.size());
+  const auto size = static_cast<std::int64_t>(buffer.size());
+  for (const Range& range : ranges) {
+    if (range.place < 0 || range.place > size || range.size > size - range.place) {
+      throw nb::value_error("a range lies outside the buffer");
+    }
+  }
+  std::size_t failed = 0;
+  int error = 0;
+  {
+    const nb::gil_scoped_release unlocked;
+    error = read_ranges(fd, ranges, target, failed);
+  }
+  if (error > 0) {
+    errno = error;
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw nb::python_error();
+  }
+  return error < 0 ? static_cast<std::int64_t>(failed) : -1;
+}
+
+void bind_advise_ranges(int fd, const Matrix<std::int64_t>& rows) {
+  const std::vector<Range> ranges = to_ranges(rows);
+  const nb::gil_scoped_release unlocked;
+  advise_ranges(fd, ranges);
 }
 
 // ---- index ----
@@ -314,6 +374,10 @@ NB_MODULE(_core, m) {
   using namespace tio;
   m.doc() = "Native core of torchrec_io. Private: its names may change in any release.";
 
+  m.def("allocate", &bind_allocate, "size"_a,
+        "An array of bytes, 64-byte aligned, of any content, from memory that is kept for reuse.");
+  m.def("kept_bytes", &pool::kept_bytes, "Bytes of memory that are kept for reuse.");
+
   m.def("crc32c", &bind_crc32c, "data"_a, "crc"_a = 0, "portable"_a = false,
         "CRC-32C of `data` appended to data whose CRC is `crc`.");
   m.def("mask_crc", &mask_crc, "crc"_a, "The masked form of a CRC that TFRecord stores.");
@@ -324,6 +388,12 @@ NB_MODULE(_core, m) {
         "should start, and what is wrong there ('' if nothing is).");
   m.def("check_frames", &bind_check_frames, "buffer"_a, "starts"_a, "lengths"_a, "check_data"_a,
         "Checks frames whose headers start at `starts`; returns (position, fault) of the bad ones.");
+
+  m.def("read_ranges", &bind_read_ranges, "fd"_a, "ranges"_a, "buffer"_a,
+        "Reads ranges ([n, 3]: file offset, size, place in the buffer) of an open file.\n\n"
+        "Returns -1, or the number of the range that reaches past the end of the file.");
+  m.def("advise_ranges", &bind_advise_ranges, "fd"_a, "ranges"_a,
+        "Tells the system that ranges, as in read_ranges, are about to be read.");
 
   m.def("encode_index", &bind_encode_index, "starts"_a, "restarts"_a, nb::kw_only(), "format"_a,
         "compression"_a, "data_bytes"_a, "data_mtime_ns"_a, "data_fingerprint"_a, "stream_end"_a,

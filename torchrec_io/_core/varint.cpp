@@ -1,23 +1,83 @@
 #include "varint.h"
 
+#include <array>
+
 #include "cursor.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace tio {
 namespace {
 
 constexpr std::uint64_t kContinue = 0x8080808080808080U;
 
-// GCC and Clang turn this into the vector instructions of whatever processor they build for.
-using Narrow = std::uint8_t __attribute__((vector_size(8)));
-using Wide = std::int64_t __attribute__((vector_size(64)));
+#if defined(__x86_64__)
 
-// Widens eight one-byte values at once.
-inline void widen(std::uint64_t word, std::int64_t* out) {
-  Narrow narrow;
-  std::memcpy(&narrow, &word, sizeof(narrow));
-  const Wide wide = __builtin_convertvector(narrow, Wide);
-  std::memcpy(out, &wide, sizeof(wide));
+// For each set of continuation bytes among eight, which 16-bit lanes remain when they are dropped.
+constexpr auto make_compress_table() {
+  std::array<std::array<std::uint8_t, 16>, 256> table{};
+  for (std::size_t mask = 0; mask < 256; ++mask) {
+    std::size_t kept = 0;
+    for (std::size_t lane = 0; lane < 8; ++lane) {
+      if (mask >> lane & 1) continue;
+      table[mask][kept++] = static_cast<std::uint8_t>(2 * lane);
+      table[mask][kept++] = static_cast<std::uint8_t>(2 * lane + 1);
+    }
+    while (kept < 16) table[mask][kept++] = 0x80;  // pshufb: zero
+  }
+  return table;
 }
+
+alignas(64) constexpr auto kCompress = make_compress_table();
+
+// Decodes values of one or two bytes, eight bytes a step and without branching on their lengths:
+// every byte is joined with the one before it if that one continues, then the lanes of the bytes that
+// continue are squeezed out. Stops before a longer value, or where fewer than eight bytes are left or
+// eight values fit.
+__attribute__((target("avx2"))) std::size_t read_short_values(Bytes packed, std::size_t& at,
+                                                              std::int64_t* out,
+                                                              std::size_t most) {
+  std::size_t done = 0;
+  std::uint64_t carry = 0;  // the byte before, if it continues
+  while (packed.size() - at >= 8 && most - done >= 8) {
+    const auto word = load<std::uint64_t>(packed, at);
+    const std::uint64_t before = word << 8 | carry;
+    if (word & before & kContinue) break;
+    const __m128i raw = _mm_cvtsi64_si128(static_cast<long long>(word));
+    const __m128i bytes = _mm_cvtepu8_epi16(raw);
+    const __m128i previous = _mm_cvtepu8_epi16(_mm_cvtsi64_si128(static_cast<long long>(before)));
+    const __m128i joined = _mm_or_si128(_mm_slli_epi16(bytes, 7),
+                                        _mm_and_si128(previous, _mm_set1_epi16(0x7f)));
+    const __m128i continued = _mm_cmpgt_epi16(previous, _mm_set1_epi16(0x7f));
+    const __m128i values = _mm_blendv_epi8(bytes, joined, continued);
+    const auto mask = static_cast<unsigned>(_mm_movemask_epi8(raw)) & 0xff;
+    const __m128i keep =
+        _mm_load_si128(reinterpret_cast<const __m128i*>(kCompress[mask].data()));
+    const __m128i squeezed = _mm_shuffle_epi8(values, keep);
+    auto* target = reinterpret_cast<__m256i*>(out + done);
+    _mm256_storeu_si256(target, _mm256_cvtepu16_epi64(squeezed));
+    _mm256_storeu_si256(target + 1, _mm256_cvtepu16_epi64(_mm_srli_si128(squeezed, 8)));
+    done += 8 - static_cast<std::size_t>(__builtin_popcount(mask));
+    at += 8;
+    carry = word >> 63 ? word >> 56 : 0;
+  }
+  if (carry) --at;  // a value that was begun is left to the caller
+  return done;
+}
+
+bool has_fast_path() {
+  static const bool has = __builtin_cpu_supports("avx2");
+  return has;
+}
+
+#else
+
+std::size_t read_short_values(Bytes, std::size_t&, std::int64_t*, std::size_t) { return 0; }
+bool has_fast_path() { return false; }
+
+#endif
 
 }  // namespace
 
@@ -32,7 +92,18 @@ bool count_varints(Bytes packed, std::uint64_t& count) {
   return packed.empty() || load<std::uint8_t>(packed, packed.size() - 1) < 0x80;
 }
 
+VarintReader::VarintReader(Bytes packed, bool portable)
+    : packed_(packed), fast_(!portable && has_fast_path()) {}
+
 bool VarintReader::read_one(std::int64_t& out) {
+  if (packed_.size() - at_ >= 8) {
+    const auto word = load<std::uint64_t>(packed_, at_);
+    if (const std::uint64_t ends = ~word & kContinue) {
+      const auto size = static_cast<unsigned>(__builtin_ctzll(ends)) / 8 + 1;
+      at_ += size;
+      return decode_word(word, size, out);
+    }
+  }
   Cursor cursor(packed_.subspan(at_));
   std::uint64_t value = 0;
   if (!cursor.read_varint(value)) {
@@ -45,33 +116,15 @@ bool VarintReader::read_one(std::int64_t& out) {
 }
 
 std::size_t VarintReader::read(std::int64_t* out, std::size_t most) {
+  // How many values are decoded one by one before the fast path is tried again.
+  constexpr std::size_t kStep = 8;
   std::size_t done = 0;
-  // Eight bytes at a time: write all as if each were a value, keep those before the first long one.
-  while (most - done >= 8 && packed_.size() - at_ >= 8) {
-    const auto word = load<std::uint64_t>(packed_, at_);
-    widen(word, out + done);
-    const std::uint64_t longer = word & kContinue;
-    if (longer == 0) {
-      done += 8;
-      at_ += 8;
-      continue;
-    }
-    const auto shorts = static_cast<std::size_t>(__builtin_ctzll(longer)) / 8;
-    done += shorts;
-    at_ += shorts;
-    const std::uint64_t rest = word >> (8 * shorts);
-    if (shorts < 7 && (rest & 0x8000) == 0) {  // two bytes, both in `word`: the common long value
-      out[done++] = static_cast<std::int64_t>((rest & 0x7f) | (rest >> 1 & 0x3f80));
-      at_ += 2;
-    } else if (!read_one(out[done])) {
-      return done;
-    } else {
+  while (done < most && at_ < packed_.size()) {
+    if (fast_) done += read_short_values(packed_, at_, out + done, most - done);
+    for (std::size_t i = 0; i < kStep && done < most && at_ < packed_.size(); ++i) {
+      if (!read_one(out[done])) return done;
       ++done;
     }
-  }
-  while (done < most && at_ < packed_.size()) {
-    if (!read_one(out[done])) return done;
-    ++done;
   }
   return done;
 }

@@ -14,7 +14,8 @@ bool count_varints(Bytes packed, std::uint64_t& count);
 // Decodes a packed list in pieces.
 class VarintReader {
  public:
-  explicit VarintReader(Bytes packed) : packed_(packed) {}
+  // `portable` keeps to code that runs on every processor, so that tests cover it everywhere.
+  explicit VarintReader(Bytes packed, bool portable = false);
 
   // Decodes up to `most` values into `out` and returns how many. May write past what it returns, but
   // never past out[most - 1].
@@ -28,6 +29,7 @@ class VarintReader {
 
   Bytes packed_;
   std::size_t at_ = 0;
+  bool fast_;
   bool bad_ = false;
 };
 

@@ -69,8 +69,8 @@ Column: TypeAlias = DenseColumns | BytesColumn | RaggedColumn | RaggedBytesColum
 class Room:
     """Hands out places in an arena that is still to be allocated."""
 
-    def __init__(self) -> None:
-        self.size = 0
+    def __init__(self, taken: int = 0) -> None:
+        self.size = taken
 
     def take(self, size: int) -> int:
         """Reserves ``size`` bytes and returns where they start, aligned."""

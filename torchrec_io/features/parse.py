@@ -7,8 +7,7 @@ the second pass fills it. Both run in the native core for a whole batch at once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +85,15 @@ class ExampleParser:
         self._names = tuple(self._features)
         self._core = _core.ExampleParser([_core_spec(n, f) for n, f in self._features.items()])
         self._fixed_groups = _group_fixed(schema)
+        self._sized = tuple(  # columns whose size depends on the data
+            (i, name, feature)
+            for i, (name, feature) in enumerate(self._features.items())
+            if isinstance(feature, VarLenFeature)
+            or (isinstance(feature, FixedLenFeature) and feature.dtype == "string")
+        )
+        self._images = _of_type(schema, ImageFeature)
+        self._raws = _of_type(schema, RawFeature)
+        self._fixed_layouts: dict[int, _FixedLayout] = {}
 
     def __reduce__(self) -> tuple[type[ExampleParser], tuple[Schema]]:
         return ExampleParser, (self.schema,)
@@ -96,11 +104,36 @@ class ExampleParser:
 
     # ---- what LocatedBlock needs ----
 
+    def _fixed_layout(self, rows: int) -> _FixedLayout:
+        """Where columns of fixed shape lie in a batch of ``rows``: the same for each such batch."""
+        layout = self._fixed_layouts.get(rows)
+        if layout is None:
+            room = Room()
+            places = np.zeros((len(self._names), 3), np.uint64)
+            columns: list[Column] = []
+            for names, dtype, shape in self._fixed_groups:
+                dense = room.take_dense(names, dtype, (rows, *shape))
+                columns.append(dense)
+                for number, name in enumerate(names):
+                    places[self._positions[name], 2] = dense.at + number * dense.stride
+            layout = _FixedLayout(tuple(columns), places, room.size)
+            # Batches come in two sizes; do not keep what a caller's odd sizes leave behind.
+            if len(self._fixed_layouts) > 8:
+                self._fixed_layouts.clear()
+            self._fixed_layouts[rows] = layout
+        return layout
+
     def _failures(self, tuples: list[tuple[int, int, int, str]]) -> list[RecordFailure]:
         return [
             RecordFailure(record, None if feature < 0 else self._names[feature], reason)
             for record, feature, _, reason in tuples
         ]
+
+
+class _FixedLayout(NamedTuple):
+    columns: tuple[Column, ...]
+    places: npt.NDArray[np.uint64]  # [features, 3]
+    size: int
 
 
 class LocatedBlock:
@@ -119,9 +152,10 @@ class LocatedBlock:
         self.failures = parser._failures(self._located.failures)
         self.arena_bytes = 0
         if not self.failures:
-            self._room = Room()
-            self._places = np.zeros((len(parser._names), 3), np.uint64)
-            self._columns = self._lay_out()
+            fixed = parser._fixed_layout(len(block))
+            self._room = Room(fixed.size)
+            self._places = fixed.places.copy()
+            self._columns = [*fixed.columns, *self._lay_out_sized()]
             self._decoded = self._lay_out_decoded()
             self.arena_bytes = self._room.size
 
@@ -148,35 +182,32 @@ class LocatedBlock:
 
     def _check_bools(self, arena: npt.NDArray[np.uint8], failures: list[RecordFailure]) -> None:
         """Raw bool arrays are copied as they are; a byte other than 0 and 1 is no bool."""
-        for name, feature in self._parser.schema.items():
-            if not (isinstance(feature, RawFeature) and feature.shape and feature.dtype == "bool"):
+        for name, feature in self._parser._raws:
+            if feature.dtype != "bool" or feature.shape is None:
                 continue
             at = int(self._places[self._parser._positions[name], 2])
-            rows = _view(arena, "uint8", (len(self._block), math.prod(feature.shape)), at)
+            count = math.prod(feature.shape)
+            rows = arena[at : at + len(self._block) * count].reshape(len(self._block), count)
             for position in np.flatnonzero((rows > 1).any(axis=1)).tolist():
                 failures.append(RecordFailure(position, name, BAD_BOOL))
 
     # ---- laying out ----
 
-    def _lay_out(self) -> list[Column]:
-        """Reserves room for the columns that the native core fills."""
+    def _lay_out_sized(self) -> list[Column]:
+        """Reserves room for columns that the native core fills and whose size depends on the data."""
+        if not self._parser._sized:
+            return []
         rows = len(self._block)
-        columns: list[Column] = []
-        for names, dtype, shape in self._parser._fixed_groups:
-            dense = self._room.take_dense(names, dtype, (rows, *shape))
-            columns.append(dense)
-            for number, name in enumerate(names):
-                self._place(name, data=dense.at + number * dense.stride)
         totals = self._located.totals().reshape(-1, 2).tolist()
-        for name, (values, data_bytes) in zip(self._parser._names, totals):
-            feature = self._parser._features[name]
+        columns: list[Column] = []
+        for position, name, feature in self._parser._sized:
+            values, data_bytes = totals[position]
+            column: Column
             if isinstance(feature, VarLenFeature):
                 column = self._take_ragged(name, feature.dtype, rows, values, data_bytes)
-            elif isinstance(feature, FixedLenFeature) and feature.dtype == "string":
-                column = self._room.take_bytes(name, (rows, *feature.shape), data_bytes)
-                self._place(name, 0, column.offsets_at, column.data_at)
             else:
-                continue
+                column = texts = self._room.take_bytes(name, (rows, *feature.shape), data_bytes)
+                self._place(name, 0, texts.offsets_at, texts.data_at)
             if name in self._parser.schema:
                 columns.append(column)
         return columns
@@ -198,18 +229,18 @@ class LocatedBlock:
     def _lay_out_decoded(self) -> list[_Images | _RawArrays]:
         """Reserves room for what is decoded here, from where its bytes lie in the block."""
         pending: list[_Images | _RawArrays] = []
-        for name, feature in self._parser.schema.items():
-            if isinstance(feature, ImageFeature):
-                pending.append(_Images(self, name, feature))
-            elif isinstance(feature, RawFeature) and feature.shape_key is not None:
-                pending.append(_RawArrays(self, name, feature, feature.shape_key))
+        for name, image in self._parser._images:
+            pending.append(_Images(self, name, image))
+        for name, raw in self._parser._raws:
+            if raw.shape_key is not None:
+                pending.append(_RawArrays(self, name, raw, raw.shape_key))
         return pending
 
     def _values(self, name: str) -> list[memoryview]:
         """The bytes value of a feature in each record, as it lies in the block."""
         buffer = self._block.buffer
         offsets, sizes = self._located.spans(buffer, self._parser._positions[name])
-        view = memoryview(buffer)
+        view = buffer.data
         return [view[at : at + size] for at, size in zip(offsets.tolist(), sizes.tolist())]
 
 
@@ -331,6 +362,13 @@ def _core_spec(name: str, feature: Feature) -> _CoreSpec:
 
 def _raw_bytes(feature: RawFeature, shape: tuple[int, ...]) -> int:
     return math.prod(shape) * item_bytes(feature.dtype)
+
+
+_F = TypeVar("_F", bound=Feature)
+
+
+def _of_type(schema: Schema, kind: type[_F]) -> tuple[tuple[str, _F], ...]:
+    return tuple((name, feature) for name, feature in schema.items() if isinstance(feature, kind))
 
 
 def _group_fixed(schema: Schema) -> list[tuple[tuple[str, ...], str, tuple[int, ...]]]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from .storage import CompressedFile, LocalFile
+from .storage import CompressedFile, LocalFile, read_up_to_damage
 
-_UNKNOWN_END = 2**63 - 1
+# Called now and then with the bytes of the file and the records done so far. What it raises ends the
+# work.
+Progress: TypeAlias = Callable[[int, int], None]
+
+# In place of the end of a stream whose size shows only when it was read.
+UNKNOWN_END = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class RecordFormat(Protocol):
     header_bytes: int
     footer_bytes: int
 
-    def scan(self, source: LocalFile | CompressedFile) -> Scan:
+    def scan(self, source: LocalFile | CompressedFile, progress: Progress | None = None) -> Scan:
         """Finds every record of a stream."""
 
     def check(
@@ -65,6 +71,7 @@ _FAULTS: dict[str, tuple[type[TorchRecIOError], str]] = {
     "length_crc": (CorruptRecordError, "the record's length does not match its checksum"),
     "past_end": (TruncatedFileError, "the record reaches past the end of the file"),
     "data_crc": (CorruptRecordError, "the record's data does not match its checksum"),
+    "cut_header": (TruncatedFileError, "the file ends inside the header of a record"),
     "other_length": (StaleIndexError, "the record has another length than the index says"),
 }
 
@@ -81,33 +88,30 @@ class TFRecordFormat:
     # Where records are larger than this, only their headers are worth reading.
     _SPARSE_WINDOW_BYTES = 1 << 12
 
-    def scan(self, source: LocalFile | CompressedFile) -> Scan:
+    def scan(self, source: LocalFile | CompressedFile, progress: Progress | None = None) -> Scan:
         """Finds every record; checks the length and its checksum of each, not the data's."""
-        stream_end = source.size if isinstance(source, LocalFile) else _UNKNOWN_END
+        stream_end = source.size if isinstance(source, LocalFile) else UNKNOWN_END
         buffer = np.empty(self._WINDOW_BYTES, np.uint8)
         window = self._WINDOW_BYTES
         found: list[npt.NDArray[np.uint64]] = []
-        at = 0
+        at = records = 0
         error: TorchRecIOError | None = None
         while error is None:
-            try:
-                got = source.read_into(at, memoryview(buffer)[:window])
-            except TorchRecIOError as damage:
-                error = damage
-                break
+            got, error = read_up_to_damage(source, at, buffer[:window])
             starts, following, fault = _core.scan_frames(buffer[:got], at, stream_end)
             found.append(starts)
             if fault:
-                error = self._fault(source, fault, following, at_head=following == 0)
+                error = self.error_of(fault, source.path, following, buffer[:got])
             elif got == 0:
                 break
-            elif following == at:
-                error = TruncatedFileError(
-                    "the file ends inside the header of a record", path=source.path, offset=at
-                )
+            elif following == at and error is None:
+                error = self.error_of("cut_header", source.path, at)
             sparse = len(starts) > 0 and following - at > len(starts) * (1 << 18)
             window = self._SPARSE_WINDOW_BYTES if sparse else self._WINDOW_BYTES
             at = following
+            if progress is not None:
+                records += len(starts)
+                progress(source.consumed if isinstance(source, CompressedFile) else at, records)
         return self._finish(source, np.concatenate(found) if found else _NONE, at, error)
 
     def _finish(
@@ -129,15 +133,14 @@ class TFRecordFormat:
             error.record = len(starts)
         return Scan(starts, end, error)
 
-    def _fault(
-        self, source: LocalFile | CompressedFile, fault: str, offset: int, *, at_head: bool
+    def error_of(
+        self, fault: str, path: str, offset: int, head: npt.NDArray[np.uint8] | None = None
     ) -> TorchRecIOError:
+        """The error for a fault that the native core named; ``head`` is how the stream starts."""
         error_class, reason = _FAULTS[fault]
-        if at_head and fault == "length_crc":
-            head = bytearray(64)
-            source.read_into(0, memoryview(head))
-            reason = _what_else(bytes(head)) or reason + "; is this a TFRecord file?"
-        return error_class(reason, path=source.path, offset=offset)
+        if offset == 0 and fault == "length_crc" and head is not None:
+            reason = _what_else(head[:64].tobytes()) or reason + "; is this a TFRecord file?"
+        return error_class(reason, path=path, offset=offset)
 
     def check(
         self,

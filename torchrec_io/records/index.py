@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
-from .formats import TFRECORD, RecordFormat
+from .formats import TFRECORD, Progress, RecordFormat
 from .storage import (
     CompressedFile,
     Compression,
@@ -48,7 +48,7 @@ _SAMPLED_RECORDS = 64
 class _Header(NamedTuple):
     format: int
     compression: int
-    count: int
+    records: int
     data_bytes: int
     data_mtime_ns: int
     data_fingerprint: int
@@ -90,33 +90,44 @@ class RecordIndex:
     # ---- making one ----
 
     @classmethod
-    def build(cls, path: StrPath, *, compression: CompressionChoice = "auto") -> RecordIndex:
+    def build(
+        cls,
+        path: StrPath,
+        *,
+        compression: CompressionChoice = "auto",
+        progress: Progress | None = None,
+    ) -> RecordIndex:
         """Reads a TFRecord file and finds its records; checks each length, not the data.
 
         Args:
             path: The data file.
             compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
+            progress: Called now and then with the bytes of the file and the records done so far.
 
         Raises:
             CorruptRecordError: a length does not match its checksum, or a compressed stream is damaged.
             TruncatedFileError: the file ends inside a record or a compressed stream.
             FileNotFoundError, IsADirectoryError: there is no such file.
         """
-        index, error = cls.build_partial(path, compression=compression)
+        index, error = cls.build_partial(path, compression=compression, progress=progress)
         if error is not None:
             raise error
         return index
 
     @classmethod
     def build_partial(
-        cls, path: StrPath, *, compression: CompressionChoice = "auto"
+        cls,
+        path: StrPath,
+        *,
+        compression: CompressionChoice = "auto",
+        progress: Progress | None = None,
     ) -> tuple[RecordIndex, TorchRecIOError | None]:
         """As :meth:`build`, but gives the records before the damage, and the damage, if there is any."""
         file = LocalFile(path)
         resolved = resolve_compression(file, compression)
         source = open_source(path, resolved)
         before = os.stat(path)
-        scan = TFRECORD.scan(source)
+        scan = TFRECORD.scan(source, progress)
         restarts = source.restarts if isinstance(source, CompressedFile) else []
         encoded = _core.encode_index(
             scan.starts,
@@ -207,7 +218,13 @@ class RecordIndex:
         return target
 
     def to_text(self, path: StrPath) -> Path:
-        """Writes the text form that DALI and ``tfrecord`` read: ``offset size`` of each frame a line."""
+        """Writes the text form that DALI and ``tfrecord`` read: ``offset size`` of each frame a line.
+
+        Raises:
+            ValueError: the data file is compressed, so that no such offset exists in it.
+        """
+        if self.compression is not None:
+            raise ValueError(f"a text index of a {self.compression} file would mean nothing")
         starts, ends = self.locate(np.arange(len(self), dtype=np.int64))
         lines = (f"{start} {end - start}\n" for start, end in zip(starts.tolist(), ends.tolist()))
         write_atomically(path, "".join(lines).encode("ascii"))
@@ -216,7 +233,7 @@ class RecordIndex:
     # ---- using it ----
 
     def __len__(self) -> int:
-        return self._header.count
+        return self._header.records
 
     def __repr__(self) -> str:
         return f"RecordIndex({self.data_path!r}, {len(self):,} records)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from .. import _core
 from ..errors import TorchRecIOError, TruncatedFileError
 from .index import RecordIndex
 from .storage import CompressedFile, LocalFile, open_source
@@ -46,6 +48,8 @@ class RecordBlock:
 
     def without(self, positions: Sequence[int]) -> RecordBlock:
         """The block less some of its records."""
+        if not positions:
+            return self
         keep = np.ones(len(self), bool)
         keep[list(positions)] = False
         return RecordBlock(self.buffer, self.starts[keep], self.lengths[keep], self.numbers[keep])
@@ -89,36 +93,43 @@ class RecordReader:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__init__(**state)  # type: ignore[misc]  # the state is what __init__ takes
 
-    def fetch(self, numbers: npt.NDArray[np.int64]) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        """Reads records by number, in any order, repeats allowed.
+    def plan(self, numbers: npt.NDArray[np.int64]) -> ReadPlan:
+        """Looks up where records are, and joins those that lie near each other into one read.
+
+        Args:
+            numbers: Of the records, in any order, repeats allowed; int64 ``[n]``.
+
+        Raises:
+            IndexError: there is no such record.
+        """
+        files, starts, ends = self._locate(numbers)
+        return _coalesce(numbers, files, starts, ends)
+
+    def will_need(self, plan: ReadPlan) -> None:
+        """Tells the system which records are fetched next, so that it reads them meanwhile."""
+        for file, ranges in plan.ranges:
+            self._source(file).will_need(ranges)
+
+    def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        """Reads the records of a plan.
 
         Returns:
             The sound records, in the order asked for, and an error for each damaged one.
 
         Raises:
-            IndexError: there is no such record.
             TruncatedFileError: a file became shorter since it was indexed.
             OSError: reading failed.
         """
-        files, starts, ends = self._locate(numbers)
-        buffer, placed = self._read(files, starts, ends)
+        buffer = self._read(plan)
         head, foot = self._format.header_bytes, self._format.footer_bytes
-        lengths = ends - starts - head - foot
-        block = RecordBlock(buffer, placed + head, lengths, numbers)
-        faults = self._format.check(buffer, placed, lengths, self.verify_crc)
-        if not faults:
-            return block, []
+        lengths = plan.sizes - (head + foot)
+        block = RecordBlock(buffer, plan.placed + head, lengths, plan.numbers)
+        faults = self._format.check(buffer, plan.placed, lengths, self.verify_crc)
         errors = []
         for position, error_class, reason in faults:
-            path, record, offset = self.place(int(numbers[position]))
+            path, record, offset = self.place(int(plan.numbers[position]))
             errors.append(error_class(reason, path=path, record=record, offset=offset))
         return block.without([position for position, _, _ in faults]), errors
-
-    def will_need(self, numbers: npt.NDArray[np.int64]) -> None:
-        """Tells the system which records are fetched next, so that it reads them meanwhile."""
-        files, starts, ends = self._locate(numbers)
-        for file, start, end, _ in _coalesce(files, starts, ends).ranges:
-            self._source(file).will_need(start, end - start)
 
     def place(self, number: int) -> tuple[str, int, int]:
         """File, number in that file, and byte offset of a record's frame."""
@@ -132,10 +143,8 @@ class RecordReader:
         files, starts, _ = self._locate(numbers)
         return [
             f"{self.indexes[file].data_path}:{start}"
-            for file, start in zip(files.tolist(), starts.tolist())
+            for file, start in zip(files.tolist(), starts.tolist(), strict=True)
         ]
-
-    # ---- where records are ----
 
     def _locate(
         self, numbers: npt.NDArray[np.int64]
@@ -154,71 +163,96 @@ class RecordReader:
             starts[here], ends[here] = self.indexes[file].locate(numbers[here] - self._begins[file])
         return files, starts, ends
 
-    # ---- reading ----
-
-    def _read(
-        self,
-        files: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        ends: npt.NDArray[np.int64],
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """A buffer that holds all the frames, and where each one starts in it."""
-        plan = _coalesce(files, starts, ends)
-        buffer = np.empty(plan.size + _PADDING_BYTES, np.uint8)
-        buffer[plan.size :] = 0
-        view = memoryview(buffer)
-        for file, start, end, at in plan.ranges:
+    def _read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
+        """A buffer that holds all the frames of a plan."""
+        buffer = _core.allocate(plan.buffer_bytes + _PADDING_BYTES)
+        buffer[plan.buffer_bytes :] = 0
+        for file, ranges in plan.ranges:
             source = self._source(file)
-            size = end - start
-            if source.read_into(start, view[at : at + size]) != size:
+            short = source.read_ranges(ranges, buffer)
+            if short is not None:
                 raise TruncatedFileError(
-                    "the file became shorter since it was indexed", path=source.path, offset=start
+                    "the file became shorter since it was indexed",
+                    path=source.path,
+                    offset=int(ranges[short, 0]),
                 )
-        return buffer, plan.placed
+        return buffer
 
     def _source(self, file: int) -> LocalFile | CompressedFile:
         if self._pid != os.getpid():
             self._forget_files()  # a forked child must not share what its parent opened
-        source = self._open.get(file)
-        if source is None:
-            index = self.indexes[file]
-            restarts = index.restarts if index.compression else ()
-            source = open_source(index.data_path, index.compression, restarts or ((0, 0),))
-            while len(self._open) >= _MOST_OPEN_FILES:
-                self._open.popitem(last=False)
-            self._open[file] = source
+        with self._opening:
+            source = self._open.get(file)
+            if source is None:
+                index = self.indexes[file]
+                restarts = index.restarts if index.compression else []
+                source = open_source(index.data_path, index.compression, restarts or [(0, 0)])
+                while len(self._open) >= _MOST_OPEN_FILES:
+                    self._open.popitem(last=False)
+                self._open[file] = source
         return source
 
     def _forget_files(self) -> None:
         self._pid = os.getpid()
+        self._opening = threading.Lock()
         self._open: OrderedDict[int, LocalFile | CompressedFile] = OrderedDict()
 
 
 @dataclass(frozen=True)
-class _ReadPlan:
-    ranges: list[tuple[int, int, int, int]]  # file, start, end, where it goes in the buffer
-    placed: npt.NDArray[np.int64]  # where each frame starts in the buffer
-    size: int
+class ReadPlan:
+    """Where some records are, and the reads that fetch them.
+
+    Attributes:
+        numbers: Of the records; int64 ``[n]``.
+        sizes: Of their frames, in bytes; int64 ``[n]``.
+        placed: Where each frame will start in the buffer; int64 ``[n]``.
+        ranges: For each file, int64 ``[reads, 3]``: offset, size, place in the buffer.
+        buffer_bytes: The size of that buffer.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    placed: npt.NDArray[np.int64]
+    ranges: list[tuple[int, npt.NDArray[np.int64]]]
+    buffer_bytes: int
 
 
 def _coalesce(
-    files: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> _ReadPlan:
+    numbers: npt.NDArray[np.int64],
+    files: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+) -> ReadPlan:
     """Joins frames that lie near each other into ranges to be read at once."""
-    if len(starts) == 0:
-        return _ReadPlan([], starts, 0)
-    in_order = bool(np.all(files[1:] == files[:-1]) and np.all(starts[1:] >= starts[:-1]))
-    order = np.arange(len(starts)) if in_order else np.lexsort((starts, files))
+    sizes = ends - starts
+    if len(numbers) == 0:
+        return ReadPlan(numbers, sizes, starts, [], 0)
+    if files[0] == files[-1] and bool((starts[1:] == ends[:-1]).all()):
+        # One after another in one file, as without a shuffle: one read.
+        size = int(ends[-1] - starts[0])
+        whole = np.array([[starts[0], size, 0]])
+        return ReadPlan(numbers, sizes, starts - starts[0], [(int(files[0]), whole)], size)
+    order = np.lexsort((starts, files))
     files, starts, ends = files[order], starts[order], ends[order]
     breaks = (files[1:] != files[:-1]) | (starts[1:] - ends[:-1] > _COALESCE_GAP_BYTES)
     first = np.concatenate(([0], np.flatnonzero(breaks) + 1))
     last = np.concatenate((first[1:], [len(starts)])) - 1
-    sizes = ends[last] - starts[first]
-    begins = np.cumsum(sizes) - sizes
+    range_sizes = ends[last] - starts[first]
+    places = np.cumsum(range_sizes) - range_sizes
     which = np.concatenate(([0], np.cumsum(breaks)))
     placed = np.empty(len(starts), np.int64)
-    placed[order] = begins[which] + starts - starts[first][which]
-    ranges = list(
-        zip(files[first].tolist(), starts[first].tolist(), ends[last].tolist(), begins.tolist())
-    )
-    return _ReadPlan(ranges, placed, int(sizes.sum()))
+    placed[order] = places[which] + starts - starts[first][which]
+    ranges = np.stack((starts[first], range_sizes, places), axis=1)
+    return ReadPlan(numbers, sizes, placed, _by_file(files[first], ranges), int(range_sizes.sum()))
+
+
+def _by_file(
+    files: npt.NDArray[np.int64], ranges: npt.NDArray[np.int64]
+) -> list[tuple[int, npt.NDArray[np.int64]]]:
+    """Ranges in the order of their files, cut where the file changes."""
+    cuts = np.flatnonzero(files[1:] != files[:-1]) + 1
+    firsts = [0, *cuts.tolist()]
+    return [
+        (int(files[first]), part)
+        for first, part in zip(firsts, np.split(ranges, cuts), strict=True)
+    ]

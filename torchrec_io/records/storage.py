@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from isal import igzip_lib, isal_zlib
 
 from .. import _core
@@ -27,6 +29,8 @@ COMPRESSION_CHOICES: tuple[CompressionChoice, ...] = ("auto", None, "gzip", "zli
 
 # What deflate wrappers zlib calls window bits.
 _WINDOW_BITS: dict[Compression, int] = {"gzip": 31, "zlib": 15}
+# The isal package types its error as Any.
+_INFLATE_ERRORS: tuple[type[Exception], ...] = (igzip_lib.IsalError, zlib.error)
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -36,10 +40,17 @@ class ByteSource(Protocol):
     path: str
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        """Fills ``out`` from stream offset ``offset`` on; returns less than its size at the end only."""
+        """Fills ``out`` from stream offset ``offset`` on; gives less than its size at the end only."""
 
-    def will_need(self, offset: int, size: int) -> None:
-        """Hints that a range is about to be read."""
+    def read_ranges(self, ranges: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> int | None:
+        """Reads ranges, ``[n, 3]``: stream offset, size, place in ``out``.
+
+        Returns:
+            None, or the number of the first range that reaches past the end.
+        """
+
+    def will_need(self, ranges: npt.NDArray[np.int64]) -> None:
+        """Hints that ranges are about to be read."""
 
 
 class LocalFile:
@@ -67,13 +78,16 @@ class LocalFile:
             done += got
         return done
 
+    def read_ranges(self, ranges: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> int | None:
+        short = _core.read_ranges(self._file.fileno(), ranges, out)
+        return None if short < 0 else short
+
+    def will_need(self, ranges: npt.NDArray[np.int64]) -> None:
+        _core.advise_ranges(self._file.fileno(), ranges)
+
     def read(self, offset: int, size: int) -> bytes:
         """Up to ``size`` bytes at ``offset``."""
         return os.pread(self._file.fileno(), size, offset)
-
-    def will_need(self, offset: int, size: int) -> None:
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._file.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
 
 
 class Inflater:
@@ -102,6 +116,11 @@ class Inflater:
         self._pending = b""  # compressed bytes read, not yet decoded
         self._decoder: Any = None
         self._error: TorchRecIOError | None = None
+
+    @property
+    def consumed(self) -> int:
+        """File offset up to which compressed bytes were read."""
+        return self._read_at
 
     def read(self, size: int) -> bytes:
         """Between 1 and ``size`` decoded bytes; ``b""`` at the end of the file.
@@ -161,7 +180,7 @@ class Inflater:
         chunk, self._pending = self._pending, b""
         try:
             data: bytes = self._decoder.decompress(chunk, size)
-        except (igzip_lib.IsalError, zlib.error) as error:
+        except _INFLATE_ERRORS as error:
             self._error = CorruptRecordError(
                 f"the {self._compression} stream is damaged: {error}", path=self._file.path
             )
@@ -232,6 +251,7 @@ class CompressedFile:
         self._restarts = sorted(restarts)
         self._lock = threading.Lock()
         self._spilled: LocalFile | None = None
+        self._damage: TorchRecIOError | None = None  # what ended spilling early
         self._start(0, 0)
 
     @property
@@ -249,10 +269,24 @@ class CompressedFile:
             if self._spilled is None and not self._reach(offset):
                 self._spill()
             if self._spilled is not None:
-                return self._spilled.read_into(offset, out)
+                got = self._spilled.read_into(offset, out)
+                if got < len(out) and self._damage is not None:
+                    raise self._damage
+                return got
             return self._read_forwards(offset, out)
 
-    def will_need(self, offset: int, size: int) -> None:
+    @property
+    def consumed(self) -> int:
+        """Bytes of the compressed file read so far, for showing progress."""
+        return self._inflater.consumed
+
+    def read_ranges(self, ranges: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> int | None:
+        for number, (offset, size, place) in enumerate(ranges.tolist()):
+            if self.read_into(offset, out.data[place : place + size]) != size:
+                return number
+        return None
+
+    def will_need(self, ranges: npt.NDArray[np.int64]) -> None:
         """Compressed bytes cannot be foreseen by their decompressed offset."""
 
     def _start(self, stream_offset: int, file_offset: int) -> None:
@@ -289,8 +323,11 @@ class CompressedFile:
     def _spill(self) -> None:
         inflater = Inflater(self._file, self._compression)
         with tempfile.NamedTemporaryFile(prefix="torchrec_io-") as file:
-            while chunk := inflater.read(self._CHUNK_BYTES):
-                file.write(chunk)
+            try:
+                while chunk := inflater.read(self._CHUNK_BYTES):
+                    file.write(chunk)
+            except TorchRecIOError as damage:
+                self._damage = damage
             file.flush()
             self._spilled = LocalFile(file.name)
         self._recent.clear()
@@ -338,8 +375,6 @@ def is_record_header(head: bytes) -> bool:
 
 def crc32c(data: bytes) -> int:
     """CRC-32C of bytes."""
-    import numpy as np
-
     return _core.crc32c(np.frombuffer(data, np.uint8))
 
 
@@ -359,6 +394,21 @@ def open_source(
     if compression is None:
         return LocalFile(path)
     return CompressedFile(path, compression, restarts)
+
+
+def read_up_to_damage(
+    source: LocalFile | CompressedFile, offset: int, out: memoryview
+) -> tuple[int, TorchRecIOError | None]:
+    """As ``source.read_into``, but gives what a damaged stream still held, and the damage.
+
+    Only for reading forwards: ``offset`` may not lie behind what was read before.
+    """
+    try:
+        return source.read_into(offset, out), None
+    except TorchRecIOError as damage:
+        # Bytes are put into ``out`` as they are decoded, so those before the damage are there.
+        held = source.decoded - offset if isinstance(source, CompressedFile) else 0
+        return min(max(held, 0), len(out)), damage
 
 
 def write_atomically(path: StrPath, data: bytes) -> None:
