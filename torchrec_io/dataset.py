@@ -57,11 +57,11 @@ class TFRecordDataset(IterableDataset[Any]):
     Args:
         paths: A file, glob pattern or directory, or several; see
             :func:`torchrec_io.records.storage.expand_paths`.
-        schema: A :class:`Schema` or a dict of features: records are ``tf.train.Example`` messages and
-            are parsed. A callable: it gets each record's bytes, in the loading process. ``None``:
-            records are given as bytes.
-        batch_size: ``None``: yield samples, dicts with a schema. A number: yield a :class:`Batch` of
-            that many records; a list of as many items without a schema.
+        schema: A :class:`Schema` or a dict of features: records are ``tf.train.Example`` messages
+            and are parsed. A callable: it gets each record's bytes, in the loading process.
+            ``None``: records are given as bytes.
+        batch_size: ``None``: yield samples, dicts with a schema. A number: yield a :class:`Batch`
+            of that many records; a list of as many items without a schema.
         drop_last: Leave out a last batch of fewer records.
         shuffle: ``False``: the order of the files. ``True``: a uniform permutation of all records.
             A number: records move by at most about that many places, which keeps reading local.
@@ -70,16 +70,17 @@ class TFRecordDataset(IterableDataset[Any]):
         rank: This training process, with ``world_size``; by default as ``torch.distributed`` or
             torchrun's environment says, else the only one.
         world_size: How many training processes share the records.
-        uneven: What ranks do with records that do not divide: ``"keep"``, ``"drop"`` or ``"pad"``; see
-            :class:`torchrec_io.order.plan.EpochPlan`.
-        index: ``"auto"``: the index beside each file, else one from the cache, else a new one. A path
-            or a list of paths: the index file of each data file, ``.tfidx`` or text.
+        uneven: What ranks do with records that do not divide: ``"keep"``, ``"drop"`` or ``"pad"``;
+            see :class:`torchrec_io.order.plan.EpochPlan`.
+        index: ``"auto"``: the index beside each file, else one from the cache, else a new one. A
+            path or a list of paths: the index file of each data file, ``.tfidx`` or text.
         compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
         verify_crc: Check the data of each record. Lengths are always checked.
         on_error: What to do about a damaged record, or one the schema does not fit: ``"raise"``;
-            ``"skip"``: leave it out, count it in :attr:`skipped` and log it; or a function that gets
-            the error, after which the record is left out. Batches are then smaller by what is left
-            out. Where a length is damaged, the rest of that file is lost and reported as one error.
+            ``"skip"``: leave it out, count it in :attr:`skipped` and log it; or a function that
+            gets the error, after which the record is left out. Batches are then smaller by what is
+            left out. Where a length is damaged, the rest of that file is lost and reported as one
+            error.
         num_threads: Threads that read and parse. 1 is the calling thread; more are background
             threads, which give the same batches in the same order. By default 2, and 1 in
             DataLoader workers.
@@ -244,7 +245,7 @@ class TFRecordDataset(IterableDataset[Any]):
     def _items(self, result: _Result) -> Iterator[Any]:
         if self.batch_size is None:
             samples = result.items if isinstance(result.items, list) else result.items.samples()
-            yield from zip(result.keys, samples) if self.with_key else samples
+            yield from zip(result.keys, samples, strict=True) if self.with_key else samples
         elif result.items is not None:
             yield (result.keys, result.items) if self.with_key else result.items
 
@@ -280,7 +281,7 @@ class TFRecordDataset(IterableDataset[Any]):
         for position in range(len(block)):
             try:
                 items.append(decoder(block[position]))
-            except Exception as error:  # whatever a user's function raises gets its place
+            except Exception as error:  # noqa: BLE001  # a user's function may raise anything
                 reason = f"the schema function raised {type(error).__name__}: {error}"
                 placed = self._error(block, position, reason)
                 placed.__cause__ = error
@@ -321,7 +322,7 @@ def _load_indexes(paths: list[str], index: IndexChoice) -> list[RecordIndex]:
     names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
     if len(names) != len(paths):
         raise ValueError(f"{len(paths)} data files need as many index files, not {len(names)}")
-    return [RecordIndex.load(name, path) for name, path in zip(names, paths)]
+    return [RecordIndex.load(name, path) for name, path in zip(names, paths, strict=True)]
 
 
 def _check_least(name: str, value: int | None, least: int) -> None:

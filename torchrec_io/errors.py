@@ -1,7 +1,7 @@
 """What can go wrong with data: one base class, one subclass for each cause.
 
-Errors of use keep Python's own classes: ``FileNotFoundError``, ``IsADirectoryError``, ``ValueError``
-for a bad argument.
+Errors of use keep Python's own classes: ``FileNotFoundError``, ``IsADirectoryError``,
+``ValueError`` for a bad argument.
 """
 
 from __future__ import annotations

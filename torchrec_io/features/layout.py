@@ -15,7 +15,7 @@ ALIGNMENT_BYTES = 64
 
 
 class DenseColumns(NamedTuple):
-    """Numeric columns of one dtype and shape, ``stride`` bytes apart. Views of all are made at once."""
+    """Numeric columns of one dtype and shape, ``stride`` bytes apart, viewed all at once."""
 
     names: tuple[str, ...]
     dtype: str

@@ -6,6 +6,7 @@ the second pass fills it. Both run in the native core for a whole batch at once.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple, TypeVar
 
@@ -194,7 +195,7 @@ class LocatedBlock:
     # ---- laying out ----
 
     def _lay_out_sized(self) -> list[Column]:
-        """Reserves room for columns that the native core fills and whose size depends on the data."""
+        """Reserves room for columns that the core fills and whose size depends on the data."""
         if not self._parser._sized:
             return []
         rows = len(self._block)
@@ -241,7 +242,9 @@ class LocatedBlock:
         buffer = self._block.buffer
         offsets, sizes = self._located.spans(buffer, self._parser._positions[name])
         view = buffer.data
-        return [view[at : at + size] for at, size in zip(offsets.tolist(), sizes.tolist())]
+        return [
+            view[at : at + size] for at, size in zip(offsets.tolist(), sizes.tolist(), strict=True)
+        ]
 
 
 class _Images:
@@ -274,7 +277,9 @@ class _Images:
         self, located: LocatedBlock, arena: npt.NDArray[np.uint8], failures: list[RecordFailure]
     ) -> Column:
         if isinstance(self._column, ListColumn):
-            for image, shape, at in zip(self._images, self._column.shapes, self._column.at):
+            for image, shape, at in zip(
+                self._images, self._column.shapes, self._column.at, strict=True
+            ):
                 store_image(image, self._feature, _view(arena, self._column.dtype, shape, at))
             return self._column
         column = _view(arena, self._column.dtype, self._column.shape, self._column.at)
@@ -328,7 +333,7 @@ class _RawArrays:
             return [row.tolist() for row in fixed]
         offsets = _view(arena, "int64", (rows + 1,), row_offsets_at).tolist()
         values = _view(arena, feature.dtype, (offsets[-1],), data_at).tolist()
-        return [values[begin:end] for begin, end in zip(offsets, offsets[1:])]
+        return [values[begin:end] for begin, end in itertools.pairwise(offsets)]
 
 
 def _view(
@@ -341,14 +346,17 @@ def _view(
 def _core_spec(name: str, feature: Feature) -> _CoreSpec:
     """A feature as the native parser takes it."""
     key = name.encode()
+    if isinstance(feature, FixedLenFeature):
+        return _fixed_spec(key, feature)
     if isinstance(feature, VarLenFeature):
         return key, DTYPES.index(feature.dtype), _RAGGED, 0, False, b"", []
-    if isinstance(feature, ImageFeature):
-        return key, _BYTES, _SPAN, 1, False, b"", []
-    if isinstance(feature, RawFeature):
-        if feature.shape is None:
-            return key, _BYTES, _SPAN, 1, False, b"", []
-        return key, _BYTES, _RAW, _raw_bytes(feature, feature.shape), False, b"", []
+    if isinstance(feature, RawFeature) and feature.shape is not None:
+        size = math.prod(feature.shape) * item_bytes(feature.dtype)
+        return key, _BYTES, _RAW, size, False, b"", []
+    return key, _BYTES, _SPAN, 1, False, b"", []
+
+
+def _fixed_spec(key: bytes, feature: FixedLenFeature) -> _CoreSpec:
     default = feature.default_value
     code = DTYPES.index(feature.dtype)
     if default is None:
@@ -360,10 +368,6 @@ def _core_spec(name: str, feature: Feature) -> _CoreSpec:
     return key, code, _FIXED, feature.count, True, data, []
 
 
-def _raw_bytes(feature: RawFeature, shape: tuple[int, ...]) -> int:
-    return math.prod(shape) * item_bytes(feature.dtype)
-
-
 _F = TypeVar("_F", bound=Feature)
 
 
@@ -372,11 +376,10 @@ def _of_type(schema: Schema, kind: type[_F]) -> tuple[tuple[str, _F], ...]:
 
 
 def _group_fixed(schema: Schema) -> list[tuple[tuple[str, ...], str, tuple[int, ...]]]:
-    """Numeric columns of fixed shape as (names, dtype, shape), those of one dtype and shape together."""
+    """Numeric columns of fixed shape by dtype and shape: (names, dtype, shape)."""
     groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for name, feature in schema.items():
-        if isinstance(feature, FixedLenFeature) and feature.dtype != "string":
-            groups.setdefault((feature.dtype, feature.shape), []).append(name)
-        elif isinstance(feature, RawFeature) and feature.shape is not None:
-            groups.setdefault((feature.dtype, feature.shape), []).append(name)
+        shape = feature.shape if isinstance(feature, (FixedLenFeature, RawFeature)) else None
+        if shape is not None and feature.dtype != "string":
+            groups.setdefault((feature.dtype, shape), []).append(name)
     return [(tuple(names), dtype, shape) for (dtype, shape), names in groups.items()]

@@ -1,7 +1,8 @@
 """What to read from each record: feature specs, named and shaped as TensorFlow's, and the schema.
 
-Specs and their rules are those of ``tf.io.parse_example`` (TensorFlow 2.21). Stored values are int64,
-float32 or bytes ("string"); every other dtype is a cast of one of these, checked value by value.
+Specs and their rules are those of ``tf.io.parse_example`` (TensorFlow 2.21). Stored values are
+int64, float32 or bytes ("string"); every other dtype is a cast of one of these, checked value by
+value.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class VarLenFeature:
 
 @dataclass(frozen=True)
 class RawFeature:
-    """An array stored as the bytes of its elements, little-endian (``tf.io.decode_raw`` and reshape).
+    """An array stored as the bytes of its elements, little-endian (``tf.io.decode_raw``).
 
     With ``shape`` it gives a Tensor ``[B, *shape]``. With ``shape_key`` it gives a list of B
     Tensors, each of its own shape.

@@ -20,11 +20,11 @@ UNEVEN_CHOICES: tuple[Uneven, ...] = ("keep", "drop", "pad")
 class EpochPlan:
     """Which records each worker of each rank reads in one epoch, batch by batch.
 
-    The epoch's order of all records is cut into global steps of ``world_size * batch_size`` records.
-    In each step rank r takes the r-th slice; batch k of a rank goes to worker ``k % num_workers``.
-    So the batches a rank sees do not depend on its number of workers, and the records of a global
-    step do not depend on how ranks and workers are arranged. The last, incomplete step is dealt
-    evenly to the ranks, as ``uneven`` says.
+    The epoch's order of all records is cut into global steps of ``world_size * batch_size``
+    records. In each step rank r takes the r-th slice; batch k of a rank goes to worker
+    ``k % num_workers``. So the batches a rank sees do not depend on its number of workers, and the
+    records of a global step do not depend on how ranks and workers are arranged. The last,
+    incomplete step is dealt evenly to the ranks, as ``uneven`` says.
 
     Attributes:
         num_records: Records in the whole dataset.

@@ -13,8 +13,8 @@ from .. import _core
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
 from .storage import CompressedFile, LocalFile, read_up_to_damage
 
-# Called now and then with the bytes of the file and the records done so far. What it raises ends the
-# work.
+# Called now and then with the bytes of the file and the records done so far. What it raises ends
+# the work.
 Progress: TypeAlias = Callable[[int, int], None]
 
 # In place of the end of a stream whose size shows only when it was read.
@@ -61,9 +61,9 @@ class RecordFormat(Protocol):
         lengths: npt.NDArray[np.int64],
         verify_crc: bool,
     ) -> list[tuple[int, type[TorchRecIOError], str]]:
-        """Checks framed records in a buffer: ``starts`` are those of the frames, ``lengths`` of the data.
+        """Checks framed records in a buffer.
 
-        Returns the bad ones as (position, error class, reason).
+        ``starts`` are where the frames start, ``lengths`` are those of the data. Returns the bad ones as (position, error class, reason).
         """
 
 
@@ -97,7 +97,7 @@ class TFRecordFormat:
         at = records = 0
         error: TorchRecIOError | None = None
         while error is None:
-            got, error = read_up_to_damage(source, at, buffer[:window])
+            got, error = read_up_to_damage(source, at, buffer.data[:window])
             starts, following, fault = _core.scan_frames(buffer[:got], at, stream_end)
             found.append(starts)
             if fault:

@@ -105,7 +105,8 @@ class RecordIndex:
             progress: Called now and then with the bytes of the file and the records done so far.
 
         Raises:
-            CorruptRecordError: a length does not match its checksum, or a compressed stream is damaged.
+            CorruptRecordError: a length does not match its checksum, or a compressed stream is
+                damaged.
             TruncatedFileError: the file ends inside a record or a compressed stream.
             FileNotFoundError, IsADirectoryError: there is no such file.
         """
@@ -122,7 +123,7 @@ class RecordIndex:
         compression: CompressionChoice = "auto",
         progress: Progress | None = None,
     ) -> tuple[RecordIndex, TorchRecIOError | None]:
-        """As :meth:`build`, but gives the records before the damage, and the damage, if there is any."""
+        """As :meth:`build`, but gives the records before the damage, and the damage, if any."""
         file = LocalFile(path)
         resolved = resolve_compression(file, compression)
         source = open_source(path, resolved)
@@ -146,7 +147,7 @@ class RecordIndex:
         """Maps an index file and checks that it belongs to its data file as that is now.
 
         Args:
-            path: An index file (``.tfidx`` or text), or a data file whose ``.tfidx`` lies beside it.
+            path: An index file (``.tfidx`` or text), or a data file with its ``.tfidx`` beside it.
             data_path: The data file; by default the index file's name without its last suffix.
 
         Raises:
@@ -218,7 +219,7 @@ class RecordIndex:
         return target
 
     def to_text(self, path: StrPath) -> Path:
-        """Writes the text form that DALI and ``tfrecord`` read: ``offset size`` of each frame a line.
+        """Writes the text form that DALI and ``tfrecord`` read: a line ``offset size`` a frame.
 
         Raises:
             ValueError: the data file is compressed, so that no such offset exists in it.
@@ -226,7 +227,10 @@ class RecordIndex:
         if self.compression is not None:
             raise ValueError(f"a text index of a {self.compression} file would mean nothing")
         starts, ends = self.locate(np.arange(len(self), dtype=np.int64))
-        lines = (f"{start} {end - start}\n" for start, end in zip(starts.tolist(), ends.tolist()))
+        lines = (
+            f"{start} {end - start}\n"
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        )
         write_atomically(path, "".join(lines).encode("ascii"))
         return Path(path)
 
@@ -294,7 +298,7 @@ class RecordIndex:
     def _check_sampled_records(self, file: LocalFile, name: str) -> None:
         count = len(self)
         sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLED_RECORDS)).astype(np.int64))
-        for start, end in zip(*(offsets.tolist() for offsets in self.locate(sample))):
+        for start, end in zip(*(part.tolist() for part in self.locate(sample)), strict=True):
             head = file.read(start, TFRECORD.header_bytes)
             overhead = TFRECORD.header_bytes + TFRECORD.footer_bytes
             if not is_record_header(head) or int.from_bytes(head[:8], "little") != (

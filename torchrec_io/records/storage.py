@@ -12,7 +12,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol, TypeAlias
+from typing import Any, BinaryIO, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,8 @@ COMPRESSION_CHOICES: tuple[CompressionChoice, ...] = ("auto", None, "gzip", "zli
 
 # What deflate wrappers zlib calls window bits.
 _WINDOW_BITS: dict[Compression, int] = {"gzip": 31, "zlib": 15}
-# The isal package types its error as Any.
-_INFLATE_ERRORS: tuple[type[Exception], ...] = (igzip_lib.IsalError, zlib.error)
+# The isal package's stubs call its error class an instance.
+_INFLATE_ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -40,7 +40,7 @@ class ByteSource(Protocol):
     path: str
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        """Fills ``out`` from stream offset ``offset`` on; gives less than its size at the end only."""
+        """Fills ``out`` from stream offset ``offset`` on; gives less only at the end."""
 
     def read_ranges(self, ranges: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> int | None:
         """Reads ranges, ``[n, 3]``: stream offset, size, place in ``out``.

@@ -114,7 +114,7 @@ def iter_blocks(
     count = 0
     while True:
         starts, following, fault = _core.scan_frames(window.held, window.at, window.stream_end)
-        ends = np.append(starts[1:], np.uint64(following))
+        ends = np.append(starts, np.uint64(following))[1:]
         whole = int(np.searchsorted(ends, window.at + len(window.held), side="right"))
         if whole:
             yield _block(window, starts[:whole], ends[:whole], count, verify_crc)
@@ -195,7 +195,7 @@ class _Window:
         if self.damage is not None or stop <= self._size:
             return False
         got, self.damage = read_up_to_damage(
-            self.source, self.at + self._size, self._buffer[self._size : stop]
+            self.source, self.at + self._size, self._buffer.data[self._size : stop]
         )
         self._size += got
         return got > 0

@@ -30,8 +30,8 @@ class Batch:
     """The columns of a batch by name, like a dict, with all their data in one allocation.
 
     One buffer to fill, one to send from a worker, one to pin and one to copy to a device: methods
-    work on the arena as a whole and make the views anew. It is deliberately no ``Mapping``: PyTorch's
-    loaders take those apart and would handle each column by itself. ``dict(batch)`` and
+    work on the arena as a whole and make the views anew. It is deliberately no ``Mapping``:
+    PyTorch's loaders take those apart and would handle each column by itself. ``dict(batch)`` and
     ``**batch`` work.
 
     Attributes:
@@ -112,7 +112,7 @@ class Batch:
         return self.arena.is_pinned()
 
     def record_stream(self, stream: Any) -> None:
-        """Keeps the memory from being reused before ``stream`` is done; see ``Tensor.record_stream``."""
+        """Keeps the memory from reuse until ``stream`` is done; see ``Tensor.record_stream``."""
         self.arena.record_stream(stream)
 
     @property
@@ -139,7 +139,9 @@ class Batch:
         """The records one by one; their tensors share the arena."""
         columns = [_rows(value) for value in self.values()]
         ragged = frozenset(name for name, value in self.items() if isinstance(value, Ragged))
-        return [Sample(zip(self._names, row), ragged) for row in zip(*columns)]
+        return [
+            Sample(zip(self._names, row, strict=True), ragged) for row in zip(*columns, strict=True)
+        ]
 
 
 class Sample(dict[str, Any]):
@@ -197,7 +199,7 @@ def _view_dense(arena: Tensor, column: DenseColumns, values: dict[str, Any]) -> 
     stride = column.stride // first.element_size()
     shape = (len(column.names), *column.shape)
     together = torch.as_strided(first, shape, (stride, *first.stride()), first.storage_offset())
-    values.update(zip(column.names, together.unbind()))
+    values.update(zip(column.names, together.unbind(), strict=True))
 
 
 def _view_bytes(arena: Tensor, column: BytesColumn, values: dict[str, Any]) -> None:
@@ -229,7 +231,8 @@ def _view_ragged_bytes(arena: Tensor, column: RaggedBytesColumn, values: dict[st
 
 def _view_list(arena: Tensor, column: ListColumn, values: dict[str, Any]) -> None:
     values[column.name] = [
-        _part(arena, column.dtype, shape, at) for shape, at in zip(column.shapes, column.at)
+        _part(arena, column.dtype, shape, at)
+        for shape, at in zip(column.shapes, column.at, strict=True)
     ]
 
 

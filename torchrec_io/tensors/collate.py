@@ -144,7 +144,7 @@ class _Collation:
     def _add_padded(self, name: str, values: list[Tensor]) -> None:
         lengths = self._add_lengths(name, [value.numel() for value in values])
         padded = values[0].new_full((len(values), max(lengths)), self._fill)
-        for row, value, length in zip(padded, values, lengths):
+        for row, value, length in zip(padded, values, lengths, strict=True):
             row[:length] = value[:length]
         shape = tuple(padded.shape)
         column = self._room.take_dense((name,), _dtype_name(padded), shape)
@@ -183,7 +183,7 @@ class _Collation:
 
     def _store_parts(self, places: list[int], parts: list[Tensor]) -> None:
         def store(arena: Tensor) -> None:
-            for at, part in zip(places, parts):
+            for at, part in zip(places, parts, strict=True):
                 _target(arena, part.dtype, tuple(part.shape), at).copy_(part)
 
         self._stores.append(store)

@@ -76,7 +76,7 @@ class BytesArray:
         joined = self.data[offsets[0] : offsets[-1]].cpu().numpy().tobytes()
         return [
             joined[begin - offsets[0] : end - offsets[0]]
-            for begin, end in zip(offsets, offsets[1:])
+            for begin, end in itertools.pairwise(offsets)
         ]
 
     def tolist(self) -> Any:
@@ -156,7 +156,7 @@ class Ragged:
         """Rows as lists of Python numbers or bytes."""
         values = self.values.tolist()
         offsets = self.offsets.tolist()
-        return [values[begin:end] for begin, end in zip(offsets, offsets[1:])]
+        return [values[begin:end] for begin, end in itertools.pairwise(offsets)]
 
     def to_padded(self, fill: float = 0, max_len: int | None = None) -> Tensor:
         """A dense Tensor ``[rows, longest]``.
