@@ -10,13 +10,13 @@ import ast
 import re
 from typing import Any
 
-# The last line of a traceback: "module.Class: path: reason (record 3, offset 44, feature 'x')".
-_LAST_LINE = re.compile(
-    r"^torchrec_io\.errors\.\w+: (?:(?P<path>/?[^\n]*?): )?[^\n]*?"
-    r"(?: \((?P<places>(?:record|offset|feature) [^\n]*)\))?\s*\Z",
-    re.MULTILINE,
+# How a traceback ends: "module.Class: path: reason (record 3, offset 44, feature 'x')". The reason
+# may go over several lines.
+_LAST_ERROR = re.compile(r"^torchrec_io\.errors\.\w+: ", re.MULTILINE)
+_PLACE = r"(?:(?:record|offset) \d+|feature (?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))"
+_TEXT = re.compile(
+    rf"(?:(?P<path>[^\n]*?): )?.*?(?: \((?P<places>{_PLACE}(?:, {_PLACE})*)\))?\s*\Z", re.DOTALL
 )
-_PLACE = re.compile(r"(record|offset) (\d+)|(feature) ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 
 
 class TorchRecIOError(Exception):
@@ -53,16 +53,19 @@ class TorchRecIOError(Exception):
         """Reads the fields back from the text of a DataLoader worker's traceback.
 
         PyTorch does not pickle a worker's exception: it makes a new one of the same class from the
-        traceback's text, whose last line is ours.
+        traceback's text, which ends with ours.
         """
-        found = _LAST_LINE.search(self.reason)
+        starts = [found.end() for found in _LAST_ERROR.finditer(self.reason)]
+        found = _TEXT.match(self.reason, starts[-1]) if starts else None
         if found is None:
             return
-        self.path = found["path"]
-        places = {m[1] or m[3]: m[2] or m[4] for m in _PLACE.finditer(found["places"] or "")}
-        self.record = int(places["record"]) if "record" in places else None
-        self.offset = int(places["offset"]) if "offset" in places else None
-        self.feature = ast.literal_eval(places["feature"]) if "feature" in places else None
+        path = found["path"]
+        # Without a path, what stands before the first colon is how the reason begins.
+        if path is not None and ("/" in path or " " not in path):
+            self.path = path
+        for place in re.findall(_PLACE, found["places"] or ""):
+            name, value = place.split(" ", 1)
+            setattr(self, name, ast.literal_eval(value))
 
     def __str__(self) -> str:
         if self.reason.startswith("Caught "):

@@ -49,7 +49,7 @@ std::vector<std::size_t> ascending(std::span<const std::int64_t> starts) {
   std::vector<std::size_t> order(starts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (!std::ranges::is_sorted(starts)) {
-    std::ranges::stable_sort(order, {}, [starts](std::size_t i) { return starts[i]; });
+    std::ranges::sort(order, {}, [starts](std::size_t i) { return std::pair(starts[i], i); });
   }
   return order;
 }

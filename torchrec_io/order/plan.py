@@ -37,7 +37,7 @@ class EpochPlan:
         drop_last: Leave out a batch of fewer than ``batch_size`` records.
         uneven: What ranks do with records that do not divide among them: ``"keep"`` all (some ranks
             then get one more), ``"drop"`` fewer than ``world_size`` of them, or ``"pad"`` by giving
-            fewer than ``world_size`` of them twice.
+            fewer than ``world_size`` of them again, from the first on.
 
     Raises:
         ValueError: a value is out of its range.
@@ -57,6 +57,8 @@ class EpochPlan:
 
     def __post_init__(self) -> None:
         check_shuffle(self.shuffle)
+        if self.num_records < 0:
+            raise ValueError(f"num_records must be at least 0, not {self.num_records}")
         if self.batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {self.batch_size}")
         if self.uneven not in UNEVEN_CHOICES:

@@ -37,10 +37,11 @@ def records_at(
     Returns:
         int64 ``[n]``. Over all positions it is a permutation of ``0..size-1``.
     """
-    if shuffle is False or len(positions) == 0:
+    is_flag = isinstance(shuffle, (bool, np.bool_))
+    if len(positions) == 0 or (is_flag and not shuffle):
         return positions
     key = _key(seed, epoch)
-    if shuffle is True:
+    if is_flag:
         return _core.permute(positions, size, key)
     return _core.window_permute(positions, size, int(shuffle), key)
 

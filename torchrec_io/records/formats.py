@@ -63,7 +63,8 @@ class RecordFormat(Protocol):
     ) -> list[tuple[int, type[TorchRecIOError], str]]:
         """Checks framed records in a buffer.
 
-        ``starts`` are where the frames start, ``lengths`` are those of the data. Returns the bad ones as (position, error class, reason).
+        ``starts`` are where the frames start, ``lengths`` are those of the data. Returns the bad
+        ones as (position, error class, reason).
         """
 
 

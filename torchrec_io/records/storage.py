@@ -12,7 +12,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -61,33 +61,38 @@ class LocalFile:
 
     def __init__(self, path: StrPath) -> None:
         self.path = os.fspath(path)
+        with open(self.path, "rb", buffering=0) as file:  # open() knows what is no file
+            self._descriptor = os.dup(file.fileno())
+
+    def __del__(self) -> None:
         # Closed when the last user drops it, so a thread that still reads is never cut off.
-        self._file: BinaryIO = open(self.path, "rb", buffering=0)  # noqa: SIM115
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
 
     @property
     def size(self) -> int:
         """Bytes in the file now."""
-        return os.fstat(self._file.fileno()).st_size
+        return os.fstat(self._descriptor).st_size
 
     def read_into(self, offset: int, out: memoryview) -> int:
         done = 0
         while done < len(out):
-            got = os.preadv(self._file.fileno(), [out[done:]], offset + done)
+            got = os.preadv(self._descriptor, [out[done:]], offset + done)
             if got == 0:
                 break
             done += got
         return done
 
     def read_ranges(self, ranges: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> int | None:
-        short = _core.read_ranges(self._file.fileno(), ranges, out)
+        short = _core.read_ranges(self._descriptor, ranges, out)
         return None if short < 0 else short
 
     def will_need(self, ranges: npt.NDArray[np.int64]) -> None:
-        _core.advise_ranges(self._file.fileno(), ranges)
+        _core.advise_ranges(self._descriptor, ranges)
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to ``size`` bytes at ``offset``."""
-        return os.pread(self._file.fileno(), size, offset)
+        return os.pread(self._descriptor, size, offset)
 
 
 class Inflater:
@@ -132,32 +137,29 @@ class Inflater:
         while self._error is None:
             if self._decoder is None and not self._begin_member():
                 return b""
-            if not self._pending:
-                self._fill()
-                if not self._pending:
-                    self._error = self._truncated()
-                    break
             data = self._decode(size)
             if data:
                 self._given += len(data)
                 return data
+            # Only now that the decoder gives no more of what it holds back does it get more.
+            if self._error is None and self._decoder is not None and not self._fill():
+                self._error = self._truncated()
         raise self._error
 
-    def _fill(self) -> None:
+    def _fill(self) -> bool:
+        """Reads more of the file; False at its end."""
         data = self._file.read(self._read_at, self._CHUNK_BYTES)
         self._read_at += len(data)
         self._pending += data
+        return len(data) > 0
 
     def _begin_member(self) -> bool:
         """Starts on the next member; False at the end of the file."""
-        self._pending = self._pending.lstrip(b"\0") if self.restarts else self._pending
-        while len(self._pending) < len(_GZIP_MAGIC):
-            before = self._read_at
-            self._fill()
-            if self.restarts:  # tape-like tools pad the end with zeros, as gzip(1) accepts
-                self._pending = self._pending.lstrip(b"\0")
-            if self._read_at == before:
-                break
+        # Zeros behind a member are padding, as gzip(1) has it.
+        padding = b"\0" if self.restarts else b""
+        self._pending = self._pending.lstrip(padding)
+        while len(self._pending) < len(_GZIP_MAGIC) and self._fill():
+            self._pending = self._pending.lstrip(padding)
         if not self._pending:
             return False
         if self.restarts and not self._looks_like_member():
@@ -174,7 +176,9 @@ class Inflater:
     def _looks_like_member(self) -> bool:
         if self._compression == "gzip":
             return self._pending.startswith(_GZIP_MAGIC[: len(self._pending)])
-        return _is_zlib_header(self._pending)
+        return _is_zlib_header(self._pending) or (
+            len(self._pending) == 1 and _is_deflate(self._pending[0])
+        )
 
     def _decode(self, size: int) -> bytes:
         chunk, self._pending = self._pending, b""
@@ -184,7 +188,7 @@ class Inflater:
             self._error = CorruptRecordError(
                 f"the {self._compression} stream is damaged: {error}", path=self._file.path
             )
-            data = self._salvage(self._read_at - len(chunk), len(chunk))
+            data = self._salvage()
             self._error.offset = self._given + len(data)
             return data
         if self._decoder.eof:
@@ -194,29 +198,28 @@ class Inflater:
             self._pending = self._decoder.unconsumed_tail
         return data
 
-    def _salvage(self, chunk_at: int, chunk_bytes: int) -> bytes:
-        """What a chunk that failed decodes to before the damage.
+    def _salvage(self) -> bytes:
+        """What the member decodes to before its damage, less what was given of it.
 
-        The fast decoder drops the output of a failing call, so the member is decoded again, the
-        last chunk byte by byte.
+        The fast decoder drops the output of a failing call, so another decodes the member again,
+        byte by byte where it fails.
         """
         stream_at, file_at = self.restarts[-1]
-        decoder = zlib.decompressobj(_WINDOW_BITS[self._compression])
         skip = self._given - stream_at
+        decoder = zlib.decompressobj(_WINDOW_BITS[self._compression])
         saved = bytearray()
-
-        def keep(data: bytes) -> None:
-            nonlocal skip
-            saved.extend(data[skip:])
+        while chunk := self._file.read(file_at, self._CHUNK_BYTES):
+            file_at += len(chunk)
+            before = decoder.copy()
+            try:
+                data = decoder.decompress(chunk)
+            except zlib.error:
+                data = _decode_bytewise(before, chunk)
+                chunk = b""
+            saved += data[skip:]
             skip -= min(skip, len(data))
-
-        with contextlib.suppress(zlib.error):
-            while file_at < chunk_at:
-                data = self._file.read(file_at, min(self._CHUNK_BYTES, chunk_at - file_at))
-                file_at += len(data)
-                keep(decoder.decompress(data))
-            for byte in self._file.read(chunk_at, chunk_bytes):
-                keep(decoder.decompress(bytes([byte])))
+            if not chunk:
+                break
         return bytes(saved)
 
     def _truncated(self) -> TorchRecIOError:
@@ -333,6 +336,15 @@ class CompressedFile:
         self._recent.clear()
 
 
+def _decode_bytewise(decoder: Any, data: bytes) -> bytes:
+    """All that comes out of a zlib decoder before it fails."""
+    out = bytearray()
+    with contextlib.suppress(zlib.error):
+        for byte in data:
+            out += decoder.decompress(bytes([byte]))
+    return bytes(out)
+
+
 def _copy(data: bytes, out: memoryview) -> int:
     size = min(len(data), len(out))
     out[:size] = data[:size]
@@ -341,12 +353,11 @@ def _copy(data: bytes, out: memoryview) -> int:
 
 def _is_zlib_header(head: bytes) -> bool:
     """RFC 1950, section 2.2: deflate, a window of 32 KiB at most, and a check value."""
-    return (
-        len(head) >= 2
-        and head[0] & 0x0F == 8
-        and head[0] >> 4 <= 7
-        and int.from_bytes(head[:2], "big") % 31 == 0
-    )
+    return len(head) >= 2 and _is_deflate(head[0]) and int.from_bytes(head[:2], "big") % 31 == 0
+
+
+def _is_deflate(method: int) -> bool:
+    return method & 0x0F == 8 and method >> 4 <= 7
 
 
 def detect_compression(file: LocalFile) -> Compression | None:

@@ -1,0 +1,86 @@
+# The two commands that do everything, set-up included, on a fresh machine:
+#
+#   make demo    train a model on TFRecord data that TensorFlow wrote
+#   make test    lint, types, native tests with sanitizers, fuzzing, tests, TensorFlow interop
+#
+PYTHON ?= python3
+VENV := .venv
+TF_VENV := .venv-tf
+BIN := $(CURDIR)/$(VENV)/bin
+# Fuzzing time for each target; a longer run is `make fuzz SECONDS=3600`.
+SECONDS ?= 20
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+export PATH := $(BIN):$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test setup setup-tf lint types unit native fuzz package bench stub format clean
+
+demo: setup
+	python examples/train_digits.py
+
+test: lint types native fuzz package unit
+
+# ---- set-up ----
+
+setup: $(VENV)/.ready
+setup-tf: $(TF_VENV)/.ready
+
+# Torch first: build tools in isolation would otherwise ask for a version of their own.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt torch numpy scikit-build-core nanobind cmake ninja
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation \
+	  -C editable.rebuild=true -C build-dir=build/editable -e '.[dev]'
+	touch $@
+
+$(TF_VENV)/.ready: constraints-tf.txt
+	$(PYTHON) -m venv $(TF_VENV)
+	$(TF_VENV)/bin/pip install -q -c constraints-tf.txt tensorflow-cpu scikit-learn
+	touch $@
+
+# ---- checks ----
+
+CPP := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
+
+lint: setup
+	ruff format --check .
+	ruff check .
+	clang-format --dry-run --Werror $(CPP)
+
+types: setup
+	mypy
+	python -m mypy.stubtest torchrec_io._core --ignore-missing-stub
+	python -m nanobind.stubgen -q -m torchrec_io._core -o build/_core.pyi
+	diff build/_core.pyi torchrec_io/_core.pyi
+
+native: setup
+	cmake -S . -B build/native -G Ninja -DTORCHREC_IO_SANITIZE=ON
+	cmake --build build/native -j $(JOBS)
+	ctest --test-dir build/native --output-on-failure -j $(JOBS)
+
+fuzz: setup
+	tests/native/fuzz/run.sh build/fuzz $(SECONDS)
+
+# The wheel, built from the sdist, works away from the checkout.
+package: setup
+	tests/package/run.sh build/package
+
+unit: setup setup-tf
+	python -m pytest
+
+# ---- tools ----
+
+bench: setup setup-tf
+	python benchmarks/run.py
+
+stub: setup
+	python -m nanobind.stubgen -q -m torchrec_io._core -o torchrec_io/_core.pyi
+
+format: setup
+	ruff format .
+	ruff check --fix .
+	clang-format -i $(CPP)
+
+clean:
+	rm -rf build dist $(VENV) $(TF_VENV)

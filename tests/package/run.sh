@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Builds the sdist, from it the wheel, installs that away from the checkout, and uses it there.
+set -euo pipefail
+build=$(mkdir -p "$1" && cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+
+rm -rf "$build"/dist "$build"/site
+python - "$root" "$build/dist" <<'PY'
+import os
+import sys
+
+from scikit_build_core.build import build_sdist
+
+os.chdir(sys.argv[1])
+os.makedirs(sys.argv[2])
+build_sdist(sys.argv[2])
+PY
+pip wheel -q --no-build-isolation --no-deps -C build-dir="$build/cmake" -w "$build/dist" \
+  "$build"/dist/*.tar.gz
+pip install -q --no-deps --target "$build/site" "$build"/dist/*.whl
+
+# An empty folder, and no editable install in the way: what is imported is the wheel.
+cd "$(mktemp -d)"
+PYTHONPATH="$build/site" SKBUILD_EDITABLE_SKIP=1 python "$here/check_wheel.py" "$build/site" \
+  "$root/examples/data/digits"

@@ -1,0 +1,313 @@
+"""RecordIndex: built, saved, mapped, refused when it does not fit; text indexes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.tfrecord import frame, masked_crc, write_tfrecord
+from torchrec_io import (
+    CorruptRecordError,
+    IndexFormatError,
+    RecordIndex,
+    StaleIndexError,
+    TruncatedFileError,
+)
+from torchrec_io.records.index import cache_path, find_or_build
+
+RECORDS = [bytes([i]) * (i * i) for i in range(40)]
+OFFSETS = np.cumsum([0] + [len(r) + 16 for r in RECORDS])
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data.tfrecord"
+    write_tfrecord(path, RECORDS)
+    return path
+
+
+@pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
+def test_build_finds_every_record(tmp_path: Path, compression: str | None) -> None:
+    path = tmp_path / "data"
+    write_tfrecord(path, RECORDS, compression)
+    index = RecordIndex.build(path)
+    assert index.compression == compression
+    assert len(index) == len(RECORDS)
+    assert index.offsets.tolist() == OFFSETS[:-1].tolist()
+    assert index.lengths.tolist() == [len(r) for r in RECORDS]
+
+
+def test_records_larger_than_the_window(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    records = [bytes(3 << 20), b"small", bytes(5 << 20), *[b"x" * 100] * 5000, bytes(2 << 20)]
+    write_tfrecord(path, records)
+    assert RecordIndex.build(path).lengths.tolist() == [len(r) for r in records]
+
+
+def test_an_empty_file_and_an_empty_record_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    assert len(RecordIndex.build(tmp_path / "empty")) == 0
+    write_tfrecord(tmp_path / "zero", [b"", b"a", b""])
+    assert RecordIndex.build(tmp_path / "zero").lengths.tolist() == [0, 1, 0]
+
+
+class TestDamagedData:
+    """What a damaged data file gives: the records before it and a typed error with its place."""
+
+    def check(
+        self, path: Path, content: bytes, error_class: type[Exception], records: int, offset: int
+    ) -> str:
+        path.write_bytes(content)
+        with pytest.raises(error_class) as caught:
+            RecordIndex.build(path)
+        error = caught.value
+        assert (error.path, error.record, error.offset) == (str(path), records, offset)  # type: ignore[attr-defined]
+        partial, again = RecordIndex.build_partial(path)
+        assert len(partial) == records
+        assert str(again) == str(error)
+        return str(error)
+
+    def test_every_truncation(self, tmp_path: Path) -> None:
+        whole = b"".join(map(frame, [b"abc", b"", b"defgh"]))
+        starts = [0, 19, 35, len(whole)]
+        for cut in range(1, len(whole)):
+            if cut in starts:
+                continue
+            records = sum(start <= cut for start in starts[1:])
+            self.check(tmp_path / "x", whole[:cut], TruncatedFileError, records, starts[records])
+
+    def test_bad_length_crc(self, tmp_path: Path) -> None:
+        broken = bytearray(frame(b"abc") * 3)
+        broken[19 + 8] ^= 1
+        message = self.check(tmp_path / "x", bytes(broken), CorruptRecordError, 1, 19)
+        assert "length does not match" in message
+
+    @pytest.mark.parametrize("length", [2**40, 2**62, 2**63, 2**64 - 1, 2**64 - 16, 2**63 - 12])
+    def test_huge_length(self, tmp_path: Path, length: int) -> None:
+        head = struct.pack("<Q", length)
+        broken = frame(b"abc") + head + struct.pack("<I", masked_crc(head)) + b"data"
+        self.check(tmp_path / "x", broken, TruncatedFileError, 1, 19)
+
+    @pytest.mark.parametrize("length", [2**40, 2**63, 2**64 - 1])
+    def test_huge_length_compressed(self, tmp_path: Path, length: int) -> None:
+        head = struct.pack("<Q", length)
+        broken = frame(b"abc") + head + struct.pack("<I", masked_crc(head)) + b"data"
+        path = tmp_path / "x"
+        import gzip
+
+        path.write_bytes(gzip.compress(broken))
+        with pytest.raises(TruncatedFileError, match="past the end"):
+            RecordIndex.build(path)
+        assert len(RecordIndex.build_partial(path)[0]) == 1
+
+    def test_git_lfs_pointer(self, tmp_path: Path) -> None:
+        text = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+        message = self.check(tmp_path / "x.tfrecord", text, CorruptRecordError, 0, 0)
+        assert "git-lfs pointer" in message
+
+    def test_text_and_compressed_read_as_plain_are_named(self, tmp_path: Path) -> None:
+        assert "text" in self.check(tmp_path / "x", b"a,b,c\n1,2,3\n" * 9, CorruptRecordError, 0, 0)
+        write_tfrecord(tmp_path / "z", RECORDS, "gzip")
+        with pytest.raises(CorruptRecordError, match="looks compressed"):
+            RecordIndex.build(tmp_path / "z", compression=None)
+
+    def test_plain_read_as_compressed(self, data: Path) -> None:
+        for kind in ("gzip", "zlib"):
+            with pytest.raises(CorruptRecordError, match=f"{kind} stream is damaged"):
+                RecordIndex.build(data, compression=kind)  # type: ignore[arg-type]
+
+    def test_truncated_gzip(self, tmp_path: Path) -> None:
+        write_tfrecord(tmp_path / "z", RECORDS, "gzip")
+        whole = (tmp_path / "z").read_bytes()
+        for cut in (5, 12, len(whole) // 2, len(whole) - 4, len(whole) - 1):
+            (tmp_path / "z").write_bytes(whole[:cut])
+            with pytest.raises(TruncatedFileError, match="ends inside a gzip stream"):
+                RecordIndex.build(tmp_path / "z")
+        # The trailer alone is missing: all records are whole.
+        assert len(RecordIndex.build_partial(tmp_path / "z")[0]) == len(RECORDS)
+
+    def test_a_directory_and_a_missing_file(self, tmp_path: Path) -> None:
+        with pytest.raises(IsADirectoryError):
+            RecordIndex.build(tmp_path)
+        with pytest.raises(FileNotFoundError):
+            RecordIndex.build(tmp_path / "missing")
+
+
+class TestSaved:
+    def test_round_trip(self, data: Path) -> None:
+        built = RecordIndex.build(data)
+        path = built.save()
+        assert path == data.with_name("data.tfrecord.tfidx")
+        for loaded in (RecordIndex.load(data), RecordIndex.load(path)):
+            assert loaded.data_path == str(data)
+            assert loaded.offsets.tolist() == built.offsets.tolist()
+            assert loaded.lengths.tolist() == built.lengths.tolist()
+
+    def test_about_four_bytes_a_record(self, tmp_path: Path) -> None:
+        write_tfrecord(tmp_path / "x", [b"ab"] * 10_000)
+        size = RecordIndex.build(tmp_path / "x").save().stat().st_size
+        assert size < 4.1 * 10_000
+
+    def test_pickles_by_its_file_and_without(self, data: Path) -> None:
+        built = RecordIndex.build(data)
+        assert pickle.loads(pickle.dumps(built)).offsets.tolist() == built.offsets.tolist()
+        built.save()
+        loaded = RecordIndex.load(data)
+        dumped = pickle.dumps(loaded)
+        assert len(dumped) < 600  # the file's name, not its content
+        assert pickle.loads(dumped).offsets.tolist() == built.offsets.tolist()
+        write_tfrecord(data, RECORDS[:5])
+        RecordIndex.build(data).save()
+        with pytest.raises(StaleIndexError, match="replaced"):
+            pickle.loads(dumped)
+
+    def test_every_damaged_byte_is_refused(self, data: Path) -> None:
+        path = RecordIndex.build(data).save()
+        whole = path.read_bytes()
+        for at in range(len(whole)):
+            broken = bytearray(whole)
+            broken[at] ^= 0x10
+            path.write_bytes(broken)
+            with pytest.raises(IndexFormatError, match="damaged"):
+                RecordIndex.load(data)
+
+    def test_every_truncation_and_extension_is_refused(self, data: Path) -> None:
+        path = RecordIndex.build(data).save()
+        whole = path.read_bytes()
+        for content in [whole[:cut] for cut in range(len(whole))] + [whole + b"\0", whole * 2]:
+            path.write_bytes(content)
+            with pytest.raises(IndexFormatError):
+                RecordIndex.load(data)
+
+
+class TestStale:
+    def save(self, data: Path) -> None:
+        RecordIndex.build(data).save()
+
+    def test_another_size(self, data: Path) -> None:
+        self.save(data)
+        write_tfrecord(data, RECORDS[:-1])
+        with pytest.raises(StaleIndexError, match="bytes"):
+            RecordIndex.load(data)
+
+    def test_same_size_other_content(self, data: Path) -> None:
+        self.save(data)
+        stat = data.stat()
+        content = bytearray(data.read_bytes())
+        content[-20] ^= 1
+        data.write_bytes(content)
+        os.utime(data, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # time alone would not tell
+        with pytest.raises(StaleIndexError, match="content"):
+            RecordIndex.load(data)
+
+    def test_other_records_in_the_middle_of_a_large_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "x"
+        write_tfrecord(path, [bytes(1000)] * 400)
+        self.save(path)
+        middle = [bytes(1000)] * 100 + [bytes(992), bytes(1008)] * 100 + [bytes(1000)] * 100
+        write_tfrecord(path, middle)  # same size, same ends
+        os.utime(path, ns=(1, 1))
+        with pytest.raises(StaleIndexError, match="no record of that size"):
+            RecordIndex.load(path)
+
+    def test_a_copy_is_not_stale(self, data: Path, tmp_path: Path) -> None:
+        self.save(data)
+        copy = tmp_path / "copy"
+        shutil.copyfile(data, copy)
+        os.utime(copy, ns=(5, 5))
+        assert len(RecordIndex.load(str(data) + ".tfidx", copy)) == len(RECORDS)
+
+
+class TestText:
+    def test_round_trip(self, data: Path, tmp_path: Path) -> None:
+        built = RecordIndex.build(data)
+        text = built.to_text(tmp_path / "data.tfrecord.idx")
+        lines = [f"{a} {b - a}" for a, b in zip(OFFSETS[:-1], OFFSETS[1:], strict=True)]
+        assert text.read_text().splitlines() == lines
+        for index in (RecordIndex.from_text(text, data), RecordIndex.load(text)):
+            assert index.offsets.tolist() == built.offsets.tolist()
+            assert index.lengths.tolist() == built.lengths.tolist()
+
+    @pytest.mark.parametrize(
+        "garbage",
+        ["hello\n", "0\n", "0 1 2\n", "0 -19\n", "a 19\n", "0 19\n\n", "0 1_9\n", "0 19.0\n",
+         "5 19\n", "0 15\n", "0 19\n18 19\n", "0 19\n20 19\n", "0 " + "9" * 30 + "\n", "0 \u0661\u0669\n",
+         "\0\0\0\0"],
+    )  # fmt: skip
+    def test_garbage_is_refused_with_its_line(self, tmp_path: Path, garbage: str) -> None:
+        write_tfrecord(tmp_path / "d", [b"abc", b"abc"])
+        (tmp_path / "d.idx").write_text(garbage, "utf-8")
+        with pytest.raises(IndexFormatError, match=r"line \d+ of the index"):
+            RecordIndex.load(tmp_path / "d.idx")
+
+    def test_index_of_another_file(self, data: Path, tmp_path: Path) -> None:
+        other = tmp_path / "other"
+        write_tfrecord(other, [b"x" * len(b"".join(RECORDS))])
+        text = RecordIndex.build(data).to_text(tmp_path / "i.idx")
+        with pytest.raises(StaleIndexError, match="another file"):
+            RecordIndex.from_text(text, other)
+        same_size = list(RECORDS)
+        same_size[3], same_size[9] = same_size[9], same_size[3]
+        write_tfrecord(other, same_size)
+        with pytest.raises(StaleIndexError, match="no record of that size"):
+            RecordIndex.from_text(text, other)
+
+    @given(st.binary(max_size=60))
+    def test_any_bytes_give_an_index_or_a_typed_error(
+        self, tmp_path_factory: pytest.TempPathFactory, content: bytes
+    ) -> None:
+        folder = tmp_path_factory.mktemp("text")
+        write_tfrecord(folder / "d", [b"abc"])
+        (folder / "d.idx").write_bytes(content)
+        try:
+            index = RecordIndex.from_text(folder / "d.idx", folder / "d")
+        except (IndexFormatError, StaleIndexError):
+            return
+        assert index.offsets.tolist() == [0]
+
+
+class TestFinding:
+    def test_the_sidecar_first_then_the_cache_then_a_new_one_in_the_cache(
+        self, data: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        built, _ = find_or_build(data)
+        assert built.index_path == str(cache_path(data))
+        assert sorted(os.listdir(data.parent)) == ["data.tfrecord"]  # nothing beside the data
+
+        def no_scan(*_: object, **__: object) -> None:
+            raise AssertionError("built again")
+
+        monkeypatch.setattr(RecordIndex, "build_partial", no_scan)
+        assert find_or_build(data)[0].index_path == str(cache_path(data))
+        built.save()
+        assert find_or_build(data)[0].index_path == str(data) + ".tfidx"
+
+    def test_a_stale_or_damaged_sidecar_is_passed_over(self, data: Path) -> None:
+        sidecar = RecordIndex.build(data).save()
+        write_tfrecord(data, RECORDS[:3])
+        assert len(find_or_build(data)[0]) == 3
+        sidecar.write_bytes(b"garbage")
+        assert len(find_or_build(data)[0]) == 3
+        assert sidecar.read_bytes() == b"garbage"  # it is the user's
+
+    def test_without_a_cache_the_index_lives_in_memory(
+        self, data: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TORCHREC_IO_CACHE", "/proc/nowhere")
+        index, error = find_or_build(data)
+        assert (len(index), index.index_path, error) == (len(RECORDS), None, None)
+
+    def test_an_index_of_a_damaged_file_is_not_kept(self, data: Path) -> None:
+        data.write_bytes(data.read_bytes()[:-3])
+        index, error = find_or_build(data)
+        assert len(index) == len(RECORDS) - 1
+        assert isinstance(error, TruncatedFileError)
+        assert not cache_path(data).exists()

@@ -1,0 +1,133 @@
+"""RecordReader: any records in any order, in few reads, damage told record by record."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io import CorruptRecordError, RecordIndex, StaleIndexError, TruncatedFileError
+from torchrec_io.records.reader import RecordBlock, RecordReader
+
+FILES: list[list[bytes]] = [
+    [bytes([i]) * (i * 3) for i in range(50)],
+    [],
+    [os.urandom(30_000) for _ in range(20)],
+    [b"", b"one"],
+]
+ALL = [record for file in FILES for record in file]
+COMPRESSIONS = (None, None, "gzip", "zlib")
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> RecordReader:
+    folder = tmp_path_factory.mktemp("reader")
+    indexes = []
+    for number, (records, kind) in enumerate(zip(FILES, COMPRESSIONS, strict=True)):
+        write_tfrecord(folder / f"{number}", records, kind)
+        indexes.append(RecordIndex.build(folder / f"{number}"))
+    return RecordReader(indexes)
+
+
+def fetch(reader: RecordReader, numbers: list[int]) -> list[bytes]:
+    block, errors = reader.fetch(reader.plan(np.array(numbers, np.int64)))
+    assert errors == []
+    assert block.numbers.tolist() == numbers
+    return [block[i] for i in range(len(block))]
+
+
+@given(numbers=st.lists(st.integers(0, len(ALL) - 1), max_size=80))
+def test_any_records_in_any_order(reader: RecordReader, numbers: list[int]) -> None:
+    assert fetch(reader, numbers) == [ALL[i] for i in numbers]
+
+
+def test_all_records_in_order(reader: RecordReader) -> None:
+    assert len(reader) == len(ALL)
+    assert fetch(reader, list(range(len(ALL)))) == ALL
+
+
+@pytest.mark.parametrize("number", [-1, len(ALL), 2**62])
+def test_no_such_record(reader: RecordReader, number: int) -> None:
+    with pytest.raises(IndexError, match=f"there are {len(ALL)} records"):
+        reader.plan(np.array([0, number]))
+
+
+def test_neighbours_are_one_read(reader: RecordReader) -> None:
+    plan = reader.plan(np.arange(50))
+    assert [(file, len(ranges)) for file, ranges in plan.ranges] == [(0, 1)]
+    # Gaps of under 16 KiB are read over; larger ones are not.
+    plan = reader.plan(np.array([49, 3, 20, 0]))
+    assert [(file, len(ranges)) for file, ranges in plan.ranges] == [(0, 1)]
+    plan = reader.plan(np.array([50, 52, 53, 60]))
+    assert [(file, len(ranges)) for file, ranges in plan.ranges] == [(2, 3)]
+
+
+def test_places_and_keys(reader: RecordReader) -> None:
+    path = reader.indexes[2].data_path
+    assert reader.place(52) == (path, 2, 2 * 30_016)
+    assert reader.keys(np.array([52, 0])) == [f"{path}:{2 * 30_016}", f"{reader.indexes[0].data_path}:0"]
+
+
+def test_pickled_and_forked_readers_open_their_own_files(reader: RecordReader) -> None:
+    assert fetch(pickle.loads(pickle.dumps(reader)), [60, 1]) == [ALL[60], ALL[1]]
+    child = os.fork()
+    if child == 0:
+        ok = fetch(reader, [61, 2, 55]) == [ALL[61], ALL[2], ALL[55]]
+        os._exit(0 if ok else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert fetch(reader, [60]) == [ALL[60]]
+
+
+class TestDamage:
+    def make(self, folder: Path, **options: bool) -> tuple[Path, RecordReader]:
+        path = folder / "x"
+        write_tfrecord(path, [b"aaaa", b"bbbb", b"cccc"])
+        return path, RecordReader([RecordIndex.build(path)], **options)
+
+    def flip(self, path: Path, at: int) -> None:
+        content = bytearray(path.read_bytes())
+        content[at] ^= 1
+        path.write_bytes(content)
+
+    def test_bad_data_crc_loses_that_record_only(self, tmp_path: Path) -> None:
+        path, reader = self.make(tmp_path)
+        self.flip(path, 20 + 13)
+        block, (error,) = reader.fetch(reader.plan(np.array([2, 1, 0])))
+        assert [block[i] for i in range(len(block))] == [b"cccc", b"aaaa"]
+        assert block.numbers.tolist() == [2, 0]
+        assert isinstance(error, CorruptRecordError)
+        assert (error.path, error.record, error.offset) == (str(path), 1, 20)
+
+    def test_data_crc_can_be_left_unchecked_the_length_never(self, tmp_path: Path) -> None:
+        path, reader = self.make(tmp_path, verify_crc=False)
+        self.flip(path, 20 + 13)
+        assert fetch(reader, [1]) == [b"bcbb"]
+        self.flip(path, 20 + 9)
+        _, (error,) = reader.fetch(reader.plan(np.array([1])))
+        assert isinstance(error, CorruptRecordError)
+
+    def test_file_changed_since_it_was_indexed(self, tmp_path: Path) -> None:
+        path, reader = self.make(tmp_path)
+        write_tfrecord(path, [b"aaa", b"bbbbb", b"cccc"])
+        _, (error,) = reader.fetch(reader.plan(np.array([0])))
+        assert isinstance(error, StaleIndexError)
+
+    def test_file_became_shorter(self, tmp_path: Path) -> None:
+        path, reader = self.make(tmp_path)
+        os.truncate(path, 50)
+        with pytest.raises(TruncatedFileError, match="shorter") as caught:
+            reader.fetch(reader.plan(np.array([0, 1, 2])))
+        assert caught.value.path == str(path)
+
+
+def test_block_of_records_in_memory() -> None:
+    records = [b"abc", b"", b"de"]
+    block = RecordBlock.of(records)
+    assert [block[i] for i in range(3)] == records
+    assert [block.without([1])[i] for i in range(2)] == [b"abc", b"de"]

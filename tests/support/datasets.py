@@ -1,0 +1,38 @@
+"""Small datasets that tests read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torchrec_io as tio
+from tests.support.messages import Example
+from tests.support.tfrecord import write_tfrecord
+
+SCHEMA = {
+    "id": tio.FixedLenFeature([], "int64"),
+    "name": tio.FixedLenFeature([], "string"),
+    "tokens": tio.VarLenFeature("int64"),
+}
+
+
+def record(number: int) -> bytes:
+    """An Example whose every value follows from its number."""
+    example = Example()
+    features = example.features.feature
+    features["id"].int64_list.value.append(number)
+    features["name"].bytes_list.value.append(f"record {number}".encode())
+    features["tokens"].int64_list.value.extend(range(number % 5))
+    data: bytes = example.SerializeToString()
+    return data
+
+
+def write_files(folder: Path, sizes: list[int], compression: str | None = None) -> list[str]:
+    """Files of that many records each, numbered on from file to file."""
+    paths = []
+    first = 0
+    for number, size in enumerate(sizes):
+        path = folder / f"data-{number:05}-of-{len(sizes):05}"
+        write_tfrecord(path, [record(first + i) for i in range(size)], compression)
+        first += size
+        paths.append(str(path))
+    return paths

@@ -1,0 +1,392 @@
+"""TFRecordDataset in one process: order, batches, schemas, keys, damage, arguments."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.tfrecord import frame, write_tfrecord
+
+SIZES = [30, 0, 7, 13]
+COUNT = sum(SIZES)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    return write_files(tmp_path, SIZES)
+
+
+@pytest.fixture(scope="module")
+def shared_paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("shared"), SIZES)
+
+
+def ids_of(batches: Any) -> list[list[int]]:
+    return [batch["id"].tolist() for batch in batches]
+
+
+def flat(lists: list[list[int]]) -> list[int]:
+    return [value for one in lists for value in one]
+
+
+class TestYields:
+    def test_batches(self, paths: list[str]) -> None:
+        batches = list(tio.TFRecordDataset(paths, SCHEMA, batch_size=8))
+        assert ids_of(batches) == [list(range(i, min(i + 8, COUNT))) for i in range(0, COUNT, 8)]
+        assert all(isinstance(batch, tio.Batch) for batch in batches)
+        assert batches[1]["name"].tolist() == [b"record %d" % i for i in range(8, 16)]
+        assert batches[1]["tokens"].tolist() == [list(range(i % 5)) for i in range(8, 16)]
+
+    def test_samples(self, paths: list[str]) -> None:
+        samples = list(tio.TFRecordDataset(paths, SCHEMA))
+        assert [int(sample["id"]) for sample in samples] == list(range(COUNT))
+        sample = samples[9]
+        assert isinstance(sample, dict)
+        assert sample["id"].shape == ()
+        assert sample["name"] == b"record 9"
+        assert sample["tokens"].tolist() == [0, 1, 2, 3]
+
+    def test_bytes_without_a_schema(self, paths: list[str]) -> None:
+        expected = [record(i) for i in range(COUNT)]
+        assert list(tio.TFRecordDataset(paths)) == expected
+        assert list(tio.TFRecordDataset(paths, batch_size=40)) == [expected[:40], expected[40:]]
+
+    def test_what_a_function_gives(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordDataset(paths, len, batch_size=49)
+        assert list(dataset) == [
+            [len(record(i)) for i in range(49)], [len(record(49))],
+        ]  # fmt: skip
+
+    def test_keys(self, paths: list[str]) -> None:
+        pairs = list(tio.TFRecordDataset(paths, SCHEMA, with_key=True))
+        assert pairs[0][0] == f"{paths[0]}:0"
+        assert pairs[31][0] == f"{paths[2]}:{len(frame(record(30)))}"
+        assert [int(sample["id"]) for _, sample in pairs] == list(range(COUNT))
+        keys, batch = next(iter(tio.TFRecordDataset(paths, SCHEMA, batch_size=3, with_key=True)))
+        assert keys == [key for key, _ in pairs[:3]]
+        assert batch["id"].tolist() == [0, 1, 2]
+
+    @pytest.mark.parametrize("compression", ["gzip", "zlib"])
+    @pytest.mark.parametrize("shuffle", [False, True, 5])
+    def test_compressed_files(self, tmp_path: Path, compression: str, shuffle: bool | int) -> None:
+        plain, packed = tmp_path / "plain", tmp_path / "packed"
+        plain.mkdir()
+        packed.mkdir()
+        write_files(plain, SIZES)
+        write_files(packed, SIZES, compression)
+        options: dict[str, Any] = {"batch_size": 8, "shuffle": shuffle, "seed": 4}
+        assert ids_of(tio.TFRecordDataset(packed, SCHEMA, **options)) == ids_of(
+            tio.TFRecordDataset(plain, SCHEMA, **options)
+        )
+
+    def test_an_empty_file_gives_nothing(self, tmp_path: Path) -> None:
+        write_files(tmp_path, [0])
+        for dataset in (tio.TFRecordDataset(tmp_path), tio.TFRecordDataset(tmp_path, epochs=None)):
+            assert list(dataset) == []
+        assert len(tio.TFRecordDataset(tmp_path, SCHEMA, batch_size=2)) == 0
+
+
+class TestOrder:
+    @pytest.mark.parametrize("shuffle", [True, 10, 1000])
+    def test_shuffled_is_a_permutation_that_repeats(
+        self, paths: list[str], shuffle: bool | int
+    ) -> None:
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=shuffle, seed=3)
+        first = flat(ids_of(dataset))
+        assert sorted(first) == list(range(COUNT))
+        assert first != list(range(COUNT))
+        assert flat(ids_of(dataset)) == first
+        again = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=shuffle, seed=3)
+        assert flat(ids_of(again)) == first
+        other = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=shuffle, seed=4)
+        assert flat(ids_of(other)) != first
+
+    def test_set_epoch_is_another_order_and_back(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True)
+        orders = []
+        for epoch in (0, 1, 2, 0):
+            dataset.set_epoch(epoch)
+            orders.append(flat(ids_of(dataset)))
+        assert orders[0] == orders[3]
+        assert len({tuple(order) for order in orders}) == 3
+        assert all(sorted(order) == list(range(COUNT)) for order in orders)
+
+    def test_epochs_are_the_single_epochs_one_after_another(self, paths: list[str]) -> None:
+        single = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True)
+        expected = []
+        for epoch in (5, 6, 7):
+            single.set_epoch(epoch)
+            expected += ids_of(single)
+        three = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True, epochs=3)
+        three.set_epoch(5)
+        assert ids_of(three) == expected
+        endless = iter(tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True, epochs=None))
+        assert len([next(endless) for _ in range(100)]) == 100
+
+    @given(
+        batch_size=st.one_of(st.none(), st.integers(1, 60)),
+        drop_last=st.booleans(),
+        shuffle=st.sampled_from([False, True, 9]),
+        world=st.integers(1, 5),
+        epochs=st.integers(0, 2),
+        uneven=st.sampled_from(["keep", "drop", "pad"]),
+        threads=st.sampled_from([1, 2]),
+    )
+    def test_len_is_what_comes_and_ranks_share_the_records(
+        self, shared_paths: list[str], **options: Any
+    ) -> None:
+        batch_size, world = options["batch_size"], options.pop("world")
+        threads = options.pop("threads")
+        if batch_size is None:
+            options["drop_last"] = False
+        counts: list[int] = []
+        seen: list[int] = []
+        for rank in range(world):
+            dataset = tio.TFRecordDataset(
+                shared_paths, SCHEMA, rank=rank, world_size=world, num_threads=threads, **options
+            )
+            items = list(dataset)
+            assert len(items) == len(dataset)
+            counts.append(len(items))
+            seen += (
+                [int(item["id"]) for item in items] if batch_size is None else flat(ids_of(items))
+            )
+        if options["uneven"] != "keep":
+            assert len(set(counts)) == 1  # so that no rank waits for another
+        elif not options["drop_last"]:
+            assert sorted(seen) == sorted(list(range(COUNT)) * options["epochs"])
+        if options["uneven"] != "pad":
+            assert len(seen) == len(set(seen)) * max(1, options["epochs"])
+
+    def test_rank_from_the_environment(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        seen = []
+        for rank in ("0", "1"):
+            monkeypatch.setenv("RANK", rank)
+            seen += flat(ids_of(tio.TFRecordDataset(paths, SCHEMA, batch_size=4)))
+        assert sorted(seen) == list(range(COUNT))
+
+    @pytest.mark.parametrize("threads", [1, 2, 4])
+    def test_threads_do_not_change_the_order(self, paths: list[str], threads: int) -> None:
+        dataset = tio.TFRecordDataset(
+            paths, SCHEMA, batch_size=3, shuffle=True, num_threads=threads, prefetch=5
+        )
+        one = tio.TFRecordDataset(paths, SCHEMA, batch_size=3, shuffle=True, num_threads=1)
+        assert ids_of(dataset) == ids_of(one)
+
+    def test_a_dropped_iterator_leaves_no_thread_and_no_file(self, paths: list[str]) -> None:
+        gc.collect()
+        threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=2, num_threads=3)
+        iterator = iter(dataset)
+        next(iterator)
+        assert threading.active_count() > threads
+        iterator.close()  # type: ignore[attr-defined]
+        assert threading.active_count() == threads
+        del dataset, iterator
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) == files
+
+
+class TestIndexes:
+    def test_built_once_and_kept_in_the_cache(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tio.TFRecordDataset(paths)
+
+        def no_scan(*_: object, **__: object) -> None:
+            raise AssertionError("built again")
+
+        monkeypatch.setattr(tio.RecordIndex, "build_partial", no_scan)
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=100)
+        assert len(pickle.loads(pickle.dumps(dataset))) == 1
+        assert sorted(os.listdir(Path(paths[0]).parent)) == sorted(map(os.path.basename, paths))
+
+    def test_given_ones(self, paths: list[str], tmp_path: Path) -> None:
+        binary = [str(tio.RecordIndex.build(path).save(path + ".mine")) for path in paths]
+        text = [str(tio.RecordIndex.build(path).to_text(path + ".idx")) for path in paths]
+        for given_ones in (binary, text):
+            dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=100, index=given_ones)
+            assert flat(ids_of(dataset)) == list(range(COUNT))
+        one = tio.TFRecordDataset(paths[0], index=binary[0])
+        assert len(one) == SIZES[0]
+        with pytest.raises(ValueError, match="4 data files need as many index files, not 1"):
+            tio.TFRecordDataset(paths, index=binary[0])
+        with pytest.raises(tio.StaleIndexError):
+            tio.TFRecordDataset(paths[0], index=binary[2])
+
+    def test_a_stale_one_is_built_anew(self, paths: list[str]) -> None:
+        tio.RecordIndex.build(paths[0]).save()
+        write_tfrecord(paths[0], [record(i) for i in range(5)])
+        assert len(tio.TFRecordDataset(paths[0])) == 5
+
+
+def flip(path: str, at: int) -> None:
+    content = bytearray(Path(path).read_bytes())
+    content[at] ^= 1
+    Path(path).write_bytes(content)
+
+
+class TestDamage:
+    """A file of 30, 7 and 13 records; number 33, of the second file, is damaged."""
+
+    @pytest.fixture
+    def damaged(self, paths: list[str]) -> list[str]:
+        self.offset = sum(len(frame(record(i))) for i in range(30, 33))
+        flip(paths[2], self.offset + 12 + len(record(33)) - 1)
+        return paths
+
+    def test_raise_is_the_default_after_what_is_good(self, damaged: list[str]) -> None:
+        seen = []
+        with pytest.raises(tio.CorruptRecordError, match="data does not match") as caught:
+            for batch in tio.TFRecordDataset(damaged, SCHEMA, batch_size=10):
+                seen += batch["id"].tolist()
+        assert seen == list(range(30))
+        error = caught.value
+        assert (error.path, error.record, error.offset) == (damaged[2], 3, self.offset)
+
+    @pytest.mark.parametrize("schema", [SCHEMA, None], ids=["schema", "bytes"])
+    def test_skip_loses_that_record_alone(
+        self, damaged: list[str], schema: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        dataset = tio.TFRecordDataset(damaged, schema, batch_size=10, on_error="skip")
+        with caplog.at_level(logging.WARNING, "torchrec_io"):
+            items = list(dataset)
+        assert [len(i) if schema is None else len(i["id"]) for i in items] == [10, 10, 10, 9, 10]
+        assert dataset.skipped == 1
+        assert damaged[2] in caplog.text
+        assert f"offset {self.offset}" in caplog.text
+        if schema is None:
+            assert flat(items) == [record(i) for i in range(COUNT) if i != 33]
+
+    def test_a_function_gets_the_error(self, damaged: list[str]) -> None:
+        errors: list[tio.TorchRecIOError] = []
+        dataset = tio.TFRecordDataset(damaged, SCHEMA, on_error=errors.append, with_key=True)
+        ids = [int(sample["id"]) for _, sample in dataset]
+        assert ids == [i for i in range(COUNT) if i != 33]
+        assert [error.record for error in errors] == [3]
+        assert dataset.skipped == 1
+
+    def test_without_verify_crc_the_data_is_not_checked(self, damaged: list[str]) -> None:
+        records = list(tio.TFRecordDataset(damaged, verify_crc=False))
+        assert len(records) == COUNT
+        assert records[33] != record(33)
+
+    def test_a_batch_that_is_lost_whole_is_left_out(self, damaged: list[str]) -> None:
+        dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=1, on_error="skip")
+        assert flat(ids_of(dataset)) == [i for i in range(COUNT) if i != 33]
+        keyed = tio.TFRecordDataset(damaged, SCHEMA, batch_size=1, on_error="skip", with_key=True)
+        assert len(list(keyed)) == COUNT - 1
+
+    @pytest.mark.parametrize("cut", [False, True], ids=["length crc", "truncated"])
+    def test_a_damaged_length_loses_the_rest_of_that_file(
+        self, paths: list[str], cut: bool
+    ) -> None:
+        offset = sum(len(frame(record(i))) for i in range(30, 33))
+        if cut:
+            os.truncate(paths[2], offset + 20)
+        else:
+            flip(paths[2], offset + 9)
+        error_class = tio.TruncatedFileError if cut else tio.CorruptRecordError
+        with pytest.raises(error_class) as caught:
+            list(tio.TFRecordDataset(paths, SCHEMA, batch_size=10))
+        assert (caught.value.path, caught.value.record) == (paths[2], 3)
+        errors: list[tio.TorchRecIOError] = []
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=10, on_error=errors.append)
+        assert flat(ids_of(dataset)) == [*range(33), *range(37, COUNT)]
+        assert [error.offset for error in errors] == [offset]
+        assert dataset.skipped == 1
+
+    def test_a_record_the_schema_does_not_fit(self, paths: list[str]) -> None:
+        write_tfrecord(paths[1], [record(1000), b"", b"\xff\xff", record(1001)])
+        with pytest.raises(tio.DecodeError) as caught:
+            list(tio.TFRecordDataset(paths, SCHEMA, batch_size=10))
+        error = caught.value
+        assert (error.path, error.record, error.feature) == (paths[1], 1, "id")
+        assert "required" in error.reason
+        errors: list[tio.TorchRecIOError] = []
+        dataset = tio.TFRecordDataset(paths[:2], SCHEMA, batch_size=40, on_error=errors.append)
+        assert flat(ids_of(dataset)) == [*range(30), 1000, 1001]
+        assert [error.record for error in errors] == [1, 2]
+        assert [error.feature for error in errors] == ["id", None]
+
+    def test_a_function_that_raises(self, paths: list[str]) -> None:
+        def decode(data: bytes) -> int:
+            if data == record(31):
+                raise KeyError("surprise")
+            return len(data)
+
+        with pytest.raises(tio.DecodeError, match="KeyError: 'surprise'") as caught:
+            list(tio.TFRecordDataset(paths, decode))
+        assert (caught.value.path, caught.value.record) == (paths[2], 1)
+        assert isinstance(caught.value.__cause__, KeyError)
+        assert len(list(tio.TFRecordDataset(paths, decode, on_error="skip"))) == COUNT - 1
+
+    def test_a_file_that_shrinks_under_the_reader(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=10, on_error="skip")
+        os.truncate(paths[0], 100)
+        with pytest.raises(tio.TruncatedFileError, match="shorter"):
+            list(dataset)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, not 0"),
+        ({"batch_size": 2.5}, "batch_size"),
+        ({"batch_size": True}, "batch_size"),
+        ({"drop_last": True}, "drop_last needs a batch_size"),
+        ({"shuffle": 0}, "shuffle must be False, True or a window"),
+        ({"shuffle": "yes"}, "shuffle must be False, True or a window"),
+        ({"epochs": -1}, "epochs"),
+        ({"rank": 0}, "both rank and world_size"),
+        ({"rank": 2, "world_size": 2}, "rank must be in 0..1, not 2"),
+        ({"uneven": "spread"}, "'keep', 'drop', 'pad'"),
+        ({"on_error": "ignore"}, "'raise', 'skip' or a function"),
+        ({"compression": "bz2"}, "'gzip', 'zlib'"),
+        ({"num_threads": 0}, "num_threads"),
+        ({"prefetch": 0}, "prefetch"),
+        ({"schema": 7}, "a Schema, a dict, a function or None"),
+    ],
+)
+def test_bad_arguments_are_named(paths: list[str], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tio.TFRecordDataset(paths, **options)
+
+
+def test_bad_schemas_and_paths(paths: list[str], tmp_path: Path) -> None:
+    bad: list[Callable[[], object]] = [
+        lambda: tio.TFRecordDataset(paths, {}),
+        lambda: tio.TFRecordDataset(paths, {"id": "int64"}),  # type: ignore[dict-item]
+    ]
+    for make in bad:
+        with pytest.raises(tio.SchemaError):
+            make()
+    with pytest.raises(FileNotFoundError):
+        tio.TFRecordDataset(tmp_path / "missing")
+    with pytest.raises(FileNotFoundError, match="matches no file"):
+        tio.TFRecordDataset(tmp_path / "*.nothing")
+    with pytest.raises(TypeError, match="endless"):
+        len(tio.TFRecordDataset(paths, epochs=None))
+
+
+def test_is_an_iterable_dataset(paths: list[str]) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA)
+    assert isinstance(dataset, torch.utils.data.IterableDataset)
+    assert isinstance(dataset.schema, tio.Schema)
+    assert dataset.num_records == COUNT

@@ -1,0 +1,182 @@
+"""TFRecordDataset in DataLoader: each record once, for every number of workers and start method."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, write_files
+
+SIZES = [30, 0, 7, 13]
+COUNT = sum(SIZES)
+START_METHODS = ["fork", "spawn", "forkserver"]
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("loader"), SIZES)
+
+
+def loader(dataset: Any, **options: Any) -> DataLoader[Any]:
+    if options.get("num_workers", 0) == 0:
+        options.pop("multiprocessing_context", None)
+    return DataLoader(dataset, **options)
+
+
+def ids_of(batches: Any) -> list[list[int]]:
+    return [batch["id"].tolist() for batch in batches]
+
+
+class TestEachRecordOnce:
+    @pytest.mark.parametrize("workers", [0, 1, 2, 3, 5])
+    @pytest.mark.parametrize("shuffle", [False, True, 10])
+    def test_batches_are_the_same_for_any_number_of_workers(
+        self, paths: list[str], workers: int, shuffle: bool | int
+    ) -> None:
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=shuffle, seed=2)
+        got = loader(dataset, batch_size=None, num_workers=workers, multiprocessing_context="fork")
+        assert len(got) == 13
+        assert ids_of(got) == ids_of(dataset)
+
+    @pytest.mark.parametrize("method", START_METHODS)
+    def test_batches_for_any_start_method(self, paths: list[str], method: str) -> None:
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=2)
+        got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
+        assert ids_of(got) == ids_of(dataset)
+
+    @pytest.mark.parametrize("workers", [0, 1, 2, 3, 5])
+    @pytest.mark.parametrize("shuffle", [False, True])
+    def test_samples(self, paths: list[str], workers: int, shuffle: bool) -> None:
+        dataset = tio.TFRecordDataset(paths, SCHEMA, shuffle=shuffle)
+        with warnings.catch_warnings():
+            # Each worker's last batch may be short: more batches than DataLoader foresees.
+            warnings.filterwarnings("ignore", "Length of IterableDataset", UserWarning)
+            batches = list(
+                loader(
+                    dataset,
+                    batch_size=4,
+                    num_workers=workers,
+                    multiprocessing_context="fork",
+                    collate_fn=tio.collate,
+                )
+            )
+        assert sorted(i for batch in ids_of(batches) for i in batch) == list(range(COUNT))
+        names = [name for batch in batches for name in batch["name"].tolist()]
+        assert sorted(names) == sorted(b"record %d" % i for i in range(COUNT))
+
+    @pytest.mark.parametrize("method", START_METHODS)
+    def test_bytes_samples_for_any_start_method(self, paths: list[str], method: str) -> None:
+        dataset = tio.TFRecordDataset(paths)
+        got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
+        assert sorted(got) == sorted(dataset)
+
+    def test_epochs_and_persistent_workers_follow_set_epoch(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True)
+        got = loader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
+        orders = []
+        for epoch in range(3):
+            dataset.set_epoch(epoch)
+            orders.append(ids_of(got))
+            assert orders[-1] == ids_of(dataset)
+        assert orders[0] != orders[1] != orders[2]
+
+    def test_default_collate(self, paths: list[str]) -> None:
+        fixed = {"id": SCHEMA["id"], "name": SCHEMA["name"]}
+        batches = list(DataLoader(tio.TFRecordDataset(paths, fixed), batch_size=16))
+        assert ids_of(batches) == [list(range(i, min(i + 16, COUNT))) for i in range(0, COUNT, 16)]
+        assert batches[0]["name"][3] == b"record 3"
+
+    def test_usual_batch_sizes_warn_of_nothing(self, tmp_path: Path) -> None:
+        write_files(tmp_path, [1000])
+        dataset = tio.TFRecordDataset(tmp_path, {"id": SCHEMA["id"]})
+        for batch_size in (1, 8, 32, 64):
+            got = loader(
+                dataset, batch_size=batch_size, num_workers=2, multiprocessing_context="fork"
+            )
+            assert len(list(got)) == len(got)
+
+
+class TestBatchCrosses:
+    @pytest.mark.parametrize("method", ["fork", "spawn"])
+    @pytest.mark.parametrize("size", [1, 1000], ids=["inline", "as a storage"])
+    def test_from_a_worker(self, tmp_path: Path, method: str, size: int) -> None:
+        write_files(tmp_path, [3 * size])
+        schema = {**SCHEMA, "wide": tio.FixedLenFeature([64], "int64", default_value=range_64())}
+        dataset = tio.TFRecordDataset(tmp_path, schema, batch_size=size)
+        batches = list(
+            loader(dataset, batch_size=None, num_workers=1, multiprocessing_context=method)
+        )
+        for batch, expected in zip(batches, dataset, strict=True):
+            assert isinstance(batch, tio.Batch)
+            assert batch["tokens"].tolist() == expected["tokens"].tolist()
+            assert batch["name"].tolist() == expected["name"].tolist()
+            assert torch.equal(batch["wide"], expected["wide"])
+            assert batch["id"].untyped_storage().data_ptr() == batch.arena.data_ptr()
+
+    def test_pad_collate_in_a_worker(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordDataset(paths, SCHEMA)
+        (batch, *_) = loader(dataset, batch_size=10, num_workers=1, collate_fn=tio.pad_collate)
+        assert batch["tokens"].shape == (10, 4)
+        assert batch.lengths["tokens"].tolist() == [i % 5 for i in range(10)]
+
+
+def range_64() -> list[int]:
+    return list(range(64))
+
+
+class TestErrors:
+    @pytest.fixture
+    def damaged(self, tmp_path: Path) -> str:
+        (path,) = write_files(tmp_path, [20])
+        content = bytearray(Path(path).read_bytes())
+        content[-5] ^= 1
+        Path(path).write_bytes(content)
+        return path
+
+    @pytest.mark.parametrize("method", ["fork", "spawn"])
+    def test_an_error_in_a_worker_reaches_the_parent_with_its_place(
+        self, damaged: str, method: str
+    ) -> None:
+        dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=4)
+        with pytest.raises(tio.CorruptRecordError) as caught:
+            list(loader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method))
+        error = caught.value
+        assert (error.path, error.record) == (damaged, 19)
+        assert error.offset is not None
+        assert damaged in str(error)
+        assert f"offset {error.offset}" in str(error)
+
+    @pytest.mark.parametrize("method", ["fork", "spawn"])
+    def test_skipped_counts_what_workers_skip(self, damaged: str, method: str) -> None:
+        dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=4, on_error="skip")
+        got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
+        assert sum(len(batch["id"]) for batch in got) == 19
+        assert dataset.skipped == 1
+
+
+def test_workers_do_not_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parent built the index; a worker that had to would find the cache gone and the scan shut."""
+    (path,) = write_files(tmp_path, [9])
+    dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=4)
+
+    def no_scan(*_: object, **__: object) -> None:
+        raise AssertionError("built in a worker")
+
+    monkeypatch.setattr(tio.RecordIndex, "build_partial", no_scan)
+    got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    assert len(list(got)) == 3
+
+
+def test_no_shared_memory_is_left(paths: list[str]) -> None:
+    before = set(os.listdir("/dev/shm"))
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
+    list(loader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork"))
+    left = {name for name in set(os.listdir("/dev/shm")) - before if "torch" in name}
+    assert left == set()

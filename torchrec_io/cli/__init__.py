@@ -1,0 +1,54 @@
+"""The command line: ``torchrec-io index``, ``head`` and ``verify``. Prints, and holds no logic."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from .head import show_head
+from .index import make_indexes
+from .verify import verify_files
+
+app = typer.Typer(
+    name="torchrec-io",
+    help="Indexes, shows and checks TFRecord files.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("index")(make_indexes)
+app.command("head")(show_head)
+app.command("verify")(verify_files)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"torchrec-io {version('torchrec-io')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Indexes, shows and checks TFRecord files."""
+
+
+def main() -> None:
+    """Runs the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A file's name or data may hold what the terminal cannot show; that must not end the run.
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="torchrec-io")

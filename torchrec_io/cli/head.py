@@ -1,0 +1,86 @@
+"""``torchrec-io head``: shows the first records of files."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import TorchRecIOError
+from ..features.peek import PeekedFeature, peek, peek_sequence
+from ..records.stream import iter_records
+from .report import Paths, files_of, interruptible, printable, reason_of
+from .values import bytes_text, shorten, values_text
+
+# Wide enough for what a table holds where no terminal sets a limit.
+_FILE_WIDTH = 160
+
+
+@interruptible
+def show_head(
+    paths: Paths,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=0, help="Records shown of each file.")
+    ] = 5,
+) -> None:
+    """Shows the first records of each file: what features they have, or what else they are."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
+    failed = False
+    for path in files_of(paths):
+        console.print(Text(printable(path), style="bold"), soft_wrap=True)
+        try:
+            for number, (offset, record) in enumerate(islice(iter_records(path), count)):
+                _show(console, number, offset, record)
+        except (TorchRecIOError, OSError, MemoryError) as error:
+            typer.echo(reason_of(path, error), err=True)
+            failed = True
+    if failed:
+        raise typer.Exit(1)
+
+
+def _show(console: Console, number: int, offset: int, record: bytes) -> None:
+    rows = _rows(record)
+    place = f"record {number} at offset {offset}: {len(record):,} bytes"
+    if rows:
+        console.print(Text(place), soft_wrap=True)
+        console.print(_table(rows))
+    elif record:
+        console.print(Text(f"{place}, not a tf.train.Example"), soft_wrap=True)
+        console.print(Text(f"  {bytes_text(record)}\n"), soft_wrap=True)
+    else:
+        console.print(Text(f"{place}, empty\n"), soft_wrap=True)
+
+
+def _rows(record: bytes) -> list[tuple[str, str, str, str]]:
+    """Name, kind, count and values of each feature; none if the record has no features."""
+    sequence = peek_sequence(record)
+    context, lists = (peek(record) or {}, {}) if sequence is None else sequence
+    rows = [
+        (name, feature.kind, str(len(feature.values)), values_text(feature.values))
+        for name, feature in sorted(context.items())
+    ]
+    return rows + [_list_row(name, steps) for name, steps in sorted(lists.items())]
+
+
+def _list_row(name: str, steps: list[PeekedFeature]) -> tuple[str, str, str, str]:
+    kinds = sorted({step.kind for step in steps}) or ["none"]
+    shown = ", ".join(f"[{values_text(step.values)}]" for step in steps[:8])
+    more = ", …" if len(steps) > 8 else ""
+    return name, "/".join(kinds), f"{len(steps)} steps", shorten(shown + more)
+
+
+def _table(rows: list[tuple[str, str, str, str]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("feature", overflow="fold")
+    table.add_column("kind", no_wrap=True)
+    table.add_column("count", justify="right", no_wrap=True)
+    table.add_column("values", overflow="fold")
+    for name, kind, count, values in rows:
+        table.add_row(Text(shorten(printable(name))), kind, count, Text(values))
+    return table
