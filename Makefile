@@ -50,7 +50,6 @@ lint: setup
 
 types: setup
 	mypy
-	python -m mypy.stubtest torchrec_io._core --ignore-missing-stub
 	python -m nanobind.stubgen -q -m torchrec_io._core -o build/_core.pyi
 	diff build/_core.pyi torchrec_io/_core.pyi
 

@@ -272,7 +272,9 @@ class TestDamage:
         assert damaged[2] in caplog.text
         assert f"offset {self.offset}" in caplog.text
         if schema is None:
-            assert flat(items) == [record(i) for i in range(COUNT) if i != 33]
+            assert [r for batch in items for r in batch] == [
+                record(i) for i in range(COUNT) if i != 33
+            ]
 
     def test_a_function_gets_the_error(self, damaged: list[str]) -> None:
         errors: list[tio.TorchRecIOError] = []

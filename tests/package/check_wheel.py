@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 
 # An editable install of the same name would be found first.
-sys.meta_path[:] = [finder for finder in sys.meta_path if "_editable" not in type(finder).__module__]
+sys.meta_path[:] = [
+    finder for finder in sys.meta_path if "_editable" not in type(finder).__module__
+]
 
 import torchrec_io as tio  # noqa: E402  # after the finder is gone
 

@@ -69,7 +69,7 @@ class TestDamagedData:
         with pytest.raises(error_class) as caught:
             RecordIndex.build(path)
         error = caught.value
-        assert (error.path, error.record, error.offset) == (str(path), records, offset)  # type: ignore[attr-defined]
+        assert (error.path, error.record, error.offset) == (str(path), records, offset)
         partial, again = RecordIndex.build_partial(path)
         assert len(partial) == records
         assert str(again) == str(error)

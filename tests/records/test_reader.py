@@ -71,7 +71,10 @@ def test_neighbours_are_one_read(reader: RecordReader) -> None:
 def test_places_and_keys(reader: RecordReader) -> None:
     path = reader.indexes[2].data_path
     assert reader.place(52) == (path, 2, 2 * 30_016)
-    assert reader.keys(np.array([52, 0])) == [f"{path}:{2 * 30_016}", f"{reader.indexes[0].data_path}:0"]
+    assert reader.keys(np.array([52, 0])) == [
+        f"{path}:{2 * 30_016}",
+        f"{reader.indexes[0].data_path}:0",
+    ]
 
 
 def test_pickled_and_forked_readers_open_their_own_files(reader: RecordReader) -> None:

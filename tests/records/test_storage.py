@@ -70,7 +70,11 @@ class TestInflater:
         whole = compressed(kind, DATA[:3000], DATA[3000:6000])
         first = len(compressed(kind, DATA[:3000]))
         file = tmp_path / "x"
-        for cut in [*range(1, 30), *range(first - 12, first + 30), *range(len(whole) - 12, len(whole))]:
+        for cut in [
+            *range(1, 30),
+            *range(first - 12, first + 30),
+            *range(len(whole) - 12, len(whole)),
+        ]:
             file.write_bytes(whole[:cut])
             data, error = inflate(file, kind)
             assert DATA.startswith(data)

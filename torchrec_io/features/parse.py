@@ -379,7 +379,8 @@ def _group_fixed(schema: Schema) -> list[tuple[tuple[str, ...], str, tuple[int, 
     """Numeric columns of fixed shape by dtype and shape: (names, dtype, shape)."""
     groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for name, feature in schema.items():
-        shape = feature.shape if isinstance(feature, (FixedLenFeature, RawFeature)) else None
-        if shape is not None and feature.dtype != "string":
-            groups.setdefault((feature.dtype, shape), []).append(name)
+        if not isinstance(feature, (FixedLenFeature, RawFeature)) or feature.dtype == "string":
+            continue
+        if feature.shape is not None:
+            groups.setdefault((feature.dtype, feature.shape), []).append(name)
     return [(tuple(names), dtype, shape) for (dtype, shape), names in groups.items()]

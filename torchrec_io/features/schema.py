@@ -71,8 +71,12 @@ def _check_shape(shape: Shape) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
+class Feature:
+    """Base of all feature specs: what to read from each record, and into which column."""
+
+
 @dataclass(frozen=True)
-class FixedLenFeature:
+class FixedLenFeature(Feature):
     """A feature with the same number of values in every record (``tf.io.FixedLenFeature``).
 
     Gives a Tensor ``[B, *shape]``, or for "string" a :class:`BytesArray` of that shape.
@@ -105,7 +109,7 @@ class FixedLenFeature:
 
 
 @dataclass(frozen=True)
-class VarLenFeature:
+class VarLenFeature(Feature):
     """A feature with any number of values in a record, none included (``tf.io.VarLenFeature``).
 
     Gives a :class:`Ragged` of the records' values. A missing feature is an empty one.
@@ -121,7 +125,7 @@ class VarLenFeature:
 
 
 @dataclass(frozen=True)
-class RawFeature:
+class RawFeature(Feature):
     """An array stored as the bytes of its elements, little-endian (``tf.io.decode_raw``).
 
     With ``shape`` it gives a Tensor ``[B, *shape]``. With ``shape_key`` it gives a list of B
@@ -153,7 +157,7 @@ class RawFeature:
 
 
 @dataclass(frozen=True)
-class ImageFeature:
+class ImageFeature(Feature):
     """An encoded image: PNG, JPEG, GIF (first frame), BMP, WebP, TIFF: whatever Pillow reads.
 
     With ``size`` it gives a Tensor ``[B, C, H, W]`` (or ``[B, H, W, C]``). Without, a list of B
@@ -196,9 +200,6 @@ class ImageFeature:
         if self.layout == "CHW":
             return self.channels, height, width
         return height, width, self.channels
-
-
-Feature: TypeAlias = FixedLenFeature | VarLenFeature | RawFeature | ImageFeature
 
 
 @dataclass(frozen=True)
