@@ -162,7 +162,7 @@ class TestErrors:
 
 
 def test_workers_do_not_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parent built the index; a worker that had to would find the cache gone and the scan shut."""
+    """The parent built the index; a worker that tried would meet the error below."""
     (path,) = write_files(tmp_path, [9])
     dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=4)
 

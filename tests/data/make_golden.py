@@ -27,7 +27,7 @@ import tensorflow as tf
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "interop"))
 
-from tf_json import Json, parse_examples, read_records, write_records
+from tf_json import Json, parse_examples, read_records, write_records  # noqa: E402  # found there
 
 OUT = HERE / "golden"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import os
 import pickle
 import shutil
@@ -19,6 +21,7 @@ from torchrec_io import (
     IndexFormatError,
     RecordIndex,
     StaleIndexError,
+    TorchRecIOError,
     TruncatedFileError,
 )
 from torchrec_io.records.index import cache_path, find_or_build
@@ -63,7 +66,12 @@ class TestDamagedData:
     """What a damaged data file gives: the records before it and a typed error with its place."""
 
     def check(
-        self, path: Path, content: bytes, error_class: type[Exception], records: int, offset: int
+        self,
+        path: Path,
+        content: bytes,
+        error_class: type[TorchRecIOError],
+        records: int,
+        offset: int,
     ) -> str:
         path.write_bytes(content)
         with pytest.raises(error_class) as caught:
@@ -101,8 +109,6 @@ class TestDamagedData:
         head = struct.pack("<Q", length)
         broken = frame(b"abc") + head + struct.pack("<I", masked_crc(head)) + b"data"
         path = tmp_path / "x"
-        import gzip
-
         path.write_bytes(gzip.compress(broken))
         with pytest.raises(TruncatedFileError, match="past the end"):
             RecordIndex.build(path)
@@ -122,7 +128,7 @@ class TestDamagedData:
     def test_plain_read_as_compressed(self, data: Path) -> None:
         for kind in ("gzip", "zlib"):
             with pytest.raises(CorruptRecordError, match=f"{kind} stream is damaged"):
-                RecordIndex.build(data, compression=kind)  # type: ignore[arg-type]
+                RecordIndex.build(data, compression=kind)
 
     def test_truncated_gzip(self, tmp_path: Path) -> None:
         write_tfrecord(tmp_path / "z", RECORDS, "gzip")
@@ -230,7 +236,7 @@ class TestText:
     def test_round_trip(self, data: Path, tmp_path: Path) -> None:
         built = RecordIndex.build(data)
         text = built.to_text(tmp_path / "data.tfrecord.idx")
-        lines = [f"{a} {b - a}" for a, b in zip(OFFSETS[:-1], OFFSETS[1:], strict=True)]
+        lines = [f"{a} {b - a}" for a, b in itertools.pairwise(OFFSETS)]
         assert text.read_text().splitlines() == lines
         for index in (RecordIndex.from_text(text, data), RecordIndex.load(text)):
             assert index.offsets.tolist() == built.offsets.tolist()
@@ -238,9 +244,11 @@ class TestText:
 
     @pytest.mark.parametrize(
         "garbage",
-        ["hello\n", "0\n", "0 1 2\n", "0 -19\n", "a 19\n", "0 19\n\n", "0 1_9\n", "0 19.0\n",
-         "5 19\n", "0 15\n", "0 19\n18 19\n", "0 19\n20 19\n", "0 " + "9" * 30 + "\n", "0 \u0661\u0669\n",
-         "\0\0\0\0"],
+        [
+            "hello\n", "0\n", "0 1 2\n", "0 -19\n", "a 19\n", "0 19\n\n", "0 1_9\n", "0 19.0\n",
+            "5 19\n", "0 15\n", "0 19\n18 19\n", "0 19\n20 19\n", "0 " + "9" * 30 + "\n",
+            "0 \u0661\u0669\n", "\0\0\0\0",
+        ],
     )  # fmt: skip
     def test_garbage_is_refused_with_its_line(self, tmp_path: Path, garbage: str) -> None:
         write_tfrecord(tmp_path / "d", [b"abc", b"abc"])

@@ -189,7 +189,8 @@ def test_read_ranges_tells_which_one_reaches_past_the_end(tmp_path: Path) -> Non
 def test_paths(tmp_path: Path) -> None:
     for name in (
         "b.tfrecord", "a.tfrecord", "a.tfrecord.tfidx", "c.tfrecords.gz", "d-00001-of-00002",
-        "part-r-00000", "_SUCCESS", ".hidden.tfrecord", "notes.txt", "dataset_info.json", "a.tfrecord.idx",
+        "part-r-00000", "_SUCCESS", ".hidden.tfrecord", "notes.txt", "dataset_info.json",
+        "a.tfrecord.idx",
     ):  # fmt: skip
         (tmp_path / name).write_bytes(b"")
     (tmp_path / "odd[1].bin").write_bytes(b"")

@@ -1,0 +1,140 @@
+"""What all tests share: a cache directory of their own, real files, and TensorFlow's answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import hypothesis
+import pytest
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+WILD = ROOT.parent / "shared" / "data" / "wild"
+
+# The same examples in every run: a failure is one that anybody can repeat.
+_SHARED: dict[str, Any] = {
+    "derandomize": True,
+    "deadline": None,
+    "print_blob": True,
+    "suppress_health_check": [hypothesis.HealthCheck.function_scoped_fixture],
+}
+hypothesis.settings.register_profile("quick", max_examples=40, **_SHARED)
+hypothesis.settings.register_profile("ci", max_examples=200, **_SHARED)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "quick")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers the marks of this suite."""
+    config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped where there is none")
+
+
+def skip_or_fail(reason: str) -> NoReturn:
+    """Skips where somebody lacks a tool; fails in CI, where all of them have to be there."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def _own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps indexes out of the user's cache, and a launcher's environment out of the tests.
+
+    Child processes that are spawned inherit it.
+    """
+    monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path_factory.mktemp("cache")))
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+# ---- real files ----
+
+
+@dataclass(frozen=True)
+class Wild:
+    """Real files from public repositories.
+
+    Attributes:
+        path: The directory.
+        manifest: What is known of them; see the README beside it.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def wild() -> Wild:
+    """The directory of real files, and its manifest."""
+    manifest = WILD / "MANIFEST.json"
+    if not manifest.is_file():
+        skip_or_fail("there is no ../shared/data/wild beside the repository")
+    return Wild(WILD, json.loads(manifest.read_text("utf-8")))
+
+
+# ---- TensorFlow ----
+
+
+class TfOracle:
+    """TensorFlow in a process of its own, which answers questions; see ``interop/tf_oracle.py``."""
+
+    def __init__(self, python: str) -> None:
+        self._process = subprocess.Popen(
+            [python, str(TESTS / "interop" / "tf_oracle.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """TensorFlow's answer.
+
+        Raises:
+            RuntimeError: TensorFlow has died, as it does of some inputs.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"TensorFlow died of {request['op']}: {self._process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def parse_example(self, examples: list[bytes], spec: dict[str, Any]) -> dict[str, Any]:
+        """What ``tf.io.parse_example`` gives; see ``interop/tf_json.py`` for the forms."""
+        return self.ask(op="parse_example", examples=[e.hex() for e in examples], spec=spec)
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def tf_oracle() -> Iterator[TfOracle]:
+    """TensorFlow, from the Python that ``TORCHREC_IO_TF_PYTHON`` names, else ``.venv-tf``'s."""
+    named = os.environ.get("TORCHREC_IO_TF_PYTHON")
+    python = named or str(ROOT / ".venv-tf" / "bin" / "python")
+    if shutil.which(python) is None:
+        skip_or_fail(
+            f"there is no Python with TensorFlow at {python!r}; "
+            "TORCHREC_IO_TF_PYTHON can name another"
+        )
+    oracle = TfOracle(python)
+    yield oracle
+    oracle.close()

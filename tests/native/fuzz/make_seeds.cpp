@@ -1,0 +1,176 @@
+// Writes what the fuzz targets start from: make_seeds <folder> [<folder of TFRecord files>].
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "encode.h"
+#include "framing.h"
+#include "index.h"
+#include "repair.h"
+
+namespace tio::fuzz {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  explicit Folder(const fs::path& path) : path_(path) { fs::create_directories(path); }
+
+  void write(const std::string& seed) {
+    std::ofstream out(path_ / std::to_string(count_++), std::ios::binary);
+    out << seed;
+  }
+
+ private:
+  fs::path path_;
+  int count_ = 0;
+};
+
+// ---- framing: options, window (2 bytes), offset, stream ----
+
+void write_framing(Folder& folder, const std::string& stream) {
+  folder.write(raw({0, 20, 0, 0}) + stream);
+  folder.write(raw({3, 5, 0, 0}) + stream);
+}
+
+void write_made_framing(Folder& folder) {
+  const std::string good = frame("") + frame("a") + frame("hello") + frame(std::string(40, 'x'));
+  write_framing(folder, "");
+  write_framing(folder, good);
+  write_framing(folder, good.substr(0, good.size() - 3));
+  write_framing(folder, good + std::string(7, '\0'));
+  for (int options = 0; options < 16; ++options) {
+    folder.write(raw({options, 30, 0, 3}) + good + frame("cut", 1000));
+  }
+  for (const std::uint64_t length : {std::uint64_t{1} << 40, std::uint64_t{1} << 63,
+                                     ~std::uint64_t{0}, ~std::uint64_t{0} - 15}) {
+    write_framing(folder, good + frame("ab", length));
+    folder.write(raw({12, 30, 0, 0}) + frame("ab", length));
+  }
+}
+
+// ---- index: options, then a file or gaps ----
+
+void write_index(Folder& folder) {
+  for (const std::size_t count : {0, 1, 2, 5, 40}) {
+    for (const std::uint64_t step : {std::uint64_t{20}, std::uint64_t{3} << 31}) {
+      std::vector<std::uint64_t> starts;
+      for (std::size_t i = 0; i < count; ++i) starts.push_back(i * step);
+      IndexHeader header;
+      header.stream_end = count * step;
+      const std::vector<Restart> restarts(count % 3, Restart{1, 2});
+      const auto file = encode_index(header, starts, restarts);
+      const std::string text(reinterpret_cast<const char*>(file.data()), file.size());
+      folder.write(raw({0}) + text);
+      folder.write(raw({2}) + text);
+    }
+  }
+  folder.write(raw({1}) + std::string(30, '\x10'));
+  folder.write(raw({1}) + std::string(20, '\x10') + "\xff" + std::string(20, '\x05'));
+}
+
+// ---- examples: records as field 1 of a message ----
+
+std::string batch(const std::vector<std::string>& records) {
+  std::string out;
+  for (const auto& record : records) out += delimited(1, record);
+  return out;
+}
+
+std::string usual_entries() {
+  return ints_entry("a", {1, 2, 300}) + ints_entry("b", {7}) + ints_entry("c", {1, 2, 3}) +
+         floats_entry("d", {0.5F, 1.5F}) + floats_entry("e", {2.5F}) + floats_entry("g", {1, 2}) +
+         ints_entry("other", {5}) + bytes_entry("s", {"word"}) + bytes_entry("t", {"four"}) +
+         bytes_entry("u", {"x", "y"}) + ints_entry("h", {});
+}
+
+// Each alone makes an entry of its own; all are legal protobuf.
+std::vector<std::string> unusual_entries() {
+  const std::string one = feature(Kind::ints, packed_ints({1}));
+  const std::string number = feature(Kind::floats, packed_floats({1.5F}));
+  return {
+      entry("a", feature(Kind::ints, unpacked_ints({1, -1, 300}))),
+      entry("a", feature(Kind::ints, unpacked_ints({1}) + packed_ints({2, 3}) + packed_ints({}))),
+      entry("d", feature(Kind::floats, unpacked_floats({1}) + packed_floats({2, 3}))),
+      entry("s", feature(Kind::bytes, bytes_values({"", "abc", std::string(200, 'x')}))),
+      entry("a", one + number + one),
+      entry("a", number + one + one),
+      entry("d", one + number),
+      entry("a", ""),
+      entry("b", feature(Kind::ints, "")),
+      entry("c", feature(Kind::ints, packed_ints({1, 2}) + unpacked_ints({3}))),
+      delimited(1, delimited(2, one) + delimited(1, "a")),
+      delimited(1, delimited(1, "a") + delimited(2, one) + delimited(2, one)),
+      delimited(1, delimited(1, "a") + delimited(1, "b") + delimited(2, one)),
+      delimited(1, delimited(2, one)),
+      delimited(1, ""),
+      group(5, varint_field(1, 1)),
+      varint_field(7, 7),
+      entry("a", varint_field(9, 1) + one + group(4, "")),
+      entry("\xff", one),
+      ints_entry("a", std::vector<std::int64_t>(40, 1)),
+      ints_entry("a", std::vector<std::int64_t>(40, 1000)),
+      ints_entry("b", {std::int64_t{-1}}),
+      floats_entry("d", {65504, 65520, 1e-8F, -0.0F, 3e38F}),
+  };
+}
+
+void write_made_examples(Folder& folder) {
+  const std::string usual = example(usual_entries());
+  folder.write(batch({usual}));
+  folder.write(batch({usual, usual, ""}));
+  folder.write(batch({usual + usual, example("") + example(ints_entry("a", {1}))}));
+  folder.write(batch({nested_groups(98) + usual, nested_groups(101)}));
+  for (const auto& unusual : unusual_entries()) {
+    folder.write(batch({example(unusual)}));
+    folder.write(batch({example(usual_entries() + unusual)}));
+    folder.write(batch({example(ints_entry("a", {5}) + unusual + unusual), example(unusual)}));
+  }
+}
+
+// ---- files that TensorFlow wrote ----
+
+void write_file(const fs::path& path, Folder& framing, Folder& examples) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string file((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (file.size() < 4096) write_framing(framing, file);
+  const FrameScan scan = scan_frames(std::as_bytes(std::span(file)), 0, file.size());
+  std::vector<std::string> records;
+  for (std::size_t i = 0; i < scan.starts.size() && i < 12; ++i) {
+    const std::uint64_t end = i + 1 < scan.starts.size() ? scan.starts[i + 1] : scan.next;
+    records.push_back(file.substr(scan.starts[i] + kFrameHeaderBytes,
+                                  end - scan.starts[i] - kFrameOverheadBytes));
+    if (records.back().size() < 2000) examples.write(batch({records.back()}));
+    if (i > 0 && records[i].size() + records[i - 1].size() < 2000) {
+      examples.write(batch({records[i - 1], records[i]}));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tio::fuzz
+
+int main(int count, char** arguments) {
+  using namespace tio::fuzz;
+  if (count < 2) {
+    std::cerr << "usage: make_seeds <folder> [<folder of TFRecord files>]\n";
+    return 2;
+  }
+  const fs::path root(arguments[1]);
+  Folder framing(root / "framing");
+  Folder index(root / "index");
+  Folder examples(root / "example");
+  write_made_framing(framing);
+  write_index(index);
+  write_made_examples(examples);
+  if (count < 3 || !fs::is_directory(arguments[2])) return 0;
+  for (const auto& file : fs::directory_iterator(arguments[2])) {
+    if (file.path().extension() == ".tfrecord") write_file(file.path(), framing, examples);
+  }
+  return 0;
+}

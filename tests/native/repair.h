@@ -1,0 +1,44 @@
+// Builds TFRecord frames, and makes the checksums of damaged data right again: what a checksum cannot
+// catch has to be caught by the bounds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bytes.h"
+#include "encode.h"
+#include "reference.h"
+
+namespace tio::test {
+
+// A frame that claims `length`, whatever its data.
+inline std::string frame(const std::string& data, std::uint64_t length) {
+  const std::string header = little_endian(length);
+  return header + little_endian(reference_masked_crc(std::as_bytes(std::span(header)))) + data +
+         little_endian(reference_masked_crc(std::as_bytes(std::span(data))));
+}
+
+inline std::string frame(const std::string& data) { return frame(data, data.size()); }
+
+// Walks frames by the lengths they claim and rewrites their checksums, as far as they are there.
+inline void repair_frames(MutableBytes stream, bool lengths, bool data) {
+  std::size_t at = 0;
+  while (stream.size() - at >= 12) {
+    const auto length = load<std::uint64_t>(stream, at);
+    if (lengths) store(stream, at + 8, reference_masked_crc(stream.subspan(at, 8)));
+    if (length > stream.size() - at - 12 || stream.size() - at - 12 - length < 4) return;
+    const std::uint32_t crc = reference_masked_crc(stream.subspan(at + 12, length));
+    if (data) store(stream, at + 12 + length, crc);
+    at += 16 + length;
+  }
+}
+
+// Rewrites both checksums of an index: of everything behind the header, and of the header.
+inline void repair_index(MutableBytes file) {
+  if (file.size() < 80) return;
+  store(file, 72, reference_crc32c(file.subspan(80)));
+  store(file, 76, reference_crc32c(file.first(76)));
+}
+
+}  // namespace tio::test

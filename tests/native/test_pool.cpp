@@ -1,0 +1,81 @@
+// The memory that batches reuse: aligned, of the size asked for, and never handed out twice.
+#include "pool.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+
+#include "check.h"
+
+namespace tio::test {
+namespace {
+
+void test_sizes() {
+  for (const std::size_t size : {0, 1, 63, 64, 65, 65535, 65536, 65537, 100000, 9000000}) {
+    void* memory = pool::take(size);
+    CHECK_EQ(reinterpret_cast<std::uintptr_t>(memory) % 64, 0U);
+    std::memset(memory, 1, size);  // a sanitizer sees it if this is too much
+    pool::give_back(memory, size);
+    void* again = pool::take(size);
+    std::memset(again, 2, size);
+    pool::give_back(again, size);
+  }
+}
+
+// A block of nearly the same size is reused, and is large enough.
+void test_reuse() {
+  constexpr std::size_t kSize = 1000000;
+  for (std::size_t size = kSize; size < kSize + 200000; size += 777) {
+    void* memory = pool::take(size);
+    std::memset(memory, 3, size);
+    pool::give_back(memory, size);
+  }
+}
+
+void test_never_twice() {
+  constexpr std::size_t kSize = 200000;
+  std::vector<void*> held;
+  for (int i = 0; i < 20; ++i) held.push_back(pool::take(kSize));
+  std::sort(held.begin(), held.end());
+  CHECK(std::adjacent_find(held.begin(), held.end()) == held.end());
+  for (void* memory : held) pool::give_back(memory, kSize);
+  CHECK(pool::kept_bytes() > 0);
+}
+
+void test_bound() {
+  constexpr std::size_t kSize = 10000000;
+  std::vector<void*> held;
+  for (int i = 0; i < 10; ++i) held.push_back(pool::take(kSize));
+  for (void* memory : held) pool::give_back(memory, kSize);
+  CHECK(pool::kept_bytes() <= std::size_t{1} << 26);
+}
+
+void test_threads() {
+  const auto work = [] {
+    for (std::size_t i = 0; i < 2000; ++i) {
+      const std::size_t size = 65536 + i % 7 * 10000;
+      auto* memory = static_cast<unsigned char*>(pool::take(size));
+      memory[0] = memory[size - 1] = static_cast<unsigned char>(i);
+      std::this_thread::yield();
+      CHECK_EQ(memory[size - 1], static_cast<unsigned char>(i));
+      pool::give_back(memory, size);
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+}
+
+}  // namespace
+}  // namespace tio::test
+
+int main() {
+  using namespace tio::test;
+  test_sizes();
+  test_reuse();
+  test_never_twice();
+  test_bound();
+  test_threads();
+  return finish();
+}

@@ -1,0 +1,154 @@
+// Runs of varints against one-at-a-time decoding: both paths, in pieces of every size.
+#include "varint.h"
+
+#include <limits>
+#include <memory>
+#include <random>
+
+#include "check.h"
+#include "encode.h"
+#include "reference.h"
+
+namespace tio::test {
+namespace {
+
+struct Decoded {
+  std::vector<std::int64_t> values;
+  bool good = true;
+};
+
+Decoded reference_decode(Bytes packed) {
+  Decoded decoded;
+  std::size_t at = 0;
+  while (at < packed.size()) {
+    const auto value = reference_varint(packed, at);
+    decoded.good = value.has_value();
+    if (!decoded.good) return decoded;
+    decoded.values.push_back(static_cast<std::int64_t>(*value));
+  }
+  return decoded;
+}
+
+// Reads in pieces of `most`, each into memory of just that size.
+Decoded read_in_pieces(Bytes packed, std::size_t most, bool portable) {
+  Decoded decoded;
+  VarintReader reader(packed, portable);
+  while (!reader.done() && !reader.bad()) {
+    const auto piece = std::make_unique<std::int64_t[]>(most);
+    const std::size_t count = reader.read(piece.get(), most);
+    CHECK(count <= most);
+    CHECK(count > 0 || reader.bad());
+    decoded.values.insert(decoded.values.end(), piece.get(), piece.get() + count);
+  }
+  decoded.good = !reader.bad();
+  return decoded;
+}
+
+void check_list(const std::string& bytes) {
+  const auto packed = exact(bytes);
+  const Decoded wanted = reference_decode(packed);
+  for (std::size_t most = 1; most <= 40; ++most) {
+    for (const bool portable : {false, true}) {
+      const Decoded decoded = read_in_pieces(packed, most, portable);
+      CHECK_EQ_IN(decoded.good, wanted.good, bytes);
+      CHECK_EQ_IN(decoded.values, wanted.values, bytes);
+    }
+  }
+  std::uint64_t count = 0;
+  const bool whole = count_varints(packed, count);
+  if (wanted.good) {
+    CHECK_EQ_IN(whole, true, bytes);
+    CHECK_EQ_IN(count, wanted.values.size(), bytes);
+  }
+  CHECK_EQ_IN(whole, packed.empty() || packed.back() < std::byte{0x80}, bytes);
+}
+
+using Random = std::mt19937_64;
+
+// A varint of `size` bytes.
+std::string random_varint(Random& random, std::size_t size) {
+  std::string out;
+  for (std::size_t i = 1; i < size; ++i) out.push_back(static_cast<char>(random() | 0x80));
+  out.push_back(static_cast<char>(random() & 0x7f));
+  return out;
+}
+
+void test_random_lists() {
+  Random random(1);
+  for (int round = 0; round < 1500; ++round) {
+    // Of a hundred values this many have one byte, and this many of the others two.
+    const std::uint64_t shorts = random() % 101;
+    const std::uint64_t pairs = random() % 101;
+    std::string bytes;
+    for (std::uint64_t i = random() % 60; i > 0; --i) {
+      std::size_t size = 3 + random() % 8;
+      if (random() % 100 < shorts) {
+        size = 1;
+      } else if (random() % 100 < pairs) {
+        size = 2;
+      }
+      bytes += random_varint(random, size);
+    }
+    check_list(bytes);
+    if (!bytes.empty()) check_list(bytes.substr(0, bytes.size() - 1));
+  }
+}
+
+void test_damaged_lists() {
+  Random random(2);
+  const std::string cuts[] = {"\x80", std::string(9, '\xff'), std::string(10, '\x80') + "\x01",
+                              std::string(30, '\xff')};
+  for (const auto& cut : cuts) {
+    for (std::size_t before = 0; before < 20; ++before) {
+      for (std::size_t behind = 0; behind < 20; ++behind) {
+        check_list(std::string(before, '\x05') + cut + std::string(behind, '\x06'));
+        check_list(random_varint(random, 2) + std::string(before, '\x05') + cut);
+      }
+    }
+  }
+}
+
+void test_edges() {
+  check_list("");
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int64_t> values = {0, -1, kMax, -kMax - 1};
+  for (unsigned bit = 0; bit < 63; ++bit) {
+    values.push_back(std::int64_t{1} << bit);
+    values.push_back((std::int64_t{1} << bit) - 1);
+  }
+  CHECK_EQ(read_in_pieces(exact(joined_varints(values)), 7, false).values, values);
+  check_list(joined_varints(values));
+  for (std::size_t size = 1; size <= 10; ++size) check_list(varint(1, size) + varint(0, size));
+}
+
+void test_decode_word() {
+  Random random(3);
+  for (unsigned length = 1; length <= 8; ++length) {
+    for (int round = 0; round < 300; ++round) {
+      const std::string spelled = random_varint(random, length);
+      std::uint64_t word = random();  // what lies behind the varint must not matter
+      std::memcpy(&word, spelled.data(), length);
+      std::size_t at = 0;
+      const auto wanted = reference_varint(exact(spelled), at);
+      for (unsigned size = 1; size <= 8; ++size) {
+        std::int64_t value = 0;
+        CHECK_EQ_IN(decode_word(word, size, value), size == length, spelled);
+        if (size == length) CHECK_EQ_IN(static_cast<std::uint64_t>(value), *wanted, spelled);
+      }
+    }
+  }
+  std::int64_t value = 0;
+  for (unsigned size = 1; size <= 8; ++size) CHECK(!decode_word(~std::uint64_t{0}, size, value));
+}
+
+}  // namespace
+}  // namespace tio::test
+
+int main() {
+  using namespace tio::test;
+  test_random_lists();
+  test_damaged_lists();
+  test_edges();
+  test_decode_word();
+  return finish();
+}

@@ -1,0 +1,201 @@
+"""The plan of an epoch against a plain model, and the promises that make it worth having."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchrec_io.order.plan import EpochPlan, Uneven
+from torchrec_io.order.shuffle import Shuffle, records_at
+
+uneven_choices = st.sampled_from(["keep", "drop", "pad"])
+
+
+@st.composite
+def plans(draw: st.DrawFn, /, **fixed: Any) -> EpochPlan:
+    """Plans of any arguments, for rank 0 and worker 0."""
+    arguments: dict[str, Any] = {
+        "num_records": draw(st.integers(0, 150)),
+        "batch_size": draw(st.integers(1, 8)),
+        "shuffle": draw(st.one_of(st.booleans(), st.integers(1, 60))),
+        "seed": draw(st.integers(0, 1000)),
+        "epoch": draw(st.integers(0, 3)),
+        "world_size": draw(st.integers(1, 5)),
+        "num_workers": draw(st.integers(1, 4)),
+        "drop_last": draw(st.booleans()),
+        "uneven": draw(uneven_choices),
+    }
+    return EpochPlan(**{**arguments, **fixed})
+
+
+def order_of(plan: EpochPlan) -> list[int]:
+    """The global order of the epoch."""
+    positions = np.arange(plan.num_records)
+    order = records_at(positions, plan.num_records, plan.shuffle, plan.seed, plan.epoch)
+    return [int(number) for number in order]
+
+
+def ranks_of(plan: EpochPlan) -> Iterator[EpochPlan]:
+    """The same plan for every rank."""
+    return (dataclasses.replace(plan, rank=rank) for rank in range(plan.world_size))
+
+
+def batches_of(plan: EpochPlan) -> list[list[int]]:
+    """A rank's batches in the order that DataLoader gives them: one of each worker in turn."""
+    workers = [
+        [batch.tolist() for batch in dataclasses.replace(plan, worker=worker).batches()]
+        for worker in range(plan.num_workers)
+    ]
+    turns = itertools.zip_longest(*workers)
+    return [batch for turn in turns for batch in turn if batch is not None]
+
+
+def expected_batches(plan: EpochPlan) -> list[list[int]]:
+    """What a rank should see, by slicing the whole order."""
+    order, size, world = order_of(plan), plan.batch_size, plan.world_size
+    batches = []
+    while len(order) >= world * size:
+        step, order = order[: world * size], order[world * size :]
+        batches.append(step[plan.rank * size : (plan.rank + 1) * size])
+    if plan.uneven == "drop":
+        order = order[: len(order) // world * world]
+    elif plan.uneven == "pad" and len(order) % world:
+        whole = itertools.cycle(order_of(plan))
+        order = order + list(itertools.islice(whole, -len(order) % world))
+    last = [part.tolist() for part in np.array_split(np.array(order, np.int64), world)][plan.rank]
+    if last and not (plan.drop_last and len(last) < size):
+        batches.append(last)
+    return batches
+
+
+@given(plans())
+def test_every_rank_sees_its_slices_of_the_global_order(plan: EpochPlan) -> None:
+    for rank in ranks_of(plan):
+        expected = expected_batches(rank)
+        assert batches_of(rank) == expected
+        assert rank.num_rank_batches == len(expected)
+        assert rank.num_rank_records == sum(map(len, expected))
+
+
+@given(plans(uneven="keep", drop_last=False))
+def test_every_record_comes_exactly_once(plan: EpochPlan) -> None:
+    seen = [n for rank in ranks_of(plan) for batch in batches_of(rank) for n in batch]
+    assert sorted(seen) == list(range(plan.num_records))
+
+
+@given(plans(drop_last=False))
+def test_what_ranks_do_with_records_that_do_not_divide(plan: EpochPlan) -> None:
+    seen = Counter(n for rank in ranks_of(plan) for batch in batches_of(rank) for n in batch)
+    shares = [rank.num_rank_records for rank in ranks_of(plan)]
+    assert sum(shares) == seen.total()
+    extra = seen.total() - plan.num_records
+    assert max(seen.values(), default=1) <= max(2, plan.world_size)
+    if plan.num_records >= plan.world_size:
+        assert max(seen.values(), default=1) <= 2
+    if plan.uneven == "keep":
+        assert extra == 0
+        assert max(shares) - min(shares) <= 1
+    elif plan.uneven == "drop":
+        assert -plan.world_size < extra <= 0
+        assert len(set(shares)) == 1
+        assert max(seen.values(), default=1) == 1
+    else:
+        assert 0 <= extra < plan.world_size
+        assert len(set(shares)) == 1
+        assert set(seen) == set(range(plan.num_records))
+
+
+@given(plans(drop_last=True))
+def test_drop_last_leaves_full_batches_only(plan: EpochPlan) -> None:
+    for rank in ranks_of(plan):
+        kept = batches_of(rank)
+        assert {len(batch) for batch in kept} <= {plan.batch_size}
+        all_batches = batches_of(dataclasses.replace(rank, drop_last=False))
+        assert kept == [batch for batch in all_batches if len(batch) == plan.batch_size]
+
+
+@given(plans(), st.integers(1, 9))
+def test_batches_do_not_depend_on_the_number_of_workers(plan: EpochPlan, workers: int) -> None:
+    assert batches_of(dataclasses.replace(plan, num_workers=workers)) == batches_of(plan)
+
+
+@given(st.integers(0, 300), st.one_of(st.booleans(), st.integers(1, 50)), st.integers(0, 9))
+def test_a_global_step_does_not_depend_on_the_arrangement_of_ranks(
+    records: int, shuffle: Shuffle, seed: int
+) -> None:
+    def steps(world: int) -> list[set[int]]:
+        plan = EpochPlan(records, 12 // world, shuffle, seed, world_size=world)
+        ranks = [batches_of(rank) for rank in ranks_of(plan)]
+        turns = itertools.zip_longest(*ranks, fillvalue=[])
+        return [set().union(*turn) for turn in turns]
+
+    assert steps(1) == steps(2) == steps(3) == steps(4) == steps(12)
+
+
+@given(plans(), st.integers(0, 50))
+def test_one_batch_is_found_without_those_before_it(plan: EpochPlan, number: int) -> None:
+    batches = expected_batches(plan)
+    if number < len(batches):
+        assert plan.batch(number).tolist() == batches[number]
+
+
+@pytest.mark.parametrize("shuffle", [True, 40])
+def test_epochs_differ_and_repeat(shuffle: Shuffle) -> None:
+    def epoch(number: int) -> list[list[int]]:
+        return batches_of(EpochPlan(100, 8, shuffle, seed=3, epoch=number))
+
+    assert epoch(0) == epoch(0)
+    assert epoch(0) != epoch(1) != epoch(2) != epoch(0)
+    assert epoch(0) != batches_of(EpochPlan(100, 8, shuffle, seed=4))
+
+
+@pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
+@pytest.mark.parametrize("shuffle", [False, True, 5000])
+def test_ten_thousand_million_records(shuffle: Shuffle, uneven: Uneven) -> None:
+    started = time.perf_counter()
+    seen: list[int] = []
+    for rank in (0, 6):
+        plan = EpochPlan(
+            10**10, 256, shuffle, seed=1, epoch=9, rank=rank, world_size=7, uneven=uneven
+        )
+        assert plan.num_rank_records in (10**10 // 7, 10**10 // 7 + 1)
+        last = plan.num_rank_batches - 1
+        for number in (0, 1, last // 2, last - 1, last):
+            batch = plan.batch(number)
+            assert len(batch) == 256 or number == last
+            seen.extend(batch.tolist())
+    assert time.perf_counter() - started < 5
+    assert min(seen) >= 0
+    assert max(seen) < 10**10
+    if uneven != "pad":
+        assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"num_records": -1}, "num_records"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": -3}, "batch_size"),
+        ({"shuffle": 0}, "shuffle"),
+        ({"uneven": "even"}, r"keep.*drop.*pad"),
+        ({"rank": -1}, "rank"),
+        ({"rank": 2, "world_size": 2}, "rank"),
+        ({"world_size": 0}, "rank"),
+        ({"worker": -1}, "worker"),
+        ({"worker": 1}, "worker"),
+        ({"num_workers": 0}, "worker"),
+    ],
+)
+def test_values_out_of_their_range_are_refused(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        EpochPlan(**{"num_records": 10, **arguments})
