@@ -31,7 +31,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt torch numpy scikit-build-core nanobind cmake ninja
 	$(BIN)/pip install -q -c constraints.txt --no-build-isolation \
-	  -C editable.rebuild=true -C build-dir=build/editable -e '.[dev]'
+	  --config-settings editable.rebuild=true \
+	  --config-settings build-dir=build/editable -e '.[dev]'
 	touch $@
 
 $(TF_VENV)/.ready: constraints-tf.txt

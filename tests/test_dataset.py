@@ -339,6 +339,12 @@ class TestDamage:
         assert isinstance(caught.value.__cause__, KeyError)
         assert len(list(tio.TFRecordDataset(paths, decode, on_error="skip"))) == COUNT - 1
 
+    def test_a_file_replaced_under_the_reader_is_not_skipped(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=10, on_error="skip")
+        write_tfrecord(paths[0], [record(i) + b"x" for i in range(30)])
+        with pytest.raises(tio.StaleIndexError, match="another length"):
+            list(dataset)
+
     def test_a_file_that_shrinks_under_the_reader(self, paths: list[str]) -> None:
         dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=10, on_error="skip")
         os.truncate(paths[0], 100)
@@ -360,6 +366,7 @@ class TestDamage:
         ({"rank": 2, "world_size": 2}, "rank must be in 0..1, not 2"),
         ({"uneven": "spread"}, "'keep', 'drop', 'pad'"),
         ({"on_error": "ignore"}, "'raise', 'skip' or a function"),
+        ({"index": None}, "'auto', a path or a list of paths"),
         ({"compression": "bz2"}, "'gzip', 'zlib'"),
         ({"num_threads": 0}, "num_threads"),
         ({"prefetch": 0}, "prefetch"),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from .errors import DecodeError, TorchRecIOError
+from .errors import DecodeError, StaleIndexError, TorchRecIOError
 from .features.parse import ExampleParser
 from .features.schema import Feature, Schema
 from .order.distributed import resolve_rank
@@ -80,7 +80,7 @@ class TFRecordDataset(IterableDataset[Any]):
             ``"skip"``: leave it out, count it in :attr:`skipped` and log it; or a function that
             gets the error, after which the record is left out. Batches are then smaller by what is
             left out. Where a length is damaged, the rest of that file is lost and reported as one
-            error.
+            error. An index that turns out to be stale always raises.
         num_threads: Threads that read and parse. 1 is the calling thread; more are background
             threads, which give the same batches in the same order. By default 2, and 1 in
             DataLoader workers.
@@ -199,6 +199,8 @@ class TFRecordDataset(IterableDataset[Any]):
     def _open_indexes(
         self, index: IndexChoice, compression: CompressionChoice
     ) -> list[RecordIndex]:
+        if index is None:
+            raise ValueError("index must be 'auto', a path or a list of paths, not None")
         if index != "auto":
             return _load_indexes(self.paths, index)
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
@@ -297,7 +299,8 @@ class TFRecordDataset(IterableDataset[Any]):
 
     def _handle(self, errors: list[TorchRecIOError], worker: int) -> None:
         for error in errors:
-            if self._on_error == "raise":
+            # A stale index is no damaged record: it would lose all of them, one by one.
+            if self._on_error == "raise" or isinstance(error, StaleIndexError):
                 raise error
             self._shared[1 + worker % _WORKER_SLOTS] += 1
             if callable(self._on_error):

@@ -16,7 +16,7 @@ os.chdir(sys.argv[1])
 os.makedirs(sys.argv[2])
 build_sdist(sys.argv[2])
 PY
-pip wheel -q --no-build-isolation --no-deps -C build-dir="$build/cmake" -w "$build/dist" \
+pip wheel -q --no-build-isolation --no-deps --config-settings build-dir="$build/cmake" -w "$build/dist" \
   "$build"/dist/*.tar.gz
 pip install -q --no-deps --target "$build/site" "$build"/dist/*.whl
 
