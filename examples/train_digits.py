@@ -114,7 +114,8 @@ def main() -> None:
     torch.set_num_threads(1)
 
     train, test = make_datasets()
-    print(f"{train.num_records} training records, {test.num_records} test records")
+    files = len(train.paths) + len(test.paths)
+    print(f"{files} files indexed: {train.num_records} records to train, {test.num_records} to test")
     # The dataset makes the batches, so the loader is told not to. Workers stay over the epochs.
     train_loader: DataLoader[tio.Batch] = DataLoader(
         train, batch_size=None, num_workers=2, persistent_workers=True
