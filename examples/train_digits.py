@@ -115,7 +115,7 @@ def main() -> None:
 
     train, test = make_datasets()
     files = len(train.paths) + len(test.paths)
-    print(f"{files} files indexed: {train.num_records} records to train, {test.num_records} to test")
+    print(f"{files} files indexed: {train.num_records} training, {test.num_records} test records")
     # The dataset makes the batches, so the loader is told not to. Workers stay over the epochs.
     train_loader: DataLoader[tio.Batch] = DataLoader(
         train, batch_size=None, num_workers=2, persistent_workers=True

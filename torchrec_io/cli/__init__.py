@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
@@ -27,9 +28,7 @@ app.command("verify")(verify_files)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"torchrec-io {version('torchrec-io')}")
+        typer.echo(f"torchrec-io {installed_version('torchrec-io')}")
         raise typer.Exit
 
 
@@ -49,6 +48,6 @@ def main() -> None:
     """Runs the command line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A file's name or data may hold what the terminal cannot show; that must not end the run.
+            # Names and data may hold what the terminal cannot show; that must not end the run.
             stream.reconfigure(errors="backslashreplace")
     app(prog_name="torchrec-io")

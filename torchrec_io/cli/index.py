@@ -40,7 +40,7 @@ def make_indexes(
     jobs: Jobs = DEFAULT_JOBS,
     force: Annotated[bool, typer.Option("--force", help="Build even what is up to date.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Build nothing; say whether each index is there and fits.")
+        bool, typer.Option("--check", help="Build nothing; say if each index is there and fits.")
     ] = False,
 ) -> None:
     """Writes an index beside each TFRecord file, compressed ones too, unless it has one that fits.

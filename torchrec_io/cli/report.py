@@ -51,7 +51,7 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def files_of(paths: Sequence[str]) -> list[str]:
-    """The data files that arguments stand for, each once. Ends the program if one stands for none."""
+    """The data files that arguments stand for, each once; if one stands for none, exits."""
     try:
         files = dict.fromkeys(expand_paths(paths))
     except (OSError, ValueError) as error:
@@ -104,7 +104,7 @@ class Meter:
         self._lock = threading.Lock()
         self._began = time.perf_counter()
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> Meter:  # noqa: PYI034  # nobody derives from it
         self.has_bar = sys.stdout.isatty() and sys.stderr.isatty() and self._console.is_interactive
         self._bar = Bar(
             BarColumn(),
@@ -144,7 +144,8 @@ class Meter:
     def summary(self) -> str:
         """All that was read, and how fast."""
         seconds = time.perf_counter() - self._began
-        return f"{self.records:,} records, {decimal(self.bytes)} in {seconds:.2f} s ({self.rates()})"
+        done = f"{self.records:,} records, {decimal(self.bytes)}"
+        return f"{done} in {seconds:.2f} s ({self.rates()})"
 
     def line(self, text: str) -> None:
         """Prints a line, above the bar where there is one."""

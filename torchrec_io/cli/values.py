@@ -47,7 +47,7 @@ def values_text(values: Sequence[bytes] | Sequence[float] | Sequence[int]) -> st
     return shorten(text)
 
 
-def _value_text(value: bytes | float | int) -> str:
+def _value_text(value: bytes | float) -> str:
     if isinstance(value, bytes):
         return bytes_text(value)
     return f"{value:.7g}" if isinstance(value, float) else str(value)
@@ -89,12 +89,12 @@ def _signature(data: bytes) -> str | None:
 
 def _image_size(data: bytes, name: str) -> str:
     """`` WIDTHxHEIGHT``; nothing where the image's header is damaged."""
-    from PIL import Image  # takes a while, and few records hold images
+    from PIL import Image  # noqa: PLC0415  # takes a while, and few records hold images
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(data), formats=[name]) as image:
                 return f" {image.width}x{image.height}"
-    except Exception:  # decoders raise almost anything on damaged data
+    except Exception:  # noqa: BLE001  # decoders raise almost anything on damaged data
         return ""

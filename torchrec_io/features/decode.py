@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from .schema import ImageFeature, RawFeature, item_bytes
+from .schema import MOST_VALUES, ImageFeature, RawFeature, item_bytes
 
 BAD_BOOL = "a byte of a bool array is neither 0 nor 1"
 
@@ -29,17 +28,15 @@ def decode_image(data: bytes | memoryview, feature: ImageFeature) -> npt.NDArray
         BadValueError: it is no image, is damaged or cut short, or claims too many pixels.
     """
     try:
-        # Pillow's own limit on pixels only warns below twice its value; ours is checked here.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(data)) as image:
-                pixels = image.width * image.height
-                if pixels > feature.max_pixels:
-                    raise BadValueError(
-                        f"the image claims {image.width} x {image.height} pixels, more than "
-                        f"max_pixels={feature.max_pixels}"
-                    )
-                return _to_array(image, feature)
+        # Pillow warns of images over its own, larger limit. That is not suppressed: warning filters
+        # belong to the process, and images are decoded in threads.
+        with Image.open(io.BytesIO(data)) as image:
+            if image.width * image.height > feature.max_pixels:
+                raise BadValueError(
+                    f"the image claims {image.width} x {image.height} pixels, more than "
+                    f"max_pixels={feature.max_pixels}"
+                )
+            return _to_array(image, feature)
     except BadValueError:
         raise
     except Exception as error:  # Pillow's plugins raise nearly anything on hostile bytes
@@ -77,10 +74,16 @@ def check_raw_shape(shape: Sequence[int], size: int, feature: RawFeature) -> tup
     """The shape of one raw array of ``size`` bytes.
 
     Raises:
-        BadValueError: the shape has a negative size, or does not hold that many bytes.
+        BadValueError: the shape has a negative size, is too large even for an empty array, or does
+            not hold that many bytes.
     """
-    if any(extent < 0 for extent in shape):
-        raise BadValueError(f"its shape {list(shape)} has a negative size")
+    most = 1  # strides are products of sizes, also where one of the others is 0
+    for extent in shape:
+        if extent < 0:
+            raise BadValueError(f"its shape {list(shape)} has a negative size")
+        most *= max(1, extent)
+        if most >= MOST_VALUES:
+            raise BadValueError(f"its shape {list(shape)} is larger than any memory")
     if math.prod(shape) * item_bytes(feature.dtype) != size:
         raise BadValueError(
             f"it has {size} bytes, its shape {list(shape)} of {feature.dtype} needs "

@@ -1,7 +1,8 @@
 """What is in a record whose schema nobody knows: for showing it, and for guessing a schema.
 
-Plain Python, one record at a time; :mod:`torchrec_io.features.parse` is for training. Reads as protobuf
-does, but for keys that are not UTF-8: these are kept, with the bytes in question as surrogates.
+Plain Python, one record at a time; :mod:`torchrec_io.features.parse` is for training. Reads as
+protobuf does, but for keys that are not UTF-8: these are kept, with the bytes in question as
+surrogates.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class PeekedFeature(NamedTuple):
 def peek(record: bytes) -> dict[str, PeekedFeature] | None:
     """The features of a serialized ``tf.train.Example``; None if the bytes are none.
 
-    An empty record is an Example without features, and so are the few other byte strings that happen to
-    be legal protobuf. Of a ``tf.train.SequenceExample`` this gives the context.
+    An empty record is an Example without features, and so are the few other byte strings that
+    happen to be legal protobuf. Of a ``tf.train.SequenceExample`` this gives the context.
     """
     features: dict[str, PeekedFeature] = {}
     try:
@@ -39,7 +40,7 @@ def peek(record: bytes) -> dict[str, PeekedFeature] | None:
 def peek_sequence(
     record: bytes,
 ) -> tuple[dict[str, PeekedFeature], dict[str, list[PeekedFeature]]] | None:
-    """The context and the feature lists of a serialized ``tf.train.SequenceExample``, as :func:`peek`."""
+    """Context and feature lists of a serialized ``tf.train.SequenceExample``, as :func:`peek`."""
     context: dict[str, PeekedFeature] = {}
     lists: dict[str, list[PeekedFeature]] = {}
     try:
@@ -133,8 +134,9 @@ def _read_floats(data: bytes, at: int, end: int, floats: list[float]) -> None:
 def _read_ints(data: bytes, at: int, end: int, ints: list[int]) -> None:
     for tag, start, stop in _fields(data, at, end):
         if tag in (_FIRST, _ONE_VARINT):
-            while start < stop:
-                value, start = _varint(data, start, stop, 10)
+            place = start
+            while place < stop:
+                value, place = _varint(data, place, stop, 10)
                 value &= (1 << 64) - 1
                 ints.append(value - (1 << 64) if value >> 63 else value)
 

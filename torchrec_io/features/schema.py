@@ -23,7 +23,13 @@ _INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "u
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 DTYPES: tuple[str, ...] = (*_INTEGERS, *_FLOATS, "string")
 
-_ALIASES = {"float": "float32", "double": "float64", "half": "float16", "int": "int64"}
+_ALIASES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "int": "int64",
+    "bool_": "bool",  # NumPy 1
+}
 # Also NumPy's names for strings of a size, such as "bytes40".
 _STRING_NAME = re.compile(r"string|(bytes|str)(\d+|_)?|object_?")
 _ITEM_BYTES = {
@@ -32,6 +38,16 @@ _ITEM_BYTES = {
     **dict.fromkeys(("int16", "uint16", "float16", "bfloat16"), 2),
     **dict.fromkeys(("int8", "uint8", "bool"), 1),
 }
+# Numbers from here on round to infinity.
+_FLOAT_ENDS = {
+    "float64": 2**1024 - 2**970,
+    "float32": 2**128 - 2**103,
+    "bfloat16": 2**128 - 2**119,
+    "float16": 65520,
+}
+
+# An array of this many values or more has no place in memory: strides are 63-bit numbers of bytes.
+MOST_VALUES = 2**60
 
 DType: TypeAlias = Any  # a torch or NumPy dtype, a Python type, or a name
 Shape: TypeAlias = "int | Sequence[int]"
@@ -64,10 +80,15 @@ def is_integer(dtype: str) -> bool:
 
 
 def _check_shape(shape: Shape) -> tuple[int, ...]:
-    sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    try:
+        sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    except TypeError:
+        raise SchemaError(f"a shape must be whole numbers, not {shape!r}") from None
     for size in sizes:
         if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 0:
             raise SchemaError(f"every size of a shape must be a whole number, not {size!r}")
+    if math.prod(max(1, int(size)) for size in sizes) >= MOST_VALUES:
+        raise SchemaError(f"no memory holds values of the shape {list(sizes)}")
     return tuple(int(size) for size in sizes)
 
 
@@ -154,6 +175,8 @@ class RawFeature(Feature):
             raise SchemaError("a RawFeature needs a numeric dtype")
         if (shape is None) == (shape_key is None):
             raise SchemaError("a RawFeature needs either shape or shape_key")
+        if shape_key is not None and not isinstance(shape_key, str):
+            raise SchemaError(f"shape_key must be a feature's name, not {shape_key!r}")
 
 
 @dataclass(frozen=True)
@@ -169,7 +192,8 @@ class ImageFeature(Feature):
         layout: "CHW", as PyTorch's layers want, or "HWC".
         size: ``(height, width)`` that images are resized to, by antialiased bilinear filtering.
         max_pixels: Images that claim more pixels are refused before they are decoded
-            (decompression bombs).
+            (decompression bombs). Pillow's own ``PIL.Image.MAX_IMAGE_PIXELS`` holds as well: it
+            warns above that, and refuses more than twice as many.
 
     Raises:
         SchemaError: an argument is not one of the above.
@@ -285,9 +309,9 @@ def _check_default_item(item: Any, dtype: str) -> Any:
         if isinstance(item, (bytes, bytearray)):
             return bytes(item)
         raise SchemaError(f"default_value must be str or bytes, not {item!r}")
-    if isinstance(item, bool) and dtype == "bool":
+    if isinstance(item, (bool, np.bool_)) and dtype == "bool":
         return int(item)
-    if isinstance(item, bool) or not isinstance(item, (int, float, np.number)):
+    if isinstance(item, bool) or not isinstance(item, (int, float, np.integer, np.floating)):
         raise SchemaError(f"default_value must be numbers, not {item!r}")
     if is_integer(dtype):
         if not isinstance(item, (int, np.integer)):
@@ -296,7 +320,10 @@ def _check_default_item(item: Any, dtype: str) -> Any:
         if not low <= int(item) <= high:
             raise SchemaError(f"default_value {item} does not fit in {dtype}")
         return int(item)
-    return float(item)
+    number = item if isinstance(item, int) else float(item)
+    if abs(number) >= _FLOAT_ENDS[dtype] and number not in (math.inf, -math.inf):
+        raise SchemaError(f"default_value {item} does not fit in {dtype}")
+    return float(number)
 
 
 def integer_range(dtype: str) -> tuple[int, int]:

@@ -52,7 +52,9 @@ class FrameBlock:
     def records(self, stop: int) -> Iterator[tuple[int, bytes]]:
         """(Stream offset of the frame, data) of the records before position ``stop``."""
         data = memoryview(self.buffer.data)
-        for start, length in zip(self.starts[:stop].tolist(), self.lengths[:stop].tolist()):
+        for start, length in zip(
+            self.starts[:stop].tolist(), self.lengths[:stop].tolist(), strict=True
+        ):
             begin = start + TFRECORD.header_bytes
             yield self.at + start, bytes(data[begin : begin + length])
 
@@ -80,8 +82,8 @@ def iter_records(
         verify_crc: Whether data is checked against its checksum. Lengths always are.
 
     Yields:
-        Offset of the record's frame in the file (in the decompressed stream of a compressed one), and
-        its data.
+        Offset of the record's frame in the file (in the decompressed stream of a compressed one),
+        and its data.
 
     Raises:
         CorruptRecordError: the next record, or the compressed stream at that place, is damaged.
@@ -107,8 +109,8 @@ def iter_blocks(
     """The frames of a stream, about a MiB at a time; a larger frame makes a block of its own.
 
     Raises:
-        CorruptRecordError, TruncatedFileError: where the next record starts or ends cannot be known.
-            Its number and offset are in the error.
+        CorruptRecordError, TruncatedFileError: where the next record starts or ends cannot be
+            known. Its number and offset are in the error.
     """
     window = _Window(source)
     count = 0

@@ -48,8 +48,8 @@ def verify_file(
 ) -> VerifyReport:
     """Reads a whole TFRecord file and checks the length and the data of each record.
 
-    Goes on behind a record whose data is damaged. Behind a damaged length nobody knows where the next
-    record starts: the rest of the file is lost then.
+    Goes on behind a record whose data is damaged. Behind a damaged length nobody knows where the
+    next record starts: the rest of the file is lost then.
 
     Args:
         path: The data file.

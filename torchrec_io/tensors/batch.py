@@ -123,6 +123,9 @@ class Batch:
     def _with(self, arena: Tensor) -> Batch:
         return Batch(arena, self._columns, self._names, self._padded)
 
+    def __copy__(self) -> Batch:
+        return self._with(self.arena)  # as of a dict: the values are shared
+
     def __reduce__(self) -> tuple[Any, ...]:
         layout = (self._columns, self._names, self._padded)
         if self.arena.device.type == "cpu" and self.arena.numel() <= _INLINE_BYTES:

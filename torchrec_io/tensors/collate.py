@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,14 +23,15 @@ def collate(samples: Sequence[dict[str, Any]]) -> Batch:
 
     Tensors of one shape are stacked; values whose feature is ragged (as a dataset's samples know)
     become a :class:`Ragged`; other tensors of different shapes a list; bytes a
-    :class:`BytesArray`; Python numbers a Tensor.
+    :class:`BytesArray`, rows of different numbers of them a :class:`Ragged`; Python numbers a
+    Tensor. Different dtypes are promoted to one.
 
     Args:
         samples: At least one dict; all with the same keys.
 
     Raises:
-        ValueError: there is no sample, or their keys differ.
-        TypeError: a value is of a type that has no column.
+        ValueError: there is no sample, their keys differ, or arrays of bytes differ in shape.
+        TypeError: a value is of a type that has no column, or of another one than the others.
     """
     return _Collation(samples).finish()
 
@@ -85,19 +87,20 @@ class _Collation:
 
     def _lay_out(self, name: str, values: list[Any]) -> None:
         ragged = isinstance(self._samples[0], Sample) and name in self._samples[0].ragged
-        first = values[0]
-        if isinstance(first, (bytes, str)):
+        kinds = set(map(type, values))
+        if all(issubclass(kind, (bytes, str)) for kind in kinds):
             texts = [v.encode() if isinstance(v, str) else v for v in values]
             self._add_bytes(name, (len(values),), texts)
-        elif isinstance(first, BytesArray):
+        elif all(issubclass(kind, BytesArray) for kind in kinds):
             self._lay_out_bytes(name, values, ragged)
-        elif not isinstance(first, (Tensor, int, float, bool)):
-            raise TypeError(f"there is no column for {name!r}, a {type(first).__name__}")
+        elif all(issubclass(kind, (Tensor, int, float)) for kind in kinds):
+            self._lay_out_tensors(name, _of_one_dtype(values), ragged)
         else:
-            self._lay_out_tensors(name, [torch.as_tensor(value) for value in values], ragged)
+            what = " and a ".join(sorted(kind.__name__ for kind in kinds))
+            raise TypeError(f"there is no column for {name!r}, a {what}")
 
     def _lay_out_tensors(self, name: str, values: list[Tensor], ragged: bool) -> None:
-        if ragged:
+        if ragged and all(value.dim() == 1 for value in values):
             if self._pad:
                 self._add_padded(name, values)
             else:
@@ -110,9 +113,13 @@ class _Collation:
     def _lay_out_bytes(self, name: str, values: list[BytesArray], ragged: bool) -> None:
         texts = [value.flat() for value in values]
         flat = [text for row in texts for text in row]
-        if not ragged:
+        shapes = {value.shape for value in values}
+        are_rows = all(len(shape) == 1 for shape in shapes)
+        if len(shapes) == 1 and not (ragged and are_rows):
             self._add_bytes(name, (len(values), *values[0].shape), flat)
-        elif self._pad:
+        elif not are_rows:
+            raise ValueError(f"the arrays of bytes of {name!r} are of different shapes: {shapes}")
+        elif ragged and self._pad:
             lengths = self._add_lengths(name, [len(row) for row in texts])
             longest = max(lengths)
             rows = [row[:longest] + [b""] * (longest - len(row)) for row in texts]
@@ -187,6 +194,16 @@ class _Collation:
                 _target(arena, part.dtype, tuple(part.shape), at).copy_(part)
 
         self._stores.append(store)
+
+
+def _of_one_dtype(values: list[Any]) -> list[Tensor]:
+    """Tensors and numbers as tensors, promoted to one dtype as ``torch.stack`` does."""
+    tensors = [torch.as_tensor(value) for value in values]
+    dtypes = {tensor.dtype for tensor in tensors}
+    if len(dtypes) == 1:
+        return tensors
+    dtype = functools.reduce(torch.promote_types, dtypes)
+    return [tensor.to(dtype) for tensor in tensors]
 
 
 def _target(arena: Tensor, dtype: torch.dtype, shape: tuple[int, ...], at: int) -> Tensor:

@@ -15,9 +15,10 @@ def parse_block(parser: ExampleParser, block: RecordBlock) -> tuple[Batch, list[
     """Parses a block, less the records that cannot be parsed.
 
     Returns:
-        The batch of the good records, in their order, and the bad ones, by position in ``block``.
+        The batch of the good records, in their order, and one failure for each bad one, by position
+        in ``block``.
     """
-    failures: list[RecordFailure] = []
+    failures: dict[int, RecordFailure] = {}
     left = list(range(len(block)))
     while True:
         located = parser.locate(block)
@@ -26,8 +27,11 @@ def parse_block(parser: ExampleParser, block: RecordBlock) -> tuple[Batch, list[
             arena = allocate_arena(located.arena_bytes)
             columns, bad = located.fill(arena.numpy())
             if not bad:
-                return Batch(arena, columns, tuple(parser.schema)), failures
-        failures.extend(failure._replace(position=left[failure.position]) for failure in bad)
+                batch = Batch(arena, columns, tuple(parser.schema))
+                return batch, [failures[position] for position in sorted(failures)]
+        for failure in bad:
+            place = left[failure.position]
+            failures.setdefault(place, failure._replace(position=place))
         gone = {failure.position for failure in bad}
         block = block.without(sorted(gone))
         left = [position for i, position in enumerate(left) if i not in gone]
@@ -50,7 +54,7 @@ def parse_examples(examples: Sequence[bytes], schema: Schema | Mapping[str, Feat
     block = RecordBlock.of(examples)
     batch, failures = parse_block(ExampleParser(Schema.of(schema)), block)
     if failures:
-        first = min(failures, key=lambda failure: failure.position)
+        first = failures[0]
         raise DecodeError(first.reason, record=first.position, feature=first.feature)
     return batch
 

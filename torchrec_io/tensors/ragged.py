@@ -82,8 +82,8 @@ class BytesArray:
     def tolist(self) -> Any:
         """The values as bytes in nested lists; a single bytes if there are no dimensions."""
         values: list[Any] = self.flat()
-        for size in reversed(self.shape[1:]):
-            rows = math.prod(self.shape) // max(1, size) if size else 0
+        for axis in range(len(self.shape) - 1, 0, -1):
+            rows, size = math.prod(self.shape[:axis]), self.shape[axis]
             values = [values[i * size : (i + 1) * size] for i in range(rows)]
         return values if self.shape else values[0]
 

@@ -1,0 +1,127 @@
+"""``torchrec-io index``."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io import RecordIndex
+
+RECORDS = [b"x" * i for i in range(20)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    data = tmp_path / "data"
+    data.mkdir()
+    write_tfrecord(data / "a.tfrecord", RECORDS)
+    write_tfrecord(data / "b.tfrecord.gz", RECORDS, "gzip")
+    write_tfrecord(data / "c.tfrecord", RECORDS[:3], "zlib")
+    return data
+
+
+def test_puts_an_index_beside_each_file(run: Run, folder: Path) -> None:
+    result = run("index", folder)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert [line.split(": ")[1].split(", ")[:2] for line in lines] == [
+        ["indexed", "20 records"], ["indexed", "20 records"], ["indexed", "3 records"],
+    ]  # fmt: skip
+    assert lines[0].startswith(f"{folder}/a.tfrecord: ")
+    assert len(RecordIndex.load(folder / "a.tfrecord")) == 20
+    assert RecordIndex.load(folder / "b.tfrecord.gz").compression == "gzip"
+    assert RecordIndex.load(folder / "c.tfrecord").lengths.tolist() == [0, 1, 2]
+    assert len(os.listdir(folder)) == 6  # nothing else is left behind
+
+
+def test_leaves_alone_what_fits_unless_forced(run: Run, folder: Path) -> None:
+    run("index", folder / "a.tfrecord")
+    index = folder / "a.tfrecord.tfidx"
+    os.utime(index, ns=(1, 1))
+    assert "up to date, 20 records" in run("index", folder / "*.tfrecord").stdout
+    assert index.stat().st_mtime_ns == 1
+    assert "indexed" in run("index", folder / "a.tfrecord", "--force", "--jobs", 1).stdout
+    assert index.stat().st_mtime_ns != 1
+
+
+def test_builds_anew_what_is_stale_or_damaged(run: Run, folder: Path) -> None:
+    run("index", folder / "a.tfrecord")
+    write_tfrecord(folder / "a.tfrecord", RECORDS[:5])
+    assert "indexed, 5 records" in run("index", folder / "a.tfrecord").stdout
+    (folder / "a.tfrecord.tfidx").write_bytes(b"garbage")
+    assert "indexed, 5 records" in run("index", folder / "a.tfrecord").stdout
+
+
+def test_text_for_others(run: Run, folder: Path) -> None:
+    assert run("index", folder / "a.tfrecord", "--format", "text").returncode == 0
+    first = (folder / "a.tfrecord.idx").read_text().splitlines()[:3]
+    assert first == ["0 16", "16 17", "33 18"]
+    result = run("index", folder / "b.tfrecord.gz", "--format", "text")
+    assert result.returncode == 1
+    assert "a text index of a gzip file would mean nothing" in result.stderr
+
+
+def test_a_bad_file_fails_and_the_others_are_done(run: Run, folder: Path) -> None:
+    bad = folder / "a.tfrecord"
+    bad.write_bytes(bad.read_bytes()[:-3])
+    result = run("index", folder)
+    assert result.returncode == 1
+    assert result.stderr.startswith(
+        f"{bad}: the record reaches past the end of the file (record 19"
+    )
+    assert len(result.stderr.splitlines()) == 1
+    assert sorted(os.listdir(folder)) == [
+        "a.tfrecord", "b.tfrecord.gz", "b.tfrecord.gz.tfidx", "c.tfrecord", "c.tfrecord.tfidx",
+    ]  # fmt: skip
+
+
+def test_check(run: Run, folder: Path) -> None:
+    missing = run("index", folder, "--check")
+    assert missing.returncode == 1
+    assert missing.stderr.count("has no index") == 3
+    assert len(os.listdir(folder)) == 3  # it builds nothing
+    run("index", folder)
+    assert run("index", folder, "--check").returncode == 0
+    write_tfrecord(folder / "c.tfrecord", RECORDS[:4], "zlib")
+    stale = run("index", folder, "--check")
+    assert stale.returncode == 1
+    assert "c.tfrecord" in stale.stderr
+
+
+@pytest.mark.parametrize("arguments", [("missing",), ("*.tfrecord",), (".",)])
+def test_paths_that_stand_for_nothing(run: Run, arguments: tuple[str]) -> None:
+    result = run("index", *arguments)
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_terminal_gets_a_bar_with_rates(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
+    command = [sys.executable, "-m", "torchrec_io.cli", "index", str(folder)]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # how Linux says that the other side is closed
+                break
+            if not part:
+                break
+            shown += part
+    os.close(ours)
+    assert process.returncode == 0
+    text = shown.decode()
+    assert "records/s" in text
+    assert "%" in text
+    assert "\x1b[" in text  # drawn, and drawn again
+    assert "3 indexed" in text

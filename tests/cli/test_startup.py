@@ -1,0 +1,56 @@
+"""The command line as such: quick to start, polite in ending."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.support.tfrecord import write_tfrecord
+
+
+def test_never_imports_torch(tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "x", [b"abc"])
+    for command in ("index", "head", "verify"):
+        script = (
+            "import sys\n"
+            "from torchrec_io.cli import main\n"
+            f"sys.argv = ['torchrec-io', {command!r}, {str(tmp_path / 'x')!r}]\n"
+            "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+            "assert 'torch' not in sys.modules\n"
+        )
+        subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_version_and_help(run: Run) -> None:
+    assert run("--version").stdout == f"torchrec-io {version('torchrec-io')}\n"
+    shown = run("--help").stdout
+    assert all(command in shown for command in ("index", "head", "verify"))
+    assert run("index", "--help").returncode == 0
+    assert run().returncode == 2
+
+
+def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
+    script = (
+        "import os, signal\n"
+        "import torchrec_io.records.index as index\n"
+        "def interrupt(*args, **kwargs):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    signal.pause()\n"
+        "import torchrec_io.cli.report as report\n"
+        "report.expand_paths = interrupt\n"
+        "import sys\n"
+        "sys.argv = ['torchrec-io', 'index', 'x']\n"
+        "from torchrec_io.cli import main\n"
+        "main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        check=False, capture_output=True, text=True, cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert result.returncode == 130
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,61 @@
+"""verify_file: counts, damage and what is lost."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io import CorruptRecordError, TruncatedFileError
+from torchrec_io.records.verify import verify_file
+
+
+def test_a_sound_file(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    path = write_tfrecord(tmp_path / "x", [b"abc"] * 7)
+    report = verify_file(path, progress=lambda done, records: seen.append((done, records)))
+    assert report.ok
+    assert (report.records, report.damaged, report.lost, report.lost_bytes) == (7, 0, None, 0)
+    assert seen[-1] == (path.stat().st_size, 7)
+
+
+@given(flips=st.sets(st.integers(0, 19), max_size=6))
+def test_every_damaged_record_is_found(
+    tmp_path_factory: pytest.TempPathFactory, flips: set[int]
+) -> None:
+    content = bytearray(frame(b"abcd") * 20)
+    for number in flips:
+        content[number * 20 + 12 + number % 8] ^= 1  # in the data or its checksum
+    path = tmp_path_factory.mktemp("verify") / "x"
+    path.write_bytes(content)
+    report = verify_file(path)
+    assert report.records == 20 - len(flips)
+    assert [error.record for error in report.damage] == sorted(flips)
+    assert [error.offset for error in report.damage] == [20 * number for number in sorted(flips)]
+    assert report.ok == (not flips)
+
+
+def test_what_a_damaged_length_and_a_cut_lose(tmp_path: Path) -> None:
+    content = bytearray(frame(b"abcd") * 5)
+    content[60] ^= 1
+    (tmp_path / "x").write_bytes(content)
+    report = verify_file(tmp_path / "x")
+    assert (report.records, report.lost_bytes) == (3, 40)
+    assert isinstance(report.lost, CorruptRecordError)
+    (tmp_path / "y").write_bytes(gzip.compress(bytes(frame(b"abcd") * 5))[:-3])
+    report = verify_file(tmp_path / "y")
+    assert (report.records, report.lost_bytes) == (5, None)
+    assert isinstance(report.lost, TruncatedFileError)
+    assert not report.ok
+
+
+def test_very_many_damaged_records_are_counted(tmp_path: Path) -> None:
+    broken = bytearray(frame(b"abcd"))
+    broken[13] ^= 1
+    (tmp_path / "x").write_bytes(bytes(broken) * 100)
+    report = verify_file(tmp_path / "x", most_listed=10)
+    assert (report.damaged, len(report.damage)) == (100, 10)
