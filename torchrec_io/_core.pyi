@@ -15,7 +15,9 @@ def allocate(size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """
 
 def kept_bytes() -> int:
-    """Bytes of memory that are kept for reuse."""
+    """
+    Bytes of memory that are kept for reuse; 0 where another thread is busy with them.
+    """
 
 def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], crc: int = 0, portable: bool = False) -> int:
     """CRC-32C of `data` appended to data whose CRC is `crc`."""

@@ -1,5 +1,5 @@
-// Runs the Example parser over a batch as the Python layer does, and hands the columns back as plain
-// vectors.
+// Runs the Example parser over a batch as the Python layer does, and hands the columns back as
+// plain vectors.
 #pragma once
 
 #include <algorithm>
@@ -93,8 +93,7 @@ class Arena {
     if (spec.element == Element::bytes) {
       place.data = take(total.bytes);
     } else {
-      const std::uint64_t count =
-          spec.shape == Shape::fixed ? records * spec.count : total.values;
+      const std::uint64_t count = spec.shape == Shape::fixed ? records * spec.count : total.values;
       place.data = take(count * element_bytes(spec.element));
     }
     return place;
@@ -200,7 +199,8 @@ inline bool same_failure(const Failure* a, std::int64_t a_start, const Failure* 
 
 }  // namespace batch_detail
 
-// What differs between record `i` of a batch and the same record parsed alone; nothing if nothing does.
+// What differs between record `i` of a batch and the same record parsed alone; nothing if nothing
+// does.
 inline std::string compare_record(const Batch& batch, const Parsed& together, std::size_t i,
                                   const Parsed& alone) {
   const std::int64_t start = batch.starts[i];

@@ -108,8 +108,8 @@ inline std::optional<std::string> reference_cast(std::int64_t value, Element ele
   const bool is_unsigned = element == Element::uint64 || element == Element::uint32 ||
                            element == Element::uint16 || element == Element::uint8;
   const int bits = static_cast<int>(size) * 8 - (is_unsigned ? 0 : 1);
-  std::int64_t most = bits >= 63 ? std::numeric_limits<std::int64_t>::max()
-                                 : (std::int64_t{1} << bits) - 1;
+  std::int64_t most =
+      bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
   std::int64_t least = is_unsigned ? 0 : -most - 1;
   if (element == Element::boolean) {
     least = 0;

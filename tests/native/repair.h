@@ -1,5 +1,5 @@
-// Builds TFRecord frames, and makes the checksums of damaged data right again: what a checksum cannot
-// catch has to be caught by the bounds.
+// Builds TFRecord frames, and makes the checksums of damaged data right again: what a checksum
+// cannot catch has to be caught by the bounds.
 #pragma once
 
 #include <cstdint>

@@ -37,8 +37,8 @@ std::optional<std::string> cast_one(T value, Element element, Shape shape) {
 void test_int_casts() {
   std::vector<std::int64_t> values = {0, 1, 2, -1};
   for (const unsigned bits : {7, 8, 15, 16, 31, 32, 62, 63}) {
-    const std::int64_t limit = bits == 63 ? std::numeric_limits<std::int64_t>::max()
-                                          : std::int64_t{1} << bits;
+    const std::int64_t limit =
+        bits == 63 ? std::numeric_limits<std::int64_t>::max() : std::int64_t{1} << bits;
     for (const std::int64_t away : {2, 1, 0}) values.push_back(limit - away);
     if (bits != 63) values.push_back(limit + 1);
     for (const std::int64_t away : {1, 0, -1}) values.push_back(-limit + away + (bits == 63));
@@ -94,7 +94,8 @@ void test_half_floats() {
 std::vector<float> special_floats() {
   const float infinity = std::numeric_limits<float>::infinity();
   std::vector<float> values = {0.0F, -0.0F, infinity, -infinity};
-  for (const std::uint32_t nan : {0x7f800001U, 0x7fc00000U, 0x7fffffffU, 0x7f802000U, 0x7fa00000U}) {
+  for (const std::uint32_t nan :
+       {0x7f800001U, 0x7fc00000U, 0x7fffffffU, 0x7f802000U, 0x7fa00000U}) {
     values.push_back(float_of(nan));
     values.push_back(float_of(nan | 0x80000000U));
   }
@@ -126,8 +127,8 @@ void test_floats_out_of_range() {
     for (const float signed_value : {value, -value}) {
       for (const Element element : kFloats) {
         for (const Shape shape : {Shape::fixed, Shape::ragged}) {
-          CHECK_EQ_IN(cast_one(signed_value, element, shape),
-                      reference_cast(signed_value, element), signed_value);
+          CHECK_EQ_IN(cast_one(signed_value, element, shape), reference_cast(signed_value, element),
+                      signed_value);
         }
       }
     }
@@ -179,8 +180,8 @@ void test_int_batches() {
       const auto half = numbers.begin() + static_cast<std::ptrdiff_t>(count / 2);
       const std::vector<std::int64_t> first(numbers.begin(), half);
       const std::vector<std::int64_t> second(half, numbers.end());
-      const std::string list = random() % 2 ? packed_ints(numbers)
-                                            : unpacked_ints(first) + packed_ints(second);
+      const std::string list =
+          random() % 2 ? packed_ints(numbers) : unpacked_ints(first) + packed_ints(second);
       return example(entry("a", feature(Kind::ints, list)));
     };
     check_batches(ragged("a", element), {}, make);
@@ -250,7 +251,8 @@ void test_mixed_batch() {
   const Parsed parsed = parse(parser, join({full, "", full, "", ""}));
   if (!CHECK(parsed.good())) return;
   for (const std::size_t record : {0, 2}) {
-    CHECK_EQ(parsed.values[record][0], (Values{std::string("\x05\0", 2), std::string("\x06\0", 2)}));
+    CHECK_EQ(parsed.values[record][0],
+             (Values{std::string("\x05\0", 2), std::string("\x06\0", 2)}));
     CHECK_EQ(parsed.values[record][1], Values{"text"});
     CHECK_EQ(parsed.values[record][2], (Values{little_endian(0.5), little_endian(-2.0)}));
   }

@@ -1,11 +1,10 @@
 // Every path of CRC-32C against the published vectors and a bitwise division.
-#include "crc32c.h"
-
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "check.h"
+#include "crc32c.h"
 #include "encode.h"
 #include "reference.h"
 
@@ -34,8 +33,9 @@ void test_published_vectors() {
   std::iota(ascending.begin(), ascending.end(), '\0');
   const std::string descending(ascending.rbegin(), ascending.rend());
   const std::string read_command =
-      raw({0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0,
-           0, 0, 0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0});
+      raw({0x01, 0xc0, 0, 0, 0, 0, 0,    0, 0,    0, 0, 0,    0, 0, 0, 0,
+           0x14, 0,    0, 0, 0, 0, 0x04, 0, 0,    0, 0, 0x14, 0, 0, 0, 0x18,
+           0x28, 0,    0, 0, 0, 0, 0,    0, 0x02, 0, 0, 0,    0, 0, 0, 0});
   for (const CrcPath path : paths()) {
     CHECK_EQ(crc32c({}, 0, path), 0U);
     CHECK_EQ(crc32c(exact("123456789"), 0, path), 0xe3069283U);
@@ -47,7 +47,8 @@ void test_published_vectors() {
   }
 }
 
-// The hardware path runs three lanes of 128 or of 2,048 bytes: lengths on both sides of 384 and 6,144.
+// The hardware path runs three lanes of 128 or of 2,048 bytes: lengths on both sides of 384 and
+// 6,144.
 std::vector<std::size_t> lengths() {
   std::vector<std::size_t> all(301);
   std::iota(all.begin(), all.end(), 0);

@@ -1,9 +1,8 @@
 // The bounds-checked cursor: what it reads, and that it stops where the bytes do.
-#include "cursor.h"
-
 #include <limits>
 
 #include "check.h"
+#include "cursor.h"
 #include "encode.h"
 #include "reference.h"
 
@@ -17,7 +16,8 @@ void test_varints_of_every_length() {
     const unsigned bits = size == 10 ? 64 : 7 * size;
     const std::uint64_t largest = kMax >> (64 - bits);
     const std::uint64_t smallest = size == 1 ? 0 : std::uint64_t{1} << (7 * (size - 1));
-    for (const std::uint64_t value : {smallest, largest, largest - smallest / 3, std::uint64_t{1}}) {
+    for (const std::uint64_t value :
+         {smallest, largest, largest - smallest / 3, std::uint64_t{1}}) {
       const std::string spelled = varint(value, size);  // overlong for the last one
       CHECK_EQ(spelled.size(), size);
       const auto bytes = exact(spelled);
@@ -97,8 +97,8 @@ void test_delimited_limits() {
   Bytes out;
   for (const std::string& length :
        {varint(2, 6), varint(3), varint(kMax), varint(kMax - 1), varint(std::uint64_t{1} << 63),
-        varint(std::uint64_t{1} << 32), varint((std::uint64_t{1} << 32) + 2, 5),
-        varint(0x80000000), std::string()}) {
+        varint(std::uint64_t{1} << 32), varint((std::uint64_t{1} << 32) + 2, 5), varint(0x80000000),
+        std::string()}) {
     const auto bytes = exact(length + "ab");
     Cursor cursor(bytes);
     if (length.empty()) CHECK(cursor.skip(2));

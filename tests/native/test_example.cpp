@@ -1,12 +1,11 @@
 // Parsing Examples: every legal spelling means what protobuf says, everything else is refused.
-#include "example.h"
-
 #include <algorithm>
 #include <limits>
 
 #include "batch.h"
 #include "check.h"
 #include "encode.h"
+#include "example.h"
 
 namespace tio::test {
 namespace {
@@ -163,9 +162,9 @@ void test_unknown_fields() {
       };
       CHECK_EQ_IN(ints(beside(int_list(list))), Ints{4}, unknown);
       CHECK_EQ_IN(ints(example(beside(entry("a", feature_of_list)))), Ints{4}, unknown);
-      CHECK_EQ_IN(ints(example(delimited(
-                      1, beside(delimited(1, "a") + delimited(2, feature_of_list))))),
-                  Ints{4}, unknown);
+      CHECK_EQ_IN(
+          ints(example(delimited(1, beside(delimited(1, "a") + delimited(2, feature_of_list))))),
+          Ints{4}, unknown);
       CHECK_EQ_IN(ints(with_a(beside(feature_of_list))), Ints{4}, unknown);
       CHECK_EQ_IN(ints(int_list(beside(list))), Ints{4}, unknown);
     }
@@ -181,8 +180,8 @@ void test_illegal_fields() {
   const std::string list = packed_ints({4});
   const std::string feature_of_list = feature(Kind::ints, list);
   for (const auto& illegal :
-       {raw({0x00}), raw({0x00, 0x00}), raw({0x02, 0x00}), raw({0x0e}), raw({0x0f}),
-        raw({0x0c}), raw({0x0b}), field_tag(9, wire::group) + field_tag(10, wire::end_group),
+       {raw({0x00}), raw({0x00, 0x00}), raw({0x02, 0x00}), raw({0x0e}), raw({0x0f}), raw({0x0c}),
+        raw({0x0b}), field_tag(9, wire::group) + field_tag(10, wire::end_group),
         varint(10, 6) + varint(0), field_tag(9, wire::delimited) + varint(1000),
         varint(0x100000000 + 10) + varint(0),
         field_tag(9, wire::varint) + std::string(10, '\x80') + '\x01', nested_groups(101)}) {
@@ -192,9 +191,9 @@ void test_illegal_fields() {
       };
       CHECK_EQ_IN(ints(beside(int_list(list))), kRefused, illegal);
       CHECK_EQ_IN(ints(example(beside(entry("a", feature_of_list)))), kRefused, illegal);
-      CHECK_EQ_IN(ints(example(delimited(
-                      1, beside(delimited(1, "a") + delimited(2, feature_of_list))))),
-                  kRefused, illegal);
+      CHECK_EQ_IN(
+          ints(example(delimited(1, beside(delimited(1, "a") + delimited(2, feature_of_list))))),
+          kRefused, illegal);
       CHECK_EQ_IN(ints(with_a(beside(feature_of_list))), kRefused, illegal);
       CHECK_EQ_IN(ints(int_list(beside(list))), kRefused, illegal);
     }
@@ -215,7 +214,8 @@ void test_illegal_values() {
   CHECK_EQ(texts(bytes_list(delimited(1, "abc").substr(0, 4))), std::nullopt);
 }
 
-// A cut is refused, whether or not the lengths around it are mended, but where it falls between entries.
+// A cut is refused, whether or not the lengths around it are mended, but where it falls between
+// entries.
 void test_every_cut() {
   const ExampleParser parser({ragged("a", Element::int64), ragged("f", Element::float32),
                               ragged("s", Element::bytes), ragged("u", Element::int64)});
@@ -272,8 +272,8 @@ void test_wrong_counts() {
   for (std::int64_t count = 0; count < 8; ++count) {
     Ints numbers;
     for (std::int64_t i = 0; i < count; ++i) numbers.push_back(i * 200);
-    for (const auto& list : {packed_ints(numbers), unpacked_ints(numbers),
-                             packed_ints(numbers) + packed_ints({})}) {
+    for (const auto& list :
+         {packed_ints(numbers), unpacked_ints(numbers), packed_ints(numbers) + packed_ints({})}) {
       if (count == 3) {
         CHECK(accepts(three, int_list(list), as_values(numbers)));
       } else {

@@ -1,10 +1,9 @@
 // Walking and checking TFRecord frames: every cut of a good file, and lengths that lie.
-#include "framing.h"
-
 #include <limits>
 
 #include "check.h"
 #include "encode.h"
+#include "framing.h"
 #include "repair.h"
 
 namespace tio::test {
@@ -51,8 +50,8 @@ Walk walk_of_cut(std::uint64_t size) {
   return walk;
 }
 
-// Scans `file` in windows that end at each of `ends`, as a reader does: each from where the last scan
-// came to.
+// Scans `file` in windows that end at each of `ends`, as a reader does: each from where the last
+// scan came to.
 Walk scan_in_windows(const std::string& file, const std::vector<std::size_t>& ends,
                      std::uint64_t offset, std::uint64_t stream_end) {
   Walk walk;
@@ -151,8 +150,7 @@ void test_stray_bytes() {
     CHECK_EQ(scan.starts.size(), records().size());
     CHECK_EQ(scan.next, file.size());
     // Zeros are no header: their checksum would not be zero.
-    CHECK_EQ(scan.fault,
-             extra < kFrameHeaderBytes ? FrameFault::none : FrameFault::length_crc);
+    CHECK_EQ(scan.fault, extra < kFrameHeaderBytes ? FrameFault::none : FrameFault::length_crc);
   }
 }
 

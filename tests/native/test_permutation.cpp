@@ -1,10 +1,9 @@
 // Orders: that they are permutations, how far a window moves a value, and that they never change.
-#include "permutation.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "check.h"
+#include "permutation.h"
 
 namespace tio::test {
 namespace {
@@ -58,7 +57,8 @@ void test_small_sizes_are_uniform() {
     for (std::uint64_t i = 0; i < 4; ++i) number = number << 2 | order(i);
     ++seen[number];
   }
-  const int kinds = static_cast<int>(std::count_if(seen.begin(), seen.end(), [](int n) { return n; }));
+  const int kinds =
+      static_cast<int>(std::count_if(seen.begin(), seen.end(), [](int n) { return n; }));
   CHECK_EQ(kinds, 24);
   for (const int count : seen) {
     // 1,000 each is expected, with a standard deviation of 31.
@@ -125,10 +125,14 @@ void test_golden_values() {
   using Values = std::vector<std::uint64_t>;
   CHECK_EQ(mix(0), 0xe220a8397b1dcdafU);  // SplitMix64's published first output for seed 0
   CHECK_EQ(first_values(Permutation(10, 0), 10), (Values{6, 8, 0, 2, 3, 4, 5, 1, 9, 7}));
-  CHECK_EQ(first_values(Permutation(1000, 42), 8), (Values{399, 822, 825, 342, 237, 770, 520, 166}));
-  CHECK_EQ(first_values(Permutation(10'000'000'000, 1), 4), (Values{6978470520, 7557500994, 1212911626, 5365305749}));
-  CHECK_EQ(first_values(WindowPermutation(20, 6, 0), 20), (Values{0, 2, 3, 4, 5, 1, 8, 7, 11, 6, 15, 10, 9, 13, 14, 12, 17, 19, 16, 18}));
-  CHECK_EQ(first_values(WindowPermutation(1'000'000, 1000, 42), 8), (Values{41, 33, 413, 105, 60, 347, 317, 179}));
+  CHECK_EQ(first_values(Permutation(1000, 42), 8),
+           (Values{399, 822, 825, 342, 237, 770, 520, 166}));
+  CHECK_EQ(first_values(Permutation(10'000'000'000, 1), 4),
+           (Values{6978470520, 7557500994, 1212911626, 5365305749}));
+  CHECK_EQ(first_values(WindowPermutation(20, 6, 0), 20),
+           (Values{0, 2, 3, 4, 5, 1, 8, 7, 11, 6, 15, 10, 9, 13, 14, 12, 17, 19, 16, 18}));
+  CHECK_EQ(first_values(WindowPermutation(1'000'000, 1000, 42), 8),
+           (Values{41, 33, 413, 105, 60, 347, 317, 179}));
   CHECK_EQ(first_values(WindowPermutation(10, 10, 3), 10), (Values{1, 0, 9, 5, 4, 7, 6, 3, 8, 2}));
 }
 

@@ -1,12 +1,11 @@
 // The memory that batches reuse: aligned, of the size asked for, and never handed out twice.
-#include "pool.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <thread>
 
 #include "check.h"
+#include "pool.h"
 
 namespace tio::test {
 namespace {

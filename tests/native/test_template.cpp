@@ -1,11 +1,10 @@
 // Entries foreseen from the record before: never another answer than parsing a record on its own.
-#include "template.h"
-
 #include <limits>
 
 #include "batch.h"
 #include "check.h"
 #include "encode.h"
+#include "template.h"
 
 namespace tio::test {
 namespace {
@@ -45,9 +44,9 @@ void check_pair(const std::string& first, const std::string& second) {
 
 // Lengths on both sides of where a length takes a second byte, for the entry or inside it.
 void test_other_lengths() {
-  const std::vector<std::size_t> sizes = {0,   1,   2,   5,   8,   100, 108, 109, 110, 111, 112, 113,
-                                          114, 115, 116, 117, 118, 119, 120, 125, 126, 127, 128, 129,
-                                          130, 200, 255, 256, 257, 300, 16380, 16384, 16390};
+  const std::vector<std::size_t> sizes = {
+      0,   1,   2,   5,   8,   100, 108, 109, 110, 111, 112, 113, 114, 115,   116,   117,  118,
+      119, 120, 125, 126, 127, 128, 129, 130, 200, 255, 256, 257, 300, 16380, 16384, 16390};
   for (const std::size_t before : sizes) {
     for (const std::size_t after : sizes) {
       Record first;
@@ -67,8 +66,11 @@ void test_other_lengths() {
 void test_other_orders_and_keys() {
   const std::vector<std::string> entries = {
       ints_entry("a", {1}), floats_entry("f", {1}), bytes_entry("s", {"x"}), ints_entry("one", {2}),
-      ints_entry("b", {0}), ints_entry("", {3}), ints_entry("ab", {4}), entry("a", ""),
-      varint_field(5, 1), group(5, "")};
+      ints_entry("b", {0}), ints_entry("ab", {4}), entry("a", ""), group(5, ""),
+      // The value is not the last thing in its entry.
+      delimited(1, delimited(2, feature(Kind::ints, packed_ints({8}))) + delimited(1, "a")),
+      delimited(1, delimited(1, "s") + delimited(2, feature(Kind::bytes, bytes_values({"y"}))) +
+                       varint_field(7, 1))};
   for (const auto& i : entries) {
     for (const auto& j : entries) {
       for (const auto& k : entries) {
@@ -125,21 +127,46 @@ void test_good_behind_damaged() {
   }
 }
 
-// Every entry length with every value of each byte that a template derives from it.
+// Every length for an entry, with the lengths inside it following as a template expects them to,
+// and wrapping around where they cannot.
 void test_every_claimed_length() {
   const std::string first = example(bytes_entry("s", {"hello"}) + ints_entry("one", {1}));
-  for (const std::size_t at : {1, 3, 5, 8, 10, 12}) {
-    for (int claimed = 0; claimed < 256; ++claimed) {
+  for (int claimed = 0; claimed < 256; ++claimed) {
+    const std::string header =
+        raw({0x0a, claimed, 0x0a, 1, 's', 0x12, claimed - 5, 0x0a, claimed - 7, 0x0a, claimed - 9});
+    for (const std::size_t payload : {0, 1, 5, 60, 116, 117, 118, 250, 1400}) {
+      check_pair(first, example(header + std::string(payload, '\x01')));
+      check_pair(first, example(header + std::string(payload, '\x01') + ints_entry("one", {1})));
+    }
+  }
+}
+
+// An entry whose header differs from the learned one by some amount in any set of its bytes.
+void test_shifted_headers() {
+  const std::string value = feature(Kind::bytes, bytes_values({"hello"}));
+  const std::string tail = ints_entry("one", {1});
+  for (const std::string& fields : {delimited(1, "s") + delimited(2, value),
+                                    delimited(1, "s") + varint_field(7, 1) + delimited(2, value),
+                                    varint_field(7, 1) + delimited(1, "s") + delimited(2, value)}) {
+    const std::string first = delimited(1, fields);
+    const std::size_t header = first.size() - 5;
+    for (std::size_t set = 0; set < std::size_t{1} << (header - 2); ++set) {
       std::string second = first;
-      second[at] = static_cast<char>(claimed);
-      check_pair(first, second + std::string(130, '\x00'));
-      check_pair(first, second);
+      second[1] = static_cast<char>(second[1] + 2);  // the entry's own length is always among them
+      for (std::size_t i = 2; i < header; ++i) {
+        if (set >> (i - 2) & 1) second[i] = static_cast<char>(second[i] + 2);
+      }
+      // Two more bytes, which are a legal field where they are not the end of the value.
+      const std::vector<std::string> records = {example(first + tail),
+                                                example(second + "\x38\x01" + tail)};
+      CHECK_EQ(difference_from_alone(parser(), records, 80), std::string());
     }
   }
 }
 
 void test_overlong_spellings() {
-  const auto spelled = [](std::size_t entry_length, std::size_t key_length, std::size_t list_length) {
+  const auto spelled = [](std::size_t entry_length, std::size_t key_length,
+                          std::size_t list_length) {
     const std::string list = field_tag(1, wire::delimited) + varint(2, list_length) + "\x05\x06";
     const std::string key = field_tag(1, wire::delimited) + varint(1, key_length) + "a";
     const std::string fields = key + delimited(2, feature(Kind::ints, list));
@@ -190,6 +217,7 @@ int main() {
   test_damage_at_every_byte();
   test_good_behind_damaged();
   test_every_claimed_length();
+  test_shifted_headers();
   test_overlong_spellings();
   test_entry_without_key();
   test_more_entries_than_templates();

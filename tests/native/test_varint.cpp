@@ -1,6 +1,4 @@
 // Runs of varints against one-at-a-time decoding: both paths, in pieces of every size.
-#include "varint.h"
-
 #include <limits>
 #include <memory>
 #include <random>
@@ -8,6 +6,7 @@
 #include "check.h"
 #include "encode.h"
 #include "reference.h"
+#include "varint.h"
 
 namespace tio::test {
 namespace {

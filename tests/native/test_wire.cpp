@@ -1,8 +1,7 @@
 // Skipping fields that nobody asked for, groups included.
-#include "wire.h"
-
 #include "check.h"
 #include "encode.h"
+#include "wire.h"
 
 namespace tio::test {
 namespace {
@@ -57,13 +56,13 @@ void test_every_cut() {
 
 void test_illegal_fields() {
   for (const auto& field : {
-           raw({0x0e}),                                             // wire type 6
-           raw({0x0f}),                                             // wire type 7
-           raw({0x0c}),                                             // a group's end without start
-           field_tag(8, wire::group) + field_tag(9, wire::end_group),           // of another group
-           field_tag(8, wire::group) + group(9, "") + raw({0x0c}),        // the same, one level in
-           group(8, raw({0x0e})),                                   // wire type 6 inside
-           group(8, raw({0x00, 0x01})),                             // field number 0 inside
+           raw({0x0e}),  // wire type 6
+           raw({0x0f}),  // wire type 7
+           raw({0x0c}),  // a group's end without start
+           field_tag(8, wire::group) + field_tag(9, wire::end_group),  // of another group
+           field_tag(8, wire::group) + group(9, "") + raw({0x0c}),     // the same, one level in
+           group(8, raw({0x0e})),                                      // wire type 6 inside
+           group(8, raw({0x00, 0x01})),                                // field number 0 inside
            group(8, field_tag(1, wire::varint) + std::string(11, '\x80')),  // 11-byte varint inside
            field_tag(6, wire::delimited) + varint(0x80000000) + "abc",
            field_tag(3, wire::varint) + std::string(10, '\x80') + '\0',

@@ -11,9 +11,15 @@ namespace tio {
 namespace {
 
 // Distinct types for the elements that C++ has no portable name for.
-struct Boolean { std::uint8_t value; };
-struct Half { std::uint16_t bits; };
-struct BrainHalf { std::uint16_t bits; };
+struct Boolean {
+  std::uint8_t value;
+};
+struct Half {
+  std::uint16_t bits;
+};
+struct BrainHalf {
+  std::uint16_t bits;
+};
 
 // ---- casts: false if the value does not fit ----
 
@@ -58,8 +64,8 @@ bool cast(float value, Half& out) {
     half = 0x7e00 | (magnitude >> 13 & 0x1ff);
   } else if (std::isinf(value)) {
     half = 0x7c00;
-  } else if (magnitude >= 0x38800000) {                   // 2^-14 and up: a normal half
-    half = round_off(magnitude - 0x38000000, 13);         // exponent bias 127 becomes 15
+  } else if (magnitude >= 0x38800000) {            // 2^-14 and up: a normal half
+    half = round_off(magnitude - 0x38000000, 13);  // exponent bias 127 becomes 15
   } else {
     // Below, a half counts steps of 2^-24. The product is exact, rint rounds ties to even.
     half = static_cast<std::uint32_t>(std::rint(std::bit_cast<float>(magnitude) * 0x1p24F));
@@ -222,8 +228,7 @@ class ColumnWriter {
   // The commonest value of all, one integer of up to eight bytes, without a loop.
   bool write_scalar(const Location& at, std::byte* target) const {
     std::int64_t value = 0;
-    if (at.form != Form::single || at.size == 0 || at.size > 8 ||
-        buffer_.size() - at.offset < 8 ||
+    if (at.form != Form::single || at.size == 0 || at.size > 8 || buffer_.size() - at.offset < 8 ||
         !decode_word(load<std::uint64_t>(buffer_, at.offset), at.size, value)) {
       return false;
     }
@@ -249,7 +254,8 @@ class ColumnWriter {
     const auto put = [&](Bytes value) {
       if (values == room.values || value.size() > room.bytes - bytes) return false;
       store(arena_, place.value_offsets + values * 8, static_cast<std::int64_t>(bytes));
-      std::copy(value.begin(), value.end(), arena_.begin() + static_cast<std::ptrdiff_t>(place.data + bytes));
+      std::copy(value.begin(), value.end(),
+                arena_.begin() + static_cast<std::ptrdiff_t>(place.data + bytes));
       ++values;
       bytes += value.size();
       return true;
@@ -325,7 +331,8 @@ bool ExampleParser::places_fit(const Located& located, std::span<const ColumnPla
       return false;
     }
     std::uint64_t elements = total.values;
-    if (spec.shape == Shape::raw || is_bytes) elements = total.bytes;
+    if (spec.shape == Shape::raw || is_bytes)
+      elements = total.bytes;
     else if (spec.shape == Shape::fixed) {
       // The product is bounded by the caller's arena: refuse before it can wrap.
       if (spec.count != 0 && located.records > arena.size() / spec.count) return false;

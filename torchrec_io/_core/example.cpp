@@ -14,19 +14,15 @@ std::size_t element_bytes(Element element) {
   switch (element) {
     case Element::int64:
     case Element::uint64:
-    case Element::float64:
-      return 8;
+    case Element::float64: return 8;
     case Element::int32:
     case Element::uint32:
-    case Element::float32:
-      return 4;
+    case Element::float32: return 4;
     case Element::int16:
     case Element::uint16:
     case Element::float16:
-    case Element::bfloat16:
-      return 2;
-    default:
-      return 1;
+    case Element::bfloat16: return 2;
+    default: return 1;
   }
 }
 
@@ -102,8 +98,8 @@ class RecordLocator {
     return true;
   }
 
-  // What is known of the entry to come; null past a number of entries that no real record has, so that
-  // a hostile one cannot make this grow.
+  // What is known of the entry to come; null past a number of entries that no real record has, so
+  // that a hostile one cannot make this grow.
   EntryTemplate* next_template() {
     constexpr std::size_t kMostTemplates = 4096;
     if (entry_number_ == kMostTemplates) return nullptr;
@@ -129,7 +125,7 @@ class RecordLocator {
 
   struct Entry {
     Bytes key;
-    Bytes feature;       // the last one; only if there is just one is it all there is
+    Bytes feature;  // the last one; only if there is just one is it all there is
     int features = 0;
     std::size_t feature_at = 0;
   };

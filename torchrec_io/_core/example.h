@@ -14,8 +14,19 @@ namespace tio {
 
 // Element types of a column. Numbers are the ones that Python passes.
 enum class Element : std::uint8_t {
-  int64, int32, int16, int8, uint64, uint32, uint16, uint8, boolean,  // stored as int64
-  float32, float64, float16, bfloat16,                                // stored as float
+  int64,
+  int32,
+  int16,
+  int8,
+  uint64,
+  uint32,
+  uint16,
+  uint8,
+  boolean,  // stored as int64
+  float32,
+  float64,
+  float16,
+  bfloat16,  // stored as float
   bytes
 };
 
@@ -41,9 +52,9 @@ struct FeatureSpec {
 };
 
 struct Failure {
-  std::size_t record = 0;   // position in the batch
-  int feature = -1;         // position in the schema; -1: the record as a whole
-  std::uint64_t offset = 0; // in the buffer
+  std::size_t record = 0;    // position in the batch
+  int feature = -1;          // position in the schema; -1: the record as a whole
+  std::uint64_t offset = 0;  // in the buffer
   std::string reason;
 };
 
@@ -51,9 +62,9 @@ struct Failure {
 struct Located {
   std::size_t records = 0;
   std::size_t buffer_bytes = 0;
-  std::vector<Location> locations;   // [records][features]
-  std::vector<ValueCount> totals;    // [features]
-  std::vector<Failure> failures;     // at most one a record
+  std::vector<Location> locations;  // [records][features]
+  std::vector<ValueCount> totals;   // [features]
+  std::vector<Failure> failures;    // at most one a record
 };
 
 // Where a column's parts go in the arena, in bytes. Which ones are used depends on the shape:
@@ -77,12 +88,14 @@ class ExampleParser {
   Located locate(Bytes buffer, std::span<const std::int64_t> starts,
                  std::span<const std::int64_t> sizes) const;
 
-  // Whether `fill` may write there: every part of every column lies inside the arena and is aligned.
+  // Whether `fill` may write there: every part of every column lies inside the arena and is
+  // aligned.
   bool places_fit(const Located& located, std::span<const ColumnPlace> places,
                   MutableBytes arena) const;
 
-  // Second pass, on the same buffer and with places that fit: writes every column into the arena. Only for a batch without
-  // failures; returns those that show when values are decoded (the arena is then of no use).
+  // Second pass, on the same buffer and with places that fit: writes every column into the arena.
+  // Only for a batch without failures; returns those that show when values are decoded (the arena
+  // is then of no use).
   std::vector<Failure> fill(Bytes buffer, const Located& located,
                             std::span<const ColumnPlace> places, MutableBytes arena) const;
 

@@ -37,14 +37,10 @@ bool check_list(Bytes list, Kind kind) {
 
 const char* kind_name(Kind kind) {
   switch (kind) {
-    case Kind::bytes:
-      return "bytes";
-    case Kind::floats:
-      return "float";
-    case Kind::ints:
-      return "int64";
-    case Kind::none:
-      break;
+    case Kind::bytes: return "bytes";
+    case Kind::floats: return "float";
+    case Kind::ints: return "int64";
+    case Kind::none: break;
   }
   return "no";
 }

@@ -50,7 +50,8 @@ inline std::uint32_t unpacked_tag(Kind kind) {
   return kRepeatedTag;
 }
 
-// Calls `visit(payload)` for each chunk of a list: a packed run, one unpacked number, or one bytes value.
+// Calls `visit(payload)` for each chunk of a list: a packed run, one unpacked number, or one bytes
+// value.
 template <class Visit>
 bool walk_list(Bytes list, Kind kind, Visit&& visit) {
   Cursor cursor(list);
@@ -112,12 +113,9 @@ template <class Visit>
 bool visit_values(Bytes buffer, const Location& at, Visit&& visit) {
   switch (at.form) {
     case Form::missing:
-    case Form::empty:
-      return true;
-    case Form::single:
-      return visit(at.of(buffer));
-    case Form::entry:
-      break;
+    case Form::empty: return true;
+    case Form::single: return visit(at.of(buffer));
+    case Form::entry: break;
   }
   Kind kind = Kind::none;
   std::size_t first = 0;

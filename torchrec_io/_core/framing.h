@@ -1,4 +1,5 @@
-// TFRecord framing: u64 length, u32 masked crc32c(length), data, u32 masked crc32c(data); little-endian.
+// TFRecord framing: u64 length, u32 masked crc32c(length), data, u32 masked crc32c(data);
+// little-endian.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +22,19 @@ enum class FrameFault : std::uint8_t {
 };
 
 struct FrameScan {
-  std::vector<std::uint64_t> starts;  // stream offsets of whole frames whose header lies in the window
-  std::uint64_t next = 0;             // stream offset where the next header should start
+  std::vector<std::uint64_t>
+      starts;              // stream offsets of whole frames whose header lies in the window
+  std::uint64_t next = 0;  // stream offset where the next header should start
   FrameFault fault = FrameFault::none;  // what is wrong with the frame at `next`, if anything
 };
 
-// Walks the frames of `window`, the bytes of a stream from offset `at` on; `at` must be the start of a
-// frame. Stops at the first frame whose header is not wholly inside the window. `stream_end` is the
-// size of the stream where it is known: a frame that reaches past it is a fault.
+// Walks the frames of `window`, the bytes of a stream from offset `at` on; `at` must be the start
+// of a frame. Stops at the first frame whose header is not wholly inside the window. `stream_end`
+// is the size of the stream where it is known: a frame that reaches past it is a fault.
 FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end);
 
-// Checks one frame: `start` is where its header starts in `buffer`, `length` the data bytes expected.
+// Checks one frame: `start` is where its header starts in `buffer`, `length` the data bytes
+// expected.
 FrameFault check_frame(Bytes buffer, std::uint64_t start, std::uint64_t length, bool check_data);
 
 }  // namespace tio

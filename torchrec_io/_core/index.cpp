@@ -22,7 +22,9 @@ std::uint64_t blocks_of(std::uint64_t count, std::uint32_t shift) {
 }
 
 // The offset table holds u32s; padded so that the u64s behind it stay aligned.
-std::uint64_t offset_table_bytes(std::uint64_t count) { return (count * 4 + 7) & ~std::uint64_t{7}; }
+std::uint64_t offset_table_bytes(std::uint64_t count) {
+  return (count * 4 + 7) & ~std::uint64_t{7};
+}
 
 // The most records a block can hold while each offset inside it still fits in 32 bits.
 std::uint32_t choose_shift(std::span<const std::uint64_t> starts) {
@@ -40,7 +42,8 @@ std::uint32_t choose_shift(std::span<const std::uint64_t> starts) {
 
 }  // namespace
 
-std::vector<std::byte> encode_index(const IndexHeader& header, std::span<const std::uint64_t> starts,
+std::vector<std::byte> encode_index(const IndexHeader& header,
+                                    std::span<const std::uint64_t> starts,
                                     std::span<const Restart> restarts) {
   const std::uint32_t shift = choose_shift(starts);
   const std::size_t bases = blocks_of(starts.size(), shift) * 8;

@@ -28,7 +28,8 @@ struct Restart {
 };
 
 // Serialises an index of records that start at `starts` (ascending stream offsets).
-std::vector<std::byte> encode_index(const IndexHeader& header, std::span<const std::uint64_t> starts,
+std::vector<std::byte> encode_index(const IndexHeader& header,
+                                    std::span<const std::uint64_t> starts,
                                     std::span<const Restart> restarts);
 
 // Reads an index without copying it. Every answer is checked against the bytes that are there, so a

@@ -273,8 +273,8 @@ NumpyVector<std::int64_t> bind_window_permute(const Vector<std::int64_t>& positi
 
 // ---- Example ----
 
-using SpecTuple = std::tuple<nb::bytes, int, int, std::uint64_t, bool, nb::bytes,
-                             std::vector<std::uint64_t>>;
+using SpecTuple =
+    std::tuple<nb::bytes, int, int, std::uint64_t, bool, nb::bytes, std::vector<std::uint64_t>>;
 
 FeatureSpec to_spec(const SpecTuple& tuple) {
   const auto& [name, element, shape, count, has_default, default_data, default_sizes] = tuple;
@@ -321,7 +321,8 @@ Located bind_locate(const ExampleParser& self, const Buffer& buffer,
 std::vector<FailureTuple> bind_fill(const ExampleParser& self, const Buffer& buffer,
                                     const Located& located, const Matrix<std::uint64_t>& places,
                                     const WritableBuffer& arena) {
-  if (buffer.size() != located.buffer_bytes) throw nb::value_error("not the buffer that was located");
+  if (buffer.size() != located.buffer_bytes)
+    throw nb::value_error("not the buffer that was located");
   if (!located.failures.empty()) throw nb::value_error("the batch has failures");
   if (places.shape(1) != 3) throw nb::value_error("places must have three columns");
   std::vector<ColumnPlace> columns(places.shape(0));
@@ -376,7 +377,8 @@ NB_MODULE(_core, m) {
 
   m.def("allocate", &bind_allocate, "size"_a,
         "An array of bytes, 64-byte aligned, of any content, from memory that is kept for reuse.");
-  m.def("kept_bytes", &pool::kept_bytes, "Bytes of memory that are kept for reuse.");
+  m.def("kept_bytes", &pool::kept_bytes,
+        "Bytes of memory that are kept for reuse; 0 where another thread is busy with them.");
 
   m.def("crc32c", &bind_crc32c, "data"_a, "crc"_a = 0, "portable"_a = false,
         "CRC-32C of `data` appended to data whose CRC is `crc`.");
@@ -386,8 +388,9 @@ NB_MODULE(_core, m) {
         "Walks the frames of a stream's bytes from offset `at`, which starts a frame, on.\n\n"
         "Returns (starts, next, fault): stream offsets of whole frames, where the next header\n"
         "should start, and what is wrong there ('' if nothing is).");
-  m.def("check_frames", &bind_check_frames, "buffer"_a, "starts"_a, "lengths"_a, "check_data"_a,
-        "Checks frames whose headers start at `starts`; returns (position, fault) of the bad ones.");
+  m.def(
+      "check_frames", &bind_check_frames, "buffer"_a, "starts"_a, "lengths"_a, "check_data"_a,
+      "Checks frames whose headers start at `starts`; returns (position, fault) of the bad ones.");
 
   m.def("read_ranges", &bind_read_ranges, "fd"_a, "ranges"_a, "buffer"_a,
         "Reads ranges ([n, 3]: file offset, size, place in the buffer) of an open file.\n\n"
@@ -413,8 +416,9 @@ NB_MODULE(_core, m) {
 
   nb::class_<Located>(m, "Located", "Where the values of a batch lie; see ExampleParser.locate.")
       .def_ro("records", &Located::records)
-      .def_prop_ro("failures", [](const Located& self) { return to_tuples(self.failures); },
-                   "(record, feature or -1, offset, reason) of damaged records.")
+      .def_prop_ro(
+          "failures", [](const Located& self) { return to_tuples(self.failures); },
+          "(record, feature or -1, offset, reason) of damaged records.")
       .def("totals", &located_totals, "Values and bytes of each feature: [features * 2].")
       .def("spans", &located_spans, "buffer"_a, "feature"_a,
            "Offset and size in the buffer of a span feature's value in each record.");
@@ -425,6 +429,7 @@ NB_MODULE(_core, m) {
       .def("locate", &bind_locate, "buffer"_a, "starts"_a, "sizes"_a,
            "First pass: finds every feature of the records buffer[start : start + size].")
       .def("fill", &bind_fill, "buffer"_a, "located"_a, "places"_a, "arena"_a,
-           "Second pass: writes the columns at `places` ([features, 3]: row offsets, value offsets,\n"
+           "Second pass: writes the columns at `places` ([features, 3]: row offsets, value "
+           "offsets,\n"
            "data; in bytes) of the arena. Returns failures as Located.failures does.");
 }

@@ -1,4 +1,5 @@
-// Orders as functions of the position: nothing is stored, any position can be asked for at any time.
+// Orders as functions of the position: nothing is stored, any position can be asked for at any
+// time.
 #pragma once
 
 #include <array>
@@ -30,9 +31,9 @@ class Permutation {
   std::array<std::uint64_t, kRounds> keys_;
 };
 
-// A permutation of 0..size-1 that moves no value by more than `window`: uniform within blocks of half a
-// window, then again within blocks shifted by half of one, so that values cross the block borders.
-// A window of `size` or more is one uniform permutation.
+// A permutation of 0..size-1 that moves no value by more than `window`: uniform within blocks of
+// half a window, then again within blocks shifted by half of one, so that values cross the block
+// borders. A window of `size` or more is one uniform permutation.
 class WindowPermutation {
  public:
   WindowPermutation(std::uint64_t size, std::uint64_t window, std::uint64_t key);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <new>
@@ -31,8 +33,7 @@ Pool& pool() {
 
 // Rounded up so that batches of nearly one size can serve each other; at most an eighth is wasted.
 std::size_t rounded(std::size_t size) {
-  const std::size_t step =
-      std::max(kAlignment, std::bit_floor(std::max<std::size_t>(size, 1)) / 8);
+  const std::size_t step = std::max(kAlignment, std::bit_floor(std::max<std::size_t>(size, 1)) / 8);
   return (size + step - 1) / step * step;
 }
 
@@ -41,6 +42,7 @@ std::size_t rounded(std::size_t size) {
 // Locks are only tried: a process forked while another thread held the lock finds it held for ever.
 
 void* take(std::size_t size) {
+  if (size > std::numeric_limits<std::ptrdiff_t>::max() / 2) throw std::bad_alloc();
   size = rounded(size);
   if (size >= kSmallest) {
     const std::unique_lock lock(pool().mutex, std::try_to_lock);
@@ -77,8 +79,8 @@ void give_back(void* memory, std::size_t size) noexcept {
 }
 
 std::size_t kept_bytes() {
-  const std::scoped_lock lock(pool().mutex);
-  return pool().kept;
+  const std::unique_lock lock(pool().mutex, std::try_to_lock);
+  return lock.owns_lock() ? pool().kept : 0;
 }
 
 }  // namespace tio::pool

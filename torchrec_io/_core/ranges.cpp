@@ -1,8 +1,9 @@
 #include "ranges.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 namespace tio {
 namespace {
@@ -28,8 +29,8 @@ int read_range(int fd, const Range& range, MutableBytes target) {
 int read_ranges(int fd, std::span<const Range> ranges, MutableBytes buffer, std::size_t& failed) {
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const Range& range = ranges[i];
-    const auto target = buffer.subspan(static_cast<std::size_t>(range.place),
-                                       static_cast<std::size_t>(range.size));
+    const auto target =
+        buffer.subspan(static_cast<std::size_t>(range.place), static_cast<std::size_t>(range.size));
     if (const int error = read_range(fd, range, target)) {
       failed = i;
       return error;

@@ -13,8 +13,8 @@ struct Range {
   std::int64_t place = 0;  // in the buffer
 };
 
-// Reads each range with pread. Returns 0, or an errno; `failed` is then the range it happened at, and
-// likewise where the file ended too early, with -1. Every place must lie inside the buffer.
+// Reads each range with pread. Returns 0, or an errno; `failed` is then the range it happened at,
+// and likewise where the file ended too early, with -1. Every place must lie inside the buffer.
 int read_ranges(int fd, std::span<const Range> ranges, MutableBytes buffer, std::size_t& failed);
 
 // Tells the system that the ranges are about to be read. Only a hint: failures do not matter.

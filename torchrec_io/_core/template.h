@@ -1,12 +1,14 @@
-// Predicts a map entry's whole header from the one that stood at the same place in the record before.
+// Predicts a map entry's whole header from the one that stood at the same place in the record
+// before.
 //
 // Writers put the same keys in the same order, so the bytes before an entry's values differ between
 // records in its lengths only, and those all follow from the entry's own:
 //
 //   0a L | 0a K key | 12 L-K-4 | kind L-K-6 | 0a L-K-8 | values
 //
-// With one-byte lengths, one vector comparison of these bytes against (constant + L at the places of
-// the lengths) proves the entry well-formed and of the key foreseen. Long entries compare exactly.
+// With one-byte lengths, one vector comparison of these bytes against (constant + L at the places
+// of the lengths) proves the entry well-formed and of the key foreseen. Long entries compare
+// exactly.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +22,9 @@ namespace tio {
 
 class EntryTemplate {
  public:
-  // Learns from an entry whose Feature holds one list of one chunk. `entry_tag` is where the entry's tag
-  // stands, `values` where its values start, `end` where they and the entry end. Entries that are not
-  // spelled in the way above are left unlearned.
+  // Learns from an entry whose Feature holds one list of one chunk. `entry_tag` is where the
+  // entry's tag stands, `values` where its values start, `end` where they and the entry end.
+  // Entries that are not spelled in the way above are left unlearned.
   void learn(Bytes buffer, std::size_t entry_tag, std::size_t values, std::size_t end,
              std::size_t key_bytes, int feature, Kind kind) {
     chunks_ = 0;
@@ -30,7 +32,8 @@ class EntryTemplate {
     const std::size_t payload = end - values;
     if (header > kMostHeader || entry_tag + kMostHeader > buffer.size()) return;
     relative_ = header == key_bytes + 10 && payload + header - 2 < 0x80;
-    // A header of another size has lengths of several bytes, or is spelled overlong: exact match only.
+    // A header of another size has lengths of several bytes, or is spelled overlong: exact match
+    // only.
     header_ = static_cast<std::uint32_t>(header);
     payload_ = payload;
     feature_ = feature;
@@ -44,7 +47,8 @@ class EntryTemplate {
       const auto length = static_cast<std::uint8_t>(payload + header - 2);
       for (const std::size_t i : {std::size_t{1}, 5 + key_bytes, 7 + key_bytes, 9 + key_bytes}) {
         set(is_length_, i, 0xff);
-        set(expected_, i, static_cast<std::uint8_t>(load<std::uint8_t>(buffer, entry_tag + i) - length));
+        set(expected_, i,
+            static_cast<std::uint8_t>(load<std::uint8_t>(buffer, entry_tag + i) - length));
       }
     }
     chunks_ = static_cast<std::uint32_t>((header + kChunk - 1) / kChunk);

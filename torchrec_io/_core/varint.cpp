@@ -33,12 +33,11 @@ constexpr auto make_compress_table() {
 alignas(64) constexpr auto kCompress = make_compress_table();
 
 // Decodes values of one or two bytes, eight bytes a step and without branching on their lengths:
-// every byte is joined with the one before it if that one continues, then the lanes of the bytes that
-// continue are squeezed out. Stops before a longer value, or where fewer than eight bytes are left or
-// eight values fit.
+// every byte is joined with the one before it if that one continues, then the lanes of the bytes
+// that continue are squeezed out. Stops before a longer value, or where fewer than eight bytes are
+// left or eight values fit.
 __attribute__((target("avx2"))) std::size_t read_short_values(Bytes packed, std::size_t& at,
-                                                              std::int64_t* out,
-                                                              std::size_t most) {
+                                                              std::int64_t* out, std::size_t most) {
   std::size_t done = 0;
   std::uint64_t carry = 0;  // the byte before, if it continues
   while (packed.size() - at >= 8 && most - done >= 8) {
@@ -48,13 +47,12 @@ __attribute__((target("avx2"))) std::size_t read_short_values(Bytes packed, std:
     const __m128i raw = _mm_cvtsi64_si128(static_cast<long long>(word));
     const __m128i bytes = _mm_cvtepu8_epi16(raw);
     const __m128i previous = _mm_cvtepu8_epi16(_mm_cvtsi64_si128(static_cast<long long>(before)));
-    const __m128i joined = _mm_or_si128(_mm_slli_epi16(bytes, 7),
-                                        _mm_and_si128(previous, _mm_set1_epi16(0x7f)));
+    const __m128i joined =
+        _mm_or_si128(_mm_slli_epi16(bytes, 7), _mm_and_si128(previous, _mm_set1_epi16(0x7f)));
     const __m128i continued = _mm_cmpgt_epi16(previous, _mm_set1_epi16(0x7f));
     const __m128i values = _mm_blendv_epi8(bytes, joined, continued);
     const auto mask = static_cast<unsigned>(_mm_movemask_epi8(raw)) & 0xff;
-    const __m128i keep =
-        _mm_load_si128(reinterpret_cast<const __m128i*>(kCompress[mask].data()));
+    const __m128i keep = _mm_load_si128(reinterpret_cast<const __m128i*>(kCompress[mask].data()));
     const __m128i squeezed = _mm_shuffle_epi8(values, keep);
     auto* target = reinterpret_cast<__m256i*>(out + done);
     _mm256_storeu_si256(target, _mm256_cvtepu16_epi64(squeezed));

@@ -17,8 +17,8 @@ class VarintReader {
   // `portable` keeps to code that runs on every processor, so that tests cover it everywhere.
   explicit VarintReader(Bytes packed, bool portable = false);
 
-  // Decodes up to `most` values into `out` and returns how many. May write past what it returns, but
-  // never past out[most - 1].
+  // Decodes up to `most` values into `out` and returns how many. May write past what it returns,
+  // but never past out[most - 1].
   std::size_t read(std::int64_t* out, std::size_t most);
 
   bool done() const { return at_ == packed_.size(); }
@@ -33,7 +33,8 @@ class VarintReader {
   bool bad_ = false;
 };
 
-// Decodes one varint that fills the low `size` bytes of `word` (1 to 8) exactly; false if it does not.
+// Decodes one varint that fills the low `size` bytes of `word` (1 to 8) exactly; false if it does
+// not.
 inline bool decode_word(std::uint64_t word, unsigned size, std::int64_t& out) {
   constexpr std::uint64_t kContinue = 0x8080808080808080U;
   const unsigned last_bit = size * 8 - 1;

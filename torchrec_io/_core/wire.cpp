@@ -7,16 +7,11 @@ bool skip_scalar(Cursor& cursor, std::uint32_t type) {
   std::uint64_t number = 0;
   Bytes bytes;
   switch (type) {
-    case varint:
-      return cursor.read_varint(number);
-    case fixed64:
-      return cursor.skip(8);
-    case delimited:
-      return cursor.read_delimited(bytes);
-    case fixed32:
-      return cursor.skip(4);
-    default:
-      return false;
+    case varint: return cursor.read_varint(number);
+    case fixed64: return cursor.skip(8);
+    case delimited: return cursor.read_delimited(bytes);
+    case fixed32: return cursor.skip(4);
+    default: return false;
   }
 }
 

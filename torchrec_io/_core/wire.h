@@ -1,4 +1,5 @@
-// Protobuf's wire format (protobuf.dev/programming-guides/encoding), as far as tf.train.Example uses it.
+// Protobuf's wire format (protobuf.dev/programming-guides/encoding), as far as tf.train.Example
+// uses it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,14 @@
 
 namespace tio::wire {
 
-enum Type : std::uint32_t { varint = 0, fixed64 = 1, delimited = 2, group = 3, end_group = 4, fixed32 = 5 };
+enum Type : std::uint32_t {
+  varint = 0,
+  fixed64 = 1,
+  delimited = 2,
+  group = 3,
+  end_group = 4,
+  fixed32 = 5
+};
 
 constexpr std::uint32_t tag(std::uint32_t field, Type type) { return field << 3 | type; }
 

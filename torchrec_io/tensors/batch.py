@@ -23,7 +23,7 @@ Value: TypeAlias = "Tensor | BytesArray | Ragged | list[Tensor]"
 
 # Arenas up to this size travel between processes inside the message. A larger one is a storage of
 # its own, in shared memory. Measured by benchmarks/transfer.py.
-_INLINE_BYTES = 1 << 18
+_INLINE_BYTES = 1 << 20
 
 
 class Batch:

@@ -4,10 +4,12 @@
 // Input: a message of `repeated bytes record = 1`, or else any bytes as one record.
 //
 // Where the two differ on purpose:
-//  - Features that the schema does not ask for are not looked into, so damage there is not seen, and
+//  - Features that the schema does not ask for are not looked into, so damage there is not seen,
+//  and
 //    keys need not be UTF-8. FramedExample (framed.proto) lets protobuf read the same way. Whatever
 //    protobuf accepts as an Example it must also accept so, with equal Features.
-//  - Depth: protobuf counts a group's depth from the root message, we from the field that holds it. In
+//  - Depth: protobuf counts a group's depth from the root message, we from the field that holds it.
+//  In
 //    the few levels between both answers are right (Verdict::either).
 //  - Tags of five bytes may hold more than 32 bits. This protobuf drops those that are too many; we
 //    refuse them, as the format has no such field numbers (may_hold_wide_tag).
@@ -104,7 +106,9 @@ void require_agreement_with_example(const std::string& record, const Reference& 
 
 bool may_hold_wide_tag(const std::string& record) {
   for (std::size_t i = 4; i < record.size(); ++i) {
-    const auto byte = [&](std::size_t back) { return static_cast<unsigned char>(record[i - back]); };
+    const auto byte = [&](std::size_t back) {
+      return static_cast<unsigned char>(record[i - back]);
+    };
     const bool fifth = byte(4) >= 0x80 && byte(3) >= 0x80 && byte(2) >= 0x80 && byte(1) >= 0x80;
     if (fifth && byte(0) >= 0x10 && byte(0) < 0x80) return true;
   }
@@ -175,26 +179,23 @@ std::unique_ptr<ExampleParser> lenient_schema(Element ints, Element floats) {
   const std::string one_int(element_bytes(ints), '\x01');
   const std::string one_float(element_bytes(floats), '\x01');
   using test::fixed, test::ragged, test::with_default;
-  std::vector<FeatureSpec> specs = {
-      ragged("a", ints),
-      with_default(fixed("b", ints), {one_int}),
-      with_default(fixed("c", ints, 3), {one_int, one_int, one_int}),
-      ragged("d", floats),
-      with_default(fixed("e", floats), {one_float}),
-      with_default(fixed("g", floats, 2), {one_float, one_float}),
-      ragged("s", Element::bytes),
-      with_default(fixed("t", Element::bytes), {"default"}),
-      with_default(fixed("u", Element::bytes, 2), {"", "x"})};
+  std::vector<FeatureSpec> specs = {ragged("a", ints),
+                                    with_default(fixed("b", ints), {one_int}),
+                                    with_default(fixed("c", ints, 3), {one_int, one_int, one_int}),
+                                    ragged("d", floats),
+                                    with_default(fixed("e", floats), {one_float}),
+                                    with_default(fixed("g", floats, 2), {one_float, one_float}),
+                                    ragged("s", Element::bytes),
+                                    with_default(fixed("t", Element::bytes), {"default"}),
+                                    with_default(fixed("u", Element::bytes, 2), {"", "x"})};
   return std::make_unique<ExampleParser>(std::move(specs));
 }
 
 std::unique_ptr<ExampleParser> strict_schema() {
-  std::vector<FeatureSpec> specs = {test::fixed("b", Element::int64),
-                                    test::fixed("e", Element::float32),
-                                    test::one_bytes("t", Shape::raw, 4),
-                                    test::one_bytes("s", Shape::span),
-                                    test::fixed("u", Element::bytes, 2),
-                                    test::ragged("h", Element::int64)};
+  std::vector<FeatureSpec> specs = {
+      test::fixed("b", Element::int64),    test::fixed("e", Element::float32),
+      test::one_bytes("t", Shape::raw, 4), test::one_bytes("s", Shape::span),
+      test::fixed("u", Element::bytes, 2), test::ragged("h", Element::int64)};
   return std::make_unique<ExampleParser>(std::move(specs));
 }
 
@@ -224,8 +225,8 @@ std::string reason_of(const test::Parsed& parsed) {
   return parsed.good() ? "" : parsed.failures[0].reason;
 }
 
-void require_same(const ExampleParser& parser, const test::Parsed& parsed, const Reference& reference,
-                  bool may_refuse) {
+void require_same(const ExampleParser& parser, const test::Parsed& parsed,
+                  const Reference& reference, bool may_refuse) {
   std::vector<std::optional<Values>> wanted;
   Verdict verdict = reference.framing;
   for (const auto& spec : parser.specs()) {
@@ -234,7 +235,8 @@ void require_same(const ExampleParser& parser, const test::Parsed& parsed, const
     wanted.push_back(expected_values(spec, reference));
     if (!wanted.back()) verdict = Verdict::refused;
   }
-  if (verdict == Verdict::refused) return require(!parsed.good(), "accepted what protobuf or the schema refuses");
+  if (verdict == Verdict::refused)
+    return require(!parsed.good(), "accepted what protobuf or the schema refuses");
   if (!parsed.good()) {
     const bool tolerated = verdict == Verdict::either || may_refuse;
     return require(tolerated, "refused: " + reason_of(parsed));
@@ -320,9 +322,9 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 }
 
 extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* first, std::size_t first_size,
-                                                 const std::uint8_t* second, std::size_t second_size,
-                                                 std::uint8_t* out, std::size_t max_size,
-                                                 unsigned seed) {
+                                                 const std::uint8_t* second,
+                                                 std::size_t second_size, std::uint8_t* out,
+                                                 std::size_t max_size, unsigned seed) {
   const std::string message(reinterpret_cast<const char*>(first), first_size);
   const std::string other(reinterpret_cast<const char*>(second), second_size);
   return tio::fuzz::give(tio::fuzz::WireMutator(seed).cross(message, other), out, max_size);

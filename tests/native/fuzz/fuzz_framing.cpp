@@ -1,6 +1,7 @@
 // Walking frames against a walker that is too simple to be wrong, over any bytes in any windows.
 //
-// Input: options, where the first window ends (2 bytes), where the stream starts (1 byte), the stream.
+// Input: options, where the first window ends (2 bytes), where the stream starts (1 byte), the
+// stream.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -122,7 +123,8 @@ void run(Options options, std::size_t window, std::uint64_t offset, MutableBytes
     require_same_check(stream, frame.start - offset, frame.length);
     require_same_check(stream, frame.start - offset, frame.length + 1);
   }
-  for (const std::uint64_t start : {walk.next - offset, std::uint64_t{window}, kUnknownEnd - window}) {
+  for (const std::uint64_t start :
+       {walk.next - offset, std::uint64_t{window}, kUnknownEnd - window}) {
     const bool inside = start < stream.size() && stream.size() - start >= 8;
     require_same_check(stream, start, inside ? load<std::uint64_t>(stream, start) : window);
   }
@@ -136,7 +138,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 4) return 0;
   const Bytes input = std::as_bytes(std::span(data, size));
   const auto bits = load<std::uint8_t>(input, 0);
-  const fuzz::Options options = {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
+  const fuzz::Options options = {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0,
+                                 (bits & 8) != 0};
   std::vector<std::byte> stream(input.begin() + 4, input.end());
   fuzz::run(options, load<std::uint16_t>(input, 1), load<std::uint8_t>(input, 3), stream);
   return 0;

@@ -1,5 +1,5 @@
-// Index files of any bytes, checksums made right or not: opened only if their sizes add up, and never
-// an answer outside the stream. Indexes of any starts come back as they were.
+// Index files of any bytes, checksums made right or not: opened only if their sizes add up, and
+// never an answer outside the stream. Indexes of any starts come back as they were.
 //
 // Input: options, then the file, or gaps between records.
 #include <limits>
@@ -28,8 +28,7 @@ bool reference_opens(Bytes file, bool check_body) {
   const Wide blocks = (count + (Wide{1} << shift) - 1) >> shift;
   const Wide wanted = 80 + blocks * 8 + (count * 4 + 7) / 8 * 8 + restarts * 16;
   if (wanted != file.size()) return false;
-  return !check_body ||
-         test::reference_crc32c(file.subspan(80)) == load<std::uint32_t>(file, 72);
+  return !check_body || test::reference_crc32c(file.subspan(80)) == load<std::uint32_t>(file, 72);
 }
 
 void require_bounded(const IndexView& view, Bytes file) {

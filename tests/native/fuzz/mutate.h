@@ -1,7 +1,8 @@
-// Mutations that know protobuf's wire format: they change a field somewhere inside nested messages and
-// write the lengths around it anew, so that damage gets past the outer layers.
+// Mutations that know protobuf's wire format: they change a field somewhere inside nested messages
+// and write the lengths around it anew, so that damage gets past the outer layers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -19,7 +20,7 @@ namespace tio::fuzz {
 struct Field {
   std::string tag;  // as spelled
   bool delimited = false;
-  std::size_t length_bytes = 0;             // how long the length is spelled; 0: as short as it can be
+  std::size_t length_bytes = 0;  // how long the length is spelled; 0: as short as it can be
   std::optional<std::uint64_t> false_length;  // claimed instead of the payload's own
   std::string payload;
 
@@ -131,7 +132,7 @@ class WireMutator {
 
   // Changes `field`, which is one of `fields`, or its place.
   void change(std::vector<Field>& fields, Field& field) {
-    switch (below(9)) {
+    switch (below(10)) {
       case 0: insert(fields, Field(field)); break;
       case 1: fields.erase(fields.begin() + (&field - fields.data())); break;
       case 2: std::swap(field, fields[below(fields.size())]); break;
@@ -140,15 +141,34 @@ class WireMutator {
       case 5: field.length_bytes = 1 + below(6); break;
       case 6: field.false_length = field.payload.size() + below(5) - 2; break;
       case 7: insert(fields, unknown_field()); break;
+      case 8: field = shifted(field); break;
       default: field.payload = mutate_bytes(field.payload, field.payload.size() + 16); break;
     }
   }
 
+  // The field with one number added to its length and to others of its first bytes: those that
+  // follow from the length in an entry as writers spell it, or any. What a template could fall for.
+  Field shifted(const Field& field) {
+    Field out;
+    out.payload = field.bytes();
+    std::string& bytes = out.payload;
+    const bool as_writers = bytes.size() > 3 && below(4) != 0;
+    const std::size_t key = as_writers ? static_cast<unsigned char>(bytes[3]) : 0;
+    const auto by = static_cast<char>(below(256));
+    for (std::size_t i = 1; i < bytes.size() && i < 10 + key; ++i) {
+      const bool follows = i == 5 + key || i == 7 + key || i == 9 + key;
+      if (i == 1 || (as_writers ? follows : below(3) == 0)) {
+        bytes[i] = static_cast<char>(bytes[i] + by);
+      }
+    }
+    return out;
+  }
+
   std::string other_tag() {
     static const std::vector<std::string> tags = {
-        test::raw({0x0a}), test::raw({0x12}), test::raw({0x1a}), test::raw({0x22}),
-        test::raw({0x08}), test::raw({0x0d}), test::raw({0x09}), test::raw({0x10}),
-        test::raw({0x0b}), test::raw({0x0c}), test::raw({0x1d}), test::raw({0x02}),
+        test::raw({0x0a}), test::raw({0x12}),         test::raw({0x1a}),       test::raw({0x22}),
+        test::raw({0x08}), test::raw({0x0d}),         test::raw({0x09}),       test::raw({0x10}),
+        test::raw({0x0b}), test::raw({0x0c}),         test::raw({0x1d}),       test::raw({0x02}),
         test::raw({0x0e}), test::varint(0x10000000a), test::varint(0xfffffffa)};
     return tags[below(tags.size())];
   }

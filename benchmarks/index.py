@@ -1,0 +1,71 @@
+"""Building an index, from the page cache: against a plain reading loop and against read()."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+from benchmarks.common import arguments, ensure_data, spread, table, walk_frames, warm
+from benchmarks.workloads import WORKLOADS
+from torchrec_io import RecordIndex
+
+_TARGET = 3.0  # million records/s
+
+
+def _timed(work: Callable[[], object]) -> tuple[float, float]:
+    """CPU and wall seconds."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def main() -> None:
+    """Prints the table."""
+    args = arguments(__doc__).parse_args()
+    ensure_data(["tabular"], args.scale)
+    files = WORKLOADS["tabular"].files
+
+    expected = [walk_frames(path) for path in files]
+    assert [RecordIndex.build(path).offsets.tolist() for path in files] == expected
+    records = sum(map(len, expected))
+    size = warm(files)
+
+    ways: dict[str, Callable[[], object]] = {
+        "read() of the same bytes": lambda: warm(files),
+        "`RecordIndex.build`": lambda: [RecordIndex.build(path) for path in files],
+        "a plain reading loop in Python": lambda: [walk_frames(path) for path in files],
+    }
+    seconds: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    for _ in range(args.rounds):
+        for way, work in ways.items():
+            seconds[way].append(_timed(work))
+
+    reading = [cpu for cpu, _ in seconds["read() of the same bytes"]]
+    rows = []
+    for way, times in seconds.items():
+        cpu = [cpu for cpu, _ in times]
+        wall = [wall for _, wall in times]
+        rows.append(
+            [
+                way,
+                spread([records / s / 1e6 for s in cpu]),
+                f"{records / statistics.median(wall) / 1e6:.2f}",
+                f"{size / statistics.median(cpu) / 1e9:.2f}",
+                f"{statistics.median(r / s for r, s in zip(reading, cpu, strict=True)):.2f}",
+                _TARGET if "build" in way else "",
+            ]
+        )
+    headers = [
+        "",
+        "million records per CPU-second",
+        "million records/s",
+        "GB per CPU-second",
+        "speed relative to read()",
+        "target",
+    ]
+    print(table(headers, rows))
+
+
+if __name__ == "__main__":
+    main()

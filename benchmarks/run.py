@@ -1,0 +1,44 @@
+"""Runs all measurements, or those named, one after another, and prints their tables."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+_MEASUREMENTS = {
+    "throughput": "Throughput against tf.data",
+    "index": "Building an index",
+    "memory": "Memory",
+    "first_batch": "Time to the first batch",
+    "transfer": "From worker processes",
+}
+
+
+def _run(module: str, *options: str) -> None:
+    command = [sys.executable, "-m", f"benchmarks.{module}", *options]
+    done = subprocess.run(command, cwd=_ROOT, check=False)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+
+
+def main() -> None:
+    """Runs what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("measurements", nargs="*", default=list(_MEASUREMENTS), help="default: all")
+    parser.add_argument("--scale", default="1.0", help="of the data files")
+    parser.add_argument("--rounds", help="default: each measurement's own")
+    args = parser.parse_args()
+    options = ["--scale", args.scale]
+    if args.rounds is not None:
+        options += ["--rounds", args.rounds]
+    _run("machine")
+    for measurement in args.measurements:
+        print(f"\n### {_MEASUREMENTS[measurement]}\n", flush=True)
+        _run(measurement, *options)
+
+
+if __name__ == "__main__":
+    main()

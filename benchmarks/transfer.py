@@ -1,0 +1,149 @@
+"""Batches from two DataLoader workers: inline, as one storage, and as a dict of tensors.
+
+Shows where ``_INLINE_BYTES`` of ``torchrec_io/tensors/batch.py`` should be. The batches are read
+beforehand; workers only copy them into new memory, as a batch just parsed is, and send them. The
+consumer copies what it gets, as a copy to a device does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+import torchrec_io as tio
+from benchmarks.common import arguments, ensure_data, spread, table
+from benchmarks.ours import schema_of
+from benchmarks.workloads import WORKLOADS
+from torchrec_io.tensors import batch as batch_module
+
+_ARENA_BYTES = tuple(1 << shift for shift in range(14, 25))
+_WAYS = ("inline", "one storage", "dict of tensors")
+_WARM_UP = 8  # batches
+_NEVER, _ALWAYS = -1, 1 << 62
+
+
+class _Cost(NamedTuple):
+    rate: float  # batches per second
+    cpu: float  # CPU seconds of the consumer for each batch
+
+
+class _Source(IterableDataset[Any]):
+    """The same batch again and again, each time in new memory."""
+
+    def __init__(self, batch: tio.Batch, as_dict: bool) -> None:
+        self._batch = batch
+        self._as_dict = as_dict
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            if self._as_dict:
+                yield {name: column.clone() for name, column in self._batch.items()}
+                continue
+            arena = batch_module.allocate_arena(self._batch.arena.numel())
+            yield self._batch._with(arena.copy_(self._batch.arena))  # noqa: SLF001
+
+
+def _read_batch(arena_bytes: int) -> tio.Batch:
+    """A batch of tabular records of about that size."""
+    workload = WORKLOADS["tabular"]
+    record_bytes = 27 * 8 + 13 * 4  # int64 and float32 columns
+    dataset = tio.TFRecordDataset(
+        workload.files, schema_of(workload), batch_size=arena_bytes // record_bytes, num_threads=1
+    )
+    batch: tio.Batch = next(iter(dataset))
+    return batch
+
+
+def _measure(batch: tio.Batch, way: str, seconds: float) -> _Cost:
+    """Sends and takes batches for some time."""
+    batch_module._INLINE_BYTES = _ALWAYS if way == "inline" else _NEVER  # noqa: SLF001
+    loader = DataLoader(
+        _Source(batch, way == "dict of tensors"),
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context=multiprocessing.get_context("fork"),  # workers see the line above
+    )
+    taken = torch.empty_like(batch.arena)
+    received = iter(loader)
+    for arrived in itertools.islice(received, _WARM_UP):
+        _take(arrived, taken)
+        _check(arrived, batch)
+    count = 0
+    start, cpu = time.perf_counter(), time.process_time()
+    while time.perf_counter() - start < seconds:
+        _take(next(received), taken)
+        count += 1
+    return _Cost(
+        rate=count / (time.perf_counter() - start), cpu=(time.process_time() - cpu) / count
+    )
+
+
+def _take(arrived: Any, into: torch.Tensor) -> None:
+    """Copies all data, in one go where it is in one piece."""
+    if isinstance(arrived, tio.Batch):
+        into.copy_(arrived.arena)
+        return
+    at = 0
+    for column in arrived.values():
+        size = column.numel() * column.element_size()
+        into[at : at + size].copy_(column.view(torch.uint8))
+        at += size
+
+
+def _check(arrived: Any, sent: tio.Batch) -> None:
+    assert all(torch.equal(arrived[name], sent[name]) for name in sent)
+
+
+def _size_name(size: int) -> str:
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+def _row(size: int, rounds: int, seconds: float) -> list[object]:
+    """A row of the table: one arena size, the ways interleaved."""
+    batch = _read_batch(size)
+    costs: dict[str, list[_Cost]] = {way: [] for way in _WAYS}
+    for _ in range(rounds):
+        for way in _WAYS:
+            costs[way].append(_measure(batch, way, seconds))
+    rates = [[cost.rate for cost in costs[way]] for way in _WAYS]
+    inline, storage, as_dict = rates
+    gains = [a / b for a, b in zip(inline, storage, strict=True)]
+    over_dict = [max(of) / of[2] for of in zip(inline, storage, as_dict, strict=True)]
+    cpu = (statistics.median(cost.cpu for cost in costs[way]) for way in _WAYS)
+    return [
+        _size_name(size),
+        " / ".join(f"{statistics.median(of):,.0f}" for of in rates),
+        " / ".join(f"{seconds * 1e6:,.0f}" for seconds in cpu),
+        spread(gains),
+        f"{statistics.median(over_dict):.1f}",
+    ]
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = arguments(__doc__)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    used = batch_module._INLINE_BYTES  # noqa: SLF001
+    ensure_data(["tabular"], args.scale)
+    print(f"In use: inline up to {_size_name(used)}. Ways: {' / '.join(_WAYS)}.\n")
+    headers = [
+        "arena",
+        "batches/s",
+        "consumer's CPU, µs a batch",
+        "inline over one storage",
+        "best over dict",
+    ]
+    print(table(headers, [_row(size, args.rounds, args.seconds) for size in _ARENA_BYTES]))
+
+
+if __name__ == "__main__":
+    main()
