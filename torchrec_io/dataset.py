@@ -254,8 +254,8 @@ class TFRecordDataset(IterableDataset[Any]):
     def _load(self, job: tuple[ReadPlan, ReadPlan | None]) -> _Result:
         """Reads and decodes one batch, while the system reads the next."""
         plan, following = job
-        if following is not None:
-            self._reader.will_need(following)
+        if following is not None and not following.continues(plan):
+            self._reader.will_need(following)  # where a read goes on, the system reads ahead itself
         block, errors = self._reader.fetch(plan)
         items, block, decode_errors = self._decode(block)
         keys = self._reader.keys(block.numbers) if self.with_key else []

@@ -172,8 +172,13 @@ class ColumnWriter {
                std::vector<Failure>& failures)
       : buffer_(buffer), located_(located), arena_(arena), failures_(failures) {}
 
-  void write(const FeatureSpec& spec, std::size_t feature, const ColumnPlace& place) {
+  // Writes `feature` for the records from `begin` to `end`; columns of no fixed size need all of
+  // them.
+  void write(const FeatureSpec& spec, std::size_t feature, const ColumnPlace& place,
+             std::size_t begin, std::size_t end) {
     feature_ = feature;
+    begin_ = begin;
+    end_ = end;
     if (spec.shape == Shape::span) return;
     if (spec.shape == Shape::raw) return write_raw(spec, place);
     if (spec.element == Element::bytes) return write_bytes(spec, place);
@@ -208,11 +213,17 @@ class ColumnWriter {
   template <class T>
   void write_numbers(const FeatureSpec& spec, const ColumnPlace& place) {
     if (spec.shape == Shape::ragged) return write_ragged<T>(place);
-    for (std::size_t record = 0; record < located_.records; ++record) {
+    for (std::size_t record = begin_; record < end_; ++record) {
       std::byte* target = arena_.data() + place.data + record * spec.count * sizeof(T);
       const Location& at = location(record);
       if constexpr (std::same_as<T, std::int64_t>) {
         if (spec.count == 1 && write_scalar(at, target)) continue;
+      }
+      if constexpr (std::same_as<T, float>) {
+        if (spec.count == 1 && at.form == Form::single && at.size == 4) {
+          std::memcpy(target, at.of(buffer_).data(), 4);
+          continue;
+        }
       }
       if (at.form == Form::missing) {
         std::copy(spec.default_data.begin(), spec.default_data.end(), target);
@@ -303,6 +314,8 @@ class ColumnWriter {
   MutableBytes arena_;
   std::vector<Failure>& failures_;
   std::size_t feature_ = 0;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
 };
 
 // Whether `count` elements of `size` bytes at `offset` lie inside the arena.
@@ -348,7 +361,18 @@ std::vector<Failure> ExampleParser::fill(Bytes buffer, const Located& located,
                                          MutableBytes arena) const {
   std::vector<Failure> failures;
   ColumnWriter writer(buffer, located, arena, failures);
-  for (std::size_t i = 0; i < specs_.size(); ++i) writer.write(specs_[i], i, places[i]);
+  // Locations lie record by record, columns value by value. So many records at a time, the
+  // locations stay in the fastest cache while each column takes its turn.
+  constexpr std::size_t kTile = 32;
+  for (std::size_t begin = 0; begin < located.records; begin += kTile) {
+    const std::size_t end = std::min(begin + kTile, located.records);
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      if (plain_[i].possible) writer.write(specs_[i], i, places[i], begin, end);
+    }
+  }
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    if (!plain_[i].possible) writer.write(specs_[i], i, places[i], 0, located.records);
+  }
   return failures;
 }
 

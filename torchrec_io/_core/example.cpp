@@ -84,11 +84,9 @@ class RecordLocator {
       std::size_t values = 0;
       std::size_t end = 0;
       if (foreseen != nullptr && foreseen->match(buffer_, at, limit, values, end)) {
-        if (foreseen->feature() >= 0 &&
-            !place(foreseen->feature(), {values, static_cast<std::uint32_t>(end - values),
-                                         Form::single, foreseen->kind()})) {
-          return false;
-        }
+        const Location at_values{values, static_cast<std::uint32_t>(end - values), Form::single,
+                                 foreseen->kind()};
+        if (foreseen->feature() >= 0 && !place(foreseen->feature(), at_values)) return false;
         at = end;
       } else if (!read_field(at, limit)) {
         return false;
@@ -202,12 +200,14 @@ class RecordLocator {
   // Of several entries with one key the last counts; the others must still be sound.
   bool place(int feature, const Location& location) {
     Location& slot = row_[static_cast<std::size_t>(feature)];
-    if (slot.form != Form::missing) {
-      ValueCount count;
-      if (!count_values(buffer_, slot, count) || !decodes(slot)) return false;
-    }
+    if (slot.form != Form::missing && !is_sound(slot)) return false;
     slot = location;
     return true;
+  }
+
+  bool is_sound(const Location& location) const {
+    ValueCount count;
+    return count_values(buffer_, location, count) && decodes(location);
   }
 
   bool decodes(const Location& location) const {
@@ -250,9 +250,6 @@ std::string check_feature(Bytes buffer, const FeatureSpec& spec, const Location&
     return std::string("the record holds ") + kind_name(at.kind) + " values, the schema wants " +
            kind_name(wanted);
   }
-  // The commonest case, one packed list of a fixed length, is checked while it is decoded.
-  if (spec.shape == Shape::fixed && wanted == Kind::ints && at.form == Form::single) return "";
-
   ValueCount count;
   if (!count_values(buffer, at, count)) return "its list of values is cut short or not legal";
   if (spec.shape == Shape::fixed && count.values != spec.count) {
@@ -274,7 +271,15 @@ std::string check_feature(Bytes buffer, const FeatureSpec& spec, const Location&
 }  // namespace
 
 ExampleParser::ExampleParser(std::vector<FeatureSpec> specs) : specs_(std::move(specs)) {
-  for (std::size_t i = 0; i < specs_.size(); ++i) by_name_[specs_[i].name] = static_cast<int>(i);
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    const FeatureSpec& spec = specs_[i];
+    const Kind kind = stored_kind(spec.element);
+    by_name_[spec.name] = static_cast<int>(i);
+    plain_.push_back({.possible = spec.shape == Shape::fixed && kind != Kind::bytes,
+                      .kind = kind,
+                      .any_size = kind == Kind::ints,
+                      .size = 4 * spec.count});
+  }
 }
 
 Located ExampleParser::locate(Bytes buffer, std::span<const std::int64_t> starts,
@@ -306,6 +311,7 @@ Located ExampleParser::locate(Bytes buffer, std::span<const std::int64_t> starts
       continue;
     }
     for (std::size_t feature = 0; feature < specs_.size(); ++feature) {
+      if (plain_[feature].matches(row[feature])) continue;
       std::string reason =
           check_feature(buffer, specs_[feature], row[feature], located.totals[feature]);
       if (!reason.empty()) {

@@ -51,6 +51,18 @@ struct FeatureSpec {
   std::vector<std::uint64_t> default_sizes;
 };
 
+// What the commonest location of a feature of numbers looks like: one that needs no further check.
+struct PlainLocation {
+  bool possible = false;
+  Kind kind = Kind::none;
+  bool any_size = false;  // varints: counted while they are decoded
+  std::uint64_t size = 0;
+
+  bool matches(const Location& at) const {
+    return possible && at.form == Form::single && at.kind == kind && (any_size || at.size == size);
+  }
+};
+
 struct Failure {
   std::size_t record = 0;    // position in the batch
   int feature = -1;          // position in the schema; -1: the record as a whole
@@ -103,6 +115,7 @@ class ExampleParser {
   friend class RecordLocator;
 
   std::vector<FeatureSpec> specs_;
+  std::vector<PlainLocation> plain_;  // of each feature
   std::unordered_map<std::string_view, int> by_name_;
 };
 

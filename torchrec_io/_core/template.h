@@ -32,10 +32,13 @@ class EntryTemplate {
     const std::size_t payload = end - values;
     if (header > kMostHeader || entry_tag + kMostHeader > buffer.size()) return;
     relative_ = header == key_bytes + 10 && payload + header - 2 < 0x80;
+    // The exact sizes of a long entry are worth learning only once they have come twice in a row.
+    const bool repeats = payload == payload_;
+    payload_ = payload;
+    if (!relative_ && !repeats) return;
     // A header of another size has lengths of several bytes, or is spelled overlong: exact match
     // only.
     header_ = static_cast<std::uint32_t>(header);
-    payload_ = payload;
     feature_ = feature;
     kind_ = kind;
     for (std::size_t i = 0; i < kMostHeader; ++i) {

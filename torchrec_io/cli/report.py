@@ -27,7 +27,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 Paths: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="PATH...", help="Files, glob patterns or directories.")
+    list[str], typer.Argument(metavar="PATH", help="Files, glob patterns or directories.")
 ]
 Jobs: TypeAlias = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Files done at once.")]
 DEFAULT_JOBS = min(8, os.cpu_count() or 1)

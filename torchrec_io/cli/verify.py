@@ -33,11 +33,10 @@ def verify_files(paths: Paths, jobs: Jobs = DEFAULT_JOBS) -> None:
         totals["damaged files"] += not report.ok
         _print_damage(meter, report)
         if not (report.ok and meter.has_bar):
-            meter.line(
-                f"{report.path}: {'sound' if report.ok else 'DAMAGED'}, {report.records} sound "
-                f"records, {report.damaged} damaged, {report.file_bytes} bytes, "
-                f"{result.seconds:.3f} s"
-            )
+            found = f"sound, {report.records} records"
+            if not report.ok:
+                found = f"DAMAGED, {report.records} sound records, {report.damaged} damaged"
+            meter.line(f"{report.path}: {found}, {report.file_bytes} bytes, {result.seconds:.3f} s")
 
     files = files_of(paths)
     meter = for_each_file(files, jobs, work, done)

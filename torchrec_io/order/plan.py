@@ -108,6 +108,7 @@ class EpochPlan:
             size = self.batch_size
         else:
             begin, size = self._last_step()
-        # Only a padded position lies behind the end; it starts over from the first.
-        positions = np.arange(begin, begin + size, dtype=np.int64) % max(1, self.num_records)
+        positions = np.arange(begin, begin + size, dtype=np.int64)
+        if begin + size > self.num_records:  # padded: start over from the first
+            positions %= max(1, self.num_records)
         return records_at(positions, self.num_records, self.shuffle, self.seed, self.epoch)

@@ -18,23 +18,29 @@ def parse_block(parser: ExampleParser, block: RecordBlock) -> tuple[Batch, list[
         The batch of the good records, in their order, and one failure for each bad one, by position
         in ``block``.
     """
-    failures: dict[int, RecordFailure] = {}
-    left = list(range(len(block)))
-    while True:
-        located = parser.locate(block)
-        bad = located.failures
+    located = parser.locate(block)
+    bad = located.failures
+    if not bad:
+        arena = allocate_arena(located.arena_bytes)
+        columns, bad = located.fill(arena.numpy())
         if not bad:
-            arena = allocate_arena(located.arena_bytes)
-            columns, bad = located.fill(arena.numpy())
-            if not bad:
-                batch = Batch(arena, columns, tuple(parser.schema))
-                return batch, [failures[position] for position in sorted(failures)]
-        for failure in bad:
-            place = left[failure.position]
-            failures.setdefault(place, failure._replace(position=place))
-        gone = {failure.position for failure in bad}
-        block = block.without(sorted(gone))
-        left = [position for i, position in enumerate(left) if i not in gone]
+            return Batch(arena, columns, tuple(parser.schema)), []
+    return _parse_rest(parser, block, bad)
+
+
+def _parse_rest(
+    parser: ExampleParser, block: RecordBlock, bad: list[RecordFailure]
+) -> tuple[Batch, list[RecordFailure]]:
+    """Parses a block less its bad records, of which decoding may find more."""
+    failures: dict[int, RecordFailure] = {}
+    for failure in bad:
+        failures.setdefault(failure.position, failure)
+    kept = [position for position in range(len(block)) if position not in failures]
+    batch, more = parse_block(parser, block.without(list(failures)))
+    for failure in more:
+        position = kept[failure.position]
+        failures[position] = failure._replace(position=position)
+    return batch, [failures[position] for position in sorted(failures)]
 
 
 def parse_examples(examples: Sequence[bytes], schema: Schema | Mapping[str, Feature]) -> Batch:
