@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -85,8 +86,12 @@ class TfOracle:
     """TensorFlow in a process of its own, which answers questions; see ``interop/tf_oracle.py``."""
 
     def __init__(self, python: str) -> None:
+        self._python = python
+        self._start()
+
+    def _start(self) -> None:
         self._process = subprocess.Popen(
-            [python, str(TESTS / "interop" / "tf_oracle.py")],
+            [self._python, str(TESTS / "interop" / "tf_oracle.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -97,14 +102,18 @@ class TfOracle:
         """TensorFlow's answer.
 
         Raises:
-            RuntimeError: TensorFlow has died, as it does of some inputs.
+            RuntimeError: TensorFlow has died of it, as it does of some inputs; the next request
+                starts it again.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(request), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"TensorFlow died of {request['op']}: {self._process.wait()}")
+            self.close()
+            code = self._process.returncode
+            self._start()
+            raise RuntimeError(f"TensorFlow died with {code} of {json.dumps(request)}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -115,7 +124,8 @@ class TfOracle:
     def close(self) -> None:
         """Ends the process."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         try:
             self._process.wait(30)
         except subprocess.TimeoutExpired:

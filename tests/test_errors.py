@@ -57,7 +57,7 @@ def fields_of(error: TorchRecIOError) -> dict[str, Any]:
 
 
 def pickled(error: TorchRecIOError, protocol: int = pickle.DEFAULT_PROTOCOL) -> TorchRecIOError:
-    again: TorchRecIOError = pickle.loads(pickle.dumps(error, protocol))  # noqa: S301
+    again: TorchRecIOError = pickle.loads(pickle.dumps(error, protocol))
     return again
 
 

@@ -95,6 +95,50 @@ def test_check(run: Run, folder: Path) -> None:
     assert "c.tfrecord" in stale.stderr
 
 
+def test_check_reads_what_nothing_else_would_notice(run: Run, folder: Path) -> None:
+    # Other records in the middle of the file; its ends, its size and its time are the same.
+    path = folder / "a.tfrecord"
+    ends = [bytes(100_000)]
+    write_tfrecord(path, [*ends, b"x" * 50, b"y" * 60, *ends])
+    time = path.stat().st_mtime_ns
+    run("index", path)
+    write_tfrecord(path, [*ends, b"x" * 60, b"y" * 50, *ends])
+    os.utime(path, ns=(time, time))
+    assert "up to date" in run("index", path).stdout
+    result = run("index", path, "--check")
+    assert result.returncode == 1
+    assert result.stderr == f"{path}.tfidx: the index does not say what the data file holds\n"
+
+
+def test_check_of_text(run: Run, folder: Path) -> None:
+    path = folder / "a.tfrecord"
+    run("index", path, "--format", "text")
+    assert "index fits" in run("index", path, "--format", "text", "--check").stdout
+    index = folder / "a.tfrecord.idx"
+    index.write_text(index.read_text().replace("16 17\n33 18", "16 18\n34 17"))
+    assert run("index", path, "--format", "text", "--check").returncode == 1
+    assert run("index", path, "--check", "--force").returncode == 2
+
+
+def test_an_index_named_with_its_file_is_no_data(run: Run, folder: Path) -> None:
+    run("index", folder)
+    named = sorted(folder.iterdir())  # as a shell's `*` gives them
+    result = run("index", *named, folder / "a.tfrecord")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("up to date") == len(result.stdout.splitlines()) == 3
+
+
+def test_progress_moves_within_a_file(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x", [bytes(1000)] * 5000)
+    for kind in (None, "gzip"):
+        write_tfrecord(path, [os.urandom(1000) for _ in range(5000)], kind)
+        seen: list[tuple[int, int]] = []
+        RecordIndex.build(path, progress=lambda *state, seen=seen: seen.append(state))
+        assert len(seen) >= 5
+        assert seen == sorted(seen)
+        assert seen[-1] == (path.stat().st_size, 5000)
+
+
 @pytest.mark.parametrize("arguments", [("missing",), ("*.tfrecord",), (".",)])
 def test_paths_that_stand_for_nothing(run: Run, arguments: tuple[str]) -> None:
     result = run("index", *arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tests.cli.conftest import Run
-from tests.support.tfrecord import write_tfrecord
+from tests.support.tfrecord import frame, write_tfrecord
 
 
 def test_never_imports_torch(tmp_path: Path) -> None:
@@ -54,3 +55,40 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
     )  # fmt: skip
     assert result.returncode == 130
     assert "Traceback" not in result.stderr
+
+
+def test_ctrl_c_stops_threads_inside_their_files(tmp_path: Path) -> None:
+    # Gigabytes once decompressed: to read them to the end takes far longer than the timeout.
+    member = gzip.compress(frame(b"") * (1 << 20))
+    (tmp_path / "x").write_bytes(member * 1000)
+    script = (
+        "import os, signal, sys\n"
+        "import torchrec_io.cli.report as report\n"
+        "add = report.Meter.add\n"
+        "def interrupt(*arguments):\n"
+        "    report.Meter.add = add\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "report.Meter.add = interrupt\n"
+        "sys.argv = ['torchrec-io', 'verify', 'x']\n"
+        "from torchrec_io.cli import main\n"
+        "main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        check=False, capture_output=True, text=True, cwd=tmp_path, timeout=15,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "interrupted\n")
+
+
+def test_a_reader_that_goes_away_is_no_trouble(tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "x", [b"some text"] * 5000)
+    command = [sys.executable, "-m", "torchrec_io.cli", "head", "-n", "5000", "x"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()

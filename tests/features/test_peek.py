@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
+import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,6 +98,110 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+# ---- every legal way to write the same thing ----
+
+
+def varint(number: int) -> bytes:
+    number &= (1 << 64) - 1
+    groups = [number >> shift & 0x7F for shift in range(0, 70, 7)]
+    while len(groups) > 1 and groups[-1] == 0:
+        groups.pop()
+    return bytes([group | 0x80 for group in groups[:-1]] + groups[-1:])
+
+
+def delimited(field: int, content: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def joined(parts: st.SearchStrategy[bytes], most: int = 4) -> st.SearchStrategy[bytes]:
+    """Some of these, with unknown fields between them."""
+    return st.lists(st.one_of(parts, parts, unknown), max_size=most).map(b"".join)
+
+
+def messages(field: int, content: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    return content.map(lambda data: delimited(field, data))
+
+
+unknown = st.sampled_from(
+    [
+        varint(9 << 3) + varint(2**64 - 1),
+        varint(9 << 3 | 1) + bytes(8),
+        varint(9 << 3 | 5) + bytes(4),
+        delimited(536870911, b"abc"),
+        varint(8 << 3 | 3) + varint(9 << 3 | 3) + varint(9 << 3 | 4) + varint(8 << 3 | 4),
+        varint(2 << 3 | 1) + bytes(8),  # known numbers, of wire types that they do not have
+        varint(3 << 3) + varint(5),
+    ]
+)
+ints = st.integers(-(2**63), 2**63 - 1)
+int_lists = joined(
+    st.one_of(
+        ints.map(lambda value: varint(1 << 3) + varint(value)),
+        st.lists(ints, max_size=3).map(lambda some: delimited(1, b"".join(map(varint, some)))),
+    )
+)
+float_lists = joined(
+    st.one_of(
+        floats.map(lambda value: varint(1 << 3 | 5) + struct.pack("<f", value)),
+        st.lists(floats, max_size=3).map(
+            lambda some: delimited(1, struct.pack(f"<{len(some)}f", *some))
+        ),
+    )
+)
+bytes_lists = joined(messages(1, st.binary(max_size=4)))
+wire_features = joined(
+    st.one_of(messages(1, bytes_lists), messages(2, float_lists), messages(3, int_lists))
+)
+# No unknown fields in a map's entry: protobuf's own implementations part there.
+wire_entries = st.lists(
+    st.one_of(
+        st.sampled_from(["a", "b", "é"]).map(lambda key: delimited(1, key.encode())),
+        messages(2, wire_features),
+    ),
+    max_size=4,
+).map(b"".join)
+wire_examples = joined(messages(1, joined(messages(1, wire_entries))), most=3)
+
+
+@given(wire_examples)
+def test_every_spelling_is_read_as_protobuf_reads_it(record: bytes) -> None:
+    theirs = as_protobuf_reads(record)
+    assert theirs is not None
+    assert peek(record) == theirs
+
+
+def test_unknown_fields_in_an_entry_are_skipped() -> None:
+    value = delimited(2, delimited(3, delimited(1, b"\x07")))
+    entry = delimited(1, b"a") + varint(9 << 3) + varint(1) + value
+    assert peek(delimited(1, delimited(1, entry))) == {"a": ("int64", [7])}
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        delimited(3, delimited(1, b"\x80")),  # a number cut short
+        delimited(3, delimited(1, b"\xff" * 11)),  # and one that is too long
+        delimited(2, delimited(1, bytes(5))),  # no whole number of floats
+        delimited(1, b"\x0a\x7f"),  # longer than what holds it
+        b"\x1a\xff\xff\xff\xff\x0f",
+        b"\x02",  # field 0
+        b"\x0b" * 200,  # groups that nobody closes
+        b"\x0c",  # and an end without a beginning
+    ],
+)
+def test_what_is_not_legal_is_no_example(feature: bytes) -> None:
+    record = delimited(1, delimited(1, delimited(1, b"a") + delimited(2, feature)))
+    assert as_protobuf_reads(record) is None
+    assert peek(record) is None
+
+
+def test_keys_that_are_not_utf8_are_kept() -> None:
+    record = delimited(1, delimited(1, delimited(1, b"\xff")))
+    features = peek(record)
+    assert features is not None
+    assert [name.encode("utf-8", "surrogateescape") for name in features] == [b"\xff"]
 
 
 @given(st.binary(max_size=60))

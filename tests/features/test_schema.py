@@ -125,7 +125,7 @@ def test_dtypes_of_other_packages_go_by_their_name(name: str) -> None:
     ],
 )
 def test_other_dtypes_are_refused_with_those_there_are(dtype: Any) -> None:
-    with pytest.raises(SchemaError, match="dtype must be one of int64, .*bfloat16, string, not"):
+    with pytest.raises(SchemaError, match=r"must be one of int64, .*bfloat16, string, not"):
         dtype_name(dtype)
 
 
@@ -262,7 +262,7 @@ def test_other_defaults_are_refused(shape: Any, dtype: str, default: Any, reason
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
 def test_numbers_as_a_column_stores_them(dtype: str) -> None:
-    values = [0, 1] if dtype == "bool" else [0, 1, 2, 100]
+    values: list[float] = [0, 1] if dtype == "bool" else [0, 1, 2, 100]
     if dtype in FLOATS:
         values = [0.0, -0.0, 1.5, 1 / 3, -1e-7, 65504.0, float("inf"), 2.0**-24]
     expected = torch.tensor(values, dtype=torch.float64 if dtype in FLOATS else torch.int64)
@@ -296,7 +296,12 @@ def test_a_raw_feature_takes_a_shape_or_its_key() -> None:
 
 def test_an_image_feature_says_what_it_makes() -> None:
     default = ImageFeature()
-    assert (default.channels, default.dtype, default.layout, default.size) == (3, "uint8", "CHW", None)
+    assert (default.channels, default.dtype, default.layout, default.size) == (
+        3,
+        "uint8",
+        "CHW",
+        None,
+    )
     assert default.shape_of(4, 5) == (3, 4, 5)
     assert ImageFeature(1, layout="HWC").shape_of(4, 5) == (4, 5, 1)
     assert ImageFeature(dtype=torch.float32).dtype == "float32"  # type: ignore[arg-type]
@@ -327,7 +332,7 @@ def test_other_images_are_refused(arguments: dict[str, Any], reason: str) -> Non
 
 # ---- Schema ----
 
-FEATURES = {
+FEATURES: dict[str, Any] = {
     "a": FixedLenFeature([2], "int64", [1, 2]),
     "b": VarLenFeature("string"),
     "c": RawFeature("float32", shape_key="a"),
@@ -365,7 +370,7 @@ def test_specs_cannot_be_changed() -> None:
 
 def test_specs_survive_copying_and_pickling() -> None:
     schema = Schema(FEATURES)
-    assert pickle.loads(pickle.dumps(schema)) == schema  # noqa: S301
+    assert pickle.loads(pickle.dumps(schema)) == schema
     assert copy.deepcopy(schema) == schema
     assert dataclasses.replace(FEATURES["a"], dtype=torch.int32) == FixedLenFeature(
         [2], "int32", [1, 2]

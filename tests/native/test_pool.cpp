@@ -47,7 +47,7 @@ void test_bound() {
   std::vector<void*> held;
   for (int i = 0; i < 40; ++i) held.push_back(pool::take(kSize));
   for (void* memory : held) pool::give_back(memory, kSize);
-  CHECK(pool::kept_bytes() <= std::size_t{1} << 28);
+  CHECK(pool::kept_bytes() <= std::size_t{1} << 27);
 }
 
 void test_threads() {

@@ -18,7 +18,7 @@ constexpr std::size_t kAlignment = 64;
 // Smaller blocks malloc keeps by itself.
 constexpr std::size_t kSmallest = std::size_t{1} << 16;
 // A few batches of the size in use: what is kept was in use a moment ago.
-constexpr std::size_t kMostKept = std::size_t{1} << 28;
+constexpr std::size_t kMostKept = std::size_t{1} << 27;
 
 struct Pool {
   std::mutex mutex;

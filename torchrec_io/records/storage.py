@@ -158,20 +158,26 @@ class Inflater:
         # Zeros behind a member are padding, as gzip(1) has it.
         padding = b"\0" if self.restarts else b""
         self._pending = self._pending.lstrip(padding)
-        while len(self._pending) < len(_GZIP_MAGIC) and self._fill():
+        while len(self._pending) < 4 and self._fill():
             self._pending = self._pending.lstrip(padding)
         if not self._pending:
             return False
-        if self.restarts and not self._looks_like_member():
-            self._error = CorruptRecordError(
-                f"stray bytes follow the last {self._compression} stream",
-                path=self._file.path,
-                offset=self._given,
-            )
+        wrong = self._what_is_wrong_with_header()
+        if wrong:
+            self._error = CorruptRecordError(wrong, path=self._file.path, offset=self._given)
             raise self._error
         self.restarts.append((self._given, self._read_at - len(self._pending)))
         self._decoder = isal_zlib.decompressobj(_WINDOW_BITS[self._compression])
         return True
+
+    def _what_is_wrong_with_header(self) -> str | None:
+        """What the decoder would overlook, or not say well."""
+        if self.restarts and not self._looks_like_member():
+            return f"stray bytes follow the last {self._compression} stream"
+        # RFC 1952, section 2.3.1.2: who meets a reserved flag must not go on.
+        if self._compression == "gzip" and len(self._pending) > 3 and self._pending[3] & 0xE0:
+            return "the gzip header has a reserved flag set"
+        return None
 
     def _looks_like_member(self) -> bool:
         if self._compression == "gzip":

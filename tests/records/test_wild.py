@@ -1,0 +1,291 @@
+"""Real files from public repositories: we read in them what TensorFlow reads in them.
+
+See the README beside the files for what the manifest holds and how it was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import torchrec_io as tio
+from tests.conftest import WILD, Wild
+from tests.support.messages import Example
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.errors import StaleIndexError, TorchRecIOError
+from torchrec_io.records.stream import iter_records
+
+_FILE = WILD / "MANIFEST.json"
+MANIFEST: dict[str, Any] = json.loads(_FILE.read_text("utf-8")) if _FILE.is_file() else {}
+
+
+def entries(section: str) -> pytest.MarkDecorator:
+    """A test for each entry of the manifest; none where there is no manifest."""
+    found = MANIFEST.get(section, [])
+    return pytest.mark.parametrize("entry", found, ids=[entry["path"] for entry in found])
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def path_of(wild: Wild, entry: dict[str, Any]) -> Path:
+    path: Path = wild.path / str(entry["path"])
+    assert sha256(path.read_bytes()) == entry["file_sha256"], "the file itself is damaged"
+    return path
+
+
+def test_the_files_are_there(wild: Wild) -> None:
+    assert wild.manifest["format"] == 1
+    assert len(wild.manifest["files"]) == len(MANIFEST["files"]) > 70
+    assert wild.manifest["not_tfrecord"]
+
+
+# ---- records ----
+
+
+def check_payloads(records: list[bytes], entry: dict[str, Any]) -> None:
+    assert len(records) == entry["records"]
+    assert sum(map(len, records)) == entry["payload_bytes"]
+    assert sha256(b"".join(records)) == entry["payload_sha256"]
+    for check in entry["check"]:
+        assert sha256(records[check["index"]]) == check["payload_sha256"]
+
+
+@entries("files")
+def test_records(wild: Wild, entry: dict[str, Any]) -> None:
+    path = path_of(wild, entry)
+    before = sorted(path.parent.iterdir())
+    dataset = tio.TFRecordDataset(path, batch_size=1000, num_threads=1, on_error="skip")
+    records = [record for batch in dataset for record in batch]
+    check_payloads(records, entry)
+    assert dataset.skipped == ("tf_error" in entry)
+    assert dataset.num_records == entry["records"]
+    assert sorted(path.parent.iterdir()) == before  # reading writes nothing beside the data
+
+
+@entries("files")
+def test_records_without_an_index(wild: Wild, entry: dict[str, Any]) -> None:
+    path = path_of(wild, entry)
+    offsets: list[int] = []
+    records: list[bytes] = []
+    try:
+        for offset, record in iter_records(path):
+            offsets.append(offset)
+            records.append(record)
+    except TorchRecIOError:
+        assert "tf_error" in entry
+    else:
+        assert "tf_error" not in entry
+    check_payloads(records, entry)
+    index, error = tio.RecordIndex.build_partial(path)
+    assert (error is not None) == ("tf_error" in entry)
+    assert index.compression == {"NONE": None, "GZIP": "gzip"}[entry["compression"]]
+    assert index.offsets.tolist() == offsets
+    assert index.lengths.tolist() == [len(record) for record in records]
+    if records:
+        assert int(index.lengths.min()) == entry["record_bytes_min"]
+        assert int(index.lengths.max()) == entry["record_bytes_max"]
+
+
+@entries("files")
+def test_a_saved_index(wild: Wild, entry: dict[str, Any], tmp_path: Path) -> None:
+    path = path_of(wild, entry)
+    if "tf_error" in entry:
+        pytest.skip("an index of a damaged file is not kept")
+    index = tio.RecordIndex.build(path)
+    saved = index.save(tmp_path / "saved.tfidx")
+    again = tio.RecordIndex.load(saved, path)
+    assert np.array_equal(again.offsets, index.offsets)
+    assert np.array_equal(again.lengths, index.lengths)
+
+
+@entries("files")
+def test_shuffled_records(wild: Wild, entry: dict[str, Any]) -> None:
+    path = path_of(wild, entry)
+    dataset = tio.TFRecordDataset(
+        path, shuffle=True, batch_size=997, num_threads=1, on_error="skip", with_key=True
+    )
+    found: dict[int, bytes] = {}
+    for keys, batch in dataset:
+        offsets = (int(key.removeprefix(f"{path}:")) for key in keys)
+        found.update(zip(offsets, batch, strict=True))
+    check_payloads([record for _, record in sorted(found.items())], entry)
+
+
+# ---- Examples ----
+
+DTYPES = {"int64": "int64", "float": "float32", "bytes": "string"}
+LISTS = {"int64": "int64_list", "float": "float_list", "bytes": "bytes_list"}
+
+
+def is_example(entry: dict[str, Any]) -> bool:
+    return bool(entry["payload_kind"] == "Example" and entry["records"])
+
+
+EXAMPLES = [entry for entry in MANIFEST.get("files", []) if is_example(entry)]
+examples = pytest.mark.parametrize("entry", EXAMPLES, ids=[entry["path"] for entry in EXAMPLES])
+
+
+def kind_of(feature: dict[str, Any]) -> str:
+    """The one kind of a feature in a file; any will do where no list is ever set."""
+    kinds = [kind for kind in feature["kinds"] if kind != "none"]
+    assert len(kinds) <= 1
+    return kinds[0] if kinds else "int64"
+
+
+def value_list(values: torch.Tensor | tio.BytesArray) -> list[Any]:
+    """Values in the manifest's form."""
+    if isinstance(values, tio.BytesArray):
+        return [value.hex() for value in values.flat()]
+    if values.dtype == torch.float32:
+        return [struct.pack(">I", bits).hex() for bits in values.view(torch.uint32).tolist()]
+    return values.tolist()
+
+
+def values_sha256(record: dict[str, Any]) -> str:
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return sha256(text.encode("ascii"))
+
+
+def test_the_hash_is_the_readme_s() -> None:
+    record = {
+        "a": {"kind": "float", "values": value_list(torch.tensor([1.0]))},
+        "b": {"kind": "bytes", "values": value_list(tio.BytesArray.from_list([b"\xff"]))},
+        "c": {"kind": "int64", "values": value_list(torch.tensor([-1]))},
+        "d": {"kind": "none", "values": []},
+    }
+    expected = "e6f9de957469d30aeefeda31914c2468c05e2ffc90d8ef616964d4ee013f6eeb"
+    assert values_sha256(record) == expected
+
+
+@examples
+def test_values_of_examples(wild: Wild, entry: dict[str, Any]) -> None:
+    path = path_of(wild, entry)
+    kinds = {name: kind_of(feature) for name, feature in entry["features"].items()}
+    schema = tio.Schema({name: tio.VarLenFeature(DTYPES[kind]) for name, kind in kinds.items()})
+    batches = list(tio.TFRecordDataset(path, schema, batch_size=1000, num_threads=1))
+    records = [record for _, record in iter_records(path)]
+    for check in entry["check"]:
+        number, row = divmod(check["index"], 1000)
+        # A parsed batch does not tell an absent feature from an empty one; protobuf does.
+        message = Example.FromString(records[check["index"]]).features.feature
+        found: dict[str, Any] = {}
+        for name, kind in kinds.items():
+            values = value_list(batches[number][name][row])
+            if name in message:
+                is_set = message[name].WhichOneof("kind") == LISTS[kind]
+                found[name] = {"kind": kind if is_set else "none", "values": values}
+            assert not values or found[name]["kind"] == kind
+        assert values_sha256(found) == check["values_sha256"]
+
+
+@examples
+def test_counts_and_ranges_of_examples(wild: Wild, entry: dict[str, Any]) -> None:
+    path = path_of(wild, entry)
+    features = entry["features"]
+    schema = {name: tio.VarLenFeature(DTYPES[kind_of(f)]) for name, f in features.items()}
+    rows = max(1, entry["records"])
+    [batch] = tio.TFRecordDataset(path, schema, batch_size=rows, num_threads=1)
+    for name, feature in features.items():
+        lengths = batch[name].lengths
+        assert int(lengths.max()) == feature["max_count"]
+        if feature["records"] == rows:
+            assert int(lengths.min()) == feature["min_count"]
+        values = batch[name].values
+        if isinstance(values, tio.BytesArray) and len(values):
+            sizes = values.offsets.diff()
+            assert int(sizes.min()) == feature["min_bytes"]
+            assert int(sizes.max()) == feature["max_bytes"]
+        elif "min_value" in feature:
+            assert int(values.min()) == feature["min_value"]
+            assert int(values.max()) == feature["max_value"]
+        elif "non_finite" in feature:
+            assert int((~values.isfinite()).sum()) == feature["non_finite"]
+
+
+def fixed_features(entry: dict[str, Any]) -> dict[str, tio.FixedLenFeature]:
+    """The features that have as many values in every record."""
+    return {
+        name: tio.FixedLenFeature([feature["max_count"]], DTYPES[kind_of(feature)])
+        for name, feature in entry["features"].items()
+        if feature["min_count"] == feature["max_count"]
+        and feature["records"] == entry["records"]
+        and "none" not in feature["kinds"]
+    }
+
+
+FIXED = [entry for entry in EXAMPLES if fixed_features(entry)]
+
+
+@pytest.mark.parametrize("entry", FIXED, ids=[entry["path"] for entry in FIXED])
+def test_features_of_a_fixed_length(wild: Wild, entry: dict[str, Any]) -> None:
+    path = path_of(wild, entry)
+    fixed = fixed_features(entry)
+    ragged = {name: tio.VarLenFeature(feature.dtype) for name, feature in fixed.items()}
+    one, other = (
+        list(tio.TFRecordDataset(path, schema, batch_size=500, num_threads=1))
+        for schema in (fixed, ragged)
+    )
+    for batch, rows in zip(one, other, strict=True):
+        for name, column in batch.items():
+            values = column if isinstance(column, torch.Tensor) else column.flat()
+            same = rows[name].values
+            if isinstance(values, torch.Tensor):
+                assert torch.equal(values.reshape(-1).view(torch.uint8), same.view(torch.uint8))
+            else:
+                assert values == same.flat()
+
+
+# ---- what is no TFRecord file, and what lies beside one ----
+
+
+@entries("not_tfrecord")
+def test_what_is_no_tfrecord_file_is_refused(wild: Wild, entry: dict[str, Any]) -> None:
+    path = path_of(wild, entry)
+    with pytest.raises(TorchRecIOError) as caught:
+        tio.RecordIndex.build(path)
+    assert caught.value.path == str(path)
+    with pytest.raises(TorchRecIOError):
+        tio.TFRecordDataset(path)
+    with pytest.raises(TorchRecIOError):
+        next(iter_records(path))
+    index, error = tio.RecordIndex.build_partial(path)
+    assert error is not None
+    assert len(index) == 0
+    dataset = tio.TFRecordDataset(path, on_error="skip")
+    assert list(dataset) == []
+    assert dataset.skipped == 1
+
+
+INDEXES = [entry for entry in MANIFEST.get("companions", []) if entry["path"].endswith(".idx")]
+
+
+@pytest.mark.parametrize("entry", INDEXES, ids=[entry["path"] for entry in INDEXES])
+def test_text_indexes(wild: Wild, entry: dict[str, Any], tmp_path: Path) -> None:
+    path = path_of(wild, entry)
+    lines = [tuple(map(int, line.split())) for line in path.read_text("ascii").splitlines()]
+    assert len(lines) > 10
+    # The data files were too large to collect: any records of these sizes will do.
+    data = write_tfrecord(tmp_path / "data", (bytes(size - 16) for _, size in lines))
+    index = tio.RecordIndex.from_text(path, data)
+    assert index.offsets.tolist() == [offset for offset, _ in lines]
+    assert index.lengths.tolist() == [size - 16 for _, size in lines]
+    assert index.offsets.tolist() == tio.RecordIndex.build(data).offsets.tolist()
+    assert index.to_text(tmp_path / "again.idx").read_text("ascii") == path.read_text("ascii")
+    assert tio.TFRecordDataset(data, index=path).num_records == len(lines)
+
+
+@pytest.mark.parametrize("entry", INDEXES, ids=[entry["path"] for entry in INDEXES])
+def test_a_text_index_of_another_file_is_refused(wild: Wild, entry: dict[str, Any]) -> None:
+    path = path_of(wild, entry)
+    for other in (*wild.manifest["files"][:3], *wild.manifest["not_tfrecord"]):
+        with pytest.raises(StaleIndexError, match="another file"):
+            tio.RecordIndex.from_text(path, wild.path / other["path"])

@@ -1,0 +1,317 @@
+"""Samples to batches against plain Python."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils.data import DataLoader, default_collate
+
+import torchrec_io as tio
+from tests.tensors.test_batch import SCHEMA, contents, make_batch, plain, storage_of, tensors_of
+from torchrec_io import BytesArray, Ragged, Sample
+
+DTYPES = [
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint64,
+    torch.uint32,
+    torch.uint16,
+    torch.uint8,
+    torch.bool,
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+]
+
+
+def ragged_samples(rows: list[list[Any]], dtype: torch.dtype = torch.int64) -> list[Sample]:
+    """Samples with one ragged value "x" each; bytes become a BytesArray."""
+    is_bytes = any(isinstance(value, bytes) for row in rows for value in row)
+    make = BytesArray.from_list if is_bytes else (lambda row: torch.tensor(row, dtype=dtype))
+    return [Sample({"x": make(row)}, frozenset("x")) for row in rows]
+
+
+# ---- what comes out of which ----
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_collating_undoes_samples(count: int) -> None:
+    batch = make_batch(count)
+    again = tio.collate(batch.samples())
+    assert list(again) == list(batch)
+    assert contents(again) == contents(batch)
+    for name, value in batch.items():
+        if name != "image" or count == 1:
+            continue
+        assert [image.shape for image in again[name]] == [image.shape for image in value]
+    for name in ("ids", "scores", "words"):
+        assert isinstance(again[name], Ragged)
+    for name in ("name", "names"):
+        assert again[name] == batch[name]
+
+
+def test_samples_in_any_order() -> None:
+    batch = make_batch(6)
+    samples = batch.samples()
+    chosen = [4, 0, 0, 5]
+    again = tio.collate([samples[i] for i in chosen])
+    expected = contents(batch)
+    assert contents(again) == {
+        name: [column[i] for i in chosen] for name, column in expected.items()
+    }
+
+
+def test_a_collated_batch_is_one_allocation() -> None:
+    samples = make_batch(6).samples()
+    for batch in (tio.collate(samples), tio.pad_collate(samples)):
+        values = [*batch.values(), *batch.lengths.values()]
+        for tensor in itertools.chain(*map(tensors_of, values)):
+            assert storage_of(tensor) == storage_of(batch.arena)
+            assert tensor.data_ptr() % 64 == 0 or tensor.numel() == 0
+        assert storage_of(batch.arena) != storage_of(samples[0]["label"])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
+def test_tensors_of_one_shape_are_stacked(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    tensors = [
+        (torch.arange(6)[: torch.Size(shape).numel()] % 2 * i).to(dtype).reshape(shape)
+        for i in range(4)
+    ]
+    batch = tio.collate([{"x": tensor} for tensor in tensors])
+    assert batch["x"].dtype == dtype
+    assert tuple(batch["x"].shape) == (4, *shape)
+    assert batch["x"].tolist() == [tensor.tolist() for tensor in tensors]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensors_of_other_shapes_are_listed(dtype: torch.dtype) -> None:
+    tensors = [torch.ones(2, 3).to(dtype), torch.ones(0).to(dtype), torch.tensor(1).to(dtype)]
+    column = tio.collate([{"x": tensor} for tensor in tensors])["x"]
+    assert isinstance(column, list)
+    assert [tensor.dtype for tensor in column] == [dtype] * 3
+    assert [tensor.tolist() for tensor in column] == [tensor.tolist() for tensor in tensors]
+
+
+def test_tensors_that_are_views_of_anything() -> None:
+    base = torch.arange(12).reshape(3, 4)
+    samples = [{"x": base.T[i], "y": base[:, i]} for i in range(4)]
+    batch = tio.collate(samples)
+    assert batch["x"].tolist() == batch["y"].tolist() == base.T.tolist()
+
+
+@given(st.lists(st.one_of(st.binary(max_size=5), st.text(max_size=5)), min_size=1, max_size=6))
+def test_bytes_and_text_become_an_array(values: list[bytes | str]) -> None:
+    column = tio.collate([{"x": value} for value in values])["x"]
+    assert isinstance(column, BytesArray)
+    assert column.tolist() == [v.encode() if isinstance(v, str) else v for v in values]
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([1, 2, -3], torch.int64),
+        ([1.5, 2.5], torch.float32),
+        ([True, False], torch.bool),
+        ([1, 2.5], torch.float32),
+        ([torch.tensor(1), 2], torch.int64),
+    ],
+)
+def test_numbers_become_a_tensor(values: list[Any], dtype: torch.dtype) -> None:
+    column = tio.collate([{"x": value} for value in values])["x"]
+    assert column.dtype == dtype
+    assert column.tolist() == [float(value) for value in values]
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("shapes", [[(2,), (2,)], [(2,), (3,)]])
+def test_tensors_of_other_dtypes_are_promoted(ragged: bool, shapes: list[tuple[int]]) -> None:
+    tensors = [
+        torch.full(shapes[0], 3, dtype=torch.int32),
+        torch.full(shapes[1], 2.5, dtype=torch.float64),
+    ]
+    names = frozenset("x" if ragged else "")
+    for make in (tio.collate, tio.pad_collate):
+        batch = make([Sample({"x": tensor, "y": 7}, names) for tensor in tensors])
+        values = batch["x"].values if isinstance(batch["x"], Ragged) else batch["x"]
+        assert {tensor.dtype for tensor in tensors_of(values)} == {torch.float64}
+        rows = [tensor.tolist() for tensor in tensors]
+        if ragged and make is tio.pad_collate and shapes[0] != shapes[1]:
+            rows[0].append(0.0)
+        assert plain(batch["x"]) == rows
+        assert batch["y"].tolist() == [7, 7]
+
+
+def test_bytes_arrays_of_one_shape_are_stacked() -> None:
+    values = [b"a", b"", b"bcd", b"e"]
+    array = BytesArray.from_list(values)
+    square = BytesArray(array.data, array.offsets, (2, 2))
+    batch = tio.collate([{"x": square, "y": array[1:3]}, {"x": square, "y": array[:2]}])
+    assert batch["x"].shape == (2, 2, 2)
+    assert batch["x"].tolist() == [[[b"a", b""], [b"bcd", b"e"]]] * 2
+    assert batch["y"].tolist() == [[b"", b"bcd"], [b"a", b""]]
+
+
+@pytest.mark.parametrize("make", [tio.collate, tio.pad_collate])
+def test_bytes_arrays_of_other_lengths_are_rows(make: Any) -> None:
+    # Without a Sample nobody says that the feature is ragged.
+    rows = [[b"a"], [], [b"bc", b"d", b""]]
+    samples = [{"x": BytesArray.from_list(row), "y": i} for i, row in enumerate(rows)]
+    batch = make(samples)
+    assert isinstance(batch["x"], Ragged)
+    assert batch["x"].tolist() == rows
+    assert batch["y"].tolist() == [0, 1, 2]
+
+
+def test_bytes_arrays_of_other_shapes_are_refused() -> None:
+    array = BytesArray.from_list([b""] * 6)
+    shapes = [(2, 3), (3, 2), (6, 1)]
+    with pytest.raises(ValueError, match=r"'x'.*shapes"):
+        tio.collate([{"x": BytesArray(array.data, array.offsets, shape)} for shape in shapes])
+
+
+numbers = st.lists(st.lists(st.integers(0, 100), max_size=5), min_size=1, max_size=6)
+texts = st.lists(st.lists(st.binary(max_size=4), max_size=4), min_size=1, max_size=5)
+
+
+@given(st.one_of(numbers, texts))
+def test_ragged_values_become_rows(rows: list[list[Any]]) -> None:
+    column = tio.collate(ragged_samples(rows))["x"]
+    assert isinstance(column, Ragged)
+    assert column.tolist() == rows
+    assert column.offsets.dtype == torch.int64
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_ragged_values_of_every_dtype(dtype: torch.dtype) -> None:
+    rows = [[1, 0], [], [1]]
+    samples = ragged_samples(rows, dtype)
+    assert tio.collate(samples)["x"].values.dtype == dtype
+    assert tio.collate(samples)["x"].tolist() == rows
+    assert tio.pad_collate(samples)["x"].dtype == dtype
+    assert tio.pad_collate(samples)["x"].tolist() == [[1, 0], [0, 0], [1, 0]]
+
+
+def test_ragged_values_that_are_rows_no_more() -> None:
+    # A transform may have made something else of them.
+    samples = [Sample({"x": torch.ones(2, 3) * i}, frozenset("x")) for i in range(3)]
+    for make in (tio.collate, tio.pad_collate):
+        assert make(samples)["x"].tolist() == [sample["x"].tolist() for sample in samples]
+    scalars = [Sample({"x": torch.tensor(i)}, frozenset("x")) for i in range(3)]
+    assert tio.collate(scalars)["x"].tolist() == [0, 1, 2]
+
+
+# ---- padding ----
+
+
+@given(numbers, st.integers(-3, 3), st.one_of(st.none(), st.integers(0, 6)))
+def test_padding_numbers(rows: list[list[int]], fill: int, max_len: int | None) -> None:
+    batch = tio.pad_collate(ragged_samples(rows), fill=fill, max_len=max_len)
+    cut = [row[:max_len] for row in rows]
+    longest = max(map(len, cut))
+    assert isinstance(batch["x"], Tensor)
+    assert tuple(batch["x"].shape) == (len(rows), longest)
+    assert batch["x"].tolist() == [row + [fill] * (longest - len(row)) for row in cut]
+    assert batch.lengths["x"].tolist() == [len(row) for row in cut]
+    assert batch.lengths["x"].dtype == torch.int64
+    assert list(batch) == ["x"]
+
+
+@given(texts, st.one_of(st.none(), st.integers(0, 5)))
+def test_padding_bytes(rows: list[list[bytes]], max_len: int | None) -> None:
+    samples = [Sample({"x": BytesArray.from_list(row)}, frozenset("x")) for row in rows]
+    batch = tio.pad_collate(samples, max_len=max_len)
+    cut = [row[:max_len] for row in rows]
+    longest = max(map(len, cut))
+    assert isinstance(batch["x"], BytesArray)
+    assert batch["x"].shape == (len(rows), longest)
+    assert batch["x"].flat() == [v for row in cut for v in row + [b""] * (longest - len(row))]
+    assert batch.lengths["x"].tolist() == [len(row) for row in cut]
+
+
+def test_padding_touches_ragged_values_only() -> None:
+    batch = make_batch(6)
+    padded = tio.pad_collate(batch.samples())
+    assert list(padded) == list(SCHEMA)
+    assert set(padded.lengths) == {"ids", "scores", "words"}
+    expected = contents(batch)
+    found = contents(padded)
+    for name in SCHEMA:
+        if name not in padded.lengths:
+            assert found[name] == expected[name]
+    assert found["ids"] == batch["ids"].to_padded().tolist()
+    assert tio.collate(batch.samples()).lengths == {}
+
+
+def test_padding_with_floats() -> None:
+    samples = ragged_samples([[1.5], []], torch.float32)
+    assert tio.pad_collate(samples, fill=-0.5)["x"].tolist() == [[1.5], [-0.5]]
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize("make", [tio.collate, tio.pad_collate])
+def test_no_samples_are_refused(make: Any) -> None:
+    with pytest.raises(ValueError, match="no samples"):
+        make([])
+
+
+def test_samples_of_other_keys_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"differ in their keys: {'b'}"):
+        tio.collate([{"a": 1}, {"a": 1, "b": 2}])
+
+
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}, (1, 2), object()])
+def test_values_without_a_column_are_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match=f"no column for 'x', a {type(value).__name__}"):
+        tio.collate([{"x": value}, {"x": value}])
+    with pytest.raises(TypeError, match="no column for 'x'"):
+        tio.collate([{"x": torch.tensor(1)}, {"x": value}])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (b"a", torch.tensor(1)),
+        (torch.tensor(1), b"a"),
+        (b"a", BytesArray.from_list([b"a"])),
+        (BytesArray.from_list([b"a"]), 1),
+        ("a", 1),
+    ],
+)
+def test_values_of_two_sorts_are_refused(values: tuple[Any, Any]) -> None:
+    with pytest.raises(TypeError, match="'x'"):
+        tio.collate([{"x": value} for value in values])
+
+
+# ---- in a loader ----
+
+
+def test_a_loader_collates_samples() -> None:
+    batch = make_batch(6)
+    samples = batch.samples()
+    loader: DataLoader[Any] = DataLoader(samples, batch_size=4, collate_fn=tio.collate)  # type: ignore[arg-type]
+    found = [each["ids"].tolist() for each in loader]
+    assert found == [batch["ids"].tolist()[:4], batch["ids"].tolist()[4:]]
+
+
+def test_the_default_collate_takes_samples_of_tensors_and_bytes() -> None:
+    schema = {name: SCHEMA[name] for name in ("label", "matrix", "name")}
+    batch = tio.parse_examples([], schema)
+    assert batch.samples() == []
+    samples = [{name: sample[name] for name in schema} for sample in make_batch(3).samples()]
+    samples = [Sample(sample) for sample in samples]
+    found = default_collate(samples)
+    assert found["label"].tolist() == [0, 1, 2]
+    assert tuple(found["matrix"].shape) == (3, 2, 2)
+    assert found["name"] == [b"n0", b"n1", b"n2"]

@@ -1,0 +1,173 @@
+"""Page-locked memory: a batch is pinned as a whole, and DataLoader knows how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, _utils
+
+import torchrec_io as tio
+from tests.support.tfrecord import write_tfrecord
+from tests.tensors.test_batch import SCHEMA, contents, make_batch, record, tensors_of
+
+gpu = pytest.mark.gpu
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+
+
+def pin(value: Any) -> Any:
+    """What DataLoader's pinning thread does to what it got."""
+    return _utils.pin_memory.pin_memory(value)  # type: ignore[no-untyped-call]
+
+
+# ---- anywhere ----
+
+
+@pytest.fixture
+def fake_pinning(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Stands in for page-locked memory; lists the tensors that were put there."""
+    pinned: list[Tensor] = []
+
+    def pin_tensor(self: Tensor) -> Tensor:
+        pinned.append(self)
+        return self.clone()
+
+    monkeypatch.setattr(Tensor, "pin_memory", pin_tensor)
+    return pinned
+
+
+def test_a_batch_is_pinned_as_a_whole(fake_pinning: list[Tensor]) -> None:
+    batch = tio.pad_collate(make_batch(4).samples())
+    pinned = pin(batch)
+    assert len(fake_pinning) == 1
+    assert fake_pinning[0] is batch.arena
+    assert isinstance(pinned, tio.Batch)
+    assert contents(pinned) == contents(batch)
+    assert pinned.arena.data_ptr() != batch.arena.data_ptr()
+    assert pinned.lengths["ids"].tolist() == batch.lengths["ids"].tolist()
+    for value in pinned.values():
+        for tensor in tensors_of(value):
+            assert tensor.untyped_storage().data_ptr() == pinned.arena.data_ptr()
+
+
+def test_dataloader_calls_the_batch_s_own_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tio.Batch] = []
+
+    def called(self: tio.Batch) -> tio.Batch:
+        calls.append(self)
+        return self
+
+    monkeypatch.setattr(tio.Batch, "pin_memory", called)
+    batch = make_batch(2)
+    keys, again = pin((["a", "b"], batch))  # as with_key gives it
+    assert keys == ["a", "b"]
+    assert again is batch
+    assert calls == [batch]
+
+
+def test_columns_are_pinned_by_themselves(fake_pinning: list[Tensor]) -> None:
+    batch = make_batch(4)
+    for name, count in {"label": 1, "names": 2, "ids": 2, "words": 3}.items():
+        fake_pinning.clear()
+        assert pin(batch[name]).tolist() == batch[name].tolist()
+        assert len(fake_pinning) == count
+
+
+@pytest.mark.usefixtures("fake_pinning")
+def test_a_pinned_sample_is_still_a_sample() -> None:
+    [sample] = make_batch(1, first=5).samples()
+    pinned = pin(sample)
+    assert type(pinned) is tio.Sample
+    assert pinned.ragged == sample.ragged
+    assert pinned["name"] == sample["name"]
+    assert pinned["ids"].tolist() == sample["ids"].tolist()
+    assert tio.collate([pinned])["ids"].tolist() == [sample["ids"].tolist()]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> tio.TFRecordDataset:
+    path = write_tfrecord(tmp_path / "a.tfrecord", [record(i) for i in range(10)])
+    return tio.TFRecordDataset(path, SCHEMA, batch_size=4)
+
+
+@without_cuda
+@pytest.mark.parametrize("workers", [0, 1])
+def test_asking_to_pin_does_no_harm_where_there_is_nothing_to_pin_for(
+    dataset: tio.TFRecordDataset, workers: int
+) -> None:
+    loader: DataLoader[Any] = DataLoader(
+        dataset, batch_size=None, num_workers=workers, pin_memory=True
+    )
+    with pytest.warns(UserWarning, match="pin_memory.*no accelerator"):
+        batches = list(loader)
+    assert [label for batch in batches for label in batch["label"].tolist()] == list(range(10))
+    assert not any(batch.is_pinned() for batch in batches)
+
+
+@without_cuda
+def test_nothing_is_pinned_where_there_is_nothing_to_pin_for() -> None:
+    assert not make_batch(2).is_pinned()
+
+
+# ---- with CUDA ----
+
+
+@gpu
+@needs_cuda
+def test_a_pinned_batch_is_page_locked() -> None:
+    batch = make_batch(4)
+    pinned = batch.pin_memory()
+    assert pinned.is_pinned()
+    assert not batch.is_pinned()
+    assert contents(pinned) == contents(batch)
+    for value in pinned.values():
+        assert all(tensor.is_pinned() for tensor in tensors_of(value) if tensor.numel())
+
+
+@gpu
+@needs_cuda
+def test_columns_are_page_locked() -> None:
+    batch = make_batch(4)
+    assert batch["names"].pin_memory().data.is_pinned()
+    assert batch["ids"].pin_memory().offsets.is_pinned()
+
+
+@gpu
+@needs_cuda
+@pytest.mark.parametrize("non_blocking", [False, True])
+def test_a_batch_goes_to_the_device_and_back(non_blocking: bool) -> None:
+    batch = tio.pad_collate(make_batch(50).samples())
+    moved = batch.pin_memory().to("cuda", non_blocking=non_blocking)
+    moved.record_stream(torch.cuda.current_stream())
+    assert moved.device.type == "cuda"
+    for value in moved.values():
+        for tensor in tensors_of(value):
+            assert tensor.is_cuda
+            assert tensor.untyped_storage().data_ptr() == moved.arena.data_ptr()
+    assert contents(moved) == contents(batch)
+    assert contents(moved.to("cpu")) == contents(batch)
+    assert moved.lengths["ids"].tolist() == batch.lengths["ids"].tolist()
+    assert [sample["name"] for sample in moved.samples()] == batch["name"].tolist()
+
+
+@gpu
+@needs_cuda
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_pins_whole_batches(dataset: tio.TFRecordDataset, workers: int) -> None:
+    loader: DataLoader[Any] = DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=workers,
+        pin_memory=True,
+        multiprocessing_context="spawn" if workers else None,
+    )
+    labels = []
+    for batch in loader:
+        assert isinstance(batch, tio.Batch)
+        assert batch.is_pinned()
+        labels += batch.to("cuda", non_blocking=True)["label"].tolist()
+    assert labels == list(range(10))

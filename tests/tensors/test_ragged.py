@@ -1,0 +1,245 @@
+"""BytesArray and Ragged against NumPy and plain lists."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from torchrec_io import BytesArray, Ragged
+
+shapes = st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple)
+
+
+@st.composite
+def bytes_arrays(draw: st.DrawFn) -> tuple[BytesArray, np.ndarray[Any, Any]]:
+    """An array and the same as NumPy's; its data may begin anywhere in its tensor."""
+    shape = draw(shapes)
+    count = int(np.prod(shape))
+    values = draw(st.lists(st.binary(max_size=6), min_size=count, max_size=count))
+    before = draw(st.integers(0, 3))
+    array = BytesArray.from_list([b"junk"] * before + values + [b"more junk"])
+    array = BytesArray(array.data, array.offsets[before : before + count + 1], shape)
+    expected = np.empty(count, object)
+    expected[:] = values
+    return array, expected.reshape(shape)
+
+
+@given(bytes_arrays())
+def test_a_bytes_array_is_its_values(pair: tuple[BytesArray, np.ndarray[Any, Any]]) -> None:
+    array, expected = pair
+    assert array.shape == expected.shape
+    assert len(array) == len(expected)
+    assert array.flat() == expected.reshape(-1).tolist()
+    assert array.tolist() == expected.tolist()
+
+
+def plain(value: bytes | BytesArray) -> Any:
+    return value if isinstance(value, bytes) else value.tolist()
+
+
+@given(bytes_arrays(), st.integers(-5, 5))
+def test_rows_of_a_bytes_array(pair: tuple[BytesArray, np.ndarray[Any, Any]], index: int) -> None:
+    array, expected = pair
+    if -len(array) <= index < len(array):
+        row = expected[index]
+        assert plain(array[index]) == (row if isinstance(row, bytes) else row.tolist())
+    else:
+        with pytest.raises(IndexError, match=f"index {index} is out of range"):
+            array[index]
+    rows = [row if isinstance(row, bytes) else row.tolist() for row in expected]
+    assert [plain(row) for row in array] == rows
+
+
+@given(
+    bytes_arrays(),
+    st.one_of(st.none(), st.integers(-6, 6)),
+    st.one_of(st.none(), st.integers(-6, 6)),
+)
+def test_slices_of_a_bytes_array(
+    pair: tuple[BytesArray, np.ndarray[Any, Any]], begin: int | None, end: int | None
+) -> None:
+    array, expected = pair
+    part = array[begin:end]
+    assert isinstance(part, BytesArray)
+    assert part.shape == expected[begin:end].shape
+    assert part.tolist() == expected[begin:end].tolist()
+    assert part.data.data_ptr() == array.data.data_ptr()
+
+
+def test_a_bytes_array_without_dimensions_is_one_value() -> None:
+    array = BytesArray(torch.tensor([97, 98], dtype=torch.uint8), torch.tensor([0, 2]), ())
+    assert array.tolist() == b"ab"
+    assert array.flat() == [b"ab"]
+    with pytest.raises(TypeError, match="without dimensions"):
+        len(array)
+
+
+def test_a_bytes_array_of_zero_sizes() -> None:
+    for shape in [(0,), (3, 0), (0, 3), (2, 0, 3), (2, 3, 0)]:
+        array = BytesArray(torch.empty(0, dtype=torch.uint8), torch.zeros(1).long(), shape)
+        assert array.tolist() == np.empty(shape, object).tolist()
+
+
+def test_a_shape_must_hold_the_values() -> None:
+    data, offsets = torch.zeros(2, dtype=torch.uint8), torch.tensor([0, 1, 2])
+    assert BytesArray(data, offsets).shape == (2,)
+    with pytest.raises(ValueError, match="2 values do not fill the shape"):
+        BytesArray(data, offsets, (3,))
+
+
+def test_a_step_is_refused() -> None:
+    with pytest.raises(ValueError, match="step of 1"):
+        BytesArray.from_list([b"a", b"b"])[::2]
+
+
+def test_equality_is_of_values() -> None:
+    array = BytesArray.from_list([b"a", b"bc", b""])
+    assert array == BytesArray.from_list([b"x", b"a", b"bc", b""])[1:]
+    assert array != BytesArray.from_list([b"a", b"bc"])
+    assert array != BytesArray.from_list([b"a", b"b", b"c"])
+    assert array != BytesArray(array.data, array.offsets, (3, 1))
+    assert array != [b"a", b"bc", b""]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(array)
+
+
+@pytest.mark.parametrize("values", [[], [b""], [b"", b""], [b"\x00\xff" * 50, b"x"]])
+def test_from_list_and_back(values: list[bytes]) -> None:
+    array = BytesArray.from_list(values)
+    assert array.data.dtype == torch.uint8
+    assert array.offsets.dtype == torch.int64
+    assert array.tolist() == values
+    assert array.to("cpu").tolist() == values
+    assert array.to("meta").offsets.device.type == "meta"
+    for again in (pickle.loads(pickle.dumps(array)), copy.deepcopy(array), copy.copy(array)):
+        assert again == array
+    assert repr(array) == f"BytesArray(shape=({len(values)},), {array.data.numel()} bytes of data)"
+
+
+# ---- Ragged ----
+
+rows_of_numbers = st.lists(st.lists(st.integers(0, 100), max_size=5), max_size=6)
+DTYPES = [torch.int64, torch.int32, torch.uint8, torch.float32, torch.float16, torch.bool]
+
+
+def ragged_of(rows: list[list[Any]], dtype: torch.dtype = torch.int64) -> Ragged:
+    values = torch.tensor(list(itertools.chain(*rows)), dtype=dtype)
+    return Ragged(values, offsets_of(rows))
+
+
+def ragged_bytes_of(rows: list[list[bytes]]) -> Ragged:
+    return Ragged(BytesArray.from_list(list(itertools.chain(*rows))), offsets_of(rows))
+
+
+def offsets_of(rows: list[list[Any]]) -> Tensor:
+    return torch.tensor([0, *itertools.accumulate(map(len, rows))])
+
+
+@given(rows_of_numbers)
+def test_a_ragged_is_its_rows(rows: list[list[int]]) -> None:
+    ragged = ragged_of(rows)
+    assert len(ragged) == len(rows)
+    assert ragged.tolist() == rows
+    assert ragged.lengths.tolist() == [len(row) for row in rows]
+    assert ragged.lengths.dtype == torch.int64
+    assert [row.tolist() for row in ragged] == rows
+    assert [row.tolist() for row in ragged.rows()] == rows
+    for index in range(-len(rows), len(rows)):
+        assert ragged[index].tolist() == rows[index]
+    for index in (len(rows), -len(rows) - 1):
+        with pytest.raises(IndexError, match="out of range"):
+            ragged[index]
+
+
+@given(st.lists(st.lists(st.binary(max_size=3), max_size=4), max_size=5))
+def test_a_ragged_of_bytes_is_its_rows(rows: list[list[bytes]]) -> None:
+    ragged = ragged_bytes_of(rows)
+    assert ragged.tolist() == rows
+    assert [row.tolist() for row in ragged.rows()] == rows
+    assert [ragged[i].tolist() for i in range(-len(rows), len(rows))] == rows + rows
+    assert all(isinstance(row, BytesArray) for row in ragged)
+
+
+def test_rows_share_memory() -> None:
+    ragged = ragged_of([[1], [2, 3]])
+    for row in (ragged[1], ragged.rows()[1]):
+        assert isinstance(row, Tensor)
+        row[0] = 9
+        assert ragged.values.tolist() == [1, 9, 3]
+        row[0] = 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(rows_of_numbers, st.sampled_from([0, 1]), st.one_of(st.none(), st.integers(0, 6)))
+def test_padding(dtype: torch.dtype, rows: list[list[int]], fill: int, max_len: int | None) -> None:
+    rows = [[value % 2 if dtype == torch.bool else value for value in row] for row in rows]
+    padded = ragged_of(rows, dtype).to_padded(fill, max_len)
+    longest = max(map(len, rows), default=0)
+    if max_len is not None:
+        longest = min(longest, max_len)
+    assert padded.dtype == dtype
+    assert tuple(padded.shape) == (len(rows), longest)
+    assert padded.tolist() == [(row + [fill] * longest)[:longest] for row in rows]
+
+
+def test_padding_with_nothing_said_is_with_zero() -> None:
+    assert ragged_of([[1.5], []], torch.float32).to_padded().tolist() == [[1.5], [0.0]]
+    assert ragged_of([[1.5], []], torch.float32).to_padded(-1).tolist() == [[1.5], [-1.0]]
+
+
+@given(rows_of_numbers.filter(bool))
+def test_nested(rows: list[list[int]]) -> None:
+    ragged = ragged_of(rows, torch.float32)
+    nested = ragged.to_nested()
+    assert nested.is_nested
+    assert nested.layout == torch.jagged
+    assert [row.tolist() for row in nested.unbind()] == rows
+    assert nested.values().data_ptr() == ragged.values.data_ptr()  # type: ignore[union-attr]
+
+
+@given(rows_of_numbers)
+def test_sparse(rows: list[list[int]]) -> None:
+    sparse = ragged_of(rows).to_sparse()
+    assert sparse.layout == torch.sparse_coo
+    assert tuple(sparse.shape) == (len(rows), max(map(len, rows), default=0))
+    assert sparse.is_coalesced()
+    places = [[i, j] for i, row in enumerate(rows) for j in range(len(row))]
+    assert sparse.indices().T.tolist() == places
+    assert sparse.values().tolist() == list(itertools.chain(*rows))
+    if sparse.numel():
+        assert sparse.to_dense().tolist() == ragged_of(rows).to_padded().tolist()
+
+
+def test_bytes_have_no_tensor() -> None:
+    ragged = ragged_bytes_of([[b"a"], []])
+    for convert in (ragged.to_padded, ragged.to_nested, ragged.to_sparse):
+        with pytest.raises(TypeError, match="rows of bytes cannot be"):
+            convert()
+
+
+def test_ragged_on_another_device() -> None:
+    for ragged in (ragged_of([[1], [2, 3]]), ragged_bytes_of([[b"a"], [b"b", b"c"]])):
+        assert ragged.to("cpu").tolist() == ragged.tolist()
+        elsewhere = ragged.to("meta")
+        assert elsewhere.offsets.device.type == "meta"
+        values = elsewhere.values
+        assert (values.data if isinstance(values, BytesArray) else values).device.type == "meta"
+
+
+def test_ragged_survives_pickling_and_copying() -> None:
+    for ragged in (ragged_of([[1], [], [2, 3]]), ragged_bytes_of([[b"a"], [], [b"", b"bcd"]])):
+        for again in (pickle.loads(pickle.dumps(ragged)), copy.deepcopy(ragged)):
+            assert again.tolist() == ragged.tolist()
+
+
+def test_a_ragged_shows_what_it_is() -> None:
+    assert repr(ragged_of([[1], []])) == "Ragged(2 rows, values=tensor([1]))"
