@@ -154,6 +154,19 @@ def test_a_worker_s_error_without_a_path_gets_none(reason: str) -> None:
     assert (again.path, again.record, again.offset, again.feature) == (None, 2, None, "x")
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Caught in between\ntorchrec_io.errors.DecodeError: /a: b (record 3)",
+        "the DataLoader worker said:\ntorchrec_io.errors.DecodeError: /a: b (record 3)",
+        "Caught X in DataLoader worker process 0.\nOriginal Traceback: gone",
+    ],
+)
+def test_other_texts_are_no_worker_s_error(reason: str) -> None:
+    error = DecodeError(reason)
+    assert fields_of(error) == {**dict.fromkeys(FIELDS), "reason": reason}
+
+
 def test_a_worker_s_error_with_a_cause_keeps_its_places() -> None:
     def fail() -> NoReturn:
         try:

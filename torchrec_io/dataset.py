@@ -19,9 +19,11 @@ from .features.schema import Feature, Schema
 from .order.distributed import resolve_rank
 from .order.plan import EpochPlan, Uneven
 from .order.shuffle import Shuffle
+from .records.compressed import CompressionChoice
 from .records.index import RecordIndex, find_or_build, logger
+from .records.paths import expand_paths
 from .records.reader import ReadPlan, RecordBlock, RecordReader
-from .records.storage import CompressionChoice, StrPath, expand_paths
+from .records.storage import StrPath
 from .tensors.examples import parse_block
 
 Decoder: TypeAlias = Callable[[bytes], Any]
@@ -56,7 +58,7 @@ class TFRecordDataset(IterableDataset[Any]):
 
     Args:
         paths: A file, glob pattern or directory, or several; see
-            :func:`torchrec_io.records.storage.expand_paths`.
+            :func:`torchrec_io.records.paths.expand_paths`.
         schema: A :class:`Schema` or a dict of features: records are ``tf.train.Example`` messages
             and are parsed. A callable: it gets each record's bytes, in the loading process.
             ``None``: records are given as bytes.

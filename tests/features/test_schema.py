@@ -154,6 +154,7 @@ def test_ranges_of_integers(name: str) -> None:
         (np.array([2, 3]), (2, 3)),
         (torch.Size([4, 5]), (4, 5)),
         (range(1, 3), (1, 2)),
+        ([2**29, 2**30], (2**29, 2**30)),
     ],
 )
 def test_shapes(shape: Any, expected: tuple[int, ...]) -> None:
@@ -166,7 +167,21 @@ def test_shapes(shape: Any, expected: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(
     "shape",
-    [[-1], -1, [None], [2, None], [2.0], 2.5, "3", [True], True, None, [2**32, 2**32], 2**64],
+    [
+        [-1],
+        -1,
+        [None],
+        [2, None],
+        [2.0],
+        2.5,
+        "3",
+        [True],
+        True,
+        None,
+        [2**30, 2**30],
+        [2**32, 2**32],
+        2**64,
+    ],
 )
 def test_other_shapes_are_refused(shape: Any) -> None:
     with pytest.raises(SchemaError, match="shape"):
@@ -268,6 +283,29 @@ def test_numbers_as_a_column_stores_them(dtype: str) -> None:
     expected = torch.tensor(values, dtype=torch.float64 if dtype in FLOATS else torch.int64)
     expected = expected.to(getattr(torch, dtype)).contiguous()
     assert numeric_bytes(values, dtype) == expected.view(torch.uint8).numpy().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "end"),
+    [
+        ("float64", 2**1024 - 2**970),
+        ("float32", 2**128 - 2**103),
+        ("bfloat16", 2**128 - 2**119),
+        ("float16", 65520),
+    ],
+)
+def test_defaults_up_to_where_they_would_round_to_infinity(dtype: str, end: int) -> None:
+    largest = int(torch.finfo(getattr(torch, dtype)).max)
+    assert largest < end
+    for sign in (1, -1):
+        assert FixedLenFeature([], dtype, sign * largest).default_value == (sign * largest,)
+        with pytest.raises(SchemaError, match="does not fit"):
+            FixedLenFeature([], dtype, sign * end)
+        if dtype != "float64":
+            below = sign * float(end) * (1 - 2**-20)
+            assert FixedLenFeature([], dtype, below).default_value == (below,)
+            stored = bytearray(numeric_bytes([below], dtype))
+            assert torch.frombuffer(stored, dtype=getattr(torch, dtype)).isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

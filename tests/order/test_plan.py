@@ -180,6 +180,11 @@ def test_ten_thousand_million_records(shuffle: Shuffle, uneven: Uneven) -> None:
         assert len(set(seen)) == len(seen)
 
 
+def test_one_reader_of_single_records_if_nothing_is_said() -> None:
+    assert batches_of(EpochPlan(3)) == [[0], [1], [2]]
+    assert [batch.tolist() for batch in EpochPlan(3, 2).batches()] == [[0, 1], [2]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -189,10 +194,10 @@ def test_ten_thousand_million_records(shuffle: Shuffle, uneven: Uneven) -> None:
         ({"shuffle": 0}, "shuffle"),
         ({"uneven": "even"}, r"keep.*drop.*pad"),
         ({"rank": -1}, "rank"),
-        ({"rank": 2, "world_size": 2}, "rank"),
+        ({"rank": 2, "world_size": 2}, r"0\.\.1, not 2"),
         ({"world_size": 0}, "rank"),
         ({"worker": -1}, "worker"),
-        ({"worker": 1}, "worker"),
+        ({"worker": 1}, r"0\.\.0, not 1"),
         ({"num_workers": 0}, "worker"),
     ],
 )

@@ -191,6 +191,11 @@ def test_a_window_of_numpy_is_a_window() -> None:
     assert np.array_equal(order, whole_order(50, 7, 1))
 
 
+@pytest.mark.parametrize("good", [False, True, 1, 2, 10**18])
+def test_flags_and_windows_are_taken(good: Any) -> None:
+    check_shuffle(good)
+
+
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "yes", None])
 def test_other_shuffles_are_refused(bad: Any) -> None:
     with pytest.raises(ValueError, match="shuffle must be"):

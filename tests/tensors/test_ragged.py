@@ -46,17 +46,15 @@ def plain(value: bytes | BytesArray) -> Any:
     return value if isinstance(value, bytes) else value.tolist()
 
 
-@given(bytes_arrays(), st.integers(-5, 5))
-def test_rows_of_a_bytes_array(pair: tuple[BytesArray, np.ndarray[Any, Any]], index: int) -> None:
+@given(bytes_arrays())
+def test_rows_of_a_bytes_array(pair: tuple[BytesArray, np.ndarray[Any, Any]]) -> None:
     array, expected = pair
-    if -len(array) <= index < len(array):
-        row = expected[index]
-        assert plain(array[index]) == (row if isinstance(row, bytes) else row.tolist())
-    else:
-        with pytest.raises(IndexError, match=f"index {index} is out of range"):
-            array[index]
     rows = [row if isinstance(row, bytes) else row.tolist() for row in expected]
     assert [plain(row) for row in array] == rows
+    assert [plain(array[i]) for i in range(-len(rows), len(rows))] == rows + rows
+    for index in (len(rows), -len(rows) - 1):
+        with pytest.raises(IndexError, match=f"index {index} is out of range"):
+            array[index]
 
 
 @given(

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from .storage import CompressedFile, LocalFile, read_up_to_damage
+from .compressed import CompressedFile, read_up_to_damage
+from .storage import LocalFile
 
 # Called now and then with the bytes of the file and the records done so far. What it raises ends
 # the work.

@@ -18,18 +18,16 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
-from .formats import TFRECORD, Progress, RecordFormat
-from .storage import (
+from .compressed import (
     CompressedFile,
     Compression,
     CompressionChoice,
-    LocalFile,
-    StrPath,
     is_record_header,
     open_source,
     resolve_compression,
-    write_atomically,
 )
+from .formats import TFRECORD, Progress, RecordFormat
+from .storage import LocalFile, StrPath, write_atomically
 
 logger = logging.getLogger("torchrec_io")
 

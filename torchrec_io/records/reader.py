@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import TorchRecIOError, TruncatedFileError
+from .compressed import CompressedFile, open_source
 from .index import RecordIndex
-from .storage import CompressedFile, LocalFile, open_source
+from .storage import LocalFile
 
 # Two records at most this far apart are read at once: reading on is cheaper than a second call.
 _COALESCE_GAP_BYTES = 1 << 14

@@ -10,16 +10,15 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import TorchRecIOError
-from .formats import TFRECORD, UNKNOWN_END
-from .storage import (
+from .compressed import (
     CompressedFile,
     CompressionChoice,
-    LocalFile,
-    StrPath,
     open_source,
     read_up_to_damage,
     resolve_compression,
 )
+from .formats import TFRECORD, UNKNOWN_END
+from .storage import LocalFile, StrPath
 
 _WINDOW_BYTES = 1 << 20
 

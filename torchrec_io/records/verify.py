@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass
 
 from ..errors import TorchRecIOError
+from .compressed import CompressionChoice
 from .formats import Progress
-from .storage import CompressionChoice, LocalFile, StrPath
+from .storage import LocalFile, StrPath
 from .stream import iter_blocks, open_stream
 
 

@@ -1,0 +1,64 @@
+"""From what a user names to data files: names, glob patterns, directories."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable
+
+from .storage import StrPath
+
+# What TFRecord files are called in a directory that also holds other things.
+_DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b|-\d{5}-of-\d{5}|^part-")
+_COMPANION_NAME = re.compile(r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$")
+
+
+def expand_paths(paths: StrPath | Iterable[StrPath]) -> list[str]:
+    """The files that names, glob patterns and directories stand for, in order.
+
+    A directory stands for the files in it that are named as TFRecord files are (``*.tfrecord*``,
+    ``*.tfrec``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted; a pattern for its
+    matches, sorted. ``**`` in a pattern crosses directories.
+
+    Raises:
+        FileNotFoundError: a file does not exist, or a pattern or directory stands for nothing.
+        ValueError: no path at all, or a URL.
+    """
+    names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    files = [file for name in names for file in _expand(os.fspath(name))]
+    if not files:
+        raise ValueError("paths is empty: name at least one file")
+    return files
+
+
+def _expand(name: str) -> list[str]:
+    if "://" in name:
+        raise ValueError(f"only local files can be read, not {name!r}")
+    if os.path.isdir(name):
+        return _directory_files(name)
+    if os.path.exists(name):
+        return [name]
+    if not glob.has_magic(name):
+        raise FileNotFoundError(f"no such file: {name!r}")
+    matches = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
+    matches = [match for match in matches if not match.endswith(".tfidx")]
+    if not matches:
+        raise FileNotFoundError(f"the pattern {name!r} matches no file")
+    return matches
+
+
+def _directory_files(name: str) -> list[str]:
+    found = sorted(
+        entry.path
+        for entry in os.scandir(name)
+        if entry.is_file()
+        and not entry.name.startswith((".", "_"))
+        and _DATA_NAME.search(entry.name)
+        and not _COMPANION_NAME.search(entry.name)
+    )
+    if not found:
+        raise FileNotFoundError(
+            f"the directory {name!r} holds no file named as TFRecord files are; use a pattern"
+        )
+    return found
