@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,8 +169,8 @@ class TestOrder:
             assert len(set(counts)) == 1  # so that no rank waits for another
         elif not options["drop_last"]:
             assert sorted(seen) == sorted(list(range(COUNT)) * options["epochs"])
-        if options["uneven"] != "pad":
-            assert len(seen) == len(set(seen)) * max(1, options["epochs"])
+        if options["uneven"] != "pad":  # which records are dropped differs from epoch to epoch
+            assert max(Counter(seen).values(), default=0) <= options["epochs"]
 
     def test_rank_from_the_environment(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch

@@ -196,9 +196,10 @@ def make_error() -> DecodeError:
 
 
 def test_a_real_worker_s_error_keeps_its_places() -> None:
-    loader = DataLoader(Failing(make_error), num_workers=1)
+    loader: Any = iter(DataLoader(Failing(make_error), num_workers=1))
     with pytest.raises(DecodeError, match="it broke") as caught:
-        next(iter(loader))
+        next(loader)
+    loader._shutdown_workers()  # the traceback keeps it alive
     found = fields_of(caught.value)
     assert {name: found[name] for name in FIELDS[1:]} == {
         "path": "/d/f",
