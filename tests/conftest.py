@@ -122,17 +122,13 @@ class TfOracle:
         return self.ask(op="parse_example", examples=[e.hex() for e in examples], spec=spec)
 
     def close(self) -> None:
-        """Ends the process."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        """Ends the process. By force: it has nothing to save, and TensorFlow may hang at its exit."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
 
 @pytest.fixture(scope="session")
