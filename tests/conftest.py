@@ -122,7 +122,7 @@ class TfOracle:
         return self.ask(op="parse_example", examples=[e.hex() for e in examples], spec=spec)
 
     def close(self) -> None:
-        """Ends the process. By force: it has nothing to save, and TensorFlow may hang at its exit."""
+        """Ends the process; by force, for TensorFlow now and then hangs at its exit."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):

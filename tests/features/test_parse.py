@@ -454,6 +454,37 @@ def test_records_of_any_length_at_the_end_of_a_buffer() -> None:
         assert batch["x"].tolist() == [b"v" * size] * 3
 
 
+@pytest.mark.parametrize(
+    "rows", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129, 257, 1000]
+)
+def test_columns_of_batches_of_any_size(rows: int) -> None:
+    def value(row: int, column: int) -> int:
+        return (row * 7919 + column * 104729) % 100  # fits every dtype
+
+    dtypes = ["int64", "int8", "uint16", "float32", "float64", "bfloat16", "int64", "float32"]
+    schema = {
+        f"c{column}": tio.FixedLenFeature(
+            [3] if column > 5 else [], dtype, [5] * 3 if column > 5 else 5
+        )
+        for column, dtype in enumerate(dtypes)
+    }
+    records: list[bytes] = []
+    expected: dict[str, list[Any]] = {name: [] for name in schema}
+    for row in range(rows):
+        entries: list[bytes] = []
+        for column, (name, feature) in enumerate(schema.items()):
+            values = [value(row, column + i) for i in range(feature.count)]
+            if (row + column) % 11 == 0:
+                values = [5] * feature.count  # the default
+            else:
+                make = int_feature if "int" in feature.dtype else float_feature
+                entries.append(entry(name, make(*values)))
+            expected[name].append(values if feature.shape else values[0])
+        records.append(example(*entries))
+    batch = tio.parse_examples(records, schema)
+    assert {name: column.tolist() for name, column in batch.items()} == expected
+
+
 def test_many_more_entries_than_any_writer_makes() -> None:
     record = example(*[entry(f"{i}", int_feature(i)) for i in range(5000)])
     schema = {f"{i}": tio.FixedLenFeature([], "int64") for i in (0, 4095, 4096, 4999)}
