@@ -485,6 +485,13 @@ def test_columns_of_batches_of_any_size(rows: int) -> None:
     assert {name: column.tolist() for name, column in batch.items()} == expected
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_too_few_values_are_found_before_room_is_made_for_all(dtype: str) -> None:
+    record = example(entry("x", int_feature(1) if dtype == "int64" else float_feature(1.0)))
+    with pytest.raises(tio.DecodeError, match=f"the schema wants {2**45}"):
+        tio.parse_examples([record], {"x": tio.FixedLenFeature([2**45], dtype)})
+
+
 def test_many_more_entries_than_any_writer_makes() -> None:
     record = example(*[entry(f"{i}", int_feature(i)) for i in range(5000)])
     schema = {f"{i}": tio.FixedLenFeature([], "int64") for i in (0, 4095, 4096, 4999)}

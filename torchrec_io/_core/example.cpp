@@ -277,8 +277,8 @@ ExampleParser::ExampleParser(std::vector<FeatureSpec> specs) : specs_(std::move(
     by_name_[spec.name] = static_cast<int>(i);
     plain_.push_back({.possible = spec.shape == Shape::fixed && kind != Kind::bytes,
                       .kind = kind,
-                      .any_size = kind == Kind::ints,
-                      .size = 4 * spec.count});
+                      .least_bytes = kind == Kind::ints ? spec.count : 4 * spec.count,
+                      .most_bytes = kind == Kind::ints ? UINT64_MAX : 4 * spec.count});
   }
 }
 

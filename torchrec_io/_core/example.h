@@ -55,11 +55,13 @@ struct FeatureSpec {
 struct PlainLocation {
   bool possible = false;
   Kind kind = Kind::none;
-  bool any_size = false;  // varints: counted while they are decoded
-  std::uint64_t size = 0;
+  // Varints take a byte a value at least and are counted while they are decoded.
+  std::uint64_t least_bytes = 0;
+  std::uint64_t most_bytes = 0;
 
   bool matches(const Location& at) const {
-    return possible && at.form == Form::single && at.kind == kind && (any_size || at.size == size);
+    return possible && at.form == Form::single && at.kind == kind && at.size >= least_bytes &&
+           at.size <= most_bytes;
   }
 };
 

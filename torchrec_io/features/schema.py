@@ -200,9 +200,9 @@ class ImageFeature(Feature):
     """
 
     channels: Literal[1, 3, 4] = 3
-    dtype: str = "uint8"
+    dtype: DType = "uint8"
     layout: Literal["CHW", "HWC"] = "CHW"
-    size: tuple[int, int] | None = None
+    size: Sequence[int] | None = None
     max_pixels: int = 1 << 26
 
     def __post_init__(self) -> None:
