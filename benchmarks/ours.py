@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from benchmarks import epoch
 from benchmarks.workloads import BATCH_SIZE, Column, Workload
-from torchrec_io.features.schema import Feature
+from torchrec_io.features.specs import Feature
 
 
 def schema_of(workload: Workload) -> tio.Schema:

@@ -21,18 +21,27 @@ if TYPE_CHECKING:
         TorchRecIOError,
         TruncatedFileError,
     )
-    from .features.schema import (
+    from .features.schema import Schema
+    from .features.specs import (
         FixedLenFeature,
+        FixedLenSequenceFeature,
         ImageFeature,
+        RaggedFeature,
         RawFeature,
-        Schema,
+        SerializedTensorFeature,
+        SparseFeature,
         VarLenFeature,
     )
     from .records.index import RecordIndex
     from .tensors.batch import Batch, Sample
     from .tensors.collate import collate, pad_collate
-    from .tensors.examples import parse_example, parse_examples
-    from .tensors.ragged import BytesArray, Ragged
+    from .tensors.examples import (
+        parse_example,
+        parse_examples,
+        parse_sequence_example,
+        parse_sequence_examples,
+    )
+    from .tensors.ragged import BytesArray, Ragged, Sparse
 
 _MODULE_OF = {
     "TFRecordDataset": "dataset",
@@ -43,11 +52,15 @@ _MODULE_OF = {
     "StaleIndexError": "errors",
     "TorchRecIOError": "errors",
     "TruncatedFileError": "errors",
-    "FixedLenFeature": "features.schema",
-    "ImageFeature": "features.schema",
-    "RawFeature": "features.schema",
     "Schema": "features.schema",
-    "VarLenFeature": "features.schema",
+    "FixedLenFeature": "features.specs",
+    "FixedLenSequenceFeature": "features.specs",
+    "ImageFeature": "features.specs",
+    "RaggedFeature": "features.specs",
+    "RawFeature": "features.specs",
+    "SerializedTensorFeature": "features.specs",
+    "SparseFeature": "features.specs",
+    "VarLenFeature": "features.specs",
     "RecordIndex": "records.index",
     "Batch": "tensors.batch",
     "Sample": "tensors.batch",
@@ -55,8 +68,11 @@ _MODULE_OF = {
     "pad_collate": "tensors.collate",
     "parse_example": "tensors.examples",
     "parse_examples": "tensors.examples",
+    "parse_sequence_example": "tensors.examples",
+    "parse_sequence_examples": "tensors.examples",
     "BytesArray": "tensors.ragged",
     "Ragged": "tensors.ragged",
+    "Sparse": "tensors.ragged",
 }
 
 __all__ = [
@@ -65,14 +81,19 @@ __all__ = [
     "CorruptRecordError",
     "DecodeError",
     "FixedLenFeature",
+    "FixedLenSequenceFeature",
     "ImageFeature",
     "IndexFormatError",
     "Ragged",
+    "RaggedFeature",
     "RawFeature",
     "RecordIndex",
     "Sample",
     "Schema",
     "SchemaError",
+    "SerializedTensorFeature",
+    "Sparse",
+    "SparseFeature",
     "StaleIndexError",
     "TFRecordDataset",
     "TorchRecIOError",
@@ -82,6 +103,8 @@ __all__ = [
     "pad_collate",
     "parse_example",
     "parse_examples",
+    "parse_sequence_example",
+    "parse_sequence_examples",
 ]
 
 

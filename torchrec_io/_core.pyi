@@ -3,7 +3,7 @@ Native core of torchrec_io. Private: its names may change in any release.
 """
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -73,39 +73,76 @@ def window_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,)
     Values at `positions` of a permutation that moves none by more than `window`.
     """
 
-class Located:
-    """Where the values of a batch lie; see ExampleParser.locate."""
+class Records:
+    """Views of the records of a batch; keeps their bytes alive."""
+
+    @overload
+    def __init__(self, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Records buffer[start : start + size]."""
+
+    @overload
+    def __init__(self, records: tuple[bytes, ...]) -> None:
+        """Records that are bytes objects."""
 
     @property
-    def records(self) -> int: ...
+    def bytes(self) -> int:
+        """Of all records together."""
+
+class Located:
+    """Where the values of a batch lie."""
 
     @property
     def failures(self) -> list[tuple[int, int, int, str]]:
-        """(record, feature or -1, offset, reason) of damaged records."""
-
-    def totals(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-        """Values and bytes of each feature: [features * 2]."""
-
-    def spans(self, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """
-        Offset and size in the buffer of a span feature's value in each record.
+        (record, feature or -1, byte in the record or -1, reason) of damaged records.
         """
+
+    def sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Values, bytes, steps and most parts of each feature: [features * 4]."""
+
+class FeatureSpec:
+    """A column to make; see _core/example.h."""
+
+    def __init__(self, key: bytes, *, in_lists: bool = False, element: int, shape: int, count: int = 1, optional: bool = False, narrow_splits: bool = False, default_data: bytes = ..., default_sizes: Sequence[int] = []) -> None: ...
+
+    @property
+    def key(self) -> bytes: ...
 
 class ExampleParser:
-    """Parses batches of serialized tf.train.Example."""
+    """Parses batches of serialized tf.train.Example and SequenceExample."""
 
-    def __init__(self, specs: Sequence[tuple[bytes, int, int, int, bool, bytes, Sequence[int]]]) -> None:
-        """
-        specs: (name, element, shape, count, has_default, default_data, default_sizes) each.
-        """
+    def __init__(self, specs: Sequence[FeatureSpec]) -> None: ...
 
-    def locate(self, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Located:
+    @property
+    def is_fixed(self) -> bool:
         """
-        First pass: finds every feature of the records buffer[start : start + size].
+        Whether all columns are numbers, of a size that does not depend on the data.
         """
 
-    def fill(self, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], located: Located, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[tuple[int, int, int, str]]:
+    def locate(self, records: Records) -> Located:
+        """First pass: finds every feature of the records."""
+
+    def fill(self, located: Located, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[tuple[int, int, int, str]]:
         """
-        Second pass: writes the columns at `places` ([features, 3]: row offsets, value offsets,
-        data; in bytes) of the arena. Returns failures as Located.failures does.
+        Second pass: writes the columns at `places` ([features, 4]: offsets of rows, of steps
+        and of bytes values, data) of the arena. Returns failures as Located.failures does.
+        """
+
+    def parse_fixed(self, records: Records, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[tuple[int, int, int, str]]:
+        """Both passes at once, where `is_fixed`. Returns failures."""
+
+    def spans(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+        """
+        Offset in its record and size of a span feature's value, for each record.
+        """
+
+    def counts(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+        """
+        How many values a feature has: (offsets [units + 1], each record's units as offsets).
+        A unit is a record, or a step of a feature list.
+        """
+
+    def integers(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], list[tuple[int, int, int, str]]]:
+        """
+        Values of an aside feature, then offsets and rows as `counts` gives, then failures.
         """

@@ -14,8 +14,9 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from .errors import DecodeError, StaleIndexError, TorchRecIOError
-from .features.parse import ExampleParser
-from .features.schema import Feature, Schema
+from .features.parse import ExampleParser, RecordFailure
+from .features.schema import Schema
+from .features.specs import Feature
 from .order.distributed import resolve_rank
 from .order.plan import EpochPlan, Uneven
 from .order.shuffle import Shuffle
@@ -268,7 +269,7 @@ class TFRecordDataset(IterableDataset[Any]):
         if self._parser is not None:
             batch, failures = parse_block(self._parser, block)
             errors = [
-                self._error(block, failure.position, failure.reason, failure.feature)
+                self._error(block, failure.position, _reason(failure), failure.feature)
                 for failure in failures
             ]
             return batch, block.without([failure.position for failure in failures]), errors
@@ -317,10 +318,16 @@ def _as_decoder(
     if schema is None:
         return None, None
     if isinstance(schema, (Schema, Mapping)):
-        return None, ExampleParser(Schema.of(schema))
+        return None, ExampleParser.of(Schema.of(schema))
     if callable(schema):
         return schema, None
     raise ValueError(f"schema must be a Schema, a dict, a function or None, not {schema!r}")
+
+
+def _reason(failure: RecordFailure) -> str:
+    if failure.offset is None:
+        return failure.reason
+    return f"{failure.reason}, at byte {failure.offset} of the record"
 
 
 def _load_indexes(paths: list[str], index: IndexChoice) -> list[RecordIndex]:

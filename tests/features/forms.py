@@ -46,7 +46,7 @@ def batch_to_json(batch: tio.Batch) -> dict[str, Any]:
     """A batch in the JSON form of ``interop/tf_json.py``."""
     results: dict[str, Any] = {}
     for name, value in batch.items():
-        values = value.values if isinstance(value, tio.Ragged) else value
+        values = value.flat_values if isinstance(value, tio.Ragged) else value
         dtype = "string"
         if isinstance(values, torch.Tensor):
             dtype = str(values.dtype).removeprefix("torch.")

@@ -19,7 +19,7 @@ from tests.features.wire import bytes_feature, entry, example, float_feature, in
 from tests.support.messages import Example
 from torchrec_io.errors import DecodeError, SchemaError
 from torchrec_io.features.parse import ExampleParser
-from torchrec_io.records.reader import RecordBlock
+from torchrec_io.records.reader import RecordList
 from torchrec_io.tensors.examples import parse_block
 
 GOLDEN_FILE = Path(__file__).parents[1] / "data" / "golden" / "golden.json"
@@ -99,7 +99,7 @@ def test_a_sample_s_ragged_values_are_one_row() -> None:
     sample = tio.parse_example(RECORD, schema)
     assert sample["i"].tolist() == [1, 2]
     assert sample["ss"].tolist() == [b"a", b"", b"bc", b"d"]
-    assert sample.ragged == {"i", "ss"}
+    assert sample.ragged == {"i": "int64", "ss": "int64"}
 
 
 def test_no_examples_make_an_empty_batch() -> None:
@@ -296,7 +296,8 @@ def test_an_error_says_which_record_and_feature_and_why(
         tio.parse_examples([RECORD, RECORD], {"f": tio.VarLenFeature("float32"), name: feature})
     error = caught.value
     assert (error.record, error.feature, error.path) == (0, name, None)
-    assert f"record 0, feature {name!r}" in str(error)
+    place = "" if error.offset is None else f" offset {error.offset},"
+    assert f"(record 0,{place} feature {name!r})" in str(error)
 
 
 def test_the_first_bad_record_is_named() -> None:
@@ -325,7 +326,7 @@ def test_a_block_without_its_bad_records_is_parsed() -> None:
     records[4] = b"\x0a\xff"
     records[7] = example(entry("b", int_feature(1)))
     records[8] = example(entry("a", int_feature(1)), entry("b", int_feature(500)))
-    batch, failures = parse_block(ExampleParser(schema), RecordBlock.of(records))
+    batch, failures = parse_block(ExampleParser(schema), RecordList(tuple(records)))
     assert batch["a"].tolist() == [0, 1, 3, 5, 6]
     assert batch["b"].tolist() == [0, -1, -3, -5, -6]
     # One failure for each bad record, in their order.
@@ -340,7 +341,7 @@ def test_a_block_without_its_bad_records_is_parsed() -> None:
 def test_a_parser_can_be_pickled() -> None:
     parser = ExampleParser(tio.Schema(FEATURES))
     again = pickle.loads(pickle.dumps(parser))
-    batch, failures = parse_block(again, RecordBlock.of([RECORD]))
+    batch, failures = parse_block(again, RecordList((RECORD,)))
     assert not failures
     assert batch["i"].tolist() == [[1, 2]]
 

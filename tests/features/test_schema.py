@@ -12,19 +12,16 @@ import pytest
 import torch
 
 from torchrec_io.errors import SchemaError
-from torchrec_io.features.schema import (
+from torchrec_io.features.dtypes import (
     DTYPES,
-    FixedLenFeature,
-    ImageFeature,
-    RawFeature,
-    Schema,
-    VarLenFeature,
     dtype_name,
     integer_range,
     is_integer,
     item_bytes,
     numeric_bytes,
 )
+from torchrec_io.features.schema import Schema
+from torchrec_io.features.specs import FixedLenFeature, ImageFeature, RawFeature, VarLenFeature
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -324,7 +321,7 @@ def test_a_raw_feature_takes_a_shape_or_its_key() -> None:
         RawFeature("uint8")
     with pytest.raises(SchemaError, match="either shape or shape_key"):
         RawFeature("uint8", [1], "shape")
-    with pytest.raises(SchemaError, match="numeric dtype"):
+    with pytest.raises(SchemaError, match="dtype must be one of"):
         RawFeature("string", [1])
     with pytest.raises(SchemaError, match="dtype must be one of"):
         RawFeature("int7", [1])
@@ -400,10 +397,15 @@ def test_a_schema_does_not_change_with_the_dict_it_was_made_from() -> None:
 
 
 def test_specs_cannot_be_changed() -> None:
-    for value in (*FEATURES.values(), Schema(FEATURES)):
+    for value in FEATURES.values():
         name = dataclasses.fields(value)[0].name
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(value, name, None)
+    schema = Schema(FEATURES)
+    with pytest.raises(AttributeError):
+        schema.context = {}  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        schema.context["new"] = VarLenFeature("int64")  # type: ignore[index]
 
 
 def test_specs_survive_copying_and_pickling() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex, StaleIndexError, TruncatedFileError
-from torchrec_io.records.reader import RecordBlock, RecordReader
+from torchrec_io.records.reader import RecordList, RecordReader
 
 FILES: list[list[bytes]] = [
     [bytes([i]) * (i * 3) for i in range(50)],
@@ -129,8 +129,7 @@ class TestDamage:
         assert caught.value.path == str(path)
 
 
-def test_block_of_records_in_memory() -> None:
-    records = [b"abc", b"", b"de"]
-    block = RecordBlock.of(records)
-    assert [block[i] for i in range(3)] == records
-    assert [block.without([1])[i] for i in range(2)] == [b"abc", b"de"]
+def test_records_in_memory() -> None:
+    records = RecordList((b"abc", b"", b"de"))
+    assert [bytes(records.view(i)) for i in range(len(records))] == [b"abc", b"", b"de"]
+    assert records.without([1]).records == (b"abc", b"de")

@@ -296,7 +296,7 @@ def test_samples() -> None:
     for i, sample in enumerate(samples):
         assert isinstance(sample, dict)
         assert list(sample) == list(SCHEMA)
-        assert sample.ragged == {"ids", "scores", "words"}
+        assert set(sample.ragged) == {"ids", "scores", "words"}
         assert {name: plain(value) for name, value in sample.items()} == {
             name: column[i] for name, column in contents(batch).items()
         }

@@ -220,7 +220,7 @@ def test_sparse(rows: list[list[int]]) -> None:
 def test_bytes_have_no_tensor() -> None:
     ragged = ragged_bytes_of([[b"a"], []])
     for convert in (ragged.to_padded, ragged.to_nested, ragged.to_sparse):
-        with pytest.raises(TypeError, match="rows of bytes cannot be"):
+        with pytest.raises(TypeError, match=r"rows of (bytes cannot|numbers can) be"):
             convert()
 
 
@@ -229,7 +229,7 @@ def test_ragged_on_another_device() -> None:
         assert ragged.to("cpu").tolist() == ragged.tolist()
         elsewhere = ragged.to("meta")
         assert elsewhere.offsets.device.type == "meta"
-        values = elsewhere.values
+        values = elsewhere.flat_values
         assert (values.data if isinstance(values, BytesArray) else values).device.type == "meta"
 
 

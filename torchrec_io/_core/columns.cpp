@@ -1,83 +1,18 @@
 // The second pass: from located values to columns in the arena.
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <concepts>
 #include <utility>
 
+#include "cast.h"
 #include "example.h"
+#include "explain.h"
+#include "sequence.h"
 
 namespace tio {
 namespace {
 
-// Distinct types for the elements that C++ has no portable name for.
-struct Boolean {
-  std::uint8_t value;
-};
-struct Half {
-  std::uint16_t bits;
-};
-struct BrainHalf {
-  std::uint16_t bits;
-};
-
-// ---- casts: false if the value does not fit ----
-
-template <std::integral T>
-bool cast(std::int64_t value, T& out) {
-  out = static_cast<T>(value);
-  return std::in_range<T>(value);
-}
-
-bool cast(std::int64_t value, Boolean& out) {
-  out.value = static_cast<std::uint8_t>(value);
-  return value == 0 || value == 1;
-}
-
-bool cast(float value, double& out) {
-  out = value;
-  return true;
-}
-
-// Keeps the `32 - drop` upper bits of a float, rounded to nearest, ties to even.
-std::uint32_t round_off(std::uint32_t bits, unsigned drop) {
-  const std::uint32_t half = std::uint32_t{1} << (drop - 1);
-  return (bits + (half - 1) + (bits >> drop & 1)) >> drop;
-}
-
-bool cast(float value, BrainHalf& out) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (std::isnan(value)) {
-    out.bits = static_cast<std::uint16_t>(bits >> 16 | 0x40);  // quiet, so that it stays a NaN
-    return true;
-  }
-  out.bits = static_cast<std::uint16_t>(round_off(bits, 16));
-  return std::isinf(value) || (out.bits & 0x7fff) != 0x7f80;
-}
-
-bool cast(float value, Half& out) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint32_t>(bits >> 16 & 0x8000);
-  const std::uint32_t magnitude = bits & 0x7fffffff;
-  std::uint32_t half = 0;
-  if (std::isnan(value)) {
-    half = 0x7e00 | (magnitude >> 13 & 0x1ff);
-  } else if (std::isinf(value)) {
-    half = 0x7c00;
-  } else if (magnitude >= 0x38800000) {            // 2^-14 and up: a normal half
-    half = round_off(magnitude - 0x38000000, 13);  // exponent bias 127 becomes 15
-  } else {
-    // Below, a half counts steps of 2^-24. The product is exact, rint rounds ties to even.
-    half = static_cast<std::uint32_t>(std::rint(std::bit_cast<float>(magnitude) * 0x1p24F));
-  }
-  out.bits = static_cast<std::uint16_t>(sign | half);
-  return std::isinf(value) || half < 0x7c00 || std::isnan(value);
-}
-
-// ---- one feature of one record ----
-
-// Where the values of a feature are written. Room was counted in the first pass; the bytes may have
-// changed under us since, so it is checked again.
+// Where values are written. Room was counted in the first pass; the bytes may have changed under us
+// since, so it is checked again.
 template <class T>
 struct Output {
   std::byte* data;
@@ -136,10 +71,25 @@ Outcome put_floats(Bytes payload, Output<T>& out) {
   return Outcome::good;
 }
 
+// The commonest values of all, without a loop: one float, or one integer of up to eight bytes.
 template <class T>
-Outcome put_feature(Bytes buffer, const Location& at, Output<T>& out) {
+bool put_scalar(Bytes record, const Location& at, Output<T>& out) {
+  if (at.form != Form::single || out.written == out.room) return false;
+  if constexpr (std::same_as<T, std::int64_t>) {
+    std::int64_t value = 0;
+    return at.size - 1 < 8 && record.size() - at.offset >= 8 &&
+           decode_word(load<std::uint64_t>(record, at.offset), at.size, value) && out.put(value);
+  } else if constexpr (std::same_as<T, float>) {
+    return at.size == 4 && out.put(load<float>(record, at.offset));
+  }
+  return false;
+}
+
+template <class T>
+Outcome put_feature(Bytes record, const Location& at, Output<T>& out) {
+  if (put_scalar(record, at, out)) return Outcome::good;
   Outcome outcome = Outcome::good;
-  const bool whole = visit_values(buffer, at, [&](Bytes payload) {
+  const bool whole = visit_values(record, at, [&](Bytes payload) {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> ||
                   std::is_same_v<T, Half> || std::is_same_v<T, BrainHalf>) {
       outcome = put_floats(payload, out);
@@ -151,227 +101,356 @@ Outcome put_feature(Bytes buffer, const Location& at, Output<T>& out) {
   return whole || outcome != Outcome::good ? outcome : Outcome::malformed;
 }
 
-std::string explain(Outcome outcome, std::uint64_t wanted, Bytes buffer, const Location& at) {
-  if (outcome == Outcome::out_of_range) {
-    return "a value does not fit in the dtype that the schema declares";
-  }
-  ValueCount count;
-  if (outcome == Outcome::malformed || !count_values(buffer, at, count)) {
-    return "its list of values is cut short or not legal";
-  }
-  return "the record holds " + std::to_string(count.values) + " " + kind_name(at.kind) +
-         (count.values == 1 ? " value" : " values") + ", the schema wants " +
-         std::to_string(wanted);
-}
-
 // ---- columns ----
 
 class ColumnWriter {
  public:
-  ColumnWriter(Bytes buffer, const Located& located, MutableBytes arena,
-               std::vector<Failure>& failures)
-      : buffer_(buffer), located_(located), arena_(arena), failures_(failures) {}
+  ColumnWriter(const ExampleParser& parser, const Records& records, const Located& located,
+               MutableBytes arena, std::vector<Failure>& failures)
+      : parser_(parser), records_(records), located_(located), arena_(arena), failures_(failures) {}
 
-  // Writes `feature` for the records from `begin` to `end`; columns of no fixed size need all of
-  // them.
-  void write(const FeatureSpec& spec, std::size_t feature, const ColumnPlace& place,
-             std::size_t begin, std::size_t end) {
+  // Writes a column of fixed size for some records; `rows_are_records`: see ExampleParser::Rows.
+  void write_fixed(std::size_t feature, const ColumnPlace& place,
+                   std::span<const std::size_t> which, bool rows_are_records) {
+    begin(feature, place);
+    with_element([&]<class T>(T) {
+      for (std::size_t i = 0; i < which.size(); ++i) {
+        write_fixed_row<T>(which[i], location(rows_are_records ? which[i] : i));
+      }
+    });
+  }
+
+  // Writes any other column, for all records.
+  void write(std::size_t feature, const ColumnPlace& place) {
+    begin(feature, place);
+    switch (spec_->shape) {
+      case Shape::fixed: return write_bytes();
+      case Shape::ragged:
+      case Shape::flat:
+      case Shape::padded: break;
+      case Shape::raw:
+      case Shape::resized: return write_raw();
+      case Shape::span:
+      case Shape::aside: return;
+    }
+    if (spec_->element == Element::bytes) return write_bytes();
+    with_element([&]<class T>(T) {
+      if (spec_->shape == Shape::padded) return write_padded<T>();
+      write_ragged<T>();
+    });
+  }
+
+ private:
+  void begin(std::size_t feature, const ColumnPlace& place) {
     feature_ = feature;
-    begin_ = begin;
-    end_ = end;
-    if (spec.shape == Shape::span) return;
-    if (spec.shape == Shape::raw) return write_raw(spec, place);
-    if (spec.element == Element::bytes) return write_bytes(spec, place);
-    switch (spec.element) {
-      case Element::int64: return write_numbers<std::int64_t>(spec, place);
-      case Element::int32: return write_numbers<std::int32_t>(spec, place);
-      case Element::int16: return write_numbers<std::int16_t>(spec, place);
-      case Element::int8: return write_numbers<std::int8_t>(spec, place);
-      case Element::uint64: return write_numbers<std::uint64_t>(spec, place);
-      case Element::uint32: return write_numbers<std::uint32_t>(spec, place);
-      case Element::uint16: return write_numbers<std::uint16_t>(spec, place);
-      case Element::uint8: return write_numbers<std::uint8_t>(spec, place);
-      case Element::boolean: return write_numbers<Boolean>(spec, place);
-      case Element::float32: return write_numbers<float>(spec, place);
-      case Element::float64: return write_numbers<double>(spec, place);
-      case Element::float16: return write_numbers<Half>(spec, place);
-      case Element::bfloat16: return write_numbers<BrainHalf>(spec, place);
+    spec_ = &parser_.specs()[feature];
+    place_ = place;
+  }
+
+  template <class Write>
+  void with_element(Write&& write) {
+    switch (spec_->element) {
+      case Element::int64: return write(std::int64_t{});
+      case Element::int32: return write(std::int32_t{});
+      case Element::int16: return write(std::int16_t{});
+      case Element::int8: return write(std::int8_t{});
+      case Element::uint64: return write(std::uint64_t{});
+      case Element::uint32: return write(std::uint32_t{});
+      case Element::uint16: return write(std::uint16_t{});
+      case Element::uint8: return write(std::uint8_t{});
+      case Element::boolean: return write(Boolean{});
+      case Element::float32: return write(float{});
+      case Element::float64: return write(double{});
+      case Element::float16: return write(Half{});
+      case Element::bfloat16: return write(BrainHalf{});
       case Element::bytes: return;
     }
   }
 
- private:
-  const Location& location(std::size_t record) const {
-    return located_.locations[record * located_.totals.size() + feature_];
+  const Location& location(std::size_t row) const {
+    return located_.at(row, parser_.slot(feature_));
+  }
+  const ColumnSize& size() const { return located_.sizes[feature_]; }
+
+  // ---- failures ----
+
+  void fail(std::size_t record, std::int64_t offset, std::string reason) {
+    failures_.push_back({record, static_cast<int>(feature_), offset, std::move(reason)});
   }
 
-  void fail(std::size_t record, std::string reason) {
-    failures_.push_back(
-        {record, static_cast<int>(feature_), location(record).offset, std::move(reason)});
+  void fail(std::size_t record, const Location& at, Outcome outcome) {
+    if (outcome == Outcome::out_of_range) {
+      return fail(record, at.offset, "a value does not fit in the dtype that the schema declares");
+    }
+    if (const auto fault = explain(parser_, records_[record])) {
+      return fail(record, static_cast<std::int64_t>(fault->offset), fault->reason);
+    }
+    ValueCount count;
+    count_values(records_[record], at, count);
+    fail(record, at.offset,
+         "the record holds " + std::to_string(count.values) + " " + kind_name(at.kind) +
+             (count.values == 1 ? " value" : " values") + ", the schema wants " +
+             std::to_string(spec_->count));
+  }
+
+  // ---- columns of numbers ----
+
+  template <class T>
+  void write_fixed_row(std::size_t record, const Location& at) {
+    Output<T> out{arena_.data() + place_.data + record * spec_->count * sizeof(T), spec_->count};
+    if (at.form == Form::missing) {
+      std::copy(spec_->default_data.begin(), spec_->default_data.end(), out.data);
+      return;
+    }
+    Outcome outcome = put_feature(records_[record], at, out);
+    if (outcome == Outcome::good && out.written != spec_->count) outcome = Outcome::overfull;
+    if (outcome != Outcome::good) fail(record, at, outcome);
+  }
+
+  // Puts the values of one record, calling `on_step` behind each step of a feature list.
+  template <class T, class OnStep>
+  Outcome put_record(std::size_t record, const Location& at, Output<T>& out, OnStep&& on_step) {
+    const Bytes bytes = records_[record];
+    if (!spec_->in_lists) return put_feature(bytes, at, out);
+    Outcome outcome = Outcome::good;
+    const bool whole =
+        walk_steps(bytes, at, stored_kind(spec_->element), [&](const Location& step) {
+          outcome = put_feature(bytes, step, out);
+          return outcome == Outcome::good && on_step(out.written);
+        });
+    return whole || outcome != Outcome::good ? outcome : Outcome::malformed;
   }
 
   template <class T>
-  void write_numbers(const FeatureSpec& spec, const ColumnPlace& place) {
-    if (spec.shape == Shape::ragged) return write_ragged<T>(place);
-    for (std::size_t record = begin_; record < end_; ++record) {
-      std::byte* target = arena_.data() + place.data + record * spec.count * sizeof(T);
-      const Location& at = location(record);
-      if constexpr (std::same_as<T, std::int64_t>) {
-        if (spec.count == 1 && write_scalar(at, target)) continue;
-      }
-      if constexpr (std::same_as<T, float>) {
-        if (spec.count == 1 && at.form == Form::single && at.size == 4) {
-          std::memcpy(target, at.of(buffer_).data(), 4);
-          continue;
-        }
-      }
-      if (at.form == Form::missing) {
-        std::copy(spec.default_data.begin(), spec.default_data.end(), target);
-        continue;
-      }
-      Output<T> out{target, spec.count};
-      Outcome outcome = put_feature(buffer_, at, out);
-      if (outcome == Outcome::good && out.written != spec.count) outcome = Outcome::overfull;
-      if (outcome != Outcome::good) fail(record, explain(outcome, spec.count, buffer_, at));
+  void write_ragged() {
+    Output<T> out{arena_.data() + place_.data, size().values};
+    std::uint64_t steps = 0;
+    for (std::size_t record = 0; record < located_.records; ++record) {
+      store_row(record, steps, out.written);
+      const Outcome outcome = put_record(record, location(record), out, [&](std::size_t written) {
+        return store_step(++steps, written);
+      });
+      if (outcome != Outcome::good) fail(record, location(record), outcome);
+    }
+    store_row(located_.records, steps, out.written);
+    check_splits(std::max(steps, std::uint64_t{out.written}));
+  }
+
+  template <class T>
+  void write_padded() {
+    const std::uint64_t room = size().longest * spec_->count;
+    for (std::size_t record = 0; record < located_.records; ++record) {
+      Output<T> out{arena_.data() + place_.data + record * room * sizeof(T), room};
+      Outcome outcome = put_record(record, location(record), out, [&](std::size_t written) {
+        return written % spec_->count == 0;
+      });
+      if (out.written % spec_->count != 0) outcome = Outcome::overfull;
+      if (outcome != Outcome::good) fail(record, location(record), outcome);
+      store(arena_, place_.rows + record * 8,
+            static_cast<std::int64_t>(out.written / spec_->count));
+      pad(out);
     }
   }
 
-  // The commonest value of all, one integer of up to eight bytes, without a loop.
-  bool write_scalar(const Location& at, std::byte* target) const {
-    std::int64_t value = 0;
-    if (at.form != Form::single || at.size == 0 || at.size > 8 || buffer_.size() - at.offset < 8 ||
-        !decode_word(load<std::uint64_t>(buffer_, at.offset), at.size, value)) {
-      return false;
+  template <class T>
+  void pad(Output<T>& out) {
+    T fill;
+    std::memcpy(&fill, spec_->default_data.data(), sizeof(T));
+    while (out.put(fill)) {
     }
-    std::memcpy(target, &value, sizeof(value));
+  }
+
+  // ---- offsets ----
+
+  void store_offset(std::uint64_t at, std::uint64_t number, std::uint64_t offset) {
+    if (spec_->narrow_splits) {
+      store(arena_, at + number * 4, static_cast<std::int32_t>(offset));
+    } else {
+      store(arena_, at + number * 8, static_cast<std::int64_t>(offset));
+    }
+  }
+
+  // Where a record's rows start. Feature lists begin their first step there, too.
+  void store_row(std::size_t record, std::uint64_t steps, std::uint64_t values) {
+    if (spec_->shape != Shape::ragged) return;
+    store_offset(place_.rows, record, spec_->in_lists ? steps : values);
+    if (record == 0 && spec_->in_lists) store_offset(place_.steps, 0, values);
+  }
+
+  // Where the step before `step` ends. False if there are more than were counted.
+  bool store_step(std::uint64_t step, std::uint64_t values) {
+    if (spec_->shape != Shape::ragged) return true;
+    if (step > size().steps) return false;
+    store_offset(place_.steps, step, values);
     return true;
   }
 
-  template <class T>
-  void write_ragged(const ColumnPlace& place) {
-    Output<T> out{arena_.data() + place.data, located_.totals[feature_].values};
-    for (std::size_t record = 0; record < located_.records; ++record) {
-      store(arena_, place.row_offsets + record * 8, static_cast<std::int64_t>(out.written));
-      const Outcome outcome = put_feature(buffer_, location(record), out);
-      if (outcome != Outcome::good) fail(record, explain(outcome, 0, buffer_, location(record)));
+  void check_splits(std::uint64_t most) {
+    if (spec_->shape == Shape::ragged && spec_->narrow_splits && most > INT32_MAX) {
+      fail(located_.records - 1, -1, "the batch holds more values than int32 row splits can count");
     }
-    store(arena_, place.row_offsets + located_.records * 8, static_cast<std::int64_t>(out.written));
   }
 
-  void write_bytes(const FeatureSpec& spec, const ColumnPlace& place) {
-    const ValueCount room = located_.totals[feature_];
+  // ---- columns of bytes ----
+
+  void write_bytes() {
     std::uint64_t values = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t steps = 0;
+    const std::uint64_t most = count_of_bytes_values();
     const auto put = [&](Bytes value) {
-      if (values == room.values || value.size() > room.bytes - bytes) return false;
-      store(arena_, place.value_offsets + values * 8, static_cast<std::int64_t>(bytes));
+      if (values == most || value.size() > size().bytes - bytes) return false;
+      store(arena_, place_.values + values * 8, static_cast<std::int64_t>(bytes));
       std::copy(value.begin(), value.end(),
-                arena_.begin() + static_cast<std::ptrdiff_t>(place.data + bytes));
+                arena_.begin() + static_cast<std::ptrdiff_t>(place_.data + bytes));
       ++values;
       bytes += value.size();
       return true;
     };
     for (std::size_t record = 0; record < located_.records; ++record) {
-      if (spec.shape == Shape::ragged) {
-        store(arena_, place.row_offsets + record * 8, static_cast<std::int64_t>(values));
-      }
+      const Bytes whole = records_[record];
       const Location& at = location(record);
-      if (at.form == Form::missing && spec.shape == Shape::fixed) {
-        put_default(spec, put);
-      } else if (!visit_values(buffer_, at, put)) {
-        fail(record, explain(Outcome::malformed, spec.count, buffer_, at));
+      const std::uint64_t first = values;
+      store_row(record, steps, values);
+      bool good = true;
+      if (at.form == Form::missing && spec_->shape == Shape::fixed) {
+        good = put_default(put);
+      } else if (spec_->in_lists) {
+        good = walk_steps(whole, at, Kind::bytes, [&](const Location& step) {
+          if (!visit_values(whole, step, put)) return false;
+          return store_step(++steps, values);
+        });
+      } else {
+        good = visit_values(whole, at, put);
       }
+      if (spec_->shape == Shape::padded) {
+        store(arena_, place_.rows + record * 8,
+              static_cast<std::int64_t>((values - first) / spec_->count));
+        while (good && values < first + size().longest * spec_->count) good = put_default(put);
+      }
+      if (!good) fail(record, at, Outcome::malformed);
     }
-    if (spec.shape == Shape::ragged) {
-      store(arena_, place.row_offsets + located_.records * 8, static_cast<std::int64_t>(values));
-    }
-    store(arena_, place.value_offsets + values * 8, static_cast<std::int64_t>(bytes));
+    store_row(located_.records, steps, values);
+    check_splits(std::max(steps, values));
+    store(arena_, place_.values + values * 8, static_cast<std::int64_t>(bytes));
+  }
+
+  std::uint64_t count_of_bytes_values() const {
+    if (spec_->shape != Shape::padded) return size().values;
+    return located_.records * size().longest * spec_->count;
   }
 
   template <class Put>
-  static void put_default(const FeatureSpec& spec, const Put& put) {
-    Cursor cursor(spec.default_data);
-    for (const auto size : spec.default_sizes) {
+  bool put_default(const Put& put) {
+    Cursor cursor(spec_->default_data);
+    for (const auto bytes : spec_->default_sizes) {
       Bytes value;
-      if (!cursor.read_bytes(size, value) || !put(value)) return;
+      if (!cursor.read_bytes(bytes, value) || !put(value)) return false;
     }
+    return true;
   }
 
-  void write_raw(const FeatureSpec& spec, const ColumnPlace& place) {
+  void write_raw() {
     for (std::size_t record = 0; record < located_.records; ++record) {
-      const std::size_t target = place.data + record * spec.count;
-      const bool whole = visit_values(buffer_, location(record), [&](Bytes value) {
-        if (value.size() != spec.count) return false;
-        std::copy(value.begin(), value.end(), arena_.begin() + static_cast<std::ptrdiff_t>(target));
+      const auto target = arena_.subspan(place_.data + record * spec_->count, spec_->count);
+      bool seen = false;
+      visit_values(records_[record], location(record), [&](Bytes value) {
+        if (spec_->shape == Shape::raw && value.size() != spec_->count) return false;
+        const Bytes kept = value.first(std::min<std::size_t>(value.size(), spec_->count));
+        const auto end = std::copy(kept.begin(), kept.end(), target.begin());
+        std::fill(end, target.end(), std::byte{0});
+        seen = true;
         return true;
       });
-      if (!whole) fail(record, "its value changed while it was read");
+      if (!seen) fail(record, location(record).offset, "its value changed while it was read");
     }
   }
 
-  Bytes buffer_;
+  const ExampleParser& parser_;
+  const Records& records_;
   const Located& located_;
   MutableBytes arena_;
   std::vector<Failure>& failures_;
   std::size_t feature_ = 0;
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
+  const FeatureSpec* spec_ = nullptr;
+  ColumnPlace place_;
 };
 
 // Whether `count` elements of `size` bytes at `offset` lie inside the arena.
 bool inside(MutableBytes arena, std::uint64_t offset, std::uint64_t count, std::uint64_t size) {
   if (offset > arena.size() || offset % size != 0) return false;
-  return size == 0 || count <= (arena.size() - offset) / size;
+  return count <= (arena.size() - offset) / size;
+}
+
+// Products of sizes, but never more than UINT64_MAX, which fits nowhere.
+std::uint64_t times(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+bool place_fits(const FeatureSpec& spec, const ColumnSize& size, std::uint64_t records,
+                const ColumnPlace& place, MutableBytes arena) {
+  if (spec.shape == Shape::span || spec.shape == Shape::aside) return true;
+  const std::uint64_t split = spec.narrow_splits ? 4 : 8;
+  if (spec.shape == Shape::raw || spec.shape == Shape::resized) {
+    return inside(arena, place.data, times(records, spec.count), 1);
+  }
+  std::uint64_t values = times(records, spec.count);
+  if (spec.shape == Shape::padded) {
+    values = times(values, size.longest);
+    if (!inside(arena, place.rows, records, 8)) return false;
+  } else if (spec.shape == Shape::flat) {
+    values = size.values;
+  } else if (spec.shape == Shape::ragged) {
+    values = size.values;
+    if (!inside(arena, place.rows, records + 1, split)) return false;
+    if (spec.in_lists && !inside(arena, place.steps, size.steps + 1, split)) return false;
+  }
+  if (spec.element != Element::bytes) {
+    return inside(arena, place.data, values, element_bytes(spec.element));
+  }
+  return values != UINT64_MAX && inside(arena, place.values, values + 1, 8) &&
+         inside(arena, place.data, size.bytes, 1);
 }
 
 }  // namespace
 
 bool ExampleParser::places_fit(const Located& located, std::span<const ColumnPlace> places,
                                MutableBytes arena) const {
-  if (places.size() != specs_.size() || located.totals.size() != specs_.size()) return false;
+  if (places.size() != specs_.size() || located.sizes.size() != specs_.size()) return false;
   if (reinterpret_cast<std::uintptr_t>(arena.data()) % 8 != 0) return false;
   for (std::size_t i = 0; i < specs_.size(); ++i) {
-    const FeatureSpec& spec = specs_[i];
-    const ColumnPlace& place = places[i];
-    const ValueCount& total = located.totals[i];
-    const bool is_bytes = spec.element == Element::bytes;
-    if (spec.shape == Shape::span) continue;
-    if (spec.shape == Shape::ragged && !inside(arena, place.row_offsets, located.records + 1, 8)) {
-      return false;
-    }
-    if (is_bytes && spec.shape != Shape::raw &&
-        !inside(arena, place.value_offsets, total.values + 1, 8)) {
-      return false;
-    }
-    std::uint64_t elements = total.values;
-    if (spec.shape == Shape::raw || is_bytes)
-      elements = total.bytes;
-    else if (spec.shape == Shape::fixed) {
-      // The product is bounded by the caller's arena: refuse before it can wrap.
-      if (spec.count != 0 && located.records > arena.size() / spec.count) return false;
-      elements = located.records * spec.count;
-    }
-    if (!inside(arena, place.data, elements, element_bytes(spec.element))) return false;
+    if (!place_fits(specs_[i], located.sizes[i], located.records, places[i], arena)) return false;
   }
   return true;
 }
 
-std::vector<Failure> ExampleParser::fill(Bytes buffer, const Located& located,
+void ExampleParser::fill_fixed(const Records& records, const Located& located,
+                               std::span<const std::size_t> which, Rows rows,
+                               std::span<const ColumnPlace> places, MutableBytes arena,
+                               std::vector<Failure>& failures) const {
+  ColumnWriter writer(*this, records, located, arena, failures);
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    if (plain_[i].possible) writer.write_fixed(i, places[i], which, rows == Rows::of_records);
+  }
+}
+
+std::vector<Failure> ExampleParser::fill(const Records& records, const Located& located,
                                          std::span<const ColumnPlace> places,
                                          MutableBytes arena) const {
   std::vector<Failure> failures;
-  ColumnWriter writer(buffer, located, arena, failures);
   // Locations lie record by record, columns value by value. So many records at a time, the
   // locations stay in the fastest cache while each column takes its turn.
   constexpr std::size_t kTile = 32;
+  std::size_t which[kTile];
   for (std::size_t begin = 0; begin < located.records; begin += kTile) {
-    const std::size_t end = std::min(begin + kTile, located.records);
-    for (std::size_t i = 0; i < specs_.size(); ++i) {
-      if (plain_[i].possible) writer.write(specs_[i], i, places[i], begin, end);
-    }
+    const std::size_t count = std::min(kTile, located.records - begin);
+    std::iota(which, which + count, begin);
+    fill_fixed(records, located, {which, count}, Rows::of_records, places, arena, failures);
   }
+  ColumnWriter writer(*this, records, located, arena, failures);
   for (std::size_t i = 0; i < specs_.size(); ++i) {
-    if (!plain_[i].possible) writer.write(specs_[i], i, places[i], 0, located.records);
+    if (!plain_[i].possible) writer.write(i, places[i]);
   }
   return failures;
 }

@@ -1,10 +1,11 @@
 #include "example.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "cursor.h"
+#include "explain.h"
+#include "sequence.h"
 #include "template.h"
 #include "wire.h"
 
@@ -31,23 +32,42 @@ Kind stored_kind(Element element) {
   return element < Element::float32 ? Kind::ints : Kind::floats;
 }
 
+const char* FeatureSpec::fault() const {
+  const bool copied = shape == Shape::raw || shape == Shape::resized || shape == Shape::span;
+  if (copied && (element != Element::bytes || optional)) {
+    return "raw, resized and span features are required bytes";
+  }
+  if (shape == Shape::aside && element != Element::int64) return "an aside feature is of int64";
+  if (in_lists && (copied || shape == Shape::fixed)) return "no such feature list";
+  if (shape == Shape::padded && count == 0) return "a part holds no value";
+  const bool has_default = shape == Shape::padded || (shape == Shape::fixed && optional);
+  if (!has_default) return nullptr;
+  const std::uint64_t values = shape == Shape::padded ? 1 : count;
+  if (element == Element::bytes) {
+    std::uint64_t bytes = 0;
+    for (const auto size : default_sizes)
+      bytes += std::min<std::uint64_t>(size, default_data.size());
+    if (default_sizes.size() == values && bytes == default_data.size()) return nullptr;
+  } else if (default_data.size() % element_bytes(element) == 0 &&
+             default_data.size() / element_bytes(element) == values) {
+    return nullptr;
+  }
+  return "the default has another size than the feature";
+}
+
 namespace {
 
+constexpr std::uint32_t kContextTag = wire::tag(1, wire::delimited);  // Example's features, too
+constexpr std::uint32_t kListsTag = wire::tag(2, wire::delimited);
 constexpr std::uint32_t kEntryTag = wire::tag(1, wire::delimited);
-constexpr std::uint64_t kLargestExample = 0x7fffffffU;  // protobuf's limit, and TensorFlow's
+constexpr std::uint64_t kLargestRecord = 0x7fffffffU;  // protobuf's limit, and TensorFlow's
 
 std::string plural(std::uint64_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? " value" : " values");
 }
 
-// Positions of the records, by where they start.
-std::vector<std::size_t> ascending(std::span<const std::int64_t> starts) {
-  std::vector<std::size_t> order(starts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  if (!std::ranges::is_sorted(starts)) {
-    std::ranges::sort(order, {}, [starts](std::size_t i) { return std::pair(starts[i], i); });
-  }
-  return order;
+std::size_t place_of(Bytes record, Bytes part) {
+  return static_cast<std::size_t>(part.data() - record.data());
 }
 
 }  // namespace
@@ -55,22 +75,26 @@ std::vector<std::size_t> ascending(std::span<const std::int64_t> starts) {
 // The first pass over one batch. Keeps what the last record looked like to foresee the next one.
 class RecordLocator {
  public:
-  RecordLocator(const ExampleParser& parser, Bytes buffer) : parser_(parser), buffer_(buffer) {}
+  explicit RecordLocator(const ExampleParser& parser) : parser_(parser) {}
 
-  // Locates the features of one record in `row`. False: the record is no Example.
-  bool locate(std::size_t start, std::size_t size, std::span<Location> row) {
+  // Locates the features of one record in `row`. False: the record is not legal.
+  bool locate(Bytes record, std::span<Location> row) {
+    record_ = record;
     row_ = row;
     entry_number_ = 0;
-    Cursor record(buffer_.subspan(start, size));
-    while (!record.done()) {
+    Cursor cursor(record);
+    while (!cursor.done()) {
       std::uint32_t tag = 0;
-      Bytes features;
-      if (!record.read_tag(tag)) return false;
-      if (tag != wire::tag(1, wire::delimited)) {
-        if (!wire::skip_field(record, tag)) return false;
-      } else if (!record.read_delimited(features) ||
-                 !locate_features(start + record.position() - features.size(),
-                                  start + record.position())) {
+      Bytes part;
+      if (!cursor.read_tag(tag)) return false;
+      if (tag == kContextTag) {
+        if (!cursor.read_delimited(part) ||
+            !locate_features(cursor.position() - part.size(), cursor.position())) {
+          return false;
+        }
+      } else if (tag == kListsTag && parser_.has_lists()) {
+        if (!cursor.read_delimited(part) || !locate_lists(part)) return false;
+      } else if (!wire::skip_field(cursor, tag)) {
         return false;
       }
     }
@@ -83,10 +107,11 @@ class RecordLocator {
       const EntryTemplate* foreseen = next_template();
       std::size_t values = 0;
       std::size_t end = 0;
-      if (foreseen != nullptr && foreseen->match(buffer_, at, limit, values, end)) {
-        const Location at_values{values, static_cast<std::uint32_t>(end - values), Form::single,
+      if (foreseen != nullptr && foreseen->match(record_, at, limit, values, end)) {
+        const Location at_values{static_cast<std::uint32_t>(values),
+                                 static_cast<std::uint32_t>(end - values), Form::single,
                                  foreseen->kind()};
-        if (foreseen->feature() >= 0 && !place(foreseen->feature(), at_values)) return false;
+        if (foreseen->slot() >= 0 && !place(foreseen->slot(), at_values)) return false;
         at = end;
       } else if (!read_field(at, limit)) {
         return false;
@@ -107,14 +132,13 @@ class RecordLocator {
 
   // Reads the field of Features at `at` and moves behind it.
   bool read_field(std::size_t& at, std::size_t limit) {
-    Cursor cursor(buffer_.subspan(at, limit - at));
+    Cursor cursor(record_.subspan(at, limit - at));
     std::uint32_t tag = 0;
     Bytes entry;
     if (!cursor.read_tag(tag)) return false;
     if (tag != kEntryTag) {
       if (!wire::skip_field(cursor, tag)) return false;
-    } else if (!cursor.read_delimited(entry) ||
-               !read_entry(at, at + cursor.position() - entry.size(), entry)) {
+    } else if (!cursor.read_delimited(entry) || !read_entry(at, entry)) {
       return false;
     }
     at += cursor.position();
@@ -123,9 +147,8 @@ class RecordLocator {
 
   struct Entry {
     Bytes key;
-    Bytes feature;  // the last one; only if there is just one is it all there is
-    int features = 0;
-    std::size_t feature_at = 0;
+    Bytes value;  // the last one; only if there is just one is it all there is
+    int values = 0;
   };
 
   static bool split_entry(Bytes bytes, Entry& entry) {
@@ -136,9 +159,8 @@ class RecordLocator {
       if (tag == feature_detail::kKeyTag) {
         if (!cursor.read_delimited(entry.key)) return false;
       } else if (tag == feature_detail::kValueTag) {
-        if (!cursor.read_delimited(entry.feature)) return false;
-        entry.feature_at = cursor.position() - entry.feature.size();
-        ++entry.features;
+        if (!cursor.read_delimited(entry.value)) return false;
+        ++entry.values;
       } else if (!wire::skip_field(cursor, tag)) {
         return false;
       }
@@ -146,88 +168,67 @@ class RecordLocator {
     return true;
   }
 
-  bool read_entry(std::size_t tag_at, std::size_t entry_at, Bytes bytes) {
+  bool read_entry(std::size_t tag_at, Bytes bytes) {
     Entry entry;
     if (!split_entry(bytes, entry)) return false;
-    const int feature = find(entry.key);
-    Location single;
-    const bool is_single =
-        entry.features == 1 && classify(entry.feature, entry_at + entry.feature_at, single);
-    if (is_single && single.form == Form::single &&
-        single.offset + single.size == entry_at + bytes.size()) {
+    const int slot = parser_.find(entry.key, false);
+    Location found;
+    const bool is_plain =
+        entry.values == 1 && classify_feature(entry.value, place_of(record_, entry.value), found);
+    const std::size_t end = place_of(record_, bytes) + bytes.size();
+    if (is_plain && found.form == Form::single && std::size_t{found.offset} + found.size == end) {
       if (EntryTemplate* next = next_template()) {
-        next->learn(buffer_, tag_at, single.offset, entry_at + bytes.size(), entry.key.size(),
-                    feature, single.kind);
+        next->learn(record_, tag_at, found.offset, end, entry.key.size(), slot, found.kind);
       }
     }
-    if (feature < 0) return true;  // not asked for: its Feature stays unread
-    if (is_single) return place(feature, single);
-
-    Location whole{entry_at, static_cast<std::uint32_t>(bytes.size()), Form::entry, Kind::none};
-    std::size_t first = 0;
-    if (!settle_kind(bytes, whole.kind, first)) return false;
-    if (whole.kind == Kind::none) whole.form = Form::missing;
-    return place(feature, whole);
+    if (slot < 0) return true;  // not asked for: its Feature stays unread
+    if (!is_plain && !locate_entry(bytes, entry, found)) return false;
+    return place(slot, found);
   }
 
-  // Whether a Feature is one of the three plain forms; `at` is where it lies in the buffer.
-  static bool classify(Bytes feature, std::size_t at, Location& location) {
-    Cursor cursor(feature);
-    std::uint32_t tag = 0;
-    Bytes list;
-    Bytes payload;
-    if (feature.empty()) {
-      location = {at, 0, Form::missing, Kind::none};
-      return true;
+  bool locate_entry(Bytes bytes, const Entry& entry, Location& found) const {
+    if (entry.values == 1) {
+      return locate_feature(entry.value, place_of(record_, entry.value), found);
     }
-    if (!cursor.read_tag(tag)) return false;
-    const Kind kind = feature_detail::kind_of_tag(tag);
-    if (kind == Kind::none || !cursor.read_delimited(list) || !cursor.done()) return false;
-    if (list.empty()) {
-      location = {at, 0, Form::empty, kind};
-      return true;
-    }
-    Cursor values(list);
-    if (!values.read_tag(tag) || tag != feature_detail::kRepeatedTag ||
-        !values.read_delimited(payload) || !values.done()) {
-      return false;
-    }
-    location = {at + feature.size() - payload.size(), static_cast<std::uint32_t>(payload.size()),
-                Form::single, kind};
+    found = {static_cast<std::uint32_t>(place_of(record_, bytes)),
+             static_cast<std::uint32_t>(bytes.size()), Form::entry, Kind::none};
+    std::size_t first = 0;
+    if (!settle_kind(record_, found, found.kind, first)) return false;
+    if (found.kind == Kind::none) found.form = Form::missing;
     return true;
   }
 
   // Of several entries with one key the last counts; the others must still be sound.
-  bool place(int feature, const Location& location) {
-    Location& slot = row_[static_cast<std::size_t>(feature)];
-    if (slot.form != Form::missing && !is_sound(slot)) return false;
-    slot = location;
+  bool place(int slot, const Location& location) {
+    Location& known = row_[static_cast<std::size_t>(slot)];
+    if (known.form != Form::missing && !check_values(record_, known)) return false;
+    known = location;
     return true;
   }
 
-  bool is_sound(const Location& location) const {
-    ValueCount count;
-    return count_values(buffer_, location, count) && decodes(location);
-  }
-
-  bool decodes(const Location& location) const {
-    if (location.kind != Kind::ints) return true;
-    return visit_values(buffer_, location, [](Bytes payload) {
-      VarintReader reader(payload);
-      std::int64_t scratch[16];
-      while (!reader.done() && !reader.bad()) reader.read(scratch, 16);
-      return !reader.bad();
+  bool locate_lists(Bytes lists) {
+    return feature_detail::walk_fields(lists, kEntryTag, [&](Bytes bytes) {
+      Entry entry;
+      if (!split_entry(bytes, entry)) return false;
+      const int slot = parser_.find(entry.key, true);
+      if (slot < 0) return true;
+      Location& known = row_[static_cast<std::size_t>(slot)];
+      if (!check_steps(known)) return false;
+      const Bytes where = entry.values == 1 ? entry.value : bytes;
+      known = {static_cast<std::uint32_t>(place_of(record_, where)),
+               static_cast<std::uint32_t>(where.size()),
+               entry.values == 1 ? Form::list : Form::lists, Kind::none};
+      return true;
     });
   }
 
-  int find(Bytes key) const {
-    const auto* text = reinterpret_cast<const char*>(key.data());
-    const auto found = parser_.by_name_.find(std::string_view(text, key.size()));
-    return found == parser_.by_name_.end() ? -1 : found->second;
+  bool check_steps(const Location& list) const {
+    return walk_steps(record_, list, Kind::ints,
+                      [&](const Location& step) { return check_values(record_, step); });
   }
 
   const ExampleParser& parser_;
-  Bytes buffer_;
+  Bytes record_;
   std::span<Location> row_;
   std::size_t entry_number_ = 0;
   std::vector<EntryTemplate> templates_;
@@ -235,46 +236,154 @@ class RecordLocator {
 
 namespace {
 
-// What is wrong with a located feature, as far as it shows without decoding it; empty if nothing.
-std::string check_feature(Bytes buffer, const FeatureSpec& spec, const Location& at,
-                          ValueCount& total) {
-  const Kind wanted = stored_kind(spec.element);
-  if (at.form == Form::missing) {
-    if (spec.shape == Shape::ragged) return "";
-    if (!spec.has_default) return "the feature is required but the record does not have it";
-    for (const auto size : spec.default_sizes) total.bytes += size;
-    total.values += spec.count;
-    return "";
+// Judges the located features of one record, as far as shows without decoding them.
+class RecordCheck {
+ public:
+  RecordCheck(const ExampleParser& parser, Bytes record) : parser_(parser), record_(record) {}
+
+  // False: `reason` says what is wrong, `offset` where, if it is anywhere.
+  bool check(const FeatureSpec& spec, const Location& at, ColumnSize& size) {
+    offset = -1;
+    if (at.form == Form::missing) return check_missing(spec, size);
+    return spec.in_lists ? check_list(spec, at, size) : check_feature(spec, at, size);
   }
-  if (at.kind != wanted) {
-    return std::string("the record holds ") + kind_name(at.kind) + " values, the schema wants " +
-           kind_name(wanted);
+
+  std::string reason;
+  std::int64_t offset = -1;
+
+ private:
+  bool fail(const Location& at, std::string why) {
+    offset = at.offset;
+    reason = std::move(why);
+    return false;
   }
-  ValueCount count;
-  if (!count_values(buffer, at, count)) return "its list of values is cut short or not legal";
-  if (spec.shape == Shape::fixed && count.values != spec.count) {
-    return "the record holds " + plural(count.values, kind_name(at.kind)) + ", the schema wants " +
-           std::to_string(spec.count);
+
+  bool malformed(const Location& at) {
+    if (const auto fault = explain(parser_, record_)) {
+      offset = static_cast<std::int64_t>(fault->offset);
+      reason = fault->reason;
+      return false;
+    }
+    return fail(at, "its list of values is not legal");
   }
-  if ((spec.shape == Shape::raw || spec.shape == Shape::span) && count.values != 1) {
-    return "the record holds " + plural(count.values, kind_name(at.kind)) + ", the schema wants 1";
+
+  static bool may_be_missing(Shape shape) {
+    return shape == Shape::ragged || shape == Shape::flat || shape == Shape::aside;
   }
-  if (spec.shape == Shape::raw && count.bytes != spec.count) {
-    return "its value has " + std::to_string(count.bytes) + " bytes, the schema wants " +
-           std::to_string(spec.count);
+
+  bool check_missing(const FeatureSpec& spec, ColumnSize& size) {
+    if (may_be_missing(spec.shape)) return true;
+    if (!spec.optional) {
+      reason = "the feature is required but the record does not have it";
+      return false;
+    }
+    if (spec.shape == Shape::fixed) {
+      for (const auto bytes : spec.default_sizes) size.bytes += bytes;
+      size.values += spec.count;
+    }
+    return true;
   }
-  total.values += count.values;
-  total.bytes += count.bytes;
-  return "";
+
+  bool check_kind(const FeatureSpec& spec, const Location& at) {
+    const Kind wanted = stored_kind(spec.element);
+    return at.kind == wanted || fail(at, std::string("the record holds ") + kind_name(at.kind) +
+                                             " values, the schema wants " + kind_name(wanted));
+  }
+
+  bool check_feature(const FeatureSpec& spec, const Location& at, ColumnSize& size) {
+    if (!check_kind(spec, at)) return false;
+    ValueCount count;
+    if (!count_values(record_, at, count)) return malformed(at);
+    if (!check_count(spec, at, count)) return false;
+    size.values += count.values;
+    size.bytes += count.bytes;
+    if (spec.shape == Shape::padded) {
+      size.longest = std::max(size.longest, count.values / spec.count);
+    }
+    return true;
+  }
+
+  bool check_count(const FeatureSpec& spec, const Location& at, const ValueCount& count) {
+    const auto wants = [&](const std::string& what) {
+      return fail(at, "the record holds " + plural(count.values, kind_name(at.kind)) +
+                          ", the schema wants " + what);
+    };
+    switch (spec.shape) {
+      case Shape::fixed: return count.values == spec.count || wants(std::to_string(spec.count));
+      case Shape::padded:
+        return count.values % spec.count == 0 ||
+               wants("a multiple of " + std::to_string(spec.count));
+      case Shape::raw:
+        if (count.values != 1) return wants("1");
+        return count.bytes == spec.count ||
+               fail(at, "its value has " + std::to_string(count.bytes) +
+                            " bytes, the schema wants " + std::to_string(spec.count));
+      case Shape::resized:
+      case Shape::span: return count.values == 1 || wants("1");
+      case Shape::ragged:
+      case Shape::flat:
+      case Shape::aside: return true;
+    }
+    return true;
+  }
+
+  bool check_list(const FeatureSpec& spec, const Location& list, ColumnSize& size) {
+    const Kind wanted = stored_kind(spec.element);
+    const bool is_padded = spec.shape == Shape::padded;
+    ColumnSize seen;
+    bool good = true;
+    const bool legal = walk_steps(record_, list, wanted, [&](const Location& step) {
+      ++seen.steps;
+      ValueCount count;
+      if (step.form != Form::missing && step.kind != wanted) {
+        return good = check_kind(spec, step);
+      }
+      if (step.form == Form::single && wanted == Kind::ints && step.size == 1) {
+        count.values = 1;  // most steps; decoding sees whether the number is whole
+      } else if (!count_values(record_, step, count)) {
+        return false;
+      }
+      if (is_padded && count.values != spec.count)
+        return good = wrong_step(spec, step, seen, count);
+      seen.values += count.values;
+      seen.bytes += count.bytes;
+      return true;
+    });
+    if (!good) return false;
+    if (!legal) return malformed(list);
+    size.values += seen.values;
+    size.bytes += seen.bytes;
+    size.steps += seen.steps;
+    size.longest = std::max(size.longest, seen.steps);
+    return true;
+  }
+
+  bool wrong_step(const FeatureSpec& spec, const Location& step, const ColumnSize& seen,
+                  const ValueCount& count) {
+    return fail(step, "step " + std::to_string(seen.steps - 1) + " holds " +
+                          plural(count.values, kind_name(step.kind)) + ", the schema wants " +
+                          std::to_string(spec.count));
+  }
+
+  const ExampleParser& parser_;
+  Bytes record_;
+};
+
+// What padding takes of the room for joined bytes.
+void add_padding(const FeatureSpec& spec, std::size_t records, ColumnSize& size) {
+  if (spec.shape != Shape::padded || spec.element != Element::bytes) return;
+  size.bytes += (records * size.longest * spec.count - size.values) * spec.default_sizes[0];
 }
 
 }  // namespace
 
 ExampleParser::ExampleParser(std::vector<FeatureSpec> specs) : specs_(std::move(specs)) {
-  for (std::size_t i = 0; i < specs_.size(); ++i) {
-    const FeatureSpec& spec = specs_[i];
+  for (const FeatureSpec& spec : specs_) {
+    auto& slots = spec.in_lists ? lists_ : context_;
+    const auto [found, is_new] = slots.try_emplace(spec.key, static_cast<int>(slots_));
+    slots_ += is_new ? 1 : 0;
+    slot_of_.push_back(static_cast<std::size_t>(found->second));
     const Kind kind = stored_kind(spec.element);
-    by_name_[spec.name] = static_cast<int>(i);
     plain_.push_back({.possible = spec.shape == Shape::fixed && kind != Kind::bytes,
                       .kind = kind,
                       .least_bytes = kind == Kind::ints ? spec.count : 4 * spec.count,
@@ -282,48 +391,152 @@ ExampleParser::ExampleParser(std::vector<FeatureSpec> specs) : specs_(std::move(
   }
 }
 
-Located ExampleParser::locate(Bytes buffer, std::span<const std::int64_t> starts,
-                              std::span<const std::int64_t> sizes) const {
-  Located located;
-  located.records = starts.size();
-  located.buffer_bytes = buffer.size();
-  located.locations.resize(starts.size() * specs_.size());
-  located.totals.resize(specs_.size());
-  RecordLocator locator(*this, buffer);
-  // In the order of the buffer: neighbours there are of one file, hence spelled alike.
-  for (const std::size_t record : ascending(starts)) {
-    const auto start = static_cast<std::uint64_t>(starts[record]);
-    const auto size = static_cast<std::uint64_t>(sizes[record]);
-    const auto fail = [&](int feature, std::uint64_t offset, std::string reason) {
+int ExampleParser::find(Bytes key, bool in_lists) const {
+  const auto& slots = in_lists ? lists_ : context_;
+  const auto found =
+      slots.find(std::string_view(reinterpret_cast<const char*>(key.data()), key.size()));
+  return found == slots.end() ? -1 : found->second;
+}
+
+bool ExampleParser::is_fixed() const {
+  return std::ranges::all_of(plain_, &PlainLocation::possible);
+}
+
+void ExampleParser::locate_some(RecordLocator& locator, const Records& records,
+                                std::span<const std::size_t> which, Rows rows,
+                                Located& located) const {
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    const std::size_t record = which[i];
+    const Bytes bytes = records[record];
+    const std::size_t number = rows == Rows::of_records ? record : i;
+    const std::span<Location> row(located.locations.data() + number * slots_, slots_);
+    const auto fail = [&](int feature, std::int64_t offset, std::string reason) {
       located.failures.push_back({record, feature, offset, std::move(reason)});
     };
-    const std::span<Location> row(located.locations.data() + record * specs_.size(), specs_.size());
-    if (start > buffer.size() || size > buffer.size() - start) {
-      fail(-1, 0, "the record lies outside the buffer");
+    if (bytes.size() > kLargestRecord) {
+      fail(-1, -1, "the record is larger than 2 GiB, the most that an Example may have");
       continue;
     }
-    if (size > kLargestExample) {
-      fail(-1, start, "the record is larger than 2 GiB, the most that an Example may have");
-      continue;
-    }
-    if (!locator.locate(start, size, row)) {
-      fail(-1, start, "the record is not a legal tf.train.Example");
+    if (!locator.locate(bytes, row)) {
+      const auto fault = explain(*this, bytes);
+      int feature = -1;
+      if (fault && fault->slot >= 0) {
+        const auto at = std::ranges::find(slot_of_, static_cast<std::size_t>(fault->slot));
+        feature = static_cast<int>(at - slot_of_.begin());
+      }
+      fail(feature, fault ? static_cast<std::int64_t>(fault->offset) : -1,
+           fault ? fault->reason : "the record is not legal");
       continue;
     }
     for (std::size_t feature = 0; feature < specs_.size(); ++feature) {
-      if (plain_[feature].matches(row[feature])) continue;
-      std::string reason =
-          check_feature(buffer, specs_[feature], row[feature], located.totals[feature]);
-      if (!reason.empty()) {
-        // A feature that is not there has no place: say where its record is.
-        fail(static_cast<int>(feature), std::max(start, row[feature].offset), std::move(reason));
+      const Location& at = row[slot_of_[feature]];
+      if (plain_[feature].matches(at)) continue;
+      RecordCheck check(*this, bytes);
+      if (!check.check(specs_[feature], at, located.sizes[feature])) {
+        fail(static_cast<int>(feature), check.offset, std::move(check.reason));
         break;
       }
     }
   }
+}
+
+Located ExampleParser::locate(const Records& records) const {
+  Located located;
+  located.records = records.size();
+  located.slots = slots_;
+  located.locations.resize(records.size() * slots_);
+  located.sizes.resize(specs_.size());
+  RecordLocator locator(*this);
+  locate_some(locator, records, records.order(), Rows::of_records, located);
+  for (std::size_t i = 0; i < specs_.size(); ++i)
+    add_padding(specs_[i], records.size(), located.sizes[i]);
   // Failures are told in the order of the batch.
   std::ranges::sort(located.failures, {}, &Failure::record);
   return located;
+}
+
+bool ExampleParser::parse_fixed(const Records& records, std::span<const ColumnPlace> places,
+                                MutableBytes arena, std::vector<Failure>& failures) const {
+  constexpr std::size_t kTile = 16;
+  Located tile;
+  tile.records = records.size();
+  tile.sizes.resize(specs_.size());
+  if (!is_fixed() || !places_fit(tile, places, arena)) return false;
+  tile.slots = slots_;
+  RecordLocator locator(*this);
+  for (std::size_t begin = 0; begin < records.size(); begin += kTile) {
+    const std::size_t end = std::min(begin + kTile, records.size());
+    const auto which = records.order().subspan(begin, end - begin);
+    tile.locations.assign(which.size() * slots_, Location());
+    tile.failures.clear();
+    locate_some(locator, records, which, Rows::of_tile, tile);
+    if (tile.failures.empty() && failures.empty()) {
+      fill_fixed(records, tile, which, Rows::of_tile, places, arena, failures);
+    }
+    failures.insert(failures.end(), tile.failures.begin(), tile.failures.end());
+  }
+  std::ranges::sort(failures, {}, &Failure::record);
+  return true;
+}
+
+template <class Visit>
+Integers ExampleParser::walk_units(const Records& records, const Located& located,
+                                   std::size_t feature, Visit&& visit) const {
+  Integers found;
+  const FeatureSpec& spec = specs_[feature];
+  found.offsets.push_back(0);
+  found.rows.push_back(0);
+  for (std::size_t record = 0; record < records.size(); ++record) {
+    const Bytes bytes = records[record];
+    const Location& at = located.at(record, slot_of_[feature]);
+    const auto unit = [&](const Location& values) {
+      const bool legal = visit(bytes, values, found);
+      found.offsets.push_back(found.offsets.back() + found.added);
+      return legal;
+    };
+    const bool legal =
+        spec.in_lists ? walk_steps(bytes, at, stored_kind(spec.element), unit) : unit(at);
+    if (!legal) found.damaged.push_back(record);
+    found.rows.push_back(static_cast<std::int64_t>(found.offsets.size() - 1));
+  }
+  return found;
+}
+
+Integers ExampleParser::counts(const Records& records, const Located& located,
+                               std::size_t feature) const {
+  return walk_units(records, located, feature,
+                    [](Bytes record, const Location& at, Integers& found) {
+                      ValueCount count;
+                      const bool legal = count_values(record, at, count);
+                      found.added = static_cast<std::int64_t>(count.values);
+                      return legal;
+                    });
+}
+
+Integers ExampleParser::integers(const Records& records, const Located& located,
+                                 std::size_t feature, std::vector<Failure>& failures) const {
+  Integers all =
+      walk_units(records, located, feature, [](Bytes record, const Location& at, Integers& found) {
+        const std::size_t before = found.values.size();
+        const bool legal = visit_values(record, at, [&](Bytes payload) {
+          VarintReader reader(payload);
+          std::int64_t piece[64];
+          while (!reader.done() && !reader.bad()) {
+            const std::size_t count = reader.read(piece, std::size(piece));
+            found.values.insert(found.values.end(), piece, piece + count);
+          }
+          return !reader.bad();
+        });
+        found.added = static_cast<std::int64_t>(found.values.size() - before);
+        return legal;
+      });
+  for (const std::size_t record : all.damaged) {
+    const auto fault = explain(*this, records[record]);
+    failures.push_back({record, static_cast<int>(feature),
+                        fault ? static_cast<std::int64_t>(fault->offset) : -1,
+                        fault ? fault->reason : "its list of values is not legal"});
+  }
+  return all;
 }
 
 }  // namespace tio

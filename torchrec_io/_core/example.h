@@ -1,4 +1,5 @@
-// Parses batches of serialized tf.train.Example into columns, in two passes: locate, then fill.
+// Parses batches of serialized tf.train.Example and tf.train.SequenceExample into columns, in two
+// passes: locate, then fill.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "bytes.h"
 #include "feature.h"
+#include "records.h"
 
 namespace tio {
 
@@ -33,22 +35,35 @@ enum class Element : std::uint8_t {
 std::size_t element_bytes(Element element);
 Kind stored_kind(Element element);
 
+// What is made of a feature's values; of a feature list's, step by step. Numbers are the ones that
+// Python passes.
 enum class Shape : std::uint8_t {
-  fixed,   // exactly `count` values a record
-  ragged,  // any number of values a record
-  raw,     // one bytes value of exactly `count` bytes a record, copied as it is
-  span     // one bytes value a record; no column: the caller asks where it lies
+  fixed,    // exactly `count` values a record
+  ragged,   // any number of values a record, or a step
+  flat,     // the same, without offsets: the caller asks how many values there are
+  padded,   // parts (steps) of exactly `count` values; padded to the most in the batch
+  raw,      // one bytes value of exactly `count` bytes a record, copied as it is
+  resized,  // one bytes value a record, cut to `count` bytes or filled up with zeros
+  span,     // one bytes value a record; no column: the caller asks where it lies
+  aside     // any number of int64 values; no column: the caller asks for them
 };
 
+// One column. Several may be made of one stored feature.
 struct FeatureSpec {
-  std::string name;
+  std::string key;  // of the stored feature
+  bool in_lists = false;
   Element element = Element::int64;
   Shape shape = Shape::fixed;
   std::uint64_t count = 1;
-  bool has_default = false;
-  // `count` elements as the column stores them; for bytes: the values joined, and each one's size.
+  bool optional = false;       // whether a record may lack it; ragged ones always may
+  bool narrow_splits = false;  // whether offsets of rows are int32
+  // What records get that lack a fixed feature: `count` elements as the column stores them. What a
+  // padded one is padded with: one element. For bytes: the values joined, and each one's size.
   std::vector<std::byte> default_data;
   std::vector<std::uint64_t> default_sizes;
+
+  // What makes this no sensible spec; null if nothing does.
+  const char* fault() const;
 };
 
 // What the commonest location of a feature of numbers looks like: one that needs no further check.
@@ -67,58 +82,114 @@ struct PlainLocation {
 
 struct Failure {
   std::size_t record = 0;    // position in the batch
-  int feature = -1;          // position in the schema; -1: the record as a whole
-  std::uint64_t offset = 0;  // in the buffer
+  int feature = -1;          // position in the specs; -1: the record as a whole
+  std::int64_t offset = -1;  // byte in the record; -1: nowhere, as it is missing
   std::string reason;
+};
+
+// How much room a column needs.
+struct ColumnSize {
+  std::uint64_t values = 0;
+  std::uint64_t bytes = 0;    // of bytes values, joined
+  std::uint64_t steps = 0;    // of feature lists, over all records
+  std::uint64_t longest = 0;  // parts of the record that has most of them
 };
 
 // What the second pass has to know about a batch: where each value lies and how much room it needs.
 struct Located {
   std::size_t records = 0;
-  std::size_t buffer_bytes = 0;
-  std::vector<Location> locations;  // [records][features]
-  std::vector<ValueCount> totals;   // [features]
+  std::size_t slots = 0;
+  std::vector<Location> locations;  // [records][slots]
+  std::vector<ColumnSize> sizes;    // [features]
   std::vector<Failure> failures;    // at most one a record
+
+  const Location& at(std::size_t record, std::size_t slot) const {
+    return locations[record * slots + slot];
+  }
 };
 
-// Where a column's parts go in the arena, in bytes. Which ones are used depends on the shape:
-// row offsets for ragged; value offsets for bytes; data for all.
+// Where a column's parts go in the arena, in bytes. Which ones are used depends on the shape.
 struct ColumnPlace {
-  std::uint64_t row_offsets = 0;    // int64 [records + 1]
-  std::uint64_t value_offsets = 0;  // int64 [values + 1]
+  std::uint64_t rows = 0;    // ragged: offsets [records + 1]; padded: int64 lengths [records]
+  std::uint64_t steps = 0;   // ragged feature lists: offsets [steps + 1]
+  std::uint64_t values = 0;  // bytes: int64 offsets [values + 1]
   std::uint64_t data = 0;
+};
+
+// Integers of a feature that has no column: unit i is values[offsets[i], offsets[i + 1]).
+struct Integers {
+  std::vector<std::int64_t> values;
+  std::vector<std::int64_t> offsets;  // [units + 1]; a unit is a record, or a step
+  std::vector<std::int64_t> rows;     // [records + 1]; where each record's units start
+  std::vector<std::size_t> damaged;   // records whose values are not legal
+  std::int64_t added = 0;             // values of the unit at hand
 };
 
 class ExampleParser {
  public:
   explicit ExampleParser(std::vector<FeatureSpec> specs);
-  ExampleParser(const ExampleParser&) = delete;  // by_name_ looks into specs_
+  ExampleParser(const ExampleParser&) = delete;  // the maps look into specs_
   ExampleParser& operator=(const ExampleParser&) = delete;
 
   const std::vector<FeatureSpec>& specs() const { return specs_; }
+  std::size_t slots() const { return slots_; }
+  std::size_t slot(std::size_t feature) const { return slot_of_[feature]; }
 
-  // First pass. Record i is buffer[starts[i], starts[i] + sizes[i]). Damaged records are listed in
-  // `failures`; the others are located all the same.
-  Located locate(Bytes buffer, std::span<const std::int64_t> starts,
-                 std::span<const std::int64_t> sizes) const;
+  // The slot of a stored feature; -1 if nobody asks for it.
+  int find(Bytes key, bool in_lists) const;
+  bool has_lists() const { return !lists_.empty(); }
+
+  // Whether all columns are numbers, of a size that does not depend on the data.
+  bool is_fixed() const;
+
+  // First pass. Damaged records are listed in `failures`; the others are located all the same.
+  Located locate(const Records& records) const;
 
   // Whether `fill` may write there: every part of every column lies inside the arena and is
   // aligned.
   bool places_fit(const Located& located, std::span<const ColumnPlace> places,
                   MutableBytes arena) const;
 
-  // Second pass, on the same buffer and with places that fit: writes every column into the arena.
+  // Second pass, on the same records and with places that fit: writes every column into the arena.
   // Only for a batch without failures; returns those that show when values are decoded (the arena
   // is then of no use).
-  std::vector<Failure> fill(Bytes buffer, const Located& located,
+  std::vector<Failure> fill(const Records& records, const Located& located,
                             std::span<const ColumnPlace> places, MutableBytes arena) const;
 
+  // Both passes at once, where `is_fixed`: some records at a time, so that locations stay in the
+  // fastest cache and take no memory. False if the places do not fit.
+  bool parse_fixed(const Records& records, std::span<const ColumnPlace> places, MutableBytes arena,
+                   std::vector<Failure>& failures) const;
+
+  // How many values a feature has in each unit: `integers` without the values.
+  Integers counts(const Records& records, const Located& located, std::size_t feature) const;
+
+  // The values of an `aside` feature; adds to `failures` where they are not legal.
+  Integers integers(const Records& records, const Located& located, std::size_t feature,
+                    std::vector<Failure>& failures) const;
+
  private:
-  friend class RecordLocator;
+  // Calls `visit(record, bytes, location)` for each unit of a feature; false where it is not legal.
+  template <class Visit>
+  Integers walk_units(const Records& records, const Located& located, std::size_t feature,
+                      Visit&& visit) const;
+
+  // Whether row i of the locations is of record i, or of the i-th record at hand.
+  enum class Rows { of_records, of_tile };
+
+  void locate_some(class RecordLocator& locator, const Records& records,
+                   std::span<const std::size_t> which, Rows rows, Located& located) const;
+  void fill_fixed(const Records& records, const Located& located,
+                  std::span<const std::size_t> which, Rows rows,
+                  std::span<const ColumnPlace> places, MutableBytes arena,
+                  std::vector<Failure>& failures) const;
 
   std::vector<FeatureSpec> specs_;
   std::vector<PlainLocation> plain_;  // of each feature
-  std::unordered_map<std::string_view, int> by_name_;
+  std::vector<std::size_t> slot_of_;  // of each feature
+  std::unordered_map<std::string_view, int> context_;
+  std::unordered_map<std::string_view, int> lists_;
+  std::size_t slots_ = 0;
 };
 
 }  // namespace tio

@@ -17,20 +17,15 @@ bool count_chunk(Bytes payload, Kind kind, ValueCount& count) {
   return true;
 }
 
-// Reads every value of a list that nobody will decode.
-bool check_list(Bytes list, Kind kind) {
-  return feature_detail::walk_list(list, kind, [kind](Bytes payload) {
-    if (kind != Kind::ints) {
-      ValueCount count;
-      return count_chunk(payload, kind, count);
-    }
-    Cursor cursor(payload);
-    std::uint64_t value = 0;
-    while (!cursor.done()) {
-      if (!cursor.read_varint(value)) return false;
-    }
-    return true;
-  });
+bool check_chunk(Bytes payload, Kind kind) {
+  if (kind != Kind::ints) {
+    ValueCount count;
+    return count_chunk(payload, kind, count);
+  }
+  VarintReader reader(payload);
+  std::int64_t scratch[16];
+  while (!reader.done() && !reader.bad()) reader.read(scratch, 16);
+  return !reader.bad();
 }
 
 }  // namespace
@@ -45,24 +40,66 @@ const char* kind_name(Kind kind) {
   return "no";
 }
 
-bool settle_kind(Bytes entry, Kind& kind, std::size_t& first_list) {
+bool classify_feature(Bytes feature, std::size_t at, Location& location) {
+  Cursor cursor(feature);
+  std::uint32_t tag = 0;
+  Bytes list;
+  Bytes payload;
+  if (feature.empty()) {
+    location = {static_cast<std::uint32_t>(at), 0, Form::missing, Kind::none};
+    return true;
+  }
+  if (!cursor.read_tag(tag)) return false;
+  const Kind kind = feature_detail::kind_of_tag(tag);
+  if (kind == Kind::none || !cursor.read_delimited(list) || !cursor.done()) return false;
+  if (list.empty()) {
+    location = {static_cast<std::uint32_t>(at), 0, Form::empty, kind};
+    return true;
+  }
+  Cursor values(list);
+  if (!values.read_tag(tag) || tag != feature_detail::kRepeatedTag ||
+      !values.read_delimited(payload) || !values.done()) {
+    return false;
+  }
+  location = {static_cast<std::uint32_t>(at + feature.size() - payload.size()),
+              static_cast<std::uint32_t>(payload.size()), Form::single, kind};
+  return true;
+}
+
+bool locate_feature(Bytes feature, std::size_t at, Location& location) {
+  if (classify_feature(feature, at, location)) return true;
+  const Location whole{0, static_cast<std::uint32_t>(feature.size()), Form::feature, Kind::none};
+  location = whole;
+  std::size_t first = 0;
+  if (!settle_kind(feature, whole, location.kind, first)) return false;
+  location.offset = static_cast<std::uint32_t>(at);
+  if (location.kind == Kind::none) location.form = Form::missing;
+  return true;
+}
+
+bool settle_kind(Bytes record, const Location& at, Kind& kind, std::size_t& first_list) {
   kind = Kind::none;
   first_list = 0;
   std::size_t number = 0;
-  return feature_detail::walk_kinds(entry, [&](Kind seen, Bytes list) {
+  return feature_detail::walk_kinds(record, at, [&](Kind seen, Bytes list) {
     if (seen != kind) {
       kind = seen;
       first_list = number;
     }
     ++number;
-    return check_list(list, seen);
+    return feature_detail::walk_list(list, seen,
+                                     [seen](Bytes payload) { return check_chunk(payload, seen); });
   });
 }
 
-bool count_values(Bytes buffer, const Location& at, ValueCount& count) {
+bool count_values(Bytes record, const Location& at, ValueCount& count) {
   count = {};
-  return visit_values(buffer, at,
+  return visit_values(record, at,
                       [&](Bytes payload) { return count_chunk(payload, at.kind, count); });
+}
+
+bool check_values(Bytes record, const Location& at) {
+  return visit_values(record, at, [&](Bytes payload) { return check_chunk(payload, at.kind); });
 }
 
 }  // namespace tio

@@ -25,12 +25,12 @@ class EntryTemplate {
   // Learns from an entry whose Feature holds one list of one chunk. `entry_tag` is where the
   // entry's tag stands, `values` where its values start, `end` where they and the entry end.
   // Entries that are not spelled in the way above are left unlearned.
-  void learn(Bytes buffer, std::size_t entry_tag, std::size_t values, std::size_t end,
-             std::size_t key_bytes, int feature, Kind kind) {
+  void learn(Bytes record, std::size_t entry_tag, std::size_t values, std::size_t end,
+             std::size_t key_bytes, int slot, Kind kind) {
     chunks_ = 0;
     const std::size_t header = values - entry_tag;
     const std::size_t payload = end - values;
-    if (header > kMostHeader || entry_tag + kMostHeader > buffer.size()) return;
+    if (header > kMostHeader) return;
     relative_ = header == key_bytes + 10 && payload + header - 2 < 0x80;
     // The exact sizes of a long entry are worth learning only once they have come twice in a row.
     const bool repeats = payload == payload_;
@@ -39,10 +39,10 @@ class EntryTemplate {
     // A header of another size has lengths of several bytes, or is spelled overlong: exact match
     // only.
     header_ = static_cast<std::uint32_t>(header);
-    feature_ = feature;
+    slot_ = slot;
     kind_ = kind;
     for (std::size_t i = 0; i < kMostHeader; ++i) {
-      set(expected_, i, i < header ? load<std::uint8_t>(buffer, entry_tag + i) : 0);
+      set(expected_, i, i < header ? load<std::uint8_t>(record, entry_tag + i) : 0);
       set(ignored_, i, i < header ? 0x00 : 0xff);
       set(is_length_, i, 0);
     }
@@ -51,21 +51,23 @@ class EntryTemplate {
       for (const std::size_t i : {std::size_t{1}, 5 + key_bytes, 7 + key_bytes, 9 + key_bytes}) {
         set(is_length_, i, 0xff);
         set(expected_, i,
-            static_cast<std::uint8_t>(load<std::uint8_t>(buffer, entry_tag + i) - length));
+            static_cast<std::uint8_t>(load<std::uint8_t>(record, entry_tag + i) - length));
       }
     }
     chunks_ = static_cast<std::uint32_t>((header + kChunk - 1) / kChunk);
   }
 
   // If the entry at `at` is spelled as foreseen and ends by `limit`, gives where its values lie.
-  bool match(Bytes buffer, std::size_t at, std::size_t limit, std::size_t& values,
+  bool match(Bytes record, std::size_t at, std::size_t limit, std::size_t& values,
              std::size_t& end) const {
-    if (chunks_ == 0 || buffer.size() - at < chunks_ * kChunk) return false;
-    const auto length = load<std::uint8_t>(buffer, at + 1);
-    for (std::size_t chunk = 0; chunk < chunks_; ++chunk) {
-      const auto seen = load<Vector>(buffer, at + chunk * kChunk);
-      const Vector wanted = expected_[chunk] + (splat(length) & is_length_[chunk]);
-      if (any((seen ^ wanted) & ~ignored_[chunk])) return false;
+    if (chunks_ == 0 || limit - at < header_) return false;
+    const auto length = load<std::uint8_t>(record, at + 1);
+    if (record.size() - at >= chunks_ * kChunk) {
+      for (std::size_t chunk = 0; chunk < chunks_; ++chunk) {
+        if (differs(load<Vector>(record, at + chunk * kChunk), chunk, length)) return false;
+      }
+    } else if (!match_tail(record.subspan(at), length)) {
+      return false;
     }
     std::size_t payload = payload_;
     if (relative_) {
@@ -73,13 +75,13 @@ class EntryTemplate {
       if (length >= 0x80 || length + 2U < header_) return false;
       payload = length + 2U - header_;
     }
-    if (limit - at < header_ || limit - at - header_ < payload) return false;
+    if (limit - at - header_ < payload) return false;
     values = at + header_;
     end = values + payload;
     return true;
   }
 
-  int feature() const { return feature_; }
+  int slot() const { return slot_; }
   Kind kind() const { return kind_; }
 
  private:
@@ -99,13 +101,29 @@ class EntryTemplate {
     return (halves[0] | halves[1]) != 0;
   }
 
+  bool differs(Vector seen, std::size_t chunk, std::uint8_t length) const {
+    const Vector wanted = expected_[chunk] + (splat(length) & is_length_[chunk]);
+    return any((seen ^ wanted) & ~ignored_[chunk]);
+  }
+
+  // Where the record ends within the last chunk: what is not there is ignored anyway.
+  bool match_tail(Bytes rest, std::uint8_t length) const {
+    for (std::size_t chunk = 0; chunk < chunks_; ++chunk) {
+      const std::size_t at = chunk * kChunk;
+      Vector seen{};
+      std::memcpy(&seen, rest.data() + at, std::min(kChunk, rest.size() - at));
+      if (differs(seen, chunk, length)) return false;
+    }
+    return true;
+  }
+
   Vectors expected_{};
   Vectors is_length_{};
   Vectors ignored_{};
   std::size_t payload_ = 0;
   std::uint32_t header_ = 0;
   std::uint32_t chunks_ = 0;  // 0: nothing learned
-  int feature_ = -1;
+  int slot_ = -1;
   Kind kind_ = Kind::none;
   bool relative_ = false;
 };

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from .schema import MOST_VALUES, ImageFeature, RawFeature, item_bytes
+from .dtypes import MOST_VALUES, item_bytes
+from .specs import ImageFeature, RawFeature
 
 BAD_BOOL = "a byte of a bool array is neither 0 nor 1"
 
@@ -90,13 +91,3 @@ def check_raw_shape(shape: Sequence[int], size: int, feature: RawFeature) -> tup
             f"{math.prod(shape) * item_bytes(feature.dtype)}"
         )
     return tuple(shape)
-
-
-def check_raw_bool(data: npt.NDArray[np.uint8]) -> None:
-    """Refuses bytes that are neither 0 nor 1.
-
-    Raises:
-        BadValueError: there is such a byte.
-    """
-    if data.size and data.max() > 1:
-        raise BadValueError(BAD_BOOL)

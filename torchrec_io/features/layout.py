@@ -6,12 +6,33 @@ These are plain tuples: they travel with every batch between processes.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
-from .schema import item_bytes
+from .dtypes import item_bytes
 
 # Every column starts at a multiple of this: a cache line, and more than any element needs.
 ALIGNMENT_BYTES = 64
+
+
+class Numbers(NamedTuple):
+    """A numeric array."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    at: int
+
+
+class Texts(NamedTuple):
+    """An array of bytes values: int64 offsets ``[n + 1]`` into uint8 data."""
+
+    shape: tuple[int, ...]
+    offsets_at: int
+    data_at: int
+    data_bytes: int
+
+
+Values: TypeAlias = Numbers | Texts
 
 
 class DenseColumns(NamedTuple):
@@ -25,45 +46,44 @@ class DenseColumns(NamedTuple):
 
 
 class BytesColumn(NamedTuple):
-    """An array of bytes values: int64 offsets ``[n + 1]`` into uint8 data."""
+    """An array of bytes values."""
 
     name: str
-    shape: tuple[int, ...]  # with the batch size first
-    offsets_at: int
-    data_at: int
-    data_bytes: int
+    values: Texts  # of a shape with the batch size first
 
 
 class RaggedColumn(NamedTuple):
-    """Rows of numbers of any length: int64 offsets ``[rows + 1]`` into the values."""
+    """Rows of any length, or rows of rows; offsets of each level, outermost first."""
 
     name: str
-    dtype: str
-    rows: int
-    offsets_at: int
-    values: int
-    values_at: int
+    splits: tuple[Numbers, ...]
+    values: Values
 
 
-class RaggedBytesColumn(NamedTuple):
-    """Rows of bytes values: int64 offsets ``[rows + 1]`` into the values."""
+class SparseColumn(NamedTuple):
+    """Values and their indices, int64 ``[n, rank]``, in an array of ``shape``."""
 
     name: str
-    rows: int
-    offsets_at: int
-    values: BytesColumn
+    shape: tuple[int, ...]
+    indices: Numbers
+    values: Values
 
 
 class ListColumn(NamedTuple):
     """One array a record, each of its own shape."""
 
     name: str
-    dtype: str
-    shapes: tuple[tuple[int, ...], ...]
-    at: tuple[int, ...]
+    arrays: tuple[Values, ...]
 
 
-Column: TypeAlias = DenseColumns | BytesColumn | RaggedColumn | RaggedBytesColumn | ListColumn
+class Padding(NamedTuple):
+    """How a column is padded: with what; and the hidden column of each record's own length."""
+
+    lengths: str
+    fill: Any
+
+
+Column: TypeAlias = DenseColumns | BytesColumn | RaggedColumn | SparseColumn | ListColumn
 
 
 class Room:
@@ -78,35 +98,28 @@ class Room:
         self.size += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         return at
 
+    def take_numbers(self, dtype: str, shape: tuple[int, ...]) -> Numbers:
+        """Reserves a numeric array."""
+        return Numbers(dtype, shape, self.take(math.prod(shape) * item_bytes(dtype)))
+
+    def take_texts(self, shape: tuple[int, ...], data_bytes: int) -> Texts:
+        """Reserves an array of bytes values."""
+        offsets_at = self.take(8 * (math.prod(shape) + 1))
+        return Texts(shape, offsets_at, self.take(data_bytes), data_bytes)
+
+    def take_values(self, dtype: str, shape: tuple[int, ...], data_bytes: int) -> Values:
+        """Reserves an array of numbers, or of bytes values ("string")."""
+        if dtype == "string":
+            return self.take_texts(shape, data_bytes)
+        return self.take_numbers(dtype, shape)
+
+    def take_splits(self, counts: Sequence[int], dtype: str) -> tuple[Numbers, ...]:
+        """Reserves offsets of rows: so many rows on each level, outermost first."""
+        return tuple(self.take_numbers(dtype, (count + 1,)) for count in counts)
+
     def take_dense(
         self, names: tuple[str, ...], dtype: str, shape: tuple[int, ...]
     ) -> DenseColumns:
         """Reserves numeric columns of one dtype and shape."""
         stride = -(-math.prod(shape) * item_bytes(dtype) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         return DenseColumns(names, dtype, shape, self.take(stride * len(names)), stride)
-
-    def take_bytes(self, name: str, shape: tuple[int, ...], data_bytes: int) -> BytesColumn:
-        """Reserves an array of bytes values."""
-        offsets_at = self.take(8 * (math.prod(shape) + 1))
-        return BytesColumn(name, shape, offsets_at, self.take(data_bytes), data_bytes)
-
-    def take_ragged(self, name: str, dtype: str, rows: int, values: int) -> RaggedColumn:
-        """Reserves rows of numbers."""
-        offsets_at = self.take(8 * (rows + 1))
-        return RaggedColumn(
-            name, dtype, rows, offsets_at, values, self.take(values * item_bytes(dtype))
-        )
-
-    def take_ragged_bytes(
-        self, name: str, rows: int, values: int, data_bytes: int
-    ) -> RaggedBytesColumn:
-        """Reserves rows of bytes values."""
-        offsets_at = self.take(8 * (rows + 1))
-        return RaggedBytesColumn(
-            name, rows, offsets_at, self.take_bytes(name, (values,), data_bytes)
-        )
-
-    def take_list(self, name: str, dtype: str, shapes: tuple[tuple[int, ...], ...]) -> ListColumn:
-        """Reserves arrays of their own shapes."""
-        at = tuple(self.take(math.prod(shape) * item_bytes(dtype)) for shape in shapes)
-        return ListColumn(name, dtype, shapes, at)

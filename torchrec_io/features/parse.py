@@ -1,4 +1,4 @@
-"""Records to columns: a RecordBlock and a Schema become columns in one arena, in two passes.
+"""Records to columns: a block of records and a Schema become columns in one arena, in two passes.
 
 The first pass locates every value and so says how large the arena must be; the caller allocates it;
 the second pass fills it. Both run in the native core for a whole batch at once.
@@ -6,48 +6,22 @@ the second pass fills it. Both run in the native core for a whole batch at once.
 
 from __future__ import annotations
 
-import itertools
-import math
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..records.reader import RecordBlock
-from .decode import (
-    BAD_BOOL,
-    BadValueError,
-    check_raw_bool,
-    check_raw_shape,
-    decode_image,
-    store_image,
-)
-from .layout import (
-    Column,
-    DenseColumns,
-    ListColumn,
-    RaggedBytesColumn,
-    RaggedColumn,
-    Room,
-)
-from .schema import (
-    DTYPES,
-    Feature,
-    FixedLenFeature,
-    ImageFeature,
-    RawFeature,
-    Schema,
-    VarLenFeature,
-    item_bytes,
-    numeric_bytes,
-)
+from ..records.reader import RecordBlock, RecordList
+from .columns import Arena, ColumnMaker, Padded, maker_of, view_of
+from .layout import Column, Numbers, Room, Texts, Values
+from .schema import Schema
 
-# Codes of Shape in _core/example.h.
-_FIXED, _RAGGED, _RAW, _SPAN = range(4)
-_BYTES = DTYPES.index("string")
+_Ints = npt.NDArray[np.int64]
 
-_CoreSpec = tuple[bytes, int, int, int, bool, bytes, list[int]]
+# A byte of a record makes 8 of a column of int64, unless records lack features with defaults.
+_PLAUSIBLE_GROWTH = 8
+_PLAUSIBLE_BYTES = 1 << 20
 
 
 class RecordFailure(NamedTuple):
@@ -56,16 +30,27 @@ class RecordFailure(NamedTuple):
     Attributes:
         position: Of the record in the block.
         feature: Its name, or None if the record as a whole is bad.
+        offset: Of the trouble, in bytes from the start of the record; None if it is nowhere.
         reason: What is wrong.
     """
 
     position: int
     feature: str | None
+    offset: int | None
     reason: str
 
 
+class ColumnSizes(NamedTuple):
+    """How much room a column needs; see ColumnSize in _core/example.h."""
+
+    values: int
+    bytes: int
+    steps: int
+    longest: int
+
+
 class ExampleParser:
-    """Parses blocks of serialized ``tf.train.Example`` by a schema.
+    """Parses blocks of serialized ``tf.train.Example`` or ``SequenceExample`` by a schema.
 
     What comes out for which bytes is written in docs/differences.md: legal protobuf is read as
     protobuf reads it, illegal bytes are refused, and the values are TensorFlow's.
@@ -73,67 +58,84 @@ class ExampleParser:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        # Shapes of raw features that the user did not ask for are read all the same, then dropped.
-        hidden = {
-            feature.shape_key: VarLenFeature("int64")
-            for feature in schema.values()
-            if isinstance(feature, RawFeature)
-            and feature.shape_key is not None
-            and feature.shape_key not in schema
-        }
-        self._features: dict[str, Feature] = {**schema, **hidden}
-        self._positions = {name: i for i, name in enumerate(self._features)}
-        self._names = tuple(self._features)
-        self._core = _core.ExampleParser([_core_spec(n, f) for n, f in self._features.items()])
-        self._fixed_groups = _group_fixed(schema)
-        self._sized = tuple(  # columns whose size depends on the data
-            (i, name, feature)
-            for i, (name, feature) in enumerate(self._features.items())
-            if isinstance(feature, VarLenFeature)
-            or (isinstance(feature, FixedLenFeature) and feature.dtype == "string")
-        )
-        self._images = _of_type(schema, ImageFeature)
-        self._raws = _of_type(schema, RawFeature)
-        self._fixed_layouts: dict[int, _FixedLayout] = {}
+        self._makers = [
+            *(maker_of(name, spec, in_lists=False) for name, spec in schema.context.items()),
+            *(
+                maker_of(name, spec, in_lists=True)
+                for name, spec in (schema.sequence or {}).items()
+            ),
+        ]
+        # Which column each native spec is for, and which stored feature it reads.
+        self._owners: list[tuple[str, str]] = []
+        specs: list[_core.FeatureSpec] = []
+        for maker in self._makers:
+            maker.first = len(specs)
+            specs += maker.specs
+            self._owners += [(maker.name, spec.key.decode()) for spec in maker.specs]
+        self._core = _core.ExampleParser(specs)
+        self._sized = [maker for maker in self._makers if maker.dense is None]
+        self._dense_groups = _group_dense(self._makers)
+        self._dense_layouts: dict[int, _DenseLayout] = {}
+        self.names = tuple(schema)
+        self.padded = {m.name: m.padding for m in self._makers if isinstance(m, Padded)}
+
+    @classmethod
+    def of(cls, schema: Schema) -> ExampleParser:
+        """The parser of a schema, which keeps it: making one costs more than a small batch."""
+        if schema._parser is None:
+            schema._parser = cls(schema)
+        parser: ExampleParser = schema._parser
+        return parser
 
     def __reduce__(self) -> tuple[type[ExampleParser], tuple[Schema]]:
         return ExampleParser, (self.schema,)
 
-    def locate(self, block: RecordBlock) -> LocatedBlock:
+    def locate(self, block: RecordBlock | RecordList) -> LocatedBlock:
         """First pass; see :class:`LocatedBlock`."""
         return LocatedBlock(self, block)
 
     # ---- what LocatedBlock needs ----
 
-    def _fixed_layout(self, rows: int) -> _FixedLayout:
+    def _dense_layout(self, rows: int) -> _DenseLayout:
         """Where columns of fixed shape lie in a batch of ``rows``: the same for each such batch."""
-        layout = self._fixed_layouts.get(rows)
+        layout = self._dense_layouts.get(rows)
         if layout is None:
             room = Room()
-            places = np.zeros((len(self._names), 3), np.uint64)
+            places = np.zeros((len(self._owners), 4), np.uint64)
             columns: list[Column] = []
-            for names, dtype, shape in self._fixed_groups:
+            for makers, dtype, shape in self._dense_groups:
+                names = tuple(maker.name for maker in makers)
                 dense = room.take_dense(names, dtype, (rows, *shape))
                 columns.append(dense)
-                for number, name in enumerate(names):
-                    places[self._positions[name], 2] = dense.at + number * dense.stride
-            layout = _FixedLayout(tuple(columns), places, room.size)
+                for number, maker in enumerate(makers):
+                    places[maker.first, 3] = dense.at + number * dense.stride
+            layout = _DenseLayout(tuple(columns), places, room.size)
             # Batches come in two sizes; do not keep what a caller's odd sizes leave behind.
-            if len(self._fixed_layouts) > 8:
-                self._fixed_layouts.clear()
-            self._fixed_layouts[rows] = layout
+            if len(self._dense_layouts) > 8:
+                self._dense_layouts.clear()
+            self._dense_layouts[rows] = layout
         return layout
 
-    def _failures(self, tuples: list[tuple[int, int, int, str]]) -> list[RecordFailure]:
+    def failures(self, tuples: list[tuple[int, int, int, str]]) -> list[RecordFailure]:
+        """Failures as the core tells them."""
         return [
-            RecordFailure(record, None if feature < 0 else self._names[feature], reason)
-            for record, feature, _, reason in tuples
+            self.failure(record, feature, None if offset < 0 else offset, reason)
+            for record, feature, offset, reason in tuples
         ]
 
+    def failure(self, record: int, feature: int, offset: int | None, reason: str) -> RecordFailure:
+        """A failure of a native spec, or of none (-1)."""
+        if feature < 0:
+            return RecordFailure(record, None, offset, reason)
+        name, key = self._owners[feature]
+        if key != name:
+            reason = f"{reason}, in the stored feature {key!r}"
+        return RecordFailure(record, name, offset, reason)
 
-class _FixedLayout(NamedTuple):
+
+class _DenseLayout(NamedTuple):
     columns: tuple[Column, ...]
-    places: npt.NDArray[np.uint64]  # [features, 3]
+    places: npt.NDArray[np.uint64]  # [specs, 4]
     size: int
 
 
@@ -144,23 +146,46 @@ class LocatedBlock:
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             take them out of it and locate the rest.
         arena_bytes: The size of the arena that :meth:`fill` needs.
+        room: Where makers reserve their places.
     """
 
-    def __init__(self, parser: ExampleParser, block: RecordBlock) -> None:
+    def __init__(self, parser: ExampleParser, block: RecordBlock | RecordList) -> None:
         self._parser = parser
         self._block = block
-        self._located = parser._core.locate(block.buffer, block.starts, block.lengths)
-        self.failures = parser._failures(self._located.failures)
-        self.arena_bytes = 0
-        if not self.failures:
-            fixed = parser._fixed_layout(len(block))
-            self._room = Room(fixed.size)
-            self._places = fixed.places.copy()
-            self._columns = [*fixed.columns, *self._lay_out_sized()]
-            self._decoded = self._lay_out_decoded()
-            self.arena_bytes = self._room.size
+        self._rows = len(block)
+        self._records = block.native()
+        self._kept: dict[int, Any] = {}
+        self._placed: dict[int, Values] = {}
+        self._writes: list[tuple[Numbers, _Ints]] = []
+        dense = parser._dense_layout(self._rows)
+        self.room = Room(dense.size)
+        self._columns = dense.columns
+        self._places = dense.places
+        self.failures: list[RecordFailure] = []
+        # Where nothing depends on the data, both passes are one; unless a schema asks for so much
+        # more than the records can hold that it must be wrong about them.
+        likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self._records.bytes
+        self._at_once = parser._core.is_fixed and dense.size <= likely
+        if not self._at_once:
+            self._locate()
+        self.arena_bytes = self.room.size
 
-    def fill(self, arena: npt.NDArray[np.uint8]) -> tuple[tuple[Column, ...], list[RecordFailure]]:
+    def _locate(self) -> None:
+        self._located = self._parser._core.locate(self._records)
+        self.failures += self._parser.failures(self._located.failures)
+        if self.failures or not self._parser._sized:
+            return
+        self._places = self._places.copy()
+        self._sizes = self._located.sizes().reshape(-1, 4).tolist()
+        columns: list[Column] = []
+        for maker in self._parser._sized:
+            columns += maker.lay_out(self)
+        self._columns += tuple(columns)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def fill(self, arena: Arena) -> tuple[tuple[Column, ...], list[RecordFailure]]:
         """Second pass: writes every column.
 
         Args:
@@ -170,217 +195,82 @@ class LocatedBlock:
             Where the columns lie, and the records that turned out bad; if there are any, the arena
             is of no use.
         """
-        failures = self._parser._failures(
-            self._parser._core.fill(self._block.buffer, self._located, self._places, arena)
-        )
-        if failures:
-            return (), failures
-        columns = list(self._columns)
-        for pending in self._decoded:
-            columns.append(pending.store(self, arena, failures))
-        self._check_bools(arena, failures)
-        return tuple(columns), failures
+        core = self._parser._core
+        if self._at_once:
+            found = core.parse_fixed(self._records, self._places, arena)
+        else:
+            found = core.fill(self._located, self._places, arena)
+        self.failures = self._parser.failures(found)
+        if not self.failures and not self._at_once:
+            for numbers, values in self._writes:
+                view_of(arena, numbers)[...] = values
+            for maker in self._parser._makers:
+                maker.finish(self, arena)
+        return self._columns, self.failures
 
-    def _check_bools(self, arena: npt.NDArray[np.uint8], failures: list[RecordFailure]) -> None:
-        """Raw bool arrays are copied as they are; a byte other than 0 and 1 is no bool."""
-        for name, feature in self._parser._raws:
-            if feature.dtype != "bool" or feature.shape is None:
-                continue
-            at = int(self._places[self._parser._positions[name], 2])
-            count = math.prod(feature.shape)
-            rows = arena[at : at + len(self._block) * count].reshape(len(self._block), count)
-            for position in np.flatnonzero((rows > 1).any(axis=1)).tolist():
-                failures.append(RecordFailure(position, name, BAD_BOOL))
+    # ---- what makers ask for ----
 
-    # ---- laying out ----
+    def sizes(self, position: int) -> ColumnSizes:
+        """How much room the column of a native spec needs."""
+        return ColumnSizes(*self._sizes[position])
 
-    def _lay_out_sized(self) -> list[Column]:
-        """Reserves room for columns that the core fills and whose size depends on the data."""
-        if not self._parser._sized:
-            return []
-        rows = len(self._block)
-        totals = self._located.totals().reshape(-1, 2).tolist()
-        columns: list[Column] = []
-        for position, name, feature in self._parser._sized:
-            values, data_bytes = totals[position]
-            column: Column
-            if isinstance(feature, VarLenFeature):
-                column = self._take_ragged(name, feature.dtype, rows, values, data_bytes)
-            else:
-                column = texts = self._room.take_bytes(name, (rows, *feature.shape), data_bytes)
-                self._place(name, 0, texts.offsets_at, texts.data_at)
-            if name in self._parser.schema:
-                columns.append(column)
-        return columns
+    def counts(self, position: int) -> tuple[_Ints, _Ints]:
+        """How many values there are, as offsets of units; and each record's units, as offsets."""
+        return self._parser._core.counts(self._located, position)
 
-    def _take_ragged(
-        self, name: str, dtype: str, rows: int, values: int, data_bytes: int
-    ) -> RaggedColumn | RaggedBytesColumn:
-        if dtype == "string":
-            texts = self._room.take_ragged_bytes(name, rows, values, data_bytes)
-            self._place(name, texts.offsets_at, texts.values.offsets_at, texts.values.data_at)
-            return texts
-        numbers = self._room.take_ragged(name, dtype, rows, values)
-        self._place(name, numbers.offsets_at, 0, numbers.values_at)
-        return numbers
+    def integers(self, position: int) -> tuple[_Ints, _Ints, _Ints]:
+        """Stored integers, and as :meth:`counts`."""
+        values, offsets, rows, failures = self._parser._core.integers(self._located, position)
+        self.failures += self._parser.failures(failures)
+        return values, offsets, rows
 
-    def _place(self, name: str, rows: int = 0, values: int = 0, data: int = 0) -> None:
-        self._places[self._parser._positions[name]] = (rows, values, data)
-
-    def _lay_out_decoded(self) -> list[_Images | _RawArrays]:
-        """Reserves room for what is decoded here, from where its bytes lie in the block."""
-        pending: list[_Images | _RawArrays] = []
-        for name, image in self._parser._images:
-            pending.append(_Images(self, name, image))
-        for name, raw in self._parser._raws:
-            if raw.shape_key is not None:
-                pending.append(_RawArrays(self, name, raw, raw.shape_key))
-        return pending
-
-    def _values(self, name: str) -> list[memoryview]:
-        """The bytes value of a feature in each record, as it lies in the block."""
-        buffer = self._block.buffer
-        offsets, sizes = self._located.spans(buffer, self._parser._positions[name])
-        view = buffer.data
+    def values(self, position: int) -> list[memoryview]:
+        """The bytes value of each record, as it lies in the block."""
+        offsets, sizes = self._parser._core.spans(self._located, position)
+        places = zip(offsets.tolist(), sizes.tolist(), strict=True)
         return [
-            view[at : at + size] for at, size in zip(offsets.tolist(), sizes.tolist(), strict=True)
+            self._block.view(record)[at : at + size] for record, (at, size) in enumerate(places)
         ]
 
+    def place(self, position: int, values: Values, rows: int = 0, steps: int = 0) -> None:
+        """Tells the native parser where to write."""
+        self._placed[position] = values
+        if isinstance(values, Texts):
+            self._places[position] = (rows, steps, values.offsets_at, values.data_at)
+        else:
+            self._places[position] = (rows, steps, 0, values.at)
 
-class _Images:
-    """An image feature of a block.
+    def placed(self, position: int) -> Values:
+        """Where it was told to write."""
+        return self._placed[position]
 
-    Images that are resized are decoded straight into their column. Others are decoded before the
-    arena is sized, by what they turn out to be and not by what their headers claim.
-    """
+    def data_at(self, position: int) -> int:
+        """Where the data of a dense column starts."""
+        return int(self._places[position, 3])
 
-    def __init__(self, located: LocatedBlock, name: str, feature: ImageFeature) -> None:
-        self.name = name
-        self._feature = feature
-        self._images: list[npt.NDArray[np.uint8]] = []
-        values = located._values(name)
-        if feature.size is not None:
-            shape = (len(values), *feature.shape_of(*feature.size))
-            self._column: DenseColumns | ListColumn = located._room.take_dense(
-                (name,), feature.dtype, shape
-            )
-            return
-        for position, value in enumerate(values):
-            try:
-                self._images.append(decode_image(value, feature))
-            except BadValueError as error:
-                located.failures.append(RecordFailure(position, name, str(error)))
-        shapes = tuple(feature.shape_of(*image.shape[:2]) for image in self._images)
-        self._column = located._room.take_list(name, feature.dtype, shapes)
+    def write(self, numbers: Numbers, values: _Ints) -> None:
+        """Has numbers written into the arena once there is one."""
+        self._writes.append((numbers, values))
 
-    def store(
-        self, located: LocatedBlock, arena: npt.NDArray[np.uint8], failures: list[RecordFailure]
-    ) -> Column:
-        if isinstance(self._column, ListColumn):
-            for image, shape, at in zip(
-                self._images, self._column.shapes, self._column.at, strict=True
-            ):
-                store_image(image, self._feature, _view(arena, self._column.dtype, shape, at))
-            return self._column
-        column = _view(arena, self._column.dtype, self._column.shape, self._column.at)
-        for position, value in enumerate(located._values(self.name)):
-            try:
-                store_image(decode_image(value, self._feature), self._feature, column[position])
-            except BadValueError as error:
-                failures.append(RecordFailure(position, self.name, str(error)))
-        return self._column
+    def keep(self, maker: ColumnMaker, value: Any) -> None:
+        """Keeps what a maker needs again when it finishes."""
+        self._kept[maker.first] = value
+
+    def kept(self, maker: ColumnMaker) -> Any:
+        """What it kept."""
+        return self._kept.get(maker.first)
+
+    def fail(self, record: int, position: int, reason: str) -> None:
+        """Notes that a record cannot be parsed."""
+        self.failures.append(self._parser.failure(record, position, None, reason))
 
 
-class _RawArrays:
-    """A raw feature of a block whose shapes stand in another feature."""
-
-    def __init__(
-        self, located: LocatedBlock, name: str, feature: RawFeature, shape_key: str
-    ) -> None:
-        self.name = name
-        self._feature = feature
-        self._shape_key = shape_key
-        self._at = [located._room.take(len(value)) for value in located._values(name)]
-
-    def store(
-        self, located: LocatedBlock, arena: npt.NDArray[np.uint8], failures: list[RecordFailure]
-    ) -> Column:
-        shapes: list[tuple[int, ...]] = []
-        stored_shapes = self._stored_shapes(located, arena)
-        for position, value in enumerate(located._values(self.name)):
-            try:
-                data = np.frombuffer(value, np.uint8)
-                shapes.append(check_raw_shape(stored_shapes[position], len(value), self._feature))
-                if self._feature.dtype == "bool":
-                    check_raw_bool(data)
-                arena[self._at[position] : self._at[position] + len(value)] = data
-            except BadValueError as error:
-                failures.append(RecordFailure(position, self.name, str(error)))
-        return ListColumn(self.name, self._feature.dtype, tuple(shapes), tuple(self._at))
-
-    def _stored_shapes(
-        self, located: LocatedBlock, arena: npt.NDArray[np.uint8]
-    ) -> list[list[int]]:
-        """The shape feature's values, from the columns just filled."""
-        feature = located._parser._features[self._shape_key]
-        assert isinstance(feature, (FixedLenFeature, VarLenFeature))  # Schema saw to that
-        rows = len(located._block)
-        row_offsets_at, _, data_at = located._places[
-            located._parser._positions[self._shape_key]
-        ].tolist()
-        if isinstance(feature, FixedLenFeature):
-            fixed = _view(arena, feature.dtype, (rows, feature.count), data_at)
-            return [row.tolist() for row in fixed]
-        offsets = _view(arena, "int64", (rows + 1,), row_offsets_at).tolist()
-        values = _view(arena, feature.dtype, (offsets[-1],), data_at).tolist()
-        return [values[begin:end] for begin, end in itertools.pairwise(offsets)]
-
-
-def _view(
-    arena: npt.NDArray[np.uint8], dtype: str, shape: tuple[int, ...], at: int
-) -> npt.NDArray[np.generic]:
-    count = math.prod(shape)
-    return np.frombuffer(arena, np.dtype(dtype), count, at).reshape(shape)
-
-
-def _core_spec(name: str, feature: Feature) -> _CoreSpec:
-    """A feature as the native parser takes it."""
-    key = name.encode()
-    if isinstance(feature, FixedLenFeature):
-        return _fixed_spec(key, feature)
-    if isinstance(feature, VarLenFeature):
-        return key, DTYPES.index(feature.dtype), _RAGGED, 0, False, b"", []
-    if isinstance(feature, RawFeature) and feature.shape is not None:
-        size = math.prod(feature.shape) * item_bytes(feature.dtype)
-        return key, _BYTES, _RAW, size, False, b"", []
-    return key, _BYTES, _SPAN, 1, False, b"", []
-
-
-def _fixed_spec(key: bytes, feature: FixedLenFeature) -> _CoreSpec:
-    default = feature.default_value
-    code = DTYPES.index(feature.dtype)
-    if default is None:
-        return key, code, _FIXED, feature.count, False, b"", []
-    if feature.dtype == "string":
-        sizes = [len(value) for value in default]
-        return key, code, _FIXED, feature.count, True, b"".join(default), sizes
-    data = numeric_bytes(default, feature.dtype)
-    return key, code, _FIXED, feature.count, True, data, []
-
-
-_F = TypeVar("_F", bound=Feature)
-
-
-def _of_type(schema: Schema, kind: type[_F]) -> tuple[tuple[str, _F], ...]:
-    return tuple((name, feature) for name, feature in schema.items() if isinstance(feature, kind))
-
-
-def _group_fixed(schema: Schema) -> list[tuple[tuple[str, ...], str, tuple[int, ...]]]:
-    """Numeric columns of fixed shape by dtype and shape: (names, dtype, shape)."""
-    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for name, feature in schema.items():
-        if not isinstance(feature, (FixedLenFeature, RawFeature)) or feature.dtype == "string":
-            continue
-        if feature.shape is not None:
-            groups.setdefault((feature.dtype, feature.shape), []).append(name)
-    return [(tuple(names), dtype, shape) for (dtype, shape), names in groups.items()]
+def _group_dense(
+    makers: list[ColumnMaker],
+) -> list[tuple[list[ColumnMaker], str, tuple[int, ...]]]:
+    """Columns of one dtype and shape, which are laid out and viewed together."""
+    groups: dict[tuple[str, tuple[int, ...]], list[ColumnMaker]] = {}
+    for maker in makers:
+        if maker.dense is not None:
+            groups.setdefault(maker.dense, []).append(maker)
+    return [(group, dtype, shape) for (dtype, shape), group in groups.items()]

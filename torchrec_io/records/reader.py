@@ -20,8 +20,6 @@ from .storage import LocalFile
 
 # Two records at most this far apart are read at once: reading on is cheaper than a second call.
 _COALESCE_GAP_BYTES = 1 << 14
-# The native parser compares 64 bytes at a time; behind the last record they are still ours to read.
-_PADDING_BYTES = 64
 _MOST_OPEN_FILES = 128
 
 
@@ -56,14 +54,49 @@ class RecordBlock:
         keep[list(positions)] = False
         return RecordBlock(self.buffer, self.starts[keep], self.lengths[keep], self.numbers[keep])
 
+    def view(self, position: int) -> memoryview:
+        """A record's data, without a copy."""
+        start = int(self.starts[position])
+        return self.buffer.data[start : start + int(self.lengths[position])]
+
+    def native(self) -> _core.Records:
+        """The records as the native parser takes them."""
+        return _core.Records(self.buffer, self.starts, self.lengths)
+
     @classmethod
-    def of(cls, records: Sequence[bytes]) -> RecordBlock:
-        """A block of records that are in memory already."""
-        lengths = np.array([len(record) for record in records], np.int64)
-        starts = np.zeros(len(records), np.int64)
-        np.cumsum(lengths[:-1], out=starts[1:])
-        buffer = np.frombuffer(b"".join([*records, bytes(_PADDING_BYTES)]), np.uint8)
-        return cls(buffer, starts, lengths, np.arange(len(records), dtype=np.int64))
+    def joined(cls, blocks: Sequence[RecordBlock]) -> RecordBlock:
+        """The records of several blocks, in one."""
+        bases = np.cumsum([0, *(len(block.buffer) for block in blocks[:-1])])
+        starts = [block.starts + base for block, base in zip(blocks, bases, strict=True)]
+        return cls(
+            np.concatenate([block.buffer for block in blocks]),
+            np.concatenate(starts),
+            np.concatenate([block.lengths for block in blocks]),
+            np.concatenate([block.numbers for block in blocks]),
+        )
+
+
+@dataclass(slots=True)
+class RecordList:
+    """Records that are in memory already, each a bytes object; otherwise as a RecordBlock."""
+
+    records: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def view(self, position: int) -> memoryview:
+        """A record's data, without a copy."""
+        return memoryview(self.records[position])
+
+    def native(self) -> _core.Records:
+        """The records as the native parser takes them."""
+        return _core.Records(self.records)
+
+    def without(self, positions: Sequence[int]) -> RecordList:
+        """The list less some of its records."""
+        dropped = set(positions)
+        return RecordList(tuple(r for i, r in enumerate(self.records) if i not in dropped))
 
 
 class RecordReader:
@@ -192,7 +225,7 @@ class RecordReader:
 
     def _read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
         """A buffer that holds all the frames of a plan."""
-        buffer = _core.allocate(plan.buffer_bytes + _PADDING_BYTES)
+        buffer = _core.allocate(plan.buffer_bytes)
         buffer[plan.buffer_bytes :] = 0
         for file, ranges in plan.ranges:
             source = self._source(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any, TypeAlias
 
@@ -11,18 +12,22 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from ..features.dtypes import item_bytes
 from ..features.layout import (
     BytesColumn,
     Column,
     DenseColumns,
     ListColumn,
-    RaggedBytesColumn,
+    Numbers,
+    Padding,
     RaggedColumn,
+    SparseColumn,
+    Texts,
+    Values,
 )
-from ..features.schema import item_bytes
-from .ragged import BytesArray, Ragged
+from .ragged import BytesArray, Ragged, Sparse
 
-Value: TypeAlias = "Tensor | BytesArray | Ragged | list[Tensor]"
+Value: TypeAlias = "Tensor | BytesArray | Ragged | Sparse | list[Tensor] | list[BytesArray]"
 
 # Arenas up to this size travel between processes inside the message. A larger one is a storage of
 # its own, in shared memory. Measured by benchmarks/transfer.py.
@@ -47,7 +52,7 @@ class Batch:
         arena: Tensor,
         columns: Sequence[Column],
         names: Sequence[str],
-        padded: Mapping[str, str] | None = None,
+        padded: Mapping[str, Padding] | None = None,
     ) -> None:
         """Made by parsing and collating.
 
@@ -55,7 +60,7 @@ class Batch:
             arena: uint8, its size a multiple of 64.
             columns: Where the columns lie in it.
             names: The order in which they are shown.
-            padded: For each padded column, the hidden one that holds its lengths.
+            padded: How padded columns are padded.
         """
         self.arena = arena
         self._columns = tuple(columns)
@@ -66,7 +71,7 @@ class Batch:
             _VIEWS[type(column)](arena, column, values)
         self._values: dict[str, Any] = {name: values[name] for name in self._names}
         self.lengths: dict[str, Tensor] = {
-            name: values[hidden] for name, hidden in self._padded.items()
+            name: values[padding.lengths] for name, padding in self._padded.items()
         }
 
     # ---- like a dict ----
@@ -142,28 +147,49 @@ class Batch:
     # ---- as records ----
 
     def samples(self) -> list[Sample]:
-        """The records one by one; their tensors share the arena."""
-        columns = [_rows(value) for value in self.values()]
-        ragged = frozenset(name for name, value in self.items() if isinstance(value, Ragged))
+        """The records one by one, without padding; their tensors share the arena."""
+        columns = [self._rows_of(name) for name in self._names]
+        ragged = {
+            name: str(value.offsets.dtype).removeprefix("torch.")
+            for name, value in self.items()
+            if isinstance(value, Ragged)
+        }
+        padded = {name: padding.fill for name, padding in self._padded.items()}
         return [
-            Sample(zip(self._names, row, strict=True), ragged) for row in zip(*columns, strict=True)
+            Sample(zip(self._names, row, strict=True), ragged, padded)
+            for row in zip(*columns, strict=True)
         ]
+
+    def _rows_of(self, name: str) -> Sequence[Any]:
+        rows = _rows(self._values[name])
+        if name not in self._padded:
+            return rows
+        lengths = self.lengths[name].tolist()
+        return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
 
 class Sample(dict[str, Any]):
-    """One record's values by name: tensors, bytes, or BytesArrays.
+    """One record's values by name: tensors, bytes, BytesArrays, Raggeds or Sparses.
+
+    The attributes say how :func:`collate` joins values that differ in length.
 
     Attributes:
-        ragged: Names whose values differ in length from record to record, which is how
-            :func:`collate` joins them.
+        ragged: Names whose values become rows of a Ragged, each with the dtype of its offsets.
+        padded: Names whose values are padded to the longest, each with what it is padded with.
     """
 
-    def __init__(self, values: Any = (), ragged: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        values: Any = (),
+        ragged: Mapping[str, str] | None = None,
+        padded: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(values)
-        self.ragged = ragged
+        self.ragged = ragged or {}
+        self.padded = padded or {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Sample, (dict(self), self.ragged)
+        return Sample, (dict(self), self.ragged, self.padded)
 
 
 def allocate_arena(size: int) -> Tensor:
@@ -219,46 +245,49 @@ def _view_dense(arena: Tensor, column: DenseColumns, values: dict[str, Any]) -> 
 
 
 def _view_bytes(arena: Tensor, column: BytesColumn, values: dict[str, Any]) -> None:
-    values[column.name] = _bytes_array(arena, column)
-
-
-def _bytes_array(arena: Tensor, column: BytesColumn) -> BytesArray:
-    count = 1
-    for size in column.shape:
-        count *= size
-    return BytesArray(
-        _part(arena, "uint8", (column.data_bytes,), column.data_at),
-        _part(arena, "int64", (count + 1,), column.offsets_at),
-        column.shape,
-    )
+    values[column.name] = _bytes_array(arena, column.values)
 
 
 def _view_ragged(arena: Tensor, column: RaggedColumn, values: dict[str, Any]) -> None:
-    values[column.name] = Ragged(
-        _part(arena, column.dtype, (column.values,), column.values_at),
-        _part(arena, "int64", (column.rows + 1,), column.offsets_at),
+    rows: Any = _array(arena, column.values)
+    for splits in reversed(column.splits):
+        rows = Ragged(rows, _numbers(arena, splits))
+    values[column.name] = rows
+
+
+def _view_sparse(arena: Tensor, column: SparseColumn, values: dict[str, Any]) -> None:
+    values[column.name] = Sparse(
+        _numbers(arena, column.indices), _array(arena, column.values), column.shape
     )
 
 
-def _view_ragged_bytes(arena: Tensor, column: RaggedBytesColumn, values: dict[str, Any]) -> None:
-    offsets = _part(arena, "int64", (column.rows + 1,), column.offsets_at)
-    values[column.name] = Ragged(_bytes_array(arena, column.values), offsets)
-
-
 def _view_list(arena: Tensor, column: ListColumn, values: dict[str, Any]) -> None:
-    values[column.name] = [
-        _part(arena, column.dtype, shape, at)
-        for shape, at in zip(column.shapes, column.at, strict=True)
-    ]
+    values[column.name] = [_array(arena, array) for array in column.arrays]
 
 
 _VIEWS: dict[type, Any] = {
     DenseColumns: _view_dense,
     BytesColumn: _view_bytes,
     RaggedColumn: _view_ragged,
-    RaggedBytesColumn: _view_ragged_bytes,
+    SparseColumn: _view_sparse,
     ListColumn: _view_list,
 }
+
+
+def _array(arena: Tensor, values: Values) -> Tensor | BytesArray:
+    return _bytes_array(arena, values) if isinstance(values, Texts) else _numbers(arena, values)
+
+
+def _numbers(arena: Tensor, numbers: Numbers) -> Tensor:
+    return _part(arena, numbers.dtype, numbers.shape, numbers.at)
+
+
+def _bytes_array(arena: Tensor, texts: Texts) -> BytesArray:
+    return BytesArray(
+        _part(arena, "uint8", (texts.data_bytes,), texts.data_at),
+        _part(arena, "int64", (math.prod(texts.shape) + 1,), texts.offsets_at),
+        texts.shape,
+    )
 
 
 def _rows(value: Value) -> Sequence[Any]:
@@ -266,7 +295,7 @@ def _rows(value: Value) -> Sequence[Any]:
         return value.unbind()
     if isinstance(value, BytesArray):
         return value.flat() if len(value.shape) == 1 else list(value)
-    return value.rows() if isinstance(value, Ragged) else value
+    return value.rows() if isinstance(value, (Ragged, Sparse)) else value
 
 
 def _describe(value: Value) -> str:
@@ -275,6 +304,12 @@ def _describe(value: Value) -> str:
     if isinstance(value, BytesArray):
         return f"bytes{list(value.shape)}"
     if isinstance(value, Ragged):
-        kind = value.values.dtype if isinstance(value.values, Tensor) else "bytes"
-        return f"Ragged {str(kind).removeprefix('torch.')}[{len(value)}, ...]"
+        inner = ", ...]" if isinstance(value.values, Ragged) else "]"
+        return f"Ragged {_kind(value.flat_values)}[{len(value)}, ...{inner}"
+    if isinstance(value, Sparse):
+        return f"Sparse {_kind(value.values)}{list(value.dense_shape)}"
     return f"list of {len(value)} tensors"
+
+
+def _kind(values: Tensor | BytesArray) -> str:
+    return str(values.dtype).removeprefix("torch.") if isinstance(values, Tensor) else "bytes"

@@ -10,9 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..features.layout import BytesColumn, Column, Room
+from ..features.layout import (
+    BytesColumn,
+    Column,
+    ListColumn,
+    Padding,
+    RaggedColumn,
+    Room,
+    SparseColumn,
+    Texts,
+    Values,
+)
 from .batch import Batch, Sample, allocate_arena
-from .ragged import BytesArray
+from .ragged import BytesArray, Ragged, Sparse
 
 # A value's part of the work: writes its column into the arena.
 _Store = Callable[[Tensor], None]
@@ -21,10 +31,11 @@ _Store = Callable[[Tensor], None]
 def collate(samples: Sequence[dict[str, Any]]) -> Batch:
     """Joins samples into one :class:`Batch`; for ``DataLoader(collate_fn=tio.collate)``.
 
-    Tensors of one shape are stacked; values whose feature is ragged (as a dataset's samples know)
-    become a :class:`Ragged`; other tensors of different shapes a list; bytes a
-    :class:`BytesArray`, rows of different numbers of them a :class:`Ragged`; Python numbers a
-    Tensor. Different dtypes are promoted to one.
+    Tensors of one shape are stacked; values whose feature is ragged or padded (as a dataset's
+    samples know) become a :class:`Ragged` or are padded to the longest; other tensors of different
+    shapes become a list; bytes a :class:`BytesArray`, rows of different numbers of them a
+    :class:`Ragged`; Python numbers a Tensor; Raggeds and Sparses one more dimension of their kind.
+    Different dtypes are promoted to one.
 
     Args:
         samples: At least one dict; all with the same keys.
@@ -71,7 +82,7 @@ class _Collation:
         self._room = Room()
         self._columns: list[Column] = []
         self._stores: list[_Store] = []
-        self._padded: dict[str, str] = {}
+        self._padded: dict[str, Padding] = {}
         self._names = tuple(samples[0])
         for sample in samples:
             if sample.keys() != samples[0].keys():
@@ -86,49 +97,71 @@ class _Collation:
         return Batch(arena, self._columns, self._names, self._padded)
 
     def _lay_out(self, name: str, values: list[Any]) -> None:
-        ragged = isinstance(self._samples[0], Sample) and name in self._samples[0].ragged
         kinds = set(map(type, values))
         if all(issubclass(kind, (bytes, str)) for kind in kinds):
             texts = [v.encode() if isinstance(v, str) else v for v in values]
-            self._add_bytes(name, (len(values),), texts)
+            self._add_bytes(name, _joined([BytesArray.from_list(texts)]))
         elif all(issubclass(kind, BytesArray) for kind in kinds):
-            self._lay_out_bytes(name, values, ragged)
+            self._lay_out_bytes(name, values)
+        elif all(issubclass(kind, Ragged) for kind in kinds):
+            self._lay_out_rows(name, values)
+        elif all(issubclass(kind, Sparse) for kind in kinds):
+            self._add_sparse(name, values)
         elif all(issubclass(kind, (Tensor, int, float)) for kind in kinds):
-            self._lay_out_tensors(name, _of_one_dtype(values), ragged)
+            self._lay_out_tensors(name, _of_one_dtype(values))
         else:
             what = " and a ".join(sorted(kind.__name__ for kind in kinds))
             raise TypeError(f"there is no column for {name!r}, a {what}")
 
-    def _lay_out_tensors(self, name: str, values: list[Tensor], ragged: bool) -> None:
-        if ragged and all(value.dim() == 1 for value in values):
-            if self._pad:
-                self._add_padded(name, values)
-            else:
-                self._add_ragged(name, values)
+    def _is_ragged(self, name: str) -> bool:
+        return isinstance(self._samples[0], Sample) and name in self._samples[0].ragged
+
+    def _padding(self, name: str) -> Any:
+        """What values of a feature are padded with; None if they are not."""
+        sample = self._samples[0]
+        if isinstance(sample, Sample) and name in sample.padded:
+            return sample.padded[name]
+        return self._fill if self._pad and self._is_ragged(name) else None
+
+    def _lay_out_tensors(self, name: str, values: list[Tensor]) -> None:
+        fill = self._padding(name)
+        are_rows = all(value.dim() > 0 for value in values)
+        if fill is not None and are_rows:
+            self._add_padded(name, values, fill)
+        elif self._is_ragged(name) and are_rows:
+            self._add_rows(name, values)
         elif all(value.shape == values[0].shape for value in values):
             self._add_dense(name, (len(values), *values[0].shape), values)
         else:
             self._add_list(name, values)
 
-    def _lay_out_bytes(self, name: str, values: list[BytesArray], ragged: bool) -> None:
-        texts = [value.flat() for value in values]
-        flat = [text for row in texts for text in row]
+    def _lay_out_bytes(self, name: str, values: list[BytesArray]) -> None:
         shapes = {value.shape for value in values}
-        are_rows = all(len(shape) == 1 for shape in shapes)
-        if len(shapes) == 1 and not (ragged and are_rows):
-            self._add_bytes(name, (len(values), *values[0].shape), flat)
-        elif not are_rows:
-            raise ValueError(f"the arrays of bytes of {name!r} are of different shapes: {shapes}")
-        elif ragged and self._pad:
-            lengths = self._add_lengths(name, [len(row) for row in texts])
-            longest = max(lengths)
-            rows = [row[:longest] + [b""] * (longest - len(row)) for row in texts]
-            self._add_bytes(name, (len(rows), longest), [text for row in rows for text in row])
+        are_rows = all(shape and shape[1:] == values[0].shape[1:] for shape in shapes)
+        fill = self._padding(name)
+        if fill is not None and are_rows:
+            self._add_padded_bytes(name, values, fill if isinstance(fill, bytes) else b"")
+        elif self._is_ragged(name) and are_rows:
+            self._add_rows(name, values)
+        elif len(shapes) == 1:
+            array = _joined(values)
+            shape = (len(values), *values[0].shape)
+            self._add_bytes(name, BytesArray(array.data, array.offsets, shape))
+        elif are_rows:
+            self._add_rows(name, values)
         else:
-            column = self._room.take_ragged_bytes(name, len(texts), len(flat), sum(map(len, flat)))
-            self._columns.append(column)
-            self._store_offsets(column.offsets_at, [len(row) for row in texts])
-            self._store_bytes(column.values, flat)
+            raise ValueError(f"the arrays of bytes of {name!r} are of different shapes: {shapes}")
+
+    def _lay_out_rows(self, name: str, values: list[Ragged]) -> None:
+        padded = [value.to_padded(self._fill) for value in values] if self._pad else []
+        if not padded:
+            self._add_rows(name, values)
+            return
+        # All inner dimensions at their longest; the outer one is padded as any other rows are.
+        inner = [max(sizes) for sizes in zip(*(value.shape[1:] for value in padded), strict=True)]
+        self._add_padded(
+            name, [_enlarged(value, inner, self._fill) for value in padded], self._fill
+        )
 
     # ---- columns ----
 
@@ -141,52 +174,92 @@ class _Collation:
 
         self._stores.append(store)
 
-    def _add_ragged(self, name: str, values: list[Tensor]) -> None:
-        total = sum(value.numel() for value in values)
-        column = self._room.take_ragged(name, _dtype_name(values[0]), len(values), total)
-        self._columns.append(column)
-        self._store_offsets(column.offsets_at, [value.numel() for value in values])
-        self._store_parts([column.values_at], [torch.cat(values)])
+    def _add_rows(self, name: str, values: list[Any]) -> None:
+        """A Ragged whose rows are tensors, arrays of bytes or Raggeds, all of one of these."""
+        sample = self._samples[0]
+        dtype = sample.ragged.get(name, "int64") if isinstance(sample, Sample) else "int64"
+        lengths = [torch.tensor([len(value) for value in values])]
+        while isinstance(values[0], Ragged):
+            dtype = _dtype_name(values[0].offsets)
+            lengths.append(torch.cat([value.lengths.long() for value in values]))
+            values = [value.values for value in values]
+        splits = self._room.take_splits([len(level) for level in lengths], dtype)
+        for place, level in zip(splits, lengths, strict=True):
+            ends = torch.cat((torch.zeros(1, dtype=torch.int64), level.cumsum(0)))
+            self._store_parts([place.at], [ends.to(getattr(torch, dtype))])
+        self._columns.append(RaggedColumn(name, splits, self._add_values(values)))
 
-    def _add_padded(self, name: str, values: list[Tensor]) -> None:
-        lengths = self._add_lengths(name, [value.numel() for value in values])
-        padded = values[0].new_full((len(values), max(lengths)), self._fill)
+    def _add_padded(self, name: str, values: list[Tensor], fill: Any) -> None:
+        lengths = self._add_lengths(name, [len(value) for value in values], fill)
+        shape = (len(values), max(lengths), *values[0].shape[1:])
+        padded = values[0].new_full(shape, fill)
         for row, value, length in zip(padded, values, lengths, strict=True):
             row[:length] = value[:length]
-        shape = tuple(padded.shape)
         column = self._room.take_dense((name,), _dtype_name(padded), shape)
         self._columns.append(column)
         self._store_parts([column.at], [padded])
 
-    def _add_lengths(self, name: str, lengths: list[int]) -> list[int]:
+    def _add_padded_bytes(self, name: str, values: list[BytesArray], fill: bytes) -> None:
+        lengths = self._add_lengths(name, [len(value) for value in values], fill)
+        inner = values[0].shape[1:]
+        count = math.prod(inner)
+        longest = max(lengths) * count
+        texts: list[bytes] = []
+        for value, length in zip(values, lengths, strict=True):
+            row = value.flat()[: length * count]
+            texts += row + [fill] * (longest - len(row))
+        array = BytesArray.from_list(texts)
+        shape = (len(values), max(lengths), *inner)
+        self._add_bytes(name, BytesArray(array.data, array.offsets, shape))
+
+    def _add_lengths(self, name: str, lengths: list[int], fill: Any) -> list[int]:
         if self._max_len is not None:
             lengths = [min(length, self._max_len) for length in lengths]
-        hidden = f"{name}\0lengths"
-        self._padded[name] = hidden
-        column = self._room.take_dense((hidden,), "int64", (len(lengths),))
+        padding = Padding(f"{name}\0lengths", fill)
+        self._padded[name] = padding
+        column = self._room.take_dense((padding.lengths,), "int64", (len(lengths),))
         self._columns.append(column)
         self._store_parts([column.at], [torch.tensor(lengths)])
         return lengths
 
+    def _add_sparse(self, name: str, values: list[Sparse]) -> None:
+        shapes = {value.dense_shape for value in values}
+        if len(shapes) > 1:
+            raise ValueError(f"the sparse arrays of {name!r} are of different shapes: {shapes}")
+        parts = [
+            torch.cat((torch.full((len(v.indices), 1), record), v.indices), dim=1)
+            for record, v in enumerate(values)
+        ]
+        together = torch.cat(parts)
+        indices = self._room.take_numbers("int64", tuple(together.shape))
+        self._store_parts([indices.at], [together])
+        shape = (len(values), *values[0].dense_shape)
+        stored = self._add_values([value.values for value in values])
+        self._columns.append(SparseColumn(name, shape, indices, stored))
+
     def _add_list(self, name: str, values: list[Tensor]) -> None:
-        shapes = tuple(tuple(value.shape) for value in values)
-        column = self._room.take_list(name, _dtype_name(values[0]), shapes)
-        self._columns.append(column)
-        self._store_parts(list(column.at), values)
+        self._columns.append(
+            ListColumn(name, tuple(self._add_values([value], value.shape) for value in values))
+        )
 
-    def _add_bytes(self, name: str, shape: tuple[int, ...], texts: list[bytes]) -> None:
-        column = self._room.take_bytes(name, shape, sum(map(len, texts)))
-        self._columns.append(column)
-        self._store_bytes(column, texts)
+    def _add_bytes(self, name: str, array: BytesArray) -> None:
+        self._columns.append(BytesColumn(name, self._add_texts(array)))
 
-    # ---- storing ----
+    # ---- parts of columns ----
 
-    def _store_bytes(self, column: BytesColumn, texts: list[bytes]) -> None:
-        array = BytesArray.from_list(texts)
-        self._store_parts([column.offsets_at, column.data_at], [array.offsets, array.data])
+    def _add_values(self, values: list[Any], shape: tuple[int, ...] | None = None) -> Values:
+        """Tensors, or arrays of bytes, one behind the other."""
+        if isinstance(values[0], BytesArray):
+            return self._add_texts(_joined(values))
+        joined = torch.cat(values) if values[0].dim() else values[0]
+        numbers = self._room.take_numbers(_dtype_name(joined), tuple(shape or joined.shape))
+        self._store_parts([numbers.at], [joined])
+        return numbers
 
-    def _store_offsets(self, at: int, lengths: list[int]) -> None:
-        self._store_parts([at], [torch.tensor([0, *lengths]).cumsum(0)])
+    def _add_texts(self, array: BytesArray) -> Texts:
+        texts = self._room.take_texts(array.shape, array.data.numel())
+        self._store_parts([texts.offsets_at, texts.data_at], [array.offsets, array.data])
+        return texts
 
     def _store_parts(self, places: list[int], parts: list[Tensor]) -> None:
         def store(arena: Tensor) -> None:
@@ -194,6 +267,21 @@ class _Collation:
                 _target(arena, part.dtype, tuple(part.shape), at).copy_(part)
 
         self._stores.append(store)
+
+
+def _joined(values: list[BytesArray]) -> BytesArray:
+    """Arrays of bytes one behind the other, with nothing between."""
+    inner = values[0].shape[1:]
+    array = BytesArray.from_list([text for value in values for text in value.flat()])
+    rows = sum(value.shape[0] if value.shape else 1 for value in values)
+    return BytesArray(array.data, array.offsets, (rows, *inner))
+
+
+def _enlarged(value: Tensor, inner: list[int], fill: float) -> Tensor:
+    """A tensor with its dimensions behind the first filled up to these sizes."""
+    large = value.new_full((len(value), *inner), fill)
+    large[tuple(slice(size) for size in value.shape)] = value
+    return large
 
 
 def _of_one_dtype(values: list[Any]) -> list[Tensor]:

@@ -1,17 +1,21 @@
-"""Parsing records that are in memory: ``tf.io.parse_example`` and its single form."""
+"""Parsing records that are in memory, as ``tf.io.parse_example`` and its siblings do."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
-from ..errors import DecodeError
+from ..errors import DecodeError, SchemaError
 from ..features.parse import ExampleParser, RecordFailure
-from ..features.schema import Feature, Schema
-from ..records.reader import RecordBlock
+from ..features.schema import Schema
+from ..features.specs import Feature
+from ..records.reader import RecordBlock, RecordList
 from .batch import Batch, Sample, allocate_arena
 
+_Block = TypeVar("_Block", RecordBlock, RecordList)
 
-def parse_block(parser: ExampleParser, block: RecordBlock) -> tuple[Batch, list[RecordFailure]]:
+
+def parse_block(parser: ExampleParser, block: _Block) -> tuple[Batch, list[RecordFailure]]:
     """Parses a block, less the records that cannot be parsed.
 
     Returns:
@@ -24,12 +28,12 @@ def parse_block(parser: ExampleParser, block: RecordBlock) -> tuple[Batch, list[
         arena = allocate_arena(located.arena_bytes)
         columns, bad = located.fill(arena.numpy())
         if not bad:
-            return Batch(arena, columns, tuple(parser.schema)), []
+            return Batch(arena, columns, parser.names, parser.padded), []
     return _parse_rest(parser, block, bad)
 
 
 def _parse_rest(
-    parser: ExampleParser, block: RecordBlock, bad: list[RecordFailure]
+    parser: ExampleParser, block: _Block, bad: list[RecordFailure]
 ) -> tuple[Batch, list[RecordFailure]]:
     """Parses a block less its bad records, of which decoding may find more."""
     failures: dict[int, RecordFailure] = {}
@@ -43,26 +47,25 @@ def _parse_rest(
     return batch, [failures[position] for position in sorted(failures)]
 
 
-def parse_examples(examples: Sequence[bytes], schema: Schema | Mapping[str, Feature]) -> Batch:
+def parse_examples(examples: Iterable[bytes], schema: Schema | Mapping[str, Feature]) -> Batch:
     """Parses serialized ``tf.train.Example`` messages, as ``tf.io.parse_example`` does.
 
     Args:
         examples: Any number of them, none included.
-        schema: What to read from each.
+        schema: What to read from each. A :class:`Schema` that is used again is quicker than a dict.
 
     Returns:
         One column for each feature; see the feature classes for their types and shapes.
 
     Raises:
-        DecodeError: a record does not hold what the schema asks for; ``record`` is its position.
-        SchemaError: the schema contradicts itself.
+        DecodeError: a record does not hold what the schema asks for; ``record`` is its position,
+            ``offset`` the byte in it.
+        SchemaError: the schema contradicts itself, or is one of SequenceExamples.
     """
-    block = RecordBlock.of(examples)
-    batch, failures = parse_block(ExampleParser(Schema.of(schema)), block)
-    if failures:
-        first = failures[0]
-        raise DecodeError(first.reason, record=first.position, feature=first.feature)
-    return batch
+    made = Schema.of(schema)
+    if made.is_sequence:
+        raise SchemaError("a schema with context and sequence is for parse_sequence_examples")
+    return _parse(examples, made)
 
 
 def parse_example(example: bytes, schema: Schema | Mapping[str, Feature]) -> Sample:
@@ -74,5 +77,53 @@ def parse_example(example: bytes, schema: Schema | Mapping[str, Feature]) -> Sam
 
     Raises:
         DecodeError: as :func:`parse_examples`.
+        SchemaError: as :func:`parse_examples`.
     """
     return parse_examples([example], schema).samples()[0]
+
+
+def parse_sequence_examples(examples: Iterable[bytes], schema: Schema) -> Batch:
+    """Parses serialized ``SequenceExample`` messages, as ``tf.io.parse_sequence_example`` does.
+
+    Args:
+        examples: Any number of them, none included.
+        schema: A ``Schema(context=..., sequence=...)``.
+
+    Returns:
+        One column for each feature of the context and each feature list;
+        ``batch.lengths[name]`` has the number of steps for each FixedLenSequenceFeature.
+
+    Raises:
+        DecodeError: as :func:`parse_examples`.
+        SchemaError: the schema is not one of SequenceExamples.
+    """
+    if not isinstance(schema, Schema) or not schema.is_sequence:
+        raise SchemaError("SequenceExamples need a Schema(context=..., sequence=...)")
+    return _parse(examples, schema)
+
+
+def parse_sequence_example(example: bytes, schema: Schema) -> Sample:
+    """Parses one ``SequenceExample``, as ``tf.io.parse_single_sequence_example`` does.
+
+    Returns:
+        Values without a batch dimension: of a feature list a Tensor ``[steps, ...]``, or a
+        :class:`Ragged` of steps.
+
+    Raises:
+        DecodeError: as :func:`parse_examples`.
+        SchemaError: as :func:`parse_sequence_examples`.
+    """
+    return parse_sequence_examples([example], schema).samples()[0]
+
+
+def _parse(examples: Iterable[bytes], schema: Schema) -> Batch:
+    records = tuple(examples)
+    if not all(isinstance(record, bytes) for record in records):
+        records = tuple(bytes(memoryview(record)) for record in records)
+    batch, failures = parse_block(ExampleParser.of(schema), RecordList(records))
+    if failures:
+        first = failures[0]
+        raise DecodeError(
+            first.reason, record=first.position, offset=first.offset, feature=first.feature
+        )
+    return batch

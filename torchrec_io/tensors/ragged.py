@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -111,64 +111,84 @@ class BytesArray:
 
 
 class Ragged:
-    """Rows of values of any length, held flat.
+    """Rows of any length, held flat: of values, or of rows again.
 
     Row ``i`` is ``values[offsets[i] : offsets[i + 1]]``.
 
     Attributes:
-        values: Tensor ``[total]`` or :class:`BytesArray` of that shape.
-        offsets: int64 ``[rows + 1]``, ascending from 0.
+        values: Tensor ``[total, ...]``, :class:`BytesArray` of such a shape, or another Ragged of
+            ``total`` rows.
+        offsets: int64 or int32 ``[rows + 1]``, ascending from 0 (unless a RaggedFeature that does
+            not validate was fed with others).
     """
 
     __slots__ = ("offsets", "values")
 
-    def __init__(self, values: Tensor | BytesArray, offsets: Tensor) -> None:
+    def __init__(self, values: Tensor | BytesArray | Ragged, offsets: Tensor) -> None:
         self.values = values
         self.offsets = offsets
 
     @property
     def lengths(self) -> Tensor:
-        """Values in each row; int64 ``[rows]``."""
+        """Values in each row; of the dtype of offsets, ``[rows]``."""
         return self.offsets.diff()
+
+    @property
+    def flat_values(self) -> Tensor | BytesArray:
+        """The values below all rows."""
+        return self.values.flat_values if isinstance(self.values, Ragged) else self.values
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, index: int) -> Tensor | BytesArray:
-        """Row ``index``; shares memory with this."""
+    @overload
+    def __getitem__(self, index: int) -> Tensor | BytesArray | Ragged: ...
+    @overload
+    def __getitem__(self, index: slice) -> Ragged: ...
+    def __getitem__(self, index: int | slice) -> Tensor | BytesArray | Ragged:
+        """Row ``index``, or a Ragged of some rows; shares the values with this."""
+        if isinstance(index, slice):
+            return self._slice(index)
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} is out of range for {len(self)} rows")
         begin, end = self.offsets[index % len(self) :][:2].tolist()
-        row = self.values[begin:end]
-        assert not isinstance(row, bytes)  # a slice of a BytesArray is one
+        row: Tensor | BytesArray | Ragged = _cut(self.values, begin, end)
         return row
 
-    def __iter__(self) -> Iterator[Tensor | BytesArray]:
+    def _slice(self, index: slice) -> Ragged:
+        begin, end, step = index.indices(len(self))
+        if step != 1:
+            raise ValueError("a Ragged can be sliced with a step of 1 only")
+        offsets = self.offsets[begin : max(begin, end) + 1]
+        first, last = offsets[[0, -1]].tolist()
+        return Ragged(_cut(self.values, first, last), offsets - first)
+
+    def __iter__(self) -> Iterator[Tensor | BytesArray | Ragged]:
         return iter(self.rows())
 
-    def rows(self) -> list[Tensor | BytesArray]:
-        """All rows; they share memory with this."""
-        if isinstance(self.values, Tensor):
-            return list(torch.split(self.values, self.lengths.tolist()))
-        return [self[i] for i in range(len(self))]
+    def rows(self) -> list[Tensor | BytesArray | Ragged]:
+        """All rows; they share the values with this."""
+        offsets = self.offsets.tolist()
+        return [_cut(self.values, begin, end) for begin, end in itertools.pairwise(offsets)]
 
     def tolist(self) -> list[list[Any]]:
-        """Rows as lists of Python numbers or bytes."""
+        """Rows as lists of Python numbers or bytes, or of such lists."""
         values = self.values.tolist()
         offsets = self.offsets.tolist()
         return [values[begin:end] for begin, end in itertools.pairwise(offsets)]
 
     def to_padded(self, fill: float = 0, max_len: int | None = None) -> Tensor:
-        """A dense Tensor ``[rows, longest]``.
+        """A dense Tensor ``[rows, longest, ...]``, with a dimension for each level of rows.
 
         Args:
             fill: What is put behind shorter rows.
-            max_len: Rows are cut to this many values.
+            max_len: Rows of the outermost level are cut to this many.
 
         Raises:
             TypeError: the values are bytes.
         """
-        if not isinstance(self.values, Tensor):
+        values = self.values.to_padded(fill) if isinstance(self.values, Ragged) else self.values
+        if not isinstance(values, Tensor):
             raise TypeError("rows of bytes cannot be padded into a Tensor")
         lengths = self.lengths
         longest = int(lengths.max()) if len(self) else 0
@@ -176,28 +196,33 @@ class Ragged:
             longest = min(longest, max_len)
         places = torch.arange(longest, device=lengths.device)
         filled = places < lengths.unsqueeze(1)
-        padded = self.values.new_full((len(self), longest), fill)
-        padded[filled] = self.values[(self.offsets[:-1].unsqueeze(1) + places)[filled]]
+        padded = values.new_full((len(self), longest, *values.shape[1:]), fill)
+        padded[filled] = values[(self.offsets[:-1].unsqueeze(1) + places)[filled]]
         return padded
 
     def to_nested(self) -> Tensor:
-        """A nested tensor of jagged layout that shares memory with this."""
+        """A nested tensor of jagged layout that shares the values with this.
+
+        Raises:
+            TypeError: the values are bytes, or rows again: PyTorch has one ragged dimension.
+            ValueError: the offsets do not ascend.
+        """
         if not isinstance(self.values, Tensor):
-            raise TypeError("rows of bytes cannot be a nested tensor")
-        return torch.nested.nested_tensor_from_jagged(self.values, self.offsets)
+            raise TypeError("only rows of numbers can be a nested tensor")
+        if bool((self.lengths < 0).any()):
+            raise ValueError("the offsets do not ascend")
+        return torch.nested.nested_tensor_from_jagged(self.values, self.offsets.long())
 
     def to_sparse(self) -> Tensor:
-        """A sparse COO tensor ``[rows, longest]``, as TensorFlow gives for a VarLenFeature."""
-        if not isinstance(self.values, Tensor):
+        """A sparse COO tensor ``[rows, longest, ...]``, as TensorFlow gives for a VarLenFeature."""
+        values = self.flat_values
+        if not isinstance(values, Tensor):
             raise TypeError("rows of bytes cannot be a sparse tensor")
-        lengths = self.lengths
-        rows = torch.repeat_interleave(torch.arange(len(self), device=lengths.device), lengths)
-        places = torch.arange(len(rows), device=lengths.device) - self.offsets[rows]
-        longest = int(lengths.max()) if len(self) else 0
+        indices, shape = _places(self)
         return torch.sparse_coo_tensor(
-            torch.stack((rows, places)),
-            self.values,
-            (len(self), longest),
+            indices,
+            values,
+            (*shape, *values.shape[1:]),
             is_coalesced=True,
             check_invariants=False,
         )
@@ -215,3 +240,79 @@ class Ragged:
 
     def __repr__(self) -> str:
         return f"Ragged({len(self)} rows, values={self.values!r})"
+
+
+def _places(ragged: Ragged) -> tuple[Tensor, tuple[int, ...]]:
+    """Where each flat value is, int64 ``[levels + 1, n]``; and the shape that holds all."""
+    lengths = ragged.lengths
+    rows = torch.repeat_interleave(torch.arange(len(ragged), device=lengths.device), lengths)
+    within = torch.arange(len(rows), device=lengths.device) - ragged.offsets[rows]
+    shape = (len(ragged), int(lengths.max()) if len(ragged) else 0)
+    if not isinstance(ragged.values, Ragged):
+        return torch.stack((rows, within)), shape
+    inner, inner_shape = _places(ragged.values)
+    row = inner[0]
+    return torch.stack((rows[row], within[row], *inner[1:])), (*shape, *inner_shape[1:])
+
+
+def _cut(values: Any, begin: int, end: int) -> Any:
+    # Offsets that were not validated may be negative, which to Python would count from the end.
+    return values[max(begin, 0) : max(end, 0)]
+
+
+class Sparse:
+    """Values and their places in a larger array that is empty elsewhere.
+
+    Attributes:
+        indices: int64 ``[n, rank]``. In a batch the first column is the record.
+        values: Tensor ``[n]`` or :class:`BytesArray` of that shape.
+        dense_shape: Of the array.
+    """
+
+    __slots__ = ("dense_shape", "indices", "values")
+
+    def __init__(
+        self, indices: Tensor, values: Tensor | BytesArray, dense_shape: tuple[int, ...]
+    ) -> None:
+        self.indices = indices
+        self.values = values
+        self.dense_shape = tuple(dense_shape)
+
+    def __len__(self) -> int:
+        return self.dense_shape[0]
+
+    def rows(self) -> list[Sparse]:
+        """The parts along the first dimension, each without it; they share the values with this."""
+        counts = torch.bincount(self.indices[:, 0], minlength=len(self)).tolist()
+        ends = list(itertools.accumulate(counts, initial=0))
+        return [
+            Sparse(self.indices[b:e, 1:], _cut(self.values, b, e), self.dense_shape[1:])
+            for b, e in itertools.pairwise(ends)
+        ]
+
+    def to_coo(self) -> Tensor:
+        """A sparse COO tensor that shares the values with this; equal indices are not summed yet.
+
+        Raises:
+            TypeError: the values are bytes.
+        """
+        if not isinstance(self.values, Tensor):
+            raise TypeError("bytes cannot be in a sparse tensor")
+        return torch.sparse_coo_tensor(
+            self.indices.t(), self.values, self.dense_shape, check_invariants=False
+        )
+
+    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Sparse:
+        """A copy on another device."""
+        return Sparse(
+            self.indices.to(device, non_blocking=non_blocking),
+            self.values.to(device, non_blocking=non_blocking),
+            self.dense_shape,
+        )
+
+    def pin_memory(self) -> Sparse:
+        """A copy in page-locked memory."""
+        return Sparse(self.indices.pin_memory(), self.values.pin_memory(), self.dense_shape)
+
+    def __repr__(self) -> str:
+        return f"Sparse({len(self.indices)} values in {list(self.dense_shape)})"

@@ -1,0 +1,65 @@
+// The records of a batch: views of bytes that somebody else keeps alive and unchanged.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "bytes.h"
+
+namespace tio {
+
+class Records {
+ public:
+  // Records anywhere in memory; neighbours in the batch are taken to be neighbours in their file.
+  explicit Records(std::vector<Bytes> views) : views_(std::move(views)), order_(views_.size()) {
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+  }
+
+  // Record i is buffer[starts[i], starts[i] + sizes[i]), in any order. Throws nothing: a record
+  // outside of the buffer makes `fits` false, and must not be used.
+  static bool fits(Bytes buffer, std::span<const std::int64_t> starts,
+                   std::span<const std::int64_t> sizes) {
+    const auto end = static_cast<std::int64_t>(buffer.size());
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      if (starts[i] < 0 || sizes[i] < 0 || starts[i] > end || sizes[i] > end - starts[i]) {
+        return false;
+      }
+    }
+    return starts.size() == sizes.size();
+  }
+
+  Records(Bytes buffer, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes)
+      : order_(starts.size()) {
+    views_.reserve(starts.size());
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      views_.push_back(
+          buffer.subspan(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(sizes[i])));
+    }
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    if (!std::ranges::is_sorted(starts)) {
+      std::ranges::sort(order_, {}, [starts](std::size_t i) { return std::pair(starts[i], i); });
+    }
+  }
+
+  std::size_t size() const { return views_.size(); }
+  Bytes operator[](std::size_t record) const { return views_[record]; }
+
+  // Of all records together.
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const Bytes view : views_) sum += view.size();
+    return sum;
+  }
+
+  // Positions of the records as they follow each other in memory: neighbours there are of one
+  // file, hence spelled alike.
+  std::span<const std::size_t> order() const { return order_; }
+
+ private:
+  std::vector<Bytes> views_;
+  std::vector<std::size_t> order_;
+};
+
+}  // namespace tio

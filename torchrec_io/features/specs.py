@@ -1,0 +1,537 @@
+"""Feature specs: what to read from each record, named and shaped as TensorFlow's.
+
+Specs and their rules are those of ``tf.io.parse_example`` and ``tf.io.parse_sequence_example``
+(TensorFlow 2.21).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from ..errors import SchemaError
+from .dtypes import (
+    FLOAT_ENDS,
+    MOST_VALUES,
+    RAW_DTYPES,
+    DType,
+    dtype_name,
+    integer_range,
+    is_integer,
+    item_bytes,
+)
+
+Shape: TypeAlias = "int | Sequence[int]"
+
+
+class Feature:
+    """Base of all feature specs: what to read from each record, and into which column."""
+
+
+@dataclass(frozen=True)
+class FixedLenFeature(Feature):
+    """A feature with the same number of values in every record (``tf.io.FixedLenFeature``).
+
+    Gives a Tensor ``[B, *shape]``, or for "string" a :class:`BytesArray` of that shape.
+
+    Args:
+        shape: Of one record's values; an int or a sequence. ``[]`` is one value.
+        dtype: Of the column; stored values are cast to it and must fit.
+        default_value: For records that lack the feature: as many values as ``shape`` holds, in any
+            shape. An empty list of values is not a missing feature. Without a default (and with an
+            empty one, as in TensorFlow) the feature is required.
+
+    Raises:
+        SchemaError: the dtype does not exist, or the default has another size or does not fit.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    default_value: Any = None
+
+    def __init__(self, shape: Shape, dtype: DType, default_value: Any = None) -> None:
+        _set(self, shape=_check_shape(shape), dtype=dtype_name(dtype))
+        default = None
+        if default_value is not None:
+            default = _check_default(default_value, self.dtype, self.shape)
+        _set(self, default_value=default)
+
+    @property
+    def count(self) -> int:
+        """Values in one record."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class VarLenFeature(Feature):
+    """A feature with any number of values in a record, none included (``tf.io.VarLenFeature``).
+
+    Gives a :class:`Ragged` of the records' values; in feature lists a Ragged of steps, each with
+    its values. A missing feature is an empty one.
+
+    Args:
+        dtype: Of the values; stored values are cast to it and must fit.
+    """
+
+    dtype: str
+
+    def __init__(self, dtype: DType) -> None:
+        _set(self, dtype=dtype_name(dtype))
+
+
+@dataclass(frozen=True)
+class FixedLenSequenceFeature(Feature):
+    """Any number of equal parts, padded to the most (``tf.io.FixedLenSequenceFeature``).
+
+    Gives a Tensor ``[B, T, *shape]``, T being the greatest number of parts in the batch, or for
+    "string" a :class:`BytesArray` of that shape; ``batch.lengths[name]`` has each record's own
+    number. In feature lists a part is a step; elsewhere the values of a record are its parts one
+    behind the other. A single record is not padded: ``[T, *shape]``.
+
+    Args:
+        shape: Of one part; an int or a sequence without zeros.
+        dtype: Of the column; stored values are cast to it and must fit.
+        allow_missing: Whether a record may lack the feature, which then has no parts. Outside of
+            feature lists it must be True, as in TensorFlow.
+        default_value: What to pad with; one value. By default 0 or ``b""``; feature lists take no
+            other.
+
+    Raises:
+        SchemaError: the shape holds no value, the dtype does not exist, or the default does not
+            fit.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    allow_missing: bool = False
+    default_value: Any = None
+
+    def __init__(
+        self,
+        shape: Shape,
+        dtype: DType,
+        allow_missing: bool = False,
+        default_value: Any = None,
+    ) -> None:
+        _set(self, shape=_check_shape(shape), dtype=dtype_name(dtype))
+        if 0 in self.shape:
+            raise SchemaError(f"a part of the shape {list(self.shape)} holds no value")
+        default = None if default_value is None else _check_default(default_value, self.dtype, ())
+        _set(self, allow_missing=bool(allow_missing), default_value=default)
+
+    @property
+    def count(self) -> int:
+        """Values in one part."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class SparseFeature(Feature):
+    """Values and their places, stored as features of their own (``tf.io.SparseFeature``).
+
+    Gives a :class:`Sparse` of shape ``[B, *size]``, its entries in the order of their indices,
+    equal ones in the order stored.
+
+    Args:
+        index_key: The feature that holds each value's index, or one for each dimension.
+        value_key: The feature that holds the values.
+        dtype: Of the values; stored values are cast to it and must fit.
+        size: Of the dimension, or of each. Indices must lie within (TensorFlow does not look).
+        already_sorted: Leave entries in the order stored.
+
+    Raises:
+        SchemaError: a key is empty, or index_key and size are not of one length.
+    """
+
+    index_key: tuple[str, ...]
+    value_key: str
+    dtype: str
+    size: tuple[int, ...]
+    already_sorted: bool = False
+
+    def __init__(
+        self,
+        index_key: str | Sequence[str],
+        value_key: str,
+        dtype: DType,
+        size: Shape,
+        already_sorted: bool = False,
+    ) -> None:
+        keys = (index_key,) if isinstance(index_key, str) else tuple(index_key)
+        _set(self, index_key=keys, value_key=value_key, dtype=dtype_name(dtype))
+        _set(self, size=_check_shape(size), already_sorted=bool(already_sorted))
+        for key in (*keys, value_key):
+            _check_key(key, "index_key and value_key")
+        if not keys or len(keys) != len(self.size):
+            raise SchemaError(
+                f"index_key names {len(keys)} features, size has {len(self.size)} dimensions"
+            )
+
+
+class _KeyPartition:
+    """Base of partitions that are stored in a feature; ``key`` names it."""
+
+    key: str
+
+    def __post_init__(self) -> None:
+        _check_key(self.key, "the key of a partition")
+
+
+@dataclass(frozen=True)
+class RowSplits(_KeyPartition):
+    """Where each row starts, then where the last one ends; the first is 0."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class RowLengths(_KeyPartition):
+    """How many values each row has."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class RowStarts(_KeyPartition):
+    """Where each row starts; the first is 0."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class RowLimits(_KeyPartition):
+    """Where each row ends; the last is the number of values."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class ValueRowIds(_KeyPartition):
+    """Which row each value is in."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class UniformRowLength:
+    """Rows of one length."""
+
+    length: int
+
+    def __post_init__(self) -> None:
+        if not _is_whole(self.length) or self.length < 1:
+            raise SchemaError(f"length must be a whole number of at least 1, not {self.length!r}")
+
+
+Partition: TypeAlias = (
+    RowSplits | RowLengths | RowStarts | RowLimits | ValueRowIds | UniformRowLength
+)
+_PARTITIONS: dict[str, Any] = {
+    partition.__name__: partition
+    for partition in (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds, UniformRowLength)
+}
+
+
+@dataclass(frozen=True)
+class RaggedFeature(Feature):
+    """Any number of values, in rows that other features tell (``tf.io.RaggedFeature``).
+
+    Gives a :class:`Ragged`: records, then the rows of each partition, then the values. In feature
+    lists the steps come after the records, and every step has its own partitions.
+
+    How rows tally with values is checked in each record (TensorFlow adds up the batch at best).
+
+    Args:
+        dtype: Of the values; stored values are cast to it and must fit.
+        value_key: The feature that holds the values; by default the one of this spec's own name.
+        partitions: ``RaggedFeature.RowSplits(key)``, ``RowLengths(key)``, ``RowStarts(key)``,
+            ``RowLimits(key)``, ``ValueRowIds(key)`` or ``UniformRowLength(length)``; outermost
+            first.
+        row_splits_dtype: Of the offsets: "int32" or "int64".
+        validate: Also check that rows neither overlap nor run backwards.
+
+    Raises:
+        SchemaError: an argument is not one of the above.
+    """
+
+    RowSplits: ClassVar = RowSplits
+    RowLengths: ClassVar = RowLengths
+    RowStarts: ClassVar = RowStarts
+    RowLimits: ClassVar = RowLimits
+    ValueRowIds: ClassVar = ValueRowIds
+    UniformRowLength: ClassVar = UniformRowLength
+
+    dtype: str
+    value_key: str | None = None
+    partitions: tuple[Partition, ...] = ()
+    row_splits_dtype: str = "int32"
+    validate: bool = False
+
+    def __init__(
+        self,
+        dtype: DType,
+        value_key: str | None = None,
+        partitions: Sequence[Any] = (),
+        row_splits_dtype: DType = "int32",
+        validate: bool = False,
+    ) -> None:
+        _set(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
+        _set(self, partitions=tuple(_as_partition(partition) for partition in partitions))
+        _set(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
+        if value_key is not None:
+            _check_key(value_key, "value_key")
+
+
+@dataclass(frozen=True)
+class RawFeature(Feature):
+    """An array stored as the bytes of its elements (``tf.io.decode_raw``).
+
+    With ``shape`` it gives a Tensor ``[B, *shape]``. With ``shape_key`` it gives a list of B
+    Tensors, each of its own shape. With ``fixed_length`` it gives a Tensor of as many elements as
+    have room in that many bytes, ``[B, n]``, or of ``shape``.
+
+    Args:
+        dtype: Of the elements; any numeric dtype, complex ones too.
+        shape: Of each record's array.
+        shape_key: The feature that holds each record's shape as an int64 list.
+        little_endian: Whether the least significant byte of each element comes first.
+        fixed_length: Bytes that each value is cut to, or filled up to with zero bytes
+            (``tf.io.decode_raw(..., fixed_length=...)``). Otherwise a value must have as many as
+            its shape needs.
+
+    Raises:
+        SchemaError: the dtype is not numeric, not exactly one of shape, shape_key and fixed_length
+            is given (shape and fixed_length may be, if they agree), or fixed_length is no whole
+            number of elements.
+    """
+
+    dtype: str
+    shape: tuple[int, ...] | None = None
+    shape_key: str | None = None
+    little_endian: bool = True
+    fixed_length: int | None = None
+
+    def __init__(
+        self,
+        dtype: DType,
+        shape: Shape | None = None,
+        shape_key: str | None = None,
+        *,
+        little_endian: bool = True,
+        fixed_length: int | None = None,
+    ) -> None:
+        _set(self, dtype=dtype_name(dtype, RAW_DTYPES), little_endian=bool(little_endian))
+        _set(self, shape_key=shape_key, fixed_length=fixed_length)
+        if fixed_length is not None and shape is None:
+            shape = self._count_in(fixed_length)
+        _set(self, shape=None if shape is None else _check_shape(shape))
+        if (self.shape is None) == (shape_key is None):
+            raise SchemaError("a RawFeature needs either shape or shape_key, or fixed_length")
+        room = 0 if fixed_length is None else self._count_in(fixed_length)
+        if room and self.shape is not None and math.prod(self.shape) != room:
+            raise SchemaError(
+                f"{fixed_length} bytes do not make the shape {list(self.shape)} of {self.dtype}"
+            )
+        if shape_key is not None:
+            _check_key(shape_key, "shape_key")
+
+    def _count_in(self, size: int) -> int:
+        if not _is_whole(size) or size < 1 or size % item_bytes(self.dtype):
+            raise SchemaError(
+                f"fixed_length must be a multiple of the {item_bytes(self.dtype)} bytes of a "
+                f"{self.dtype}, not {size!r}"
+            )
+        return int(size) // item_bytes(self.dtype)
+
+
+@dataclass(frozen=True)
+class SerializedTensorFeature(Feature):
+    """A tensor as ``tf.io.serialize_tensor`` writes it, read as ``tf.io.parse_tensor`` does.
+
+    With ``shape`` it gives a Tensor ``[B, *shape]``, or for "string" a :class:`BytesArray` of that
+    shape. Without, a list of B of them, each of its own shape.
+
+    Args:
+        dtype: The stored one; there is no cast.
+        shape: That every record's tensor must have.
+
+    Raises:
+        SchemaError: there is no such dtype.
+    """
+
+    dtype: str
+    shape: tuple[int, ...] | None = None
+
+    def __init__(self, dtype: DType, shape: Shape | None = None) -> None:
+        _set(self, dtype=dtype_name(dtype, (*RAW_DTYPES, "string")))
+        _set(self, shape=None if shape is None else _check_shape(shape))
+
+
+@dataclass(frozen=True)
+class ImageFeature(Feature):
+    """An encoded image: PNG, JPEG, GIF (first frame), BMP, WebP, TIFF: whatever Pillow reads.
+
+    With ``size`` it gives a Tensor ``[B, C, H, W]`` (or ``[B, H, W, C]``). Without, a list of B
+    Tensors, each of its own size.
+
+    Args:
+        channels: 1 (gray), 3 (RGB) or 4 (RGBA); images of other modes are converted.
+        dtype: "uint8", 0 to 255, or a float dtype, scaled to 0..1.
+        layout: "CHW", as PyTorch's layers want, or "HWC".
+        size: ``(height, width)`` that images are resized to, by antialiased bilinear filtering.
+        max_pixels: Images that claim more pixels are refused before they are decoded
+            (decompression bombs). Pillow's own ``PIL.Image.MAX_IMAGE_PIXELS`` holds as well: it
+            warns above that, and refuses more than twice as many.
+
+    Raises:
+        SchemaError: an argument is not one of the above.
+    """
+
+    channels: Literal[1, 3, 4] = 3
+    dtype: DType = "uint8"
+    layout: Literal["CHW", "HWC"] = "CHW"
+    size: Sequence[int] | None = None
+    max_pixels: int = 1 << 26
+
+    def __post_init__(self) -> None:
+        _set(self, dtype=dtype_name(self.dtype))
+        if self.channels not in (1, 3, 4):
+            raise SchemaError(f"channels must be 1, 3 or 4, not {self.channels!r}")
+        if self.dtype not in ("uint8", "float32", "float64", "float16"):
+            raise SchemaError(f"an image's dtype must be uint8 or a float, not {self.dtype}")
+        if self.layout not in ("CHW", "HWC"):
+            raise SchemaError(f"layout must be 'CHW' or 'HWC', not {self.layout!r}")
+        if self.size is not None:
+            size = _check_shape(self.size)
+            if len(size) != 2 or 0 in size:
+                raise SchemaError(f"size must be (height, width), not {self.size!r}")
+            _set(self, size=size)
+
+    def shape_of(self, height: int, width: int) -> tuple[int, int, int]:
+        """Shape of a decoded image."""
+        if self.layout == "CHW":
+            return self.channels, height, width
+        return height, width, self.channels
+
+
+def as_feature(spec: Any) -> Feature:
+    """A spec of this module; one of ``tf.io`` is translated, by its class's name and fields.
+
+    Raises:
+        SchemaError: it is neither, or TensorFlow would refuse it.
+    """
+    if isinstance(spec, Feature):
+        return spec
+    fields = _TF_FIELDS.get(type(spec).__name__)
+    if fields is None or not all(hasattr(spec, name) for name in fields):
+        raise SchemaError(f"no feature spec: {spec!r}")
+    made: Feature = _TF_CLASSES[type(spec).__name__](
+        **{name: getattr(spec, name) for name in fields}
+    )
+    return made
+
+
+_TF_CLASSES: Mapping[str, Any] = {
+    feature.__name__: feature
+    for feature in (
+        FixedLenFeature,
+        VarLenFeature,
+        FixedLenSequenceFeature,
+        SparseFeature,
+        RaggedFeature,
+    )
+}
+_TF_FIELDS = {name: tuple(made.__dataclass_fields__) for name, made in _TF_CLASSES.items()}
+
+
+# ---- checks ----
+
+
+def _set(feature: Any, **fields: Any) -> None:
+    """Sets fields of a frozen dataclass, as its ``__init__`` must."""
+    for name, value in fields.items():
+        object.__setattr__(feature, name, value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _check_shape(shape: Shape) -> tuple[int, ...]:
+    try:
+        sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    except (TypeError, ValueError):  # the second from a TensorShape of unknown rank
+        raise SchemaError(f"a shape must be whole numbers, not {shape!r}") from None
+    for size in sizes:
+        if not _is_whole(size) or size < 0:
+            raise SchemaError(f"every size of a shape must be a whole number, not {size!r}")
+    if math.prod(max(1, int(size)) for size in sizes) >= MOST_VALUES:
+        raise SchemaError(f"no memory holds values of the shape {list(sizes)}")
+    return tuple(int(size) for size in sizes)
+
+
+def _check_key(key: Any, what: str) -> None:
+    if not isinstance(key, str) or not key:
+        raise SchemaError(f"{what} must be a feature's name, not {key!r}")
+
+
+def _as_partition(partition: Any) -> Any:
+    """A partition of this module; one of TensorFlow's is translated."""
+    made = _PARTITIONS.get(type(partition).__name__)
+    if made is None:
+        raise SchemaError(f"no partition of a RaggedFeature: {partition!r}")
+    if isinstance(partition, made):
+        return partition
+    return made(partition.length if made is UniformRowLength else partition.key)
+
+
+def _check_default(value: Any, dtype: str, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+    """A default as a flat tuple of ints, floats or bytes; None if it is empty."""
+    for convert in ("numpy", "tolist"):  # tensors, then arrays
+        if hasattr(value, convert):
+            value = getattr(value, convert)()
+    values = tuple(_flatten(value))
+    count = math.prod(shape)
+    if len(values) != count:
+        raise SchemaError(
+            f"default_value has {len(values)} values, the shape {list(shape)} holds {count}"
+        )
+    if not values:
+        return None
+    return tuple(_check_default_item(item, dtype) for item in values)
+
+
+def _flatten(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flatten(item)
+    else:
+        yield value
+
+
+def _check_default_item(item: Any, dtype: str) -> Any:
+    if dtype == "string":
+        if isinstance(item, str):
+            return item.encode()
+        if isinstance(item, (bytes, bytearray)):
+            return bytes(item)
+        raise SchemaError(f"default_value must be str or bytes, not {item!r}")
+    if isinstance(item, (bool, np.bool_)) and dtype == "bool":
+        return int(item)
+    if isinstance(item, bool) or not isinstance(item, (int, float, np.integer, np.floating)):
+        raise SchemaError(f"default_value must be numbers, not {item!r}")
+    if is_integer(dtype):
+        if not isinstance(item, (int, np.integer)):
+            raise SchemaError(f"default_value {item!r} is no {dtype}: no cast loses digits here")
+        low, high = integer_range(dtype)
+        if not low <= int(item) <= high:
+            raise SchemaError(f"default_value {item} does not fit in {dtype}")
+        return int(item)
+    number = item if isinstance(item, int) else float(item)
+    if abs(number) >= FLOAT_ENDS[dtype] and number not in (math.inf, -math.inf):
+        raise SchemaError(f"default_value {item} does not fit in {dtype}")
+    return float(number)
