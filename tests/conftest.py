@@ -132,8 +132,8 @@ class TfOracle:
 
 
 @pytest.fixture(scope="session")
-def tf_oracle() -> Iterator[TfOracle]:
-    """TensorFlow, from the Python that ``TORCHREC_IO_TF_PYTHON`` names, else ``.venv-tf``'s."""
+def tf_python() -> str:
+    """A Python with TensorFlow: what ``TORCHREC_IO_TF_PYTHON`` names, else ``.venv-tf``'s."""
     named = os.environ.get("TORCHREC_IO_TF_PYTHON")
     python = named or str(ROOT / ".venv-tf" / "bin" / "python")
     if shutil.which(python) is None:
@@ -141,6 +141,12 @@ def tf_oracle() -> Iterator[TfOracle]:
             f"there is no Python with TensorFlow at {python!r}; "
             "TORCHREC_IO_TF_PYTHON can name another"
         )
-    oracle = TfOracle(python)
+    return python
+
+
+@pytest.fixture(scope="session")
+def tf_oracle(tf_python: str) -> Iterator[TfOracle]:
+    """TensorFlow, in a process that serves the whole session."""
+    oracle = TfOracle(tf_python)
     yield oracle
     oracle.close()

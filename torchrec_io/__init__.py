@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         SparseFeature,
         VarLenFeature,
     )
+    from .messages import Example, SequenceExample
     from .records.index import RecordIndex
     from .tensors.batch import Batch, Sample
     from .tensors.collate import collate, pad_collate
@@ -61,6 +62,8 @@ _MODULE_OF = {
     "SerializedTensorFeature": "features.specs",
     "SparseFeature": "features.specs",
     "VarLenFeature": "features.specs",
+    "Example": "messages",
+    "SequenceExample": "messages",
     "RecordIndex": "records.index",
     "Batch": "tensors.batch",
     "Sample": "tensors.batch",
@@ -80,6 +83,7 @@ __all__ = [
     "BytesArray",
     "CorruptRecordError",
     "DecodeError",
+    "Example",
     "FixedLenFeature",
     "FixedLenSequenceFeature",
     "ImageFeature",
@@ -91,6 +95,7 @@ __all__ = [
     "Sample",
     "Schema",
     "SchemaError",
+    "SequenceExample",
     "SerializedTensorFeature",
     "Sparse",
     "SparseFeature",
@@ -109,6 +114,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "messages":  # torchrec_io.messages.Feature, without an import of its own
+        return importlib.import_module(".messages", __name__)
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)

@@ -47,6 +47,7 @@ def read_as_protobuf(record: bytes, dtype: str = "int64") -> list[Any]:
     """The values of "x", which protobuf must read alike."""
     feature = Example.FromString(record).features.feature["x"]
     kind = feature.WhichOneof("kind")
+    assert kind is not None
     assert DTYPES[kind] == dtype
     values = read(record, dtype)
     assert values == list(getattr(feature, kind).value)

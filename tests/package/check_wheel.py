@@ -19,6 +19,7 @@ def main() -> None:
     assert tio.__file__ == str(package / "__init__.py"), tio.__file__
     assert (package / "py.typed").exists()
     assert (package / "_core.pyi").exists()
+    assert (package / "messages.pyi").exists()
     assert not list(package.rglob("*.cpp")), "sources do not belong into the wheel"
 
     schema = {"label": tio.FixedLenFeature([], "int64"), "id": tio.FixedLenFeature([], "int64")}

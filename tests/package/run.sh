@@ -24,3 +24,14 @@ pip install -q --no-deps --target "$build/site" "$build"/dist/*.whl
 cd "$(mktemp -d)"
 PYTHONPATH="$build/site" SKBUILD_EDITABLE_SKIP=1 python "$here/check_wheel.py" "$build/site" \
   "$root/examples/data/digits"
+
+# The messages with every release line of protobuf that may be installed, native and in Python. -S
+# leaves out what else is installed, so that they are seen to need nothing of it.
+for version in 4.25.0 5.29.6 6.33.6 "$(sed -n 's/^protobuf==//p' "$root/constraints.txt")"; do
+  protobuf="$build/protobuf-$version"
+  [ -d "$protobuf" ] || pip install -q --no-deps --target "$protobuf" "protobuf==$version"
+  for implementation in upb python; do
+    PYTHONPATH="$build/site:$protobuf" PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=$implementation \
+      python -S -W error "$here/check_messages.py" "$version" "$implementation"
+  done
+done
