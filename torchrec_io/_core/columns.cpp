@@ -73,7 +73,7 @@ Outcome put_floats(Bytes payload, Output<T>& out) {
 
 // The commonest values of all, without a loop: one float, or one integer of up to eight bytes.
 template <class T>
-bool put_scalar(Bytes record, const Location& at, Output<T>& out) {
+[[gnu::always_inline]] inline bool put_scalar(Bytes record, Location at, Output<T>& out) {
   if (at.form != Form::single || out.written == out.room) return false;
   if constexpr (std::same_as<T, std::int64_t>) {
     std::int64_t value = 0;
@@ -85,9 +85,17 @@ bool put_scalar(Bytes record, const Location& at, Output<T>& out) {
   return false;
 }
 
+// Puts the steps of a run up to the first that is no such value. Returns how many.
 template <class T>
-Outcome put_feature(Bytes record, const Location& at, Output<T>& out) {
-  if (put_scalar(record, at, out)) return Outcome::good;
+std::size_t put_scalars(Bytes record, const StepRun& run, Output<T>& out) {
+  std::size_t done = 0;
+  while (done < run.count && put_scalar(record, run[done], out)) ++done;
+  return done;
+}
+
+// Out of line, so that loops over scalars stay small.
+template <class T>
+[[gnu::noinline]] Outcome put_values(Bytes record, Location at, Output<T>& out) {
   Outcome outcome = Outcome::good;
   const bool whole = visit_values(record, at, [&](Bytes payload) {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> ||
@@ -99,6 +107,11 @@ Outcome put_feature(Bytes record, const Location& at, Output<T>& out) {
     return outcome == Outcome::good;
   });
   return whole || outcome != Outcome::good ? outcome : Outcome::malformed;
+}
+
+template <class T>
+inline Outcome put_feature(Bytes record, Location at, Output<T>& out) {
+  return put_scalar(record, at, out) ? Outcome::good : put_values(record, at, out);
 }
 
 // ---- columns ----
@@ -207,17 +220,27 @@ class ColumnWriter {
     if (outcome != Outcome::good) fail(record, at, outcome);
   }
 
-  // Puts the values of one record, calling `on_step` behind each step of a feature list.
-  template <class T, class OnStep>
-  Outcome put_record(std::size_t record, const Location& at, Output<T>& out, OnStep&& on_step) {
+  // Puts the values of one record. Calls `on_steps(steps, values)` when so many steps of a feature
+  // list, of so many values each, have been put; it says whether that is as it should be.
+  template <class T, class OnSteps>
+  Outcome put_record(std::size_t record, const Location& at, Output<T>& out, OnSteps&& on_steps) {
     const Bytes bytes = records_[record];
     if (!spec_->in_lists) return put_feature(bytes, at, out);
     Outcome outcome = Outcome::good;
-    const bool whole =
-        walk_steps(bytes, at, stored_kind(spec_->element), [&](const Location& step) {
-          outcome = put_feature(bytes, step, out);
-          return outcome == Outcome::good && on_step(out.written);
-        });
+    const auto put_step = [&](Location step) {
+      const std::size_t before = out.written;
+      outcome = put_feature(bytes, step, out);
+      return outcome == Outcome::good && on_steps(1, out.written - before);
+    };
+    const auto put_run = [&](const StepRun& run) {
+      const std::size_t scalars = put_scalars(bytes, run, out);
+      if (!on_steps(scalars, 1)) return false;
+      for (std::size_t i = scalars; i < run.count; ++i) {
+        if (!put_step(run[i])) return false;
+      }
+      return true;
+    };
+    const bool whole = walk_steps(bytes, at, stored_kind(spec_->element), put_run, put_step);
     return whole || outcome != Outcome::good ? outcome : Outcome::malformed;
   }
 
@@ -225,11 +248,16 @@ class ColumnWriter {
   void write_ragged() {
     Output<T> out{arena_.data() + place_.data, size().values};
     std::uint64_t steps = 0;
+    std::uint64_t end = 0;  // of the step before
+    const auto on_steps = [&](std::size_t count, std::size_t values) {
+      const bool counted = store_steps(steps, count, end, values);
+      steps += count;
+      end += count * values;
+      return counted;
+    };
     for (std::size_t record = 0; record < located_.records; ++record) {
       store_row(record, steps, out.written);
-      const Outcome outcome = put_record(record, location(record), out, [&](std::size_t written) {
-        return store_step(++steps, written);
-      });
+      const Outcome outcome = put_record(record, location(record), out, on_steps);
       if (outcome != Outcome::good) fail(record, location(record), outcome);
     }
     store_row(located_.records, steps, out.written);
@@ -239,11 +267,12 @@ class ColumnWriter {
   template <class T>
   void write_padded() {
     const std::uint64_t room = size().longest * spec_->count;
+    const auto on_steps = [&](std::size_t count, std::size_t values) {
+      return count == 0 || values == spec_->count;
+    };
     for (std::size_t record = 0; record < located_.records; ++record) {
       Output<T> out{arena_.data() + place_.data + record * room * sizeof(T), room};
-      Outcome outcome = put_record(record, location(record), out, [&](std::size_t written) {
-        return written % spec_->count == 0;
-      });
+      Outcome outcome = put_record(record, location(record), out, on_steps);
       if (out.written % spec_->count != 0) outcome = Outcome::overfull;
       if (outcome != Outcome::good) fail(record, location(record), outcome);
       store(arena_, place_.rows + record * 8,
@@ -277,11 +306,15 @@ class ColumnWriter {
     if (record == 0 && spec_->in_lists) store_offset(place_.steps, 0, values);
   }
 
-  // Where the step before `step` ends. False if there are more than were counted.
-  bool store_step(std::uint64_t step, std::uint64_t values) {
+  // Where each of `count` steps of so many values ends, of which the first is number `first` and
+  // starts at `start`. False if there are more than were counted.
+  bool store_steps(std::uint64_t first, std::uint64_t count, std::uint64_t start,
+                   std::uint64_t values) {
     if (spec_->shape != Shape::ragged) return true;
-    if (step > size().steps) return false;
-    store_offset(place_.steps, step, values);
+    if (count > size().steps - first) return false;
+    for (std::uint64_t i = 1; i <= count; ++i) {
+      store_offset(place_.steps, first + i, start + i * values);
+    }
     return true;
   }
 
@@ -316,9 +349,9 @@ class ColumnWriter {
       if (at.form == Form::missing && spec_->shape == Shape::fixed) {
         good = put_default(put);
       } else if (spec_->in_lists) {
-        good = walk_steps(whole, at, Kind::bytes, [&](const Location& step) {
+        good = walk_steps(whole, at, Kind::bytes, [&](Location step) {
           if (!visit_values(whole, step, put)) return false;
-          return store_step(++steps, values);
+          return store_steps(steps++, 1, values, 0);
         });
       } else {
         good = visit_values(whole, at, put);

@@ -252,13 +252,13 @@ class RecordCheck {
   std::int64_t offset = -1;
 
  private:
-  bool fail(const Location& at, std::string why) {
+  bool fail(Location at, std::string why) {
     offset = at.offset;
     reason = std::move(why);
     return false;
   }
 
-  bool malformed(const Location& at) {
+  bool malformed(Location at) {
     if (const auto fault = explain(parser_, record_)) {
       offset = static_cast<std::int64_t>(fault->offset);
       reason = fault->reason;
@@ -284,7 +284,7 @@ class RecordCheck {
     return true;
   }
 
-  bool check_kind(const FeatureSpec& spec, const Location& at) {
+  bool check_kind(const FeatureSpec& spec, Location at) {
     const Kind wanted = stored_kind(spec.element);
     return at.kind == wanted || fail(at, std::string("the record holds ") + kind_name(at.kind) +
                                              " values, the schema wants " + kind_name(wanted));
@@ -327,28 +327,28 @@ class RecordCheck {
     return true;
   }
 
-  bool check_list(const FeatureSpec& spec, const Location& list, ColumnSize& size) {
+  bool check_list(const FeatureSpec& spec, Location list, ColumnSize& size) {
     const Kind wanted = stored_kind(spec.element);
-    const bool is_padded = spec.shape == Shape::padded;
     ColumnSize seen;
     bool good = true;
-    const bool legal = walk_steps(record_, list, wanted, [&](const Location& step) {
+    const auto check_step = [&](Location step) {
       ++seen.steps;
+      if (step.form != Form::missing && step.kind != wanted) return good = check_kind(spec, step);
       ValueCount count;
-      if (step.form != Form::missing && step.kind != wanted) {
-        return good = check_kind(spec, step);
-      }
-      if (step.form == Form::single && wanted == Kind::ints && step.size == 1) {
-        count.values = 1;  // most steps; decoding sees whether the number is whole
-      } else if (!count_values(record_, step, count)) {
-        return false;
-      }
-      if (is_padded && count.values != spec.count)
-        return good = wrong_step(spec, step, seen, count);
+      if (!count_values(record_, step, count)) return false;
       seen.values += count.values;
       seen.bytes += count.bytes;
+      return spec.shape != Shape::padded || count.values == spec.count ||
+             (good = wrong_step(spec, step, seen.steps - 1, count.values));
+    };
+    const auto check_run = [&](const StepRun& run) {
+      if (wanted == Kind::ints && count_run(spec, run, seen)) return true;
+      for (std::size_t i = 0; i < run.count; ++i) {
+        if (!check_step(run[i])) return false;
+      }
       return true;
-    });
+    };
+    const bool legal = walk_steps(record_, list, wanted, check_run, check_step);
     if (!good) return false;
     if (!legal) return malformed(list);
     size.values += seen.values;
@@ -358,10 +358,27 @@ class RecordCheck {
     return true;
   }
 
-  bool wrong_step(const FeatureSpec& spec, const Location& step, const ColumnSize& seen,
-                  const ValueCount& count) {
-    return fail(step, "step " + std::to_string(seen.steps - 1) + " holds " +
-                          plural(count.values, kind_name(step.kind)) + ", the schema wants " +
+  // Counts steps of integers that are as they should be; false if they have to be looked at.
+  bool count_run(const FeatureSpec& spec, const StepRun& run, ColumnSize& seen) const {
+    const bool one_each = spec.shape == Shape::padded && spec.count == 1;
+    std::uint64_t values = one_each ? run.count : 0;  // decoding sees whether it is just one
+    for (std::size_t i = 0; !one_each && i < run.count; ++i) {
+      std::uint64_t count = 0;
+      if (run.sizes[i] == 0 || run.sizes[i] > 8) return false;
+      const auto word = load<std::uint64_t>(record_, run.offsets[i]);
+      if (!count_word(word, run.sizes[i], count)) return false;
+      if (spec.shape == Shape::padded && count != spec.count) return false;
+      values += count;
+    }
+    seen.steps += run.count;
+    seen.values += values;
+    return true;
+  }
+
+  bool wrong_step(const FeatureSpec& spec, Location step, std::uint64_t number,
+                  std::uint64_t values) {
+    return fail(step, "step " + std::to_string(number) + " holds " +
+                          plural(values, kind_name(step.kind)) + ", the schema wants " +
                           std::to_string(spec.count));
   }
 
@@ -457,7 +474,7 @@ Located ExampleParser::locate(const Records& records) const {
 
 bool ExampleParser::parse_fixed(const Records& records, std::span<const ColumnPlace> places,
                                 MutableBytes arena, std::vector<Failure>& failures) const {
-  constexpr std::size_t kTile = 16;
+  constexpr std::size_t kTile = 32;
   Located tile;
   tile.records = records.size();
   tile.sizes.resize(specs_.size());

@@ -92,13 +92,13 @@ bool settle_kind(Bytes record, const Location& at, Kind& kind, std::size_t& firs
   });
 }
 
-bool count_values(Bytes record, const Location& at, ValueCount& count) {
+bool count_values(Bytes record, Location at, ValueCount& count) {
   count = {};
   return visit_values(record, at,
                       [&](Bytes payload) { return count_chunk(payload, at.kind, count); });
 }
 
-bool check_values(Bytes record, const Location& at) {
+bool check_values(Bytes record, Location at) {
   return visit_values(record, at, [&](Bytes payload) { return check_chunk(payload, at.kind); });
 }
 

@@ -160,9 +160,9 @@ struct ValueCount {
 };
 
 // Counts a feature's values, and checks them but for the length of each varint.
-bool count_values(Bytes record, const Location& at, ValueCount& count);
+bool count_values(Bytes record, Location at, ValueCount& count);
 
 // As count_values, but checks every varint too: for what nobody will decode.
-bool check_values(Bytes record, const Location& at);
+bool check_values(Bytes record, Location at);
 
 }  // namespace tio

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "bytes.h"
@@ -94,7 +95,12 @@ class EntryTemplate {
   static void set(Vectors& vectors, std::size_t i, std::uint8_t byte) {
     vectors[i / kChunk][i % kChunk] = byte;
   }
-  static Vector splat(std::uint8_t byte) { return Vector{} + byte; }
+  // By a product: GCC would take a single byte through memory, and wait for it there.
+  static Vector splat(std::uint8_t byte) {
+    const std::uint64_t half = byte * 0x0101010101010101U;
+    const std::uint64_t halves[2] = {half, half};
+    return std::bit_cast<Vector>(halves);
+  }
   static bool any(Vector vector) {
     std::uint64_t halves[2];
     std::memcpy(halves, &vector, sizeof(halves));

@@ -65,14 +65,80 @@ __attribute__((target("avx2"))) std::size_t read_short_values(Bytes packed, std:
   return done;
 }
 
+#define TIO_FAST __attribute__((target("avx2,popcnt")))
+
+// A mask of the bytes, of 64, that end a value.
+TIO_FAST inline std::uint64_t ends_of(const std::byte* bytes) {
+  const auto* from = reinterpret_cast<const __m256i*>(bytes);
+  const auto low = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_loadu_si256(from)));
+  const auto high = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_loadu_si256(from + 1)));
+  return ~(std::uint64_t{high} << 32 | low);
+}
+
+constexpr std::size_t kBlock = 64;
+constexpr std::size_t kReadable = kBlock + 8;  // a value is loaded with what comes behind it
+
+// Decodes the values that end at `ends` of a block, of which kReadable bytes can be read. Stops
+// before a value of more than eight bytes. Returns how many bytes they take.
+TIO_FAST std::size_t read_block(const std::byte* block, std::uint64_t ends, std::int64_t* out,
+                                std::size_t& done) {
+  std::size_t at = 0;
+  for (; ends != 0; ends &= ends - 1) {
+    const std::size_t next = static_cast<unsigned>(__builtin_ctzll(ends)) + 1;
+    if (next - at > 8) break;
+    std::uint64_t word;
+    std::memcpy(&word, block + at, sizeof(word));
+    out[done++] = squeeze(word, static_cast<unsigned>(next - at));
+    at = next;
+  }
+  return at;
+}
+
+// Decodes values of up to eight bytes, of any mixture of sizes: where all values of a block end is
+// looked up first, so that none has to wait for the size of the one before. Stops before a longer
+// value, or one that `most` has no room for.
+TIO_FAST std::size_t read_mixed_values(Bytes packed, std::size_t& at, std::int64_t* out,
+                                       std::size_t most) {
+  std::size_t done = 0;
+  while (at < packed.size()) {
+    const std::size_t left = packed.size() - at;
+    const std::byte* block = packed.data() + at;
+    std::byte copy[kReadable];
+    if (left < kReadable) {  // the last block, with nothing readable behind it
+      std::memset(copy, 0, sizeof(copy));
+      std::memcpy(copy, block, left);
+      block = copy;
+    }
+    std::uint64_t ends = ends_of(block);
+    if (left < kBlock) ends &= (std::uint64_t{1} << left) - 1;
+    if (static_cast<std::size_t>(__builtin_popcountll(ends)) > most - done) break;
+    const std::size_t taken = read_block(block, ends, out, done);
+    at += taken;
+    if (taken == 0) break;
+  }
+  return done;
+}
+
+TIO_FAST std::uint64_t count_ends(Bytes packed, std::size_t& at) {
+  std::uint64_t count = 0;
+  for (; packed.size() - at >= kBlock; at += kBlock) {
+    count += static_cast<std::uint64_t>(__builtin_popcountll(ends_of(packed.data() + at)));
+  }
+  return count;
+}
+
+#undef TIO_FAST
+
 bool has_fast_path() {
-  static const bool has = __builtin_cpu_supports("avx2");
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
   return has;
 }
 
 #else
 
 std::size_t read_short_values(Bytes, std::size_t&, std::int64_t*, std::size_t) { return 0; }
+std::size_t read_mixed_values(Bytes, std::size_t&, std::int64_t*, std::size_t) { return 0; }
+std::uint64_t count_ends(Bytes, std::size_t&) { return 0; }
 bool has_fast_path() { return false; }
 
 #endif
@@ -80,8 +146,8 @@ bool has_fast_path() { return false; }
 }  // namespace
 
 bool count_varints(Bytes packed, std::uint64_t& count) {
-  count = 0;
   std::size_t at = 0;
+  count = has_fast_path() && packed.size() >= 64 ? count_ends(packed, at) : 0;
   for (; packed.size() - at >= 8; at += 8) {
     const auto ends = ~load<std::uint64_t>(packed, at) & kContinue;
     count += static_cast<std::uint64_t>(__builtin_popcountll(ends));
@@ -118,7 +184,10 @@ std::size_t VarintReader::read(std::int64_t* out, std::size_t most) {
   constexpr std::size_t kStep = 8;
   std::size_t done = 0;
   while (done < most && at_ < packed_.size()) {
-    if (fast_) done += read_short_values(packed_, at_, out + done, most - done);
+    if (fast_) {
+      done += read_short_values(packed_, at_, out + done, most - done);
+      done += read_mixed_values(packed_, at_, out + done, most - done);
+    }
     for (std::size_t i = 0; i < kStep && done < most && at_ < packed_.size(); ++i) {
       if (!read_one(out[done])) return done;
       ++done;

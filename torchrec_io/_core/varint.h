@@ -33,6 +33,23 @@ class VarintReader {
   bool bad_ = false;
 };
 
+// Counts the varints in the low `size` bytes of `word`, 1 to 8; false if the last one is cut short.
+inline bool count_word(std::uint64_t word, unsigned size, std::uint64_t& count) {
+  std::uint64_t ends = ~word >> 7 & 0x0101010101010101U;
+  if (size < 8) ends &= (std::uint64_t{1} << (size * 8)) - 1;
+  count = ends * 0x0101010101010101U >> 56;
+  return (ends >> (size * 8 - 8)) != 0;
+}
+
+// The value of a varint that is the low `size` bytes of `word`, 1 to 8.
+inline std::int64_t squeeze(std::uint64_t word, unsigned size) {
+  // Close the one-bit gaps between the groups of seven: pairs, fours, eights.
+  std::uint64_t x = word & (~std::uint64_t{0} >> (64 - size * 8)) & 0x7f7f7f7f7f7f7f7fU;
+  x = (x & 0x007f007f007f007fU) | (x & 0x7f007f007f007f00U) >> 1;
+  x = (x & 0x00003fff00003fffU) | (x & 0x3fff00003fff0000U) >> 2;
+  return static_cast<std::int64_t>((x & 0x000000000fffffffU) | (x & 0x0fffffff00000000U) >> 4);
+}
+
 // Decodes one varint that fills the low `size` bytes of `word` (1 to 8) exactly; false if it does
 // not.
 inline bool decode_word(std::uint64_t word, unsigned size, std::int64_t& out) {
@@ -44,12 +61,7 @@ inline bool decode_word(std::uint64_t word, unsigned size, std::int64_t& out) {
   }
   const std::uint64_t ends = ~word & kContinue;
   if (ends == 0 || static_cast<unsigned>(__builtin_ctzll(ends)) != last_bit) return false;
-  // Close the one-bit gaps between the groups of seven: pairs, fours, eights.
-  std::uint64_t x = word & (~std::uint64_t{0} >> (63 - last_bit)) & ~kContinue;
-  x = (x & 0x007f007f007f007fU) | (x & 0x7f007f007f007f00U) >> 1;
-  x = (x & 0x00003fff00003fffU) | (x & 0x3fff00003fff0000U) >> 2;
-  x = (x & 0x000000000fffffffU) | (x & 0x0fffffff00000000U) >> 4;
-  out = static_cast<std::int64_t>(x);
+  out = squeeze(word, size);
   return true;
 }
 
