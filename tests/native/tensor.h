@@ -54,7 +54,19 @@ struct ReadTensor {
   bool good = false;
   std::string reason;
   TensorHeader header;
-  std::vector<std::string> values;  // the bytes of each element
+  std::string data;
+  std::vector<std::int64_t> offsets;  // of the elements in it, and its end; of strings alone
+
+  // The bytes of each element.
+  std::vector<std::string> values() const {
+    std::vector<std::string> out;
+    const std::size_t size = tensor_element_bytes(header.type);
+    for (std::size_t i = 0; i < header.count && good; ++i) {
+      const std::size_t from = size == 0 ? offsets.at(i) : i * size;
+      out.push_back(data.substr(from, size == 0 ? offsets.at(i + 1) - from : size));
+    }
+    return out;
+  }
 };
 
 // The second pass, over a message that need not be the one that `header` comes from.
@@ -62,27 +74,16 @@ inline ReadTensor fill(const std::string& message, const TensorHeader& header) {
   ReadTensor out;
   out.header = header;
   const auto bytes = exact(message);
+  const bool is_string = header.type == TensorType::string;
   constexpr std::byte kUnwritten{0xa5};
   std::vector<std::byte> data(header.bytes, kUnwritten);
-  const std::size_t element = tensor_element_bytes(header.type);
-  if (header.type != TensorType::string) {
-    out.good = fill_tensor(bytes, header, data, out.reason);
-    for (std::size_t at = 0; at < data.size() && out.good; at += element) {
-      out.values.emplace_back(reinterpret_cast<const char*>(data.data()) + at, element);
-    }
-    return out;
-  }
-  std::vector<std::byte> offsets((header.count + 1) * 8, kUnwritten);
-  out.good = fill_string_tensor(bytes, header, offsets, data, out.reason);
-  for (std::size_t i = 0; i < header.count && out.good; ++i) {
-    const auto from = load<std::uint64_t>(offsets, i * 8);
-    const auto to = load<std::uint64_t>(offsets, i * 8 + 8);
-    out.good = from <= to && to <= data.size();
-    if (!out.good) {
-      out.reason = "offsets that are none";
-      return out;
-    }
-    out.values.emplace_back(reinterpret_cast<const char*>(data.data()) + from, to - from);
+  std::vector<std::byte> offsets(is_string ? (header.count + 1) * 8 : 0, kUnwritten);
+  out.good = is_string ? fill_string_tensor(bytes, header, offsets, data, out.reason)
+                       : fill_tensor(bytes, header, data, out.reason);
+  if (!out.good) return out;
+  out.data.assign(reinterpret_cast<const char*>(data.data()), data.size());
+  for (std::size_t at = 0; at < offsets.size(); at += 8) {
+    out.offsets.push_back(load<std::int64_t>(offsets, at));
   }
   return out;
 }

@@ -26,7 +26,7 @@ Result<T> read(const std::string& message, TensorType type) {
   CHECK_EQ(tensor.good, tensor.reason.empty());
   if (!tensor.good) return std::nullopt;
   std::vector<T> values;
-  for (const auto& value : tensor.values) {
+  for (const auto& value : tensor.values()) {
     if constexpr (std::is_same_v<T, std::string>) {
       values.push_back(value);
     } else {
@@ -95,7 +95,7 @@ void check_written(const char* hex, TensorType type, const Ints& dims, const Str
   CHECK_EQ_IN(tensor.header.dims, dims, hex);
   CHECK_EQ_IN(tensor.header.count, values.size(), hex);
   CHECK_EQ_IN(tensor.header.type, type, hex);
-  CHECK_EQ_IN(tensor.values, values, hex);
+  CHECK_EQ_IN(tensor.values(), values, hex);
 }
 
 void test_written_by_tensorflow() {
@@ -199,7 +199,7 @@ void check_range(TensorType type, std::uint32_t field, std::int64_t least, std::
     const ReadTensor tensor = read_tensor(message(value), type);
     CHECK_EQ_IN(tensor.reason, "", value);
     const std::size_t size = tensor_element_bytes(type);
-    CHECK_EQ_IN(tensor.values, Strings{little_endian(value).substr(0, size)}, value);
+    CHECK_EQ_IN(tensor.values(), Strings{little_endian(value).substr(0, size)}, value);
   }
   for (const std::int64_t value : {least - 1, most + 1}) {
     check_refused(message(value), type, "its value " + std::to_string(value) + " does not fit");
@@ -309,18 +309,18 @@ void test_unjustified_sizes() {
   const auto zeros = [](std::uint64_t count, std::size_t padding) {
     return head(int8, {count}) + delimited(20, std::string(padding, 'x'));
   };
-  CHECK_EQ(read_tensor(zeros(kFreeTensorBytes, 0), int8).values.size(), kFreeTensorBytes);
+  CHECK_EQ(read_tensor(zeros(kFreeTensorBytes, 0), int8).header.count, kFreeTensorBytes);
   check_refused(zeros(kFreeTensorBytes + 1, 0), int8, "too many for the ");
   check_refused(zeros(std::uint64_t{1} << 40, 0), int8, "claims 1099511627776 elements");
   const std::uint64_t justified = zeros(2 << 20, 40000).size() * kTensorBytesPerByte;
   CHECK(justified > kFreeTensorBytes);
-  CHECK_EQ(read_tensor(zeros(justified, 40000), int8).values.size(), justified);
+  CHECK_EQ(read_tensor(zeros(justified, 40000), int8).header.count, justified);
   check_refused(zeros(justified + 1, 40000), int8, "too many for the ");
 
   const auto repeated = [](std::uint64_t count) {
     return head(TensorType::string, {count}) + string_list({std::string(1016, 'x')});
   };
-  CHECK_EQ(read_tensor(repeated(1024), TensorType::string).values.size(), std::size_t{1024});
+  CHECK_EQ(read_tensor(repeated(1024), TensorType::string).header.count, std::size_t{1024});
   check_refused(repeated(1025), TensorType::string, "too many for the ");
   check_refused(repeated(std::uint64_t{1} << 59), TensorType::string, "too many for the ");
 }
@@ -330,8 +330,7 @@ void test_unjustified_sizes() {
 void test_dtypes() {
   check_refused("", float32, "its dtype is unset, which is not supported");
   check_refused(head(std::uint64_t{11}, {}), float32, "is qint8, which is not supported");
-  check_refused(head(std::uint64_t{24}, {}), float32, "is float8_e5m2, which is not supported");
-  check_refused(head(std::uint64_t{29}, {}), float32, "is int4, which is not supported");
+  check_refused(head(std::uint64_t{24}, {}), float32, "number 24 of DataType, which is not");
   check_refused(head(std::uint64_t{101}, {}), float32, "number 101 of DataType");
   check_refused(head(std::uint64_t{257}, {}), float32, "number 257 of DataType");
   check_refused(head(~std::uint64_t{0}, {}), float32, "number -1 of DataType");
@@ -423,7 +422,7 @@ void test_changed_messages() {
     const auto check = [&](const std::string& changed) {
       const ReadTensor tensor = fill(changed, header);
       CHECK_EQ_IN(tensor.good, tensor.reason.empty(), changed);
-      if (tensor.good) CHECK_EQ_IN(tensor.values.size(), header.count, changed);
+      if (tensor.good) CHECK_EQ_IN(tensor.values().size(), header.count, changed);
     };
     for (const auto& other : messages) check(other);
     for (std::size_t i = 0; i < message.size(); ++i) {

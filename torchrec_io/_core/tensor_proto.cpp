@@ -72,41 +72,12 @@ bool is_supported(std::uint32_t type) {
   return type <= kLast && traits_of(static_cast<TensorType>(type)).list != 0;
 }
 
+// Names as schemas spell them.
 std::string type_name(std::uint32_t number) {
-  static constexpr const char* kNames[] = {"unset",
-                                           "float32",
-                                           "float64",
-                                           "int32",
-                                           "uint8",
-                                           "int16",
-                                           "int8",
-                                           "string",
-                                           "complex64",
-                                           "int64",
-                                           "bool",
-                                           "qint8",
-                                           "quint8",
-                                           "qint32",
-                                           "bfloat16",
-                                           "qint16",
-                                           "quint16",
-                                           "uint16",
-                                           "complex128",
-                                           "float16",
-                                           "resource",
-                                           "variant",
-                                           "uint32",
-                                           "uint64",
-                                           "float8_e5m2",
-                                           "float8_e4m3fn",
-                                           "float8_e4m3fnuz",
-                                           "float8_e4m3b11fnuz",
-                                           "float8_e5m2fnuz",
-                                           "int4",
-                                           "uint4",
-                                           "int2",
-                                           "uint2",
-                                           "float4_e2m1fn"};
+  constexpr const char* kNames[] = {
+      "unset",     "float32", "float64",    "int32",   "uint8",    "int16",   "int8",     "string",
+      "complex64", "int64",   "bool",       "qint8",   "quint8",   "qint32",  "bfloat16", "qint16",
+      "quint16",   "uint16",  "complex128", "float16", "resource", "variant", "uint32",   "uint64"};
   if (number < std::size(kNames)) return kNames[number];
   return "number " + std::to_string(static_cast<std::int32_t>(number)) + " of DataType";
 }

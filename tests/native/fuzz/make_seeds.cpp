@@ -10,6 +10,8 @@
 #include "framing.h"
 #include "index.h"
 #include "repair.h"
+#include "tensor.h"
+#include "written_tensors.h"
 
 namespace tio::fuzz {
 namespace {
@@ -133,6 +135,47 @@ void write_made_examples(Folder& folder) {
   }
 }
 
+// ---- tensors: a message ----
+
+// The values 1 and 0 as the typed list of each dtype spells them.
+std::string list_of(TensorType type) {
+  switch (type) {
+    case TensorType::float32: return delimited(5, joined<float>({1, 0}));
+    case TensorType::float64: return delimited(6, joined<double>({1, 0}));
+    case TensorType::string: return string_list({"one", "", "three"});
+    case TensorType::complex64: return delimited(9, joined<float>({1, 0, 2, 0}));
+    case TensorType::complex128: return delimited(12, joined<double>({1, 0, 2, 0}));
+    case TensorType::int64: return varint_list(10, {1, -1});
+    case TensorType::boolean: return varint_list(11, {1, 0});
+    case TensorType::bfloat16:
+    case TensorType::float16: return varint_list(13, {0x3c00, 0});
+    case TensorType::uint32: return varint_list(16, {1, 0xffffffff});
+    case TensorType::uint64: return varint_list(17, {1, -1});
+    default: return varint_list(7, {1, 0, 100}) + varint_field(7, 2);
+  }
+}
+
+void write_tensors(Folder& folder) {
+  for (const auto& written : kWrittenTensors) {
+    for (const char* hex : {written.scalar, written.empty, written.cube, written.filled}) {
+      folder.write(from_hex(hex));
+    }
+    const std::string list = list_of(written.type);
+    folder.write(head(written.type, {2, 2}) + list);
+    folder.write(list + head(written.type, {3}) + content("") + list);
+    folder.write(head(written.type, {10000}) + list + group(9, varint_field(1, 1)));
+    folder.write(head(written.type, {}) + varint_list(7, {1}));
+  }
+  folder.write(head(TensorType::string, {2}) + content(raw({1, 2}) + "abc"));
+  folder.write(head(TensorType::string, {3}) +
+               content(varint(300) + raw({0, 0}) + std::string(300, 'x')));
+  folder.write(head(TensorType::int8, {0, 3}) + shape({std::uint64_t{1} << 40}));
+  folder.write(head(TensorType::int8, std::vector<std::uint64_t>(254, 1)));
+  folder.write(head(TensorType::uint8, {}) + varint_list(7, {256}) + varint_field(3, 1));
+  folder.write(varint_field(1, 6) +
+               delimited(2, dim(2) + varint_field(3, 1) + delimited(2, delimited(2, "name"))));
+}
+
 // ---- files that TensorFlow wrote ----
 
 void write_file(const fs::path& path, Folder& framing, Folder& examples) {
@@ -168,6 +211,8 @@ int main(int count, char** arguments) {
   write_made_framing(framing);
   write_index(index);
   write_made_examples(examples);
+  Folder tensors(root / "tensor_proto");
+  write_tensors(tensors);
   if (count < 3 || !fs::is_directory(arguments[2])) return 0;
   for (const auto& file : fs::directory_iterator(arguments[2])) {
     if (file.path().extension() == ".tfrecord") write_file(file.path(), framing, examples);
