@@ -235,6 +235,7 @@ void test_content() {
   CHECK_EQ(int32s(start + varint_list(7, {1, 2, 3}) + content(pair)), read_pair);
   CHECK_EQ(int32s(start + content("abc") + content(pair)), read_pair);
   CHECK_EQ(int32s(start + content(pair) + content("") + varint_list(7, {1})), typed);
+  CHECK_EQ(int32s(start + content("abc") + content("") + varint_list(7, {1})), typed);
   CHECK_EQ(int32s(start + content("")), (Result<std::int32_t>{{0, 0}}));
   for (const std::size_t size : {1, 7, 9, 12}) {
     check_refused(start + content(std::string(size, 'x')), int32,
@@ -454,6 +455,8 @@ void test_grown_and_shrunk_messages() {
   check_fill(two, int32, numbers + raw({0x80}));
   check_fill(head(complex64, {2}) + delimited(9, joined<float>({1, 2})), complex64,
              delimited(9, joined<float>({1})));
+  check_fill(head(complex64, {2}) + delimited(9, joined<float>({1, 2})), complex64,
+             delimited(9, joined<float>({1, 2, 3})));
   const std::string words = head(TensorType::string, {2}) + string_list({"ab", "cd"});
   check_fill(words, TensorType::string, string_list({"abc", "de"}));
   check_fill(words, TensorType::string, string_list({"ab", "c"}));

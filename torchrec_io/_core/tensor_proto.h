@@ -16,7 +16,7 @@
 //  - half a complex number (it drops it);
 //  - dimensions whose product overflows without the zeros among them too (it depends on their
 //    order, and NumPy refuses the tensor);
-//  - string sizes in tensor_content over 32 bits (it drops the upper ones);
+//  - sizes of strings in tensor_content that need over 32 bits (it drops the upper ones);
 //  - a tensor much larger than its message: a few bytes can claim any shape and leave all its
 //    values to be made up. See kFreeTensorBytes.
 // Quantized, float8 and narrower dtypes, resources and variants are not supported.
