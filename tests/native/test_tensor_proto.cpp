@@ -464,6 +464,7 @@ void test_grown_and_shrunk_messages() {
   check_fill(words, TensorType::string, string_list({"a", "b", "cd"}));
   check_fill(words, TensorType::string, content(raw({2, 1}) + "abcd"));
   check_fill(words, TensorType::string, content(raw({2, 3}) + "abcde"));
+  check_fill(words, TensorType::string, content(raw({2, 2}) + "abcde"));
 }
 
 void test_wrong_room() {

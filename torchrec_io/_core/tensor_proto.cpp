@@ -324,7 +324,7 @@ class Output {
       at_ = room_.size();
       return true;
     }
-    if (at_ < size) return false;
+    if (size == 0 || at_ < size) return false;
     // Each copy doubles what can be copied.
     const std::size_t from = at_ - size;
     while (!full()) {
@@ -437,7 +437,7 @@ class StringOutput {
     for (std::uint64_t i = offsets_.written() / 8; i < count; ++i, at += last_) {
       if (last_ > data_.size() - at || !put_offset(at)) return false;
     }
-    return at == data_.size() && put_offset(at) && offsets_.full() && data_.repeat_last(last_);
+    return at == data_.size() && put_offset(at) && data_.repeat_last(last_);
   }
 
  private:
