@@ -21,6 +21,12 @@ if TYPE_CHECKING:
         TorchRecIOError,
         TruncatedFileError,
     )
+    from .features.encode import (
+        encode_example,
+        encode_examples,
+        encode_sequence_example,
+        encode_sequence_examples,
+    )
     from .features.schema import Schema
     from .features.specs import (
         FixedLenFeature,
@@ -42,7 +48,11 @@ if TYPE_CHECKING:
         parse_sequence_example,
         parse_sequence_examples,
     )
-    from .tensors.ragged import BytesArray, Ragged, Sparse
+    from .tensors.ragged import (
+        BytesArray,
+        Ragged,
+        Sparse,
+    )
 
 _MODULE_OF = {
     "TFRecordDataset": "dataset",
@@ -53,6 +63,10 @@ _MODULE_OF = {
     "StaleIndexError": "errors",
     "TorchRecIOError": "errors",
     "TruncatedFileError": "errors",
+    "encode_example": "features.encode",
+    "encode_examples": "features.encode",
+    "encode_sequence_example": "features.encode",
+    "encode_sequence_examples": "features.encode",
     "Schema": "features.schema",
     "FixedLenFeature": "features.specs",
     "FixedLenSequenceFeature": "features.specs",
@@ -105,6 +119,10 @@ __all__ = [
     "TruncatedFileError",
     "VarLenFeature",
     "collate",
+    "encode_example",
+    "encode_examples",
+    "encode_sequence_example",
+    "encode_sequence_examples",
     "pad_collate",
     "parse_example",
     "parse_examples",

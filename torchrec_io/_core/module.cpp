@@ -15,6 +15,7 @@
 #include "example.h"
 #include "framing.h"
 #include "index.h"
+#include "module_encode.h"
 #include "permutation.h"
 #include "pool.h"
 #include "ranges.h"
@@ -477,6 +478,8 @@ NB_MODULE(_core, m) {
         "Values of a keyed uniform permutation of 0..size-1 at `positions`.");
   m.def("window_permute", &bind_window_permute, "positions"_a, "size"_a, "window"_a, "key"_a,
         "Values at `positions` of a permutation that moves none by more than `window`.");
+
+  bind_encode(m);
 
   nb::class_<Records>(m, "Records", "Views of the records of a batch; keeps their bytes alive.")
       .def(

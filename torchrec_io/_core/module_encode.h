@@ -1,0 +1,10 @@
+// Bindings that have a file of their own, which module.cpp adds to the module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace tio {
+
+void bind_encode(nanobind::module_& module);
+
+}  // namespace tio
