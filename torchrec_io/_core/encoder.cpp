@@ -167,7 +167,8 @@ bool MessageEncoder::measure_feature(const Message& message, const ValueRun& run
 
 bool MessageEncoder::measure_part(const Message& message, const MessagePart& part, bool steps,
                                   std::uint64_t& total) {
-  total = 0;
+  if (!part.present) return true;
+  std::uint64_t bytes = 0;
   for (const MapEntry& entry : part.entries) {
     std::uint64_t value = 0;
     for (std::size_t i = entry.begin; i < entry.end; ++i) {
@@ -175,9 +176,11 @@ bool MessageEncoder::measure_part(const Message& message, const MessagePart& par
       value += steps ? delimited_bytes(feature) : feature;
     }
     values_.push_back(value);
-    total += delimited_bytes(entry_bytes(entry, value));
-    if (total > kMostBytes) return false;
+    bytes += delimited_bytes(entry_bytes(entry, value));
+    if (bytes > kMostBytes) return false;
   }
+  parts_[steps] = bytes;
+  total += delimited_bytes(bytes);
   return true;
 }
 
@@ -188,37 +191,30 @@ std::optional<std::size_t> MessageEncoder::measure(const Message& message) {
     if (!measure_feature(message, run)) return std::nullopt;
   }
   std::uint64_t total = 0;
-  if (!measure_part(message, message.context, false, parts_[0]) ||
-      !measure_part(message, message.sequence, true, parts_[1])) {
-    return std::nullopt;
-  }
-  if (message.context.present) total += delimited_bytes(parts_[0]);
-  if (message.sequence.present) total += delimited_bytes(parts_[1]);
-  if (total > kMostBytes) return std::nullopt;
-  return total;
+  const bool fits = measure_part(message, message.context, false, total) &&
+                    measure_part(message, message.sequence, true, total);
+  return fits && total <= kMostBytes ? std::optional(total) : std::nullopt;
 }
 
 void MessageEncoder::write(const Message& message, MutableBytes memory) const {
   Writer out(memory);
   const std::uint64_t* value = values_.data();
-  if (message.context.present) out.put_header(kFirst, parts_[0]);
-  for (const MapEntry& entry : message.context.entries) {
-    out.put_header(kFirst, entry_bytes(entry, *value));
-    out.put_delimited(kFirst, entry.key);
-    out.put_header(kSecond, *value++);
-    write_feature(out, message, message.features[entry.begin], payloads_[entry.begin]);
-  }
-  if (message.sequence.present) out.put_header(kSecond, parts_[1]);
-  for (const MapEntry& entry : message.sequence.entries) {
-    out.put_header(kFirst, entry_bytes(entry, *value));
-    out.put_delimited(kFirst, entry.key);
-    out.put_header(kSecond, *value++);
-    for (std::size_t i = entry.begin; i < entry.end; ++i) {
-      const ValueRun& run = message.features[i];
-      out.put_header(kFirst, feature_bytes(run.kind, payloads_[i]));
-      write_feature(out, message, run, payloads_[i]);
+  const auto write_part = [&](const MessagePart& part, std::byte tag, bool steps) {
+    if (!part.present) return;
+    out.put_header(tag, parts_[steps]);
+    for (const MapEntry& entry : part.entries) {
+      out.put_header(kFirst, entry_bytes(entry, *value));
+      out.put_delimited(kFirst, entry.key);
+      out.put_header(kSecond, *value++);
+      for (std::size_t i = entry.begin; i < entry.end; ++i) {
+        const ValueRun& run = message.features[i];
+        if (steps) out.put_header(kFirst, feature_bytes(run.kind, payloads_[i]));
+        write_feature(out, message, run, payloads_[i]);
+      }
     }
-  }
+  };
+  write_part(message.context, kFirst, false);
+  write_part(message.sequence, kSecond, true);
 }
 
 }  // namespace tio

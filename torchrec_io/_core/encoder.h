@@ -27,8 +27,7 @@ struct MapEntry {
   std::size_t end = 0;
 };
 
-// A map of the message; only one that is present has entries. One that is present and empty is
-// written, as a part without entries.
+// A map of the message. One that is present and empty is written, as a part without entries.
 struct MessagePart {
   bool present = false;
   std::vector<MapEntry> entries;
@@ -67,6 +66,7 @@ class MessageEncoder {
 
   std::optional<Bytes> sort_part(MessagePart& part);
   bool measure_feature(const Message& message, const ValueRun& run);
+  // Adds the bytes of a part to `total`.
   bool measure_part(const Message& message, const MessagePart& part, bool steps,
                     std::uint64_t& total);
 
@@ -74,7 +74,7 @@ class MessageEncoder {
   std::vector<MapEntry> sorted_;
   // Payload of each Feature's list: packed numbers, or bytes values with their headers.
   std::vector<std::uint64_t> payloads_;
-  // Value of each map entry, first the context's, then the sequence's.
+  // Value of each map entry, first the context's, then the sequence's, and the maps of both.
   std::vector<std::uint64_t> values_;
   std::uint64_t parts_[2] = {0, 0};
 };

@@ -178,7 +178,7 @@ class ValueReader {
     }
     if (is_list(value)) {
       if (depth == kDeepest) return Outcome::too_deep;
-      for (Py_ssize_t i = 0; i < size_of(value); ++i) {
+      for (Py_ssize_t i = append_numbers(value, kind, to); i < size_of(value); ++i) {
         const Outcome outcome = append(item_of(value, i), kind, to, depth + 1);
         if (outcome != Outcome::good) return outcome;
       }
@@ -240,6 +240,41 @@ class ValueReader {
     if (too_wide || !narrow_float(wide, number)) return refuse(value, Outcome::out_of_range);
     to.floats.push_back(number);
     return Outcome::good;
+  }
+
+  // Appends the numbers that a list starts with, in a loop of their own, up to the first that is
+  // not of this kind or does not fit. Returns how many.
+  Py_ssize_t append_numbers(nb::handle list, Kind kind, Message& to) {
+    if (kind == Kind::ints) {
+      return append_run(list, to.ints, [](PyObject* item, std::int64_t& out) {
+        int overflow = 0;
+        if (!PyLong_CheckExact(item)) return false;
+        out = PyLong_AsLongLongAndOverflow(item, &overflow);
+        return overflow == 0;
+      });
+    }
+    if (kind != Kind::floats) return 0;
+    return append_run(list, to.floats, [](PyObject* item, float& out) {
+      return PyFloat_CheckExact(item) && narrow_float(PyFloat_AsDouble(item), out);
+    });
+  }
+
+  template <class Stored, class Take>
+  static Py_ssize_t append_run(nb::handle list, std::vector<Stored>& stored, Take take) {
+    const Py_ssize_t size = size_of(list);
+    const std::size_t before = stored.size();
+    stored.resize(before + static_cast<std::size_t>(size));
+    Stored* out = stored.data() + before;
+    const bool is_tuple = PyTuple_CheckExact(list.ptr());
+    Py_ssize_t i = 0;
+    for (; i < size; ++i) {
+      PyObject* item =
+          is_tuple ? NB_TUPLE_GET_ITEM(list.ptr(), i) : NB_LIST_GET_ITEM(list.ptr(), i);
+      if (item == nullptr) nb::raise_python_error();
+      if (!take(item, out[i])) break;
+    }
+    stored.resize(before + static_cast<std::size_t>(i));
+    return i;
   }
 
   Outcome append_bytes(nb::handle value, Message& to) {

@@ -176,6 +176,18 @@ void write_tensors(Folder& folder) {
                delimited(2, dim(2) + varint_field(3, 1) + delimited(2, delimited(2, "name"))));
 }
 
+// ---- encode: read from its end, so any bytes will do ----
+
+void write_encode(Folder& folder) {
+  for (const std::size_t size : {0, 10, 100, 400}) {
+    for (const int step : {1, 7, 31, 101}) {
+      std::string bytes;
+      for (std::size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(i * step));
+      folder.write(bytes);
+    }
+  }
+}
+
 // ---- files that TensorFlow wrote ----
 
 void write_file(const fs::path& path, Folder& framing, Folder& examples) {
@@ -208,11 +220,13 @@ int main(int count, char** arguments) {
   Folder framing(root / "framing");
   Folder index(root / "index");
   Folder examples(root / "example");
+  Folder encode(root / "encode");
   write_made_framing(framing);
   write_index(index);
   write_made_examples(examples);
   Folder tensors(root / "tensor_proto");
   write_tensors(tensors);
+  write_encode(encode);
   if (count < 3 || !fs::is_directory(arguments[2])) return 0;
   for (const auto& file : fs::directory_iterator(arguments[2])) {
     if (file.path().extension() == ".tfrecord") write_file(file.path(), framing, examples);

@@ -43,7 +43,7 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$(find_clang)" -DCMAKE_BUI
 cmake --build "$build" -j "$(nproc)"
 
 # Inputs found in earlier runs are kept beside the seeds and serve again.
-for target in framing index example tensor_proto; do
+for target in framing index example tensor_proto encode; do
   mkdir -p "$build/corpus/$target"
   echo "fuzzing $target for $seconds s"
   if ! "$build/tests/native/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 \

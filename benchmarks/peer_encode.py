@@ -1,0 +1,44 @@
+"""The peer of ``encode.py``: TensorFlow's messages. Needs a Python that has TensorFlow.
+
+Prints CPU microseconds for each example of a workload, having checked that TensorFlow reads in the
+examples of a file what it would have written.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from benchmarks.encode_values import cpu_of, examples_of
+
+
+def _feature(value: Any) -> Any:
+    values = value if isinstance(value, list) else [value]
+    if isinstance(values[0], bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    if isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def _message(example: dict[str, Any]) -> Any:
+    features = {name: _feature(value) for name, value in example.items()}
+    return tf.train.Example(features=tf.train.Features(feature=features))
+
+
+def main() -> None:
+    """Takes the workload, and a file with our encoding of each example as a line of hex digits."""
+    workload, ours = sys.argv[1:]
+    examples = examples_of(workload)
+    lines = Path(ours).read_text("utf-8").splitlines()
+    for example, line in zip(examples, lines, strict=True):
+        assert tf.train.Example.FromString(bytes.fromhex(line)) == _message(example)
+    print(json.dumps(cpu_of(lambda: [_message(e).SerializeToString() for e in examples])))
+
+
+if __name__ == "__main__":
+    main()
