@@ -359,6 +359,15 @@ class _Shouting(str):
         raise AssertionError("values are read as plain str")
 
 
+class _Scalar(np.float32):
+    pass
+
+
+def test_subclasses_of_other_types() -> None:
+    assert tio.encode_example({"x": _Scalar(7)}) == example_bytes(x=floats(7))
+    assert tio.encode_example({"x": [_Scalar(7), 1]}) == example_bytes(x=floats(7, 1))
+
+
 def test_subclasses_of_pythons_types() -> None:
     assert tio.encode_example({"x": _Colour.RED}) == example_bytes(x=ints(3))
     assert tio.encode_example({"x": _Pair(1, 2)}) == example_bytes(x=ints(1, 2))
@@ -809,8 +818,10 @@ def test_what_is_no_mapping() -> None:
     nothing: Any = None
     with pytest.raises(TypeError, match="not be a NoneType"):
         tio.encode_example(nothing)
-    with pytest.raises(TypeError, match="an example must map names"):
+    with pytest.raises(TypeError, match=r"features must map .* a list \(example 1\)"):
         tio.encode_examples([{}, no_mapping])
+    with pytest.raises(TypeError, match=r"context must map .* a list \(example 0\)"):
+        tio.encode_sequence_examples([(no_mapping, None)])
     with pytest.raises(TypeError, match="sequence must map names"):
         tio.encode_sequence_example({}, no_mapping)
 

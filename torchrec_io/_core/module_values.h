@@ -1,6 +1,6 @@
 // Python values, taken apart into a Message: scalars, lists and tuples of them, NumPy's arrays and
-// scalars. Runs no Python code, so nothing that is read changes meanwhile; yet every length is
-// looked up anew, and whatever a view is taken of is held.
+// scalars of them. Runs no Python code, so no list changes while it is read; it may later, so
+// whatever a view is taken of is held.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -102,10 +102,11 @@ class ValueReader {
   void clear() { held_.clear(); }
 
   bool is_array(nb::handle value) const {
-    const nb::handle type = value.type();
-    return type.is(array_type_) ||
-           PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()),
-                            reinterpret_cast<PyTypeObject*>(scalar_type_.ptr()));
+    if (value.type().is(array_type_)) return true;
+    // Classes made in Python may have code of their own for this.
+    auto* type = reinterpret_cast<PyTypeObject*>(value.type().ptr());
+    return (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) == 0 &&
+           PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(scalar_type_.ptr())) != 0;
   }
 
   // Of a value that is one.
