@@ -6,6 +6,7 @@ module makes all other values one of those.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -172,9 +173,11 @@ def _as_dict(features: Mapping[str, Any], what: str, position: int | None = None
 
 def _kind_codes(kinds: Kinds) -> dict[str, int]:
     """Field numbers by name; of what a feature spec refers to as well."""
+    if not isinstance(kinds, Mapping):
+        raise TypeError(f"kinds must map names to dtypes, not be a {_type_name(kinds)}")
     codes = {}
     for name, dtype in kinds.items():
-        key = name.decode() if isinstance(name, bytes) else name
+        key = name if type(name) is str else _plain_name(name)
         if type(dtype) is str and dtype in _CODES:
             codes[key] = _CODES[dtype]
         elif isinstance(dtype, Feature):
@@ -182,6 +185,12 @@ def _kind_codes(kinds: Kinds) -> dict[str, int]:
         else:
             codes[key] = _CODES[dtype_name(dtype)]
     return codes
+
+
+def _plain_name(name: Any) -> str:
+    if not isinstance(name, (str, bytes)):
+        raise TypeError(f"a name in kinds must be a str, not {_type_name(name)}")
+    return name.decode() if isinstance(name, bytes) else str.__str__(name)
 
 
 def _codes_of_feature(name: str, feature: Feature) -> dict[str, int]:
@@ -250,6 +259,8 @@ def _to_numpy(value: Any) -> Any:
 
 
 def _tensor_to_numpy(tensor: Any) -> Any:
+    with contextlib.suppress(TypeError, RuntimeError):
+        return tensor.numpy()  # as most can
     try:
         tensor = tensor.cpu().resolve_neg()
         if tensor.is_floating_point() and tensor.dtype.itemsize < 4:
@@ -276,6 +287,8 @@ def _simple_array(array: npt.NDArray[Any]) -> Any:
 
 def _plain(array: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """The same values where and how native code reads them."""
+    if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
+        return array
     plain: npt.NDArray[Any] = np.require(array, dtype, ["C", "A", "E"])
     return plain
 
