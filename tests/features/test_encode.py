@@ -345,6 +345,15 @@ def test_values(value: Any, stored: Stored) -> None:
     assert tio.encode_example({"x": value}) == example_bytes(x=stored)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bfloat16])
+def test_values_on_a_device(dtype: torch.dtype) -> None:
+    for values in (torch.arange(6, dtype=dtype).reshape(2, 3).T, torch.tensor(7, dtype=dtype)):
+        encoded = tio.encode_example({"x": values.cuda()})
+        assert encoded == tio.encode_example({"x": values.tolist()})
+
+
 class _Colour(enum.IntEnum):
     RED = 3
 
