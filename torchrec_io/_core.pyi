@@ -73,6 +73,14 @@ def window_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,)
     Values at `positions` of a permutation that moves none by more than `window`.
     """
 
+def encode_messages(contexts: list[dict[object, object] | None], sequences: list[dict[object, object] | None] | None, kinds: dict[str, int] | None, numbered: bool, array_type: type, scalar_type: type, simplify: object) -> list[bytes]:
+    """
+    Serializes Examples, or SequenceExamples if there are `sequences` as well, of dicts; None
+    is a part that is not set. `kinds` gives field numbers in Feature by name; errors say the
+    example's number if that is asked for. `simplify(value, steps)` is called for values of
+    other types than Python's own and NumPy's two: `array_type`, `scalar_type` and its heirs.
+    """
+
 class Records:
     """Views of the records of a batch; keeps their bytes alive."""
 
@@ -99,6 +107,21 @@ class Located:
 
     def sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Values, bytes, steps and most parts of each feature: [features * 4]."""
+
+class Tensors:
+    """Serialized tensors, one for each record."""
+
+    @property
+    def failures(self) -> list[tuple[int, int, int, str]]:
+        """As Located.failures."""
+
+    def sizes(self) -> list[tuple[list[int], int, int]]:
+        """(dims, elements, bytes) of each."""
+
+    def fill(self, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[tuple[int, str]]:
+        """
+        Writes each at its place (offsets of strings, from 0; data). Returns (record, reason).
+        """
 
 class FeatureSpec:
     """A column to make; see _core/example.h."""
@@ -134,6 +157,11 @@ class ExampleParser:
     def spans(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """
         Offset in its record and size of a span feature's value, for each record.
+        """
+
+    def tensors(self, located: Located, feature: int, type: int) -> Tensors:
+        """
+        The serialized tensors in a span feature; `type` as in tensorflow.DataType.
         """
 
     def counts(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:

@@ -490,7 +490,7 @@ def test_a_schema_names_kinds() -> None:
     names = ["image", "floats", "ints", "raw", "shape", "texts"]
     kinds = [texts(), floats(), ints(), texts(), ints(), texts()]
     expected = example_bytes(**dict(zip(names, kinds, strict=True)))
-    for given_kinds in (schema, schema.features):
+    for given_kinds in (schema, dict(schema)):
         assert tio.encode_example({name: [] for name in names}, given_kinds) == expected
     assert tio.encode_example({"other": 1}, schema) == example_bytes(other=ints(1))
 

@@ -1,12 +1,11 @@
 // Dicts of Python values to messages. Values that ValueReader does not know are made simpler by a
 // Python function. It may run any code, which may change the dicts and lists that are being read:
 // so it is called when all else is read, and all that a view was taken of is held by then.
-#include "module_encode.h"
-
 #include <string>
 #include <vector>
 
 #include "encoder.h"
+#include "module_parts.h"
 #include "module_values.h"
 
 namespace tio {

@@ -59,7 +59,7 @@ std::size_t tensor_element_bytes(TensorType type);
 // A tensor may take so many bytes (for strings: data and offsets), or so many for each byte of its
 // message if that is more. Values that are all there never take more: an int64 may be one byte of
 // the message, and so may a string, with its offset.
-constexpr std::uint64_t kFreeTensorBytes = 1 << 20;
+constexpr std::uint64_t kFreeTensorBytes = 1 << 16;
 constexpr std::uint64_t kTensorBytesPerByte = 64;
 
 // As TensorFlow: TensorShape has no more.

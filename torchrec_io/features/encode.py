@@ -14,16 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from .schema import (
-    DTYPES,
-    DType,
-    Feature,
-    ImageFeature,
-    RawFeature,
-    Schema,
-    dtype_name,
-    is_integer,
-)
+from .dtypes import DTYPES, DType, dtype_name, is_integer
+from .schema import Schema, uses_of
+from .specs import Feature, RawFeature
 
 Kinds: TypeAlias = "Mapping[str, DType] | Schema"
 
@@ -194,11 +187,7 @@ def _plain_name(name: Any) -> str:
 
 
 def _codes_of_feature(name: str, feature: Feature) -> dict[str, int]:
-    codes = {}
-    if isinstance(feature, (RawFeature, ImageFeature)):
-        codes[name] = _BYTES
-    elif hasattr(feature, "dtype"):
-        codes[name] = _CODES[dtype_name(feature.dtype)]
+    codes = {use.key: _CODES[use.manner[1]] for use in uses_of(name, feature)}
     if isinstance(feature, RawFeature) and feature.shape_key is not None:
         codes[feature.shape_key] = _INTS
     return codes

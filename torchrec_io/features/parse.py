@@ -224,6 +224,12 @@ class LocatedBlock:
         self.failures += self._parser.failures(failures)
         return values, offsets, rows
 
+    def tensors(self, position: int, tensor_type: int) -> _core.Tensors:
+        """The serialized tensors of a feature."""
+        tensors = self._parser._core.tensors(self._located, position, tensor_type)
+        self.failures += self._parser.failures(tensors.failures)
+        return tensors
+
     def values(self, position: int) -> list[memoryview]:
         """The bytes value of each record, as it lies in the block."""
         offsets, sizes = self._parser._core.spans(self._located, position)
