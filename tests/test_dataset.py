@@ -268,7 +268,7 @@ class TestDamage:
         dataset = tio.TFRecordDataset(damaged, schema, batch_size=10, on_error="skip")
         with caplog.at_level(logging.WARNING, "torchrec_io"):
             items = list(dataset)
-        assert [len(i) if schema is None else len(i["id"]) for i in items] == [10, 10, 10, 9, 10]
+        assert [len(i) if schema is None else len(i["id"]) for i in items] == [10, 10, 10, 10, 9]
         assert dataset.skipped == 1
         assert damaged[2] in caplog.text
         assert f"offset {self.offset}" in caplog.text
@@ -276,6 +276,57 @@ class TestDamage:
             assert [r for batch in items for r in batch] == [
                 record(i) for i in range(COUNT) if i != 33
             ]
+
+    @pytest.mark.parametrize("threads", [1, 3])
+    @pytest.mark.parametrize("kind", ["schema", "bytes", "function"])
+    @pytest.mark.parametrize("drop_last", [False, True])
+    @given(bad=st.sets(st.integers(0, 29)), size=st.integers(1, 12), shuffle=st.booleans())
+    def test_batches_are_filled_up_from_what_comes_next(
+        self,
+        tmp_path: Path,
+        *,
+        threads: int,
+        kind: str,
+        drop_last: bool,
+        bad: set[int],
+        size: int,
+        shuffle: bool,
+    ) -> None:
+        path = str(tmp_path / "a.tfrecord")
+        write_tfrecord(path, [b"\xff" if i in bad else record(i) for i in range(30)])
+
+        def decode(data: bytes) -> int:
+            return int(tio.parse_example(data, SCHEMA)["id"])
+
+        schemas: dict[str, Any] = {"schema": SCHEMA, "bytes": None, "function": decode}
+        dataset = tio.TFRecordDataset(
+            path,
+            schemas[kind],
+            batch_size=size,
+            drop_last=drop_last,
+            shuffle=shuffle,
+            seed=3,
+            epochs=2,
+            on_error="skip",
+            num_threads=threads,
+            with_key=True,
+        )
+        found = []
+        for keys, batch in dataset:
+            ids = batch["id"].tolist() if kind == "schema" else batch
+            assert len(keys) == len(ids)
+            found.append(ids)
+        kept: list[list[Any]] = []
+        for epoch in range(2):
+            plain = tio.TFRecordDataset(path, shuffle=shuffle, seed=3, num_threads=1)
+            plain.set_epoch(epoch)
+            planned = list(plain)[: 30 // size * size if drop_last else 30]
+            records = [r for r in planned if kind == "bytes" or r != b"\xff"]
+            items = records if kind == "bytes" else [decode(r) for r in records]
+            kept += [items[i : i + size] for i in range(0, len(items), size)]
+        assert found == [batch for batch in kept if not drop_last or len(batch) == size]
+        if not drop_last:
+            assert dataset.skipped == (0 if kind == "bytes" else 2 * len(bad))
 
     def test_a_function_gets_the_error(self, damaged: list[str]) -> None:
         errors: list[tio.TorchRecIOError] = []

@@ -21,6 +21,7 @@ ROOMS = (
     "order",
     "features",
     "tensors",
+    "feed",
     "dataset",
     "loader",
     "cli",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ from .errors import DecodeError, StaleIndexError, TorchRecIOError
 from .features.parse import ExampleParser, RecordFailure
 from .features.schema import Schema
 from .features.specs import Feature
+from .feed import Feed, Job, Lookahead
 from .order.distributed import resolve_rank
 from .order.plan import EpochPlan, Uneven
 from .order.shuffle import Shuffle
@@ -25,6 +25,7 @@ from .records.index import RecordIndex, find_or_build, logger
 from .records.paths import expand_paths
 from .records.reader import ReadPlan, RecordBlock, RecordReader
 from .records.storage import StrPath
+from .tensors.batch import Batch
 from .tensors.examples import parse_block
 
 Decoder: TypeAlias = Callable[[bytes], Any]
@@ -42,7 +43,8 @@ class _Result(NamedTuple):
     """What became of one batch of record numbers."""
 
     items: Any  # a Batch, or a list with one item a record
-    keys: list[str]
+    numbers: _Numbers  # of the records they are of
+    block: RecordBlock | None  # these records, if some were lost: else they are not needed again
     errors: list[TorchRecIOError]
 
 
@@ -81,8 +83,9 @@ class TFRecordDataset(IterableDataset[Any]):
         verify_crc: Check the data of each record. Lengths are always checked.
         on_error: What to do about a damaged record, or one the schema does not fit: ``"raise"``;
             ``"skip"``: leave it out, count it in :attr:`skipped` and log it; or a function that
-            gets the error, after which the record is left out. Batches are then smaller by what is
-            left out. Where a length is damaged, the rest of that file is lost and reported as one
+            gets the error, after which the record is left out and its batch filled up from what
+            comes next; only the last one of an epoch (and worker) is short. Where a length is
+            damaged, the rest of that file is lost and reported as one
             error. An index that turns out to be stale always raises.
         num_threads: Threads that read and parse. 1 is the calling thread; more are background
             threads, which give the same batches in the same order. By default 2, and 1 in
@@ -230,39 +233,71 @@ class TFRecordDataset(IterableDataset[Any]):
             uneven=self._plan.uneven,
         )
 
-    def _all_batches(self, first_epoch: int, worker: int, workers: int) -> Iterator[_Numbers]:
+    def _all_batches(
+        self, first_epoch: int, worker: int, workers: int
+    ) -> Iterator[tuple[int, _Numbers]]:
         epoch = first_epoch
         while self.epochs is None or epoch < first_epoch + self.epochs:
             plan = self._plan_for(epoch, worker, workers)
             if worker >= plan.num_rank_batches:
                 return  # nothing for this worker, in no epoch
-            yield from plan.batches()
+            yield from ((epoch, numbers) for numbers in plan.batches())
             epoch += 1
 
     def _iterate(self, epoch: int, worker: int, workers: int, threads: int) -> Iterator[Any]:
-        plans = map(self._reader.plan, self._all_batches(epoch, worker, workers))
-        jobs = _with_next(plans)
-        for result in _run_in_order(self._load, jobs, threads, self.prefetch):
-            self._handle(result.errors, worker)
-            if len(result.keys) or not self.with_key:
-                yield from self._items(result)
+        batches = self._all_batches(epoch, worker, workers)
+        feed = Feed(batches, self._reader.plan, self.batch_size or 1)
+        lookahead = Lookahead(self._load, feed, threads, self.prefetch)
+        try:
+            while (done := lookahead.next()) is not None:
+                job, result = done
+                self._handle(result.errors, worker)
+                if self.batch_size is not None and len(result.numbers) < len(job.numbers):
+                    lookahead.recall()
+                    result = self._topped_up(result, job, feed, worker)
+                yield from self._yielded(result)
+        finally:
+            lookahead.close()
 
-    def _items(self, result: _Result) -> Iterator[Any]:
-        if self.batch_size is None:
-            samples = result.items if isinstance(result.items, list) else result.items.samples()
-            yield from zip(result.keys, samples, strict=True) if self.with_key else samples
-        elif result.items is not None:
-            yield (result.keys, result.items) if self.with_key else result.items
+    def _topped_up(self, short: _Result, job: Job, feed: Feed, worker: int) -> _Result:
+        """A batch that lost records, with as many of those that come next."""
+        results = [short]
+        missing = len(job.numbers) - len(short.numbers)
+        while missing and len(numbers := feed.take(job.epoch, missing)):
+            more = self._read(self._reader.plan(numbers))
+            self._handle(more.errors, worker)
+            results.append(more)
+            missing -= len(more.numbers)
+        if self._parser is not None:
+            blocks = [result.block for result in results if result.block is not None]
+            items: Any = self._decode(RecordBlock.joined(blocks))[0]
+        else:
+            items = [item for result in results for item in result.items]
+        return _Result(items, np.concatenate([result.numbers for result in results]), None, [])
 
-    def _load(self, job: tuple[ReadPlan, ReadPlan | None]) -> _Result:
+    def _yielded(self, result: _Result) -> Iterator[Any]:
+        count = len(result.numbers)
+        if count == 0 or (self._plan.drop_last and count < (self.batch_size or 0)):
+            return
+        keys = self._reader.keys(result.numbers) if self.with_key else []
+        if self.batch_size is not None:
+            yield (keys, result.items) if self.with_key else result.items
+            return
+        samples = result.items.samples() if isinstance(result.items, Batch) else result.items
+        yield from zip(keys, samples, strict=True) if self.with_key else samples
+
+    def _load(self, job: Job, following: Job | None) -> _Result:
         """Reads and decodes one batch, while the system reads the next."""
-        plan, following = job
-        if following is not None and not following.continues(plan):
-            self._reader.will_need(following)  # where a read goes on, the system reads ahead itself
+        if following is not None and not following.plan.continues(job.plan):
+            # Where a read goes on, the system reads ahead itself.
+            self._reader.will_need(following.plan)
+        result = self._read(job.plan)
+        return result if result.errors else result._replace(block=None)
+
+    def _read(self, plan: ReadPlan) -> _Result:
         block, errors = self._reader.fetch(plan)
         items, block, decode_errors = self._decode(block)
-        keys = self._reader.keys(block.numbers) if self.with_key else []
-        return _Result(items if len(block) else None, keys, [*errors, *decode_errors])
+        return _Result(items, block.numbers, block, [*errors, *decode_errors])
 
     def _decode(self, block: RecordBlock) -> tuple[Any, RecordBlock, Sequence[TorchRecIOError]]:
         """The items of a block, the records they are of, and an error for each of the others."""
@@ -354,32 +389,3 @@ def _chunk_size(num_records: int, readers: int) -> int:
     while chunk > 1 and chunk * readers * 2 > num_records:
         chunk //= 2
     return chunk
-
-
-def _with_next(plans: Iterator[ReadPlan]) -> Iterator[tuple[ReadPlan, ReadPlan | None]]:
-    """Pairs each batch's plan with that of the one after it."""
-    current = next(plans, None)
-    while current is not None:
-        following = next(plans, None)
-        yield current, following
-        current = following
-
-
-def _run_in_order(
-    work: Callable[[Any], _Result], jobs: Iterator[Any], threads: int, ahead: int
-) -> Iterator[_Result]:
-    """Results of jobs in their order, worked out by background threads up to ``ahead`` early."""
-    if threads == 1:
-        yield from map(work, jobs)
-        return
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="torchrec_io")
-    pending: deque[Future[_Result]] = deque()
-    try:
-        for job in jobs:
-            pending.append(pool.submit(work, job))
-            if len(pending) > ahead:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
