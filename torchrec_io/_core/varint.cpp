@@ -78,6 +78,15 @@ TIO_FAST inline std::uint64_t ends_of(const std::byte* bytes) {
 constexpr std::size_t kBlock = 64;
 constexpr std::size_t kReadable = kBlock + 8;  // a value is loaded with what comes behind it
 
+// The block at `at`, of which kReadable bytes can be read: at the end of the list a copy of it.
+inline const std::byte* readable_block(Bytes packed, std::size_t at, std::byte* copy) {
+  const std::size_t left = packed.size() - at;
+  if (left >= kReadable) return packed.data() + at;
+  std::memset(copy, 0, kReadable);
+  std::memcpy(copy, packed.data() + at, left);
+  return copy;
+}
+
 // Decodes the values that end at `ends` of a block, of which kReadable bytes can be read. Stops
 // before a value of more than eight bytes. Returns how many bytes they take.
 TIO_FAST std::size_t read_block(const std::byte* block, std::uint64_t ends, std::int64_t* out,
@@ -102,13 +111,8 @@ TIO_FAST std::size_t read_mixed_values(Bytes packed, std::size_t& at, std::int64
   std::size_t done = 0;
   while (at < packed.size()) {
     const std::size_t left = packed.size() - at;
-    const std::byte* block = packed.data() + at;
     std::byte copy[kReadable];
-    if (left < kReadable) {  // the last block, with nothing readable behind it
-      std::memset(copy, 0, sizeof(copy));
-      std::memcpy(copy, block, left);
-      block = copy;
-    }
+    const std::byte* block = readable_block(packed, at, copy);
     std::uint64_t ends = ends_of(block);
     if (left < kBlock) ends &= (std::uint64_t{1} << left) - 1;
     if (static_cast<std::size_t>(__builtin_popcountll(ends)) > most - done) break;
@@ -129,25 +133,119 @@ TIO_FAST std::uint64_t count_ends(Bytes packed, std::size_t& at) {
 
 #undef TIO_FAST
 
-bool has_fast_path() {
-  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
-  return has;
+// ---- the same with registers of 512 bits, and with an instruction that squeezes ----
+
+// GCC 12 takes what its own intrinsics leave undefined for a mistake (its bug 105593).
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+#define TIO_WIDE __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,bmi2,popcnt")))
+
+// Values of one or two bytes as above, 32 bytes a step.
+TIO_WIDE std::size_t read_short_wide(Bytes packed, std::size_t& at, std::int64_t* out,
+                                     std::size_t most) {
+  std::size_t done = 0;
+  std::uint32_t carry = 0;  // the byte before, if it continues
+  while (packed.size() - at >= 32 && most - done >= 32) {
+    const auto* from = reinterpret_cast<const __m256i*>(packed.data() + at);
+    const __m256i raw = _mm256_loadu_si256(from);
+    const std::uint32_t continues = _mm256_movepi8_mask(raw);
+    if (continues & (continues << 1 | (carry >> 7))) break;
+    const __m512i bytes = _mm512_cvtepu8_epi16(raw);
+    // Every byte's neighbour below: all moved up by one, behind the byte carried over.
+    const __m256i moved = _mm256_alignr_epi8(raw, _mm256_permute2x128_si256(raw, raw, 0x08), 15);
+    const __m256i before =
+        _mm256_mask_mov_epi8(moved, 1, _mm256_set1_epi8(static_cast<char>(carry)));
+    const __m512i previous = _mm512_cvtepu8_epi16(before);
+    const __mmask32 joins = continues << 1 | (carry >> 7);
+    const __m512i joined = _mm512_or_si512(_mm512_slli_epi16(bytes, 7),
+                                           _mm512_and_si512(previous, _mm512_set1_epi16(0x7f)));
+    const __m512i values = _mm512_mask_mov_epi16(bytes, joins, joined);
+    const __m512i squeezed = _mm512_maskz_compress_epi16(~continues, values);
+    __m512i* target = reinterpret_cast<__m512i*>(out + done);
+    const __m128i quarters[4] = {
+        _mm512_castsi512_si128(squeezed), _mm512_extracti32x4_epi32(squeezed, 1),
+        _mm512_extracti32x4_epi32(squeezed, 2), _mm512_extracti32x4_epi32(squeezed, 3)};
+    for (std::size_t i = 0; i < 4; ++i) {
+      _mm512_storeu_si512(target + i, _mm512_cvtepu16_epi64(quarters[i]));
+    }
+    done += 32 - static_cast<std::size_t>(__builtin_popcount(continues));
+    at += 32;
+    carry = continues >> 31 ? std::to_integer<std::uint32_t>(packed[at - 1]) : 0;
+  }
+  if (carry) --at;  // a value that was begun is left to the caller
+  return done;
+}
+
+TIO_WIDE std::size_t read_mixed_wide(Bytes packed, std::size_t& at, std::int64_t* out,
+                                     std::size_t most) {
+  std::size_t done = 0;
+  while (at < packed.size()) {
+    const std::size_t left = packed.size() - at;
+    std::byte copy[kReadable];
+    const std::byte* block = readable_block(packed, at, copy);
+    std::uint64_t ends = ~_mm512_movepi8_mask(_mm512_loadu_si512(block));
+    if (left < kBlock) ends &= (std::uint64_t{1} << left) - 1;
+    if (static_cast<std::size_t>(__builtin_popcountll(ends)) > most - done) break;
+    std::size_t taken = 0;
+    for (; ends != 0; ends &= ends - 1) {
+      const std::size_t next = static_cast<unsigned>(__builtin_ctzll(ends)) + 1;
+      if (next - taken > 8) break;
+      std::uint64_t word;
+      std::memcpy(&word, block + taken, sizeof(word));
+      const std::uint64_t seven_bits = 0x7f7f7f7f7f7f7f7fU >> (64 - 8 * (next - taken));
+      out[done++] = static_cast<std::int64_t>(_pext_u64(word, seven_bits));
+      taken = next;
+    }
+    at += taken;
+    if (taken == 0) break;
+  }
+  return done;
+}
+
+#undef TIO_WIDE
+#pragma GCC diagnostic pop
+
+VarintPath find_best_path() {
+  const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
+  const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                    __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("bmi2");
+  if (!fast) return VarintPath::portable;
+  return wide ? VarintPath::avx512 : VarintPath::avx2;
+}
+
+std::size_t read_fast(VarintPath path, Bytes packed, std::size_t& at, std::int64_t* out,
+                      std::size_t most) {
+  if (path == VarintPath::avx512) {
+    const std::size_t done = read_short_wide(packed, at, out, most);
+    return done + read_mixed_wide(packed, at, out + done, most - done);
+  }
+  const std::size_t done = read_short_values(packed, at, out, most);
+  return done + read_mixed_values(packed, at, out + done, most - done);
 }
 
 #else
 
-std::size_t read_short_values(Bytes, std::size_t&, std::int64_t*, std::size_t) { return 0; }
-std::size_t read_mixed_values(Bytes, std::size_t&, std::int64_t*, std::size_t) { return 0; }
+std::size_t read_fast(VarintPath, Bytes, std::size_t&, std::int64_t*, std::size_t) { return 0; }
 std::uint64_t count_ends(Bytes, std::size_t&) { return 0; }
-bool has_fast_path() { return false; }
+VarintPath find_best_path() { return VarintPath::portable; }
 
 #endif
 
 }  // namespace
 
+VarintPath best_varint_path() {
+  static const VarintPath best = find_best_path();
+  return best;
+}
+
 bool count_varints(Bytes packed, std::uint64_t& count) {
   std::size_t at = 0;
-  count = has_fast_path() && packed.size() >= 64 ? count_ends(packed, at) : 0;
+  const bool is_fast = packed.size() >= 64 && best_varint_path() != VarintPath::portable;
+  count = is_fast ? count_ends(packed, at) : 0;
   for (; packed.size() - at >= 8; at += 8) {
     const auto ends = ~load<std::uint64_t>(packed, at) & kContinue;
     count += static_cast<std::uint64_t>(__builtin_popcountll(ends));
@@ -156,8 +254,7 @@ bool count_varints(Bytes packed, std::uint64_t& count) {
   return packed.empty() || load<std::uint8_t>(packed, packed.size() - 1) < 0x80;
 }
 
-VarintReader::VarintReader(Bytes packed, bool portable)
-    : packed_(packed), fast_(!portable && has_fast_path()) {}
+VarintReader::VarintReader(Bytes packed, VarintPath path) : packed_(packed), path_(path) {}
 
 bool VarintReader::read_one(std::int64_t& out) {
   if (packed_.size() - at_ >= 8) {
@@ -184,9 +281,8 @@ std::size_t VarintReader::read(std::int64_t* out, std::size_t most) {
   constexpr std::size_t kStep = 8;
   std::size_t done = 0;
   while (done < most && at_ < packed_.size()) {
-    if (fast_) {
-      done += read_short_values(packed_, at_, out + done, most - done);
-      done += read_mixed_values(packed_, at_, out + done, most - done);
+    if (path_ != VarintPath::portable) {
+      done += read_fast(path_, packed_, at_, out + done, most - done);
     }
     for (std::size_t i = 0; i < kStep && done < most && at_ < packed_.size(); ++i) {
       if (!read_one(out[done])) return done;

@@ -7,6 +7,11 @@
 
 namespace tio {
 
+// How values are decoded; each is tested where the processor has what it needs.
+enum class VarintPath { portable, avx2, avx512 };
+
+VarintPath best_varint_path();
+
 // Counts the values of a packed list. False if the last one is cut short.
 // (A varint that is too long is found when it is decoded.)
 bool count_varints(Bytes packed, std::uint64_t& count);
@@ -14,8 +19,7 @@ bool count_varints(Bytes packed, std::uint64_t& count);
 // Decodes a packed list in pieces.
 class VarintReader {
  public:
-  // `portable` keeps to code that runs on every processor, so that tests cover it everywhere.
-  explicit VarintReader(Bytes packed, bool portable = false);
+  explicit VarintReader(Bytes packed, VarintPath path = best_varint_path());
 
   // Decodes up to `most` values into `out` and returns how many. May write past what it returns,
   // but never past out[most - 1].
@@ -29,7 +33,7 @@ class VarintReader {
 
   Bytes packed_;
   std::size_t at_ = 0;
-  bool fast_;
+  VarintPath path_;
   bool bad_ = false;
 };
 

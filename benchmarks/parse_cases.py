@@ -1,0 +1,145 @@
+"""What is parsed: batches of 256 serialized records, and how each side is asked for their features.
+
+Nothing but the standard library here: TensorFlow's process imports this module too.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+BATCH_SIZE = 256
+
+
+class Column(NamedTuple):
+    """A feature: the spec's class, as both sides call it, dtype, and shape where it has one."""
+
+    spec: str
+    dtype: str
+    shape: tuple[int, ...] = ()
+    in_lists: bool = False
+
+
+class Case(NamedTuple):
+    """A batch to parse.
+
+    Attributes:
+        columns: What is asked for.
+        target: How many times TensorFlow's speed is aimed at.
+    """
+
+    columns: dict[str, Column]
+    target: float
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether the records are SequenceExamples."""
+        return any(column.in_lists for column in self.columns.values())
+
+
+_FIXED, _RAGGED, _STEPS = "FixedLenFeature", "RaggedFeature", "FixedLenSequenceFeature"
+
+CASES: dict[str, Case] = {
+    "tabular": Case(
+        {
+            **{f"i{k}": Column(_FIXED, "int64") for k in range(20)},
+            **{f"f{k}": Column(_FIXED, "float32") for k in range(20)},
+        },
+        8.0,
+    ),
+    "mnist": Case(
+        {"image": Column(_FIXED, "int64", (784,)), "label": Column(_FIXED, "int64")}, 8.0
+    ),
+    "ragged tokens": Case(
+        {"tokens": Column(_RAGGED, "int64"), "weights": Column(_RAGGED, "float32")}, 5.0
+    ),
+    "ragged tokens, VarLen": Case(
+        {"tokens": Column("VarLenFeature", "int64"), "weights": Column("VarLenFeature", "float32")},
+        5.0,
+    ),
+    "sequence, padded": Case(
+        {name: Column(_STEPS, "int64", (), in_lists=True) for name in ("tokens", "labels")}, 5.0
+    ),
+    "sequence, ragged": Case(
+        {name: Column(_RAGGED, "int64", (), in_lists=True) for name in ("tokens", "labels")}, 5.0
+    ),
+    "embeddings": Case({"embedding": Column(_FIXED, "float32", (768,))}, 3.0),
+}
+
+
+def values_of(case: str) -> list[dict[str, Any]]:
+    """Plain values of each record of a case; of a sequence, a list with a value for each step."""
+    random.seed(case.partition(",")[0])
+    return [_MAKERS[case.partition(",")[0]]() for _ in range(BATCH_SIZE)]
+
+
+def _tabular() -> dict[str, Any]:
+    ints = {f"i{k}": random.randrange(1000) for k in range(20)}
+    return ints | {f"f{k}": random.random() for k in range(20)}
+
+
+def _mnist() -> dict[str, Any]:
+    # As in MNIST, four of five pixels are zero.
+    pixels = [random.randrange(256) if random.random() < 0.2 else 0 for _ in range(784)]
+    return {"image": pixels, "label": random.randrange(10)}
+
+
+def _tokens() -> dict[str, Any]:
+    count = random.randint(1, 256)
+    return {
+        "tokens": [random.randrange(30_000) for _ in range(count)],
+        "weights": [random.random() for _ in range(count)],
+    }
+
+
+def _sequence() -> dict[str, Any]:
+    steps = random.randint(1, 64)
+    return {
+        "tokens": [random.randrange(30_000) for _ in range(steps)],
+        "labels": [random.randrange(10) for _ in range(steps)],
+    }
+
+
+def _embedding() -> dict[str, Any]:
+    return {"embedding": [random.gauss(0, 1) for _ in range(768)]}
+
+
+_MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "tabular": _tabular,
+    "mnist": _mnist,
+    "ragged tokens": _tokens,
+    "sequence": _sequence,
+    "embeddings": _embedding,
+}
+
+
+def write_records(path: Path, records: list[bytes]) -> None:
+    """Writes records for the other side to read."""
+    path.write_bytes(b"".join(struct.pack("<I", len(record)) + record for record in records))
+
+
+def read_records(path: Path) -> list[bytes]:
+    """Reads what ``write_records`` wrote."""
+    data = path.read_bytes()
+    records = []
+    at = 0
+    while at < len(data):
+        (size,) = struct.unpack_from("<I", data, at)
+        records.append(data[at + 4 : at + 4 + size])
+        at += 4 + size
+    return records
+
+
+def cpu_of(work: Callable[[], Any], repeats: int = 100) -> float:
+    """CPU microseconds of one call, all threads; the median of many."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.process_time_ns()
+        work()
+        times.append((time.process_time_ns() - start) / 1000)
+    return sorted(times)[repeats // 2]
