@@ -20,6 +20,7 @@ from .specs import (
     UniformRowLength,
     VarLenFeature,
     as_feature,
+    is_text,
 )
 
 
@@ -90,6 +91,41 @@ class Schema(Mapping[str, Feature]):
             SchemaError: as for :class:`Schema`.
         """
         return cls(spec, context=context, sequence=sequence)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Schema:
+        """A schema from what :meth:`to_json` gives.
+
+        Raises:
+            SchemaError: it is no such JSON, holds a name that no spec has, or says what
+                :class:`Schema` or a spec refuses.
+        """
+        from .schema_json import from_json  # noqa: PLC0415  # it needs this module
+
+        return from_json(text)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The schema as JSON, in ASCII; :meth:`from_json` gives an equal one.
+
+        Args:
+            indent: As of ``json.dumps``: spaces for each level, or all on one line.
+
+        Raises:
+            SchemaError: a spec is of a class that is not this package's.
+        """
+        from .schema_json import to_json  # noqa: PLC0415  # it needs this module
+
+        return to_json(self, indent)
+
+    def to_python(self) -> str:
+        """Python source that makes the schema: it imports ``tio`` and sets ``schema``.
+
+        Raises:
+            SchemaError: a spec is of a class that is not this package's.
+        """
+        from .schema_json import to_python  # noqa: PLC0415  # it needs this module
+
+        return to_python(self)
 
     @property
     def context(self) -> Mapping[str, Feature]:
@@ -165,6 +201,8 @@ def _adopt(features: Mapping[str, Any] | None) -> dict[str, Feature]:
     for name, spec in features.items():
         if not isinstance(name, str):
             raise SchemaError(f"a feature's name must be a str, not {name!r}")
+        if not is_text(name):
+            raise SchemaError(f"a feature's name must be text, not {name!r}: it has surrogates")
         try:
             adopted[name] = as_feature(spec)
         except SchemaError as error:

@@ -7,8 +7,10 @@ Specs and their rules are those of ``tf.io.parse_example`` and ``tf.io.parse_seq
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -225,6 +227,7 @@ class UniformRowLength:
     def __post_init__(self) -> None:
         if not _is_whole(self.length) or self.length < 1:
             raise SchemaError(f"length must be a whole number of at least 1, not {self.length!r}")
+        _set(self, length=int(self.length))
 
 
 Partition: TypeAlias = (
@@ -325,13 +328,13 @@ class RawFeature(Feature):
         fixed_length: int | None = None,
     ) -> None:
         _set(self, dtype=dtype_name(dtype, RAW_DTYPES), little_endian=bool(little_endian))
-        _set(self, shape_key=shape_key, fixed_length=fixed_length)
-        if fixed_length is not None and shape is None:
-            shape = self._count_in(fixed_length)
+        room = None if fixed_length is None else self._count_in(fixed_length)
+        _set(self, shape_key=shape_key, fixed_length=fixed_length and int(fixed_length))
+        if shape is None:
+            shape = room
         _set(self, shape=None if shape is None else _check_shape(shape))
         if (self.shape is None) == (shape_key is None):
             raise SchemaError("a RawFeature needs either shape or shape_key, or fixed_length")
-        room = 0 if fixed_length is None else self._count_in(fixed_length)
         if room and self.shape is not None and math.prod(self.shape) != room:
             raise SchemaError(
                 f"{fixed_length} bytes do not make the shape {list(self.shape)} of {self.dtype}"
@@ -399,8 +402,11 @@ class ImageFeature(Feature):
 
     def __post_init__(self) -> None:
         _set(self, dtype=dtype_name(self.dtype))
-        if self.channels not in (1, 3, 4):
+        if not _is_whole(self.channels) or self.channels not in (1, 3, 4):
             raise SchemaError(f"channels must be 1, 3 or 4, not {self.channels!r}")
+        if not _is_whole(self.max_pixels) or self.max_pixels < 1:
+            raise SchemaError(f"max_pixels must be a whole number from 1, not {self.max_pixels!r}")
+        _set(self, channels=int(self.channels), max_pixels=int(self.max_pixels))
         if self.dtype not in ("uint8", "float32", "float64", "float16"):
             raise SchemaError(f"an image's dtype must be uint8 or a float, not {self.dtype}")
         if self.layout not in ("CHW", "HWC"):
@@ -457,6 +463,15 @@ def _set(feature: Any, **fields: Any) -> None:
         object.__setattr__(feature, name, value)
 
 
+def is_text(text: str) -> bool:
+    """Whether UTF-8 can hold a str: not if it has surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
@@ -475,7 +490,7 @@ def _check_shape(shape: Shape) -> tuple[int, ...]:
 
 
 def _check_key(key: Any, what: str) -> None:
-    if not isinstance(key, str) or not key:
+    if not isinstance(key, str) or not key or not is_text(key):
         raise SchemaError(f"{what} must be a feature's name, not {key!r}")
 
 
@@ -515,7 +530,7 @@ def _flatten(value: Any) -> Iterator[Any]:
 
 def _check_default_item(item: Any, dtype: str) -> Any:
     if dtype == "string":
-        if isinstance(item, str):
+        if isinstance(item, str) and is_text(item):
             return item.encode()
         if isinstance(item, (bytes, bytearray)):
             return bytes(item)
@@ -531,7 +546,19 @@ def _check_default_item(item: Any, dtype: str) -> Any:
         if not low <= int(item) <= high:
             raise SchemaError(f"default_value {item} does not fit in {dtype}")
         return int(item)
+    return _check_float(item, dtype)
+
+
+def _check_float(item: Any, dtype: str) -> float:
     number = item if isinstance(item, int) else float(item)
     if abs(number) >= FLOAT_ENDS[dtype] and number not in (math.inf, -math.inf):
         raise SchemaError(f"default_value {item} does not fit in {dtype}")
-    return float(number)
+    number = float(number)
+    return _one_nan(struct.pack(">d", number)) if math.isnan(number) else number
+
+
+@lru_cache(maxsize=256)
+def _one_nan(bits: bytes) -> float:
+    """The same object for the same bits: so a nan equals itself where tuples are compared."""
+    number: float = struct.unpack(">d", bits)[0]
+    return number

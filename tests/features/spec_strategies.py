@@ -1,0 +1,171 @@
+"""Specs and schemas of every kind, for property tests."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from torchrec_io.features.dtypes import (
+    DTYPES,
+    FLOAT_ENDS,
+    RAW_DTYPES,
+    integer_range,
+    is_integer,
+    item_bytes,
+)
+
+# Any text, hostile one too: control characters, quotes, right-to-left marks. No surrogates.
+names = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    st.sampled_from(["image/encoded", "a b", "\x1b[31m", "\x7f", "'", '"', "'\"", "\\", "\u202e"]),
+)
+keys = names.filter(bool)
+_PAYLOAD = struct.unpack(">d", bytes.fromhex("7ff8123456789abc"))[0]
+shapes = st.lists(st.integers(0, 4), max_size=3)
+full_shapes = st.lists(st.integers(1, 4), max_size=3)
+
+
+def values(dtype: str) -> st.SearchStrategy[Any]:
+    """Defaults of a dtype."""
+    if dtype == "string":
+        return st.one_of(st.binary(max_size=6), names)
+    if is_integer(dtype):
+        low, high = integer_range(dtype)
+        return st.integers(low, high)
+    floats = st.floats().filter(lambda x: not math.isfinite(x) or abs(x) < FLOAT_ENDS[dtype])
+    odd = st.sampled_from([math.nan, -math.nan, _PAYLOAD, math.inf, -math.inf, -0.0, 5e-324, 0.1])
+    return st.one_of(floats, odd)
+
+
+@st.composite
+def fixed(draw: st.DrawFn) -> tio.FixedLenFeature:
+    """FixedLenFeatures, half of them with a default."""
+    dtype, shape = draw(st.sampled_from(DTYPES)), draw(shapes)
+    default = None
+    if draw(st.booleans()):
+        count = math.prod(shape)
+        default = draw(st.lists(values(dtype), min_size=count, max_size=count))
+    return tio.FixedLenFeature(shape, dtype, default)
+
+
+@st.composite
+def parts(draw: st.DrawFn, in_list: bool) -> tio.FixedLenSequenceFeature:
+    """FixedLenSequenceFeatures of an Example, or of a feature list."""
+    dtype = draw(st.sampled_from(DTYPES))
+    default = None if in_list else draw(st.one_of(st.none(), values(dtype)))
+    missing = draw(st.booleans()) if in_list else True
+    return tio.FixedLenSequenceFeature(draw(full_shapes), dtype, missing, default)
+
+
+@st.composite
+def sparse(draw: st.DrawFn) -> tio.SparseFeature:
+    """SparseFeatures."""
+    index = draw(st.lists(keys, min_size=1, max_size=3))
+    sizes = st.lists(st.integers(0, 1000), min_size=len(index), max_size=len(index))
+    dtype = draw(st.sampled_from(DTYPES))
+    return tio.SparseFeature(index, draw(keys), dtype, draw(sizes), draw(st.booleans()))
+
+
+_ragged = tio.RaggedFeature
+partitions = st.one_of(
+    *(
+        st.builds(made, keys)
+        for made in (
+            _ragged.RowSplits,
+            _ragged.RowLengths,
+            _ragged.RowStarts,
+            _ragged.RowLimits,
+            _ragged.ValueRowIds,
+        )
+    ),
+    st.builds(_ragged.UniformRowLength, st.integers(1, 9)),
+    st.builds(_ragged.UniformRowLength, st.just(np.int64(3))),
+)
+ragged = st.builds(
+    tio.RaggedFeature,
+    st.sampled_from(DTYPES),
+    st.none() | keys,
+    st.lists(partitions, max_size=3),
+    st.sampled_from(["int32", "int64"]),
+    st.booleans(),
+)
+
+
+@st.composite
+def raw(draw: st.DrawFn) -> tio.RawFeature:
+    """RawFeatures with each of the ways to know the shape."""
+    dtype = draw(st.sampled_from(RAW_DTYPES))
+    options: dict[str, Any] = {"little_endian": draw(st.booleans())}
+    way = draw(st.sampled_from(["shape", "shape_key", "fixed_length", "both"]))
+    if way == "shape_key":
+        options["shape_key"] = draw(keys)
+    else:
+        shape = draw(full_shapes)
+        if way != "fixed_length":
+            options["shape"] = shape
+        if way != "shape":
+            options["fixed_length"] = math.prod(shape) * item_bytes(dtype)
+    return tio.RawFeature(dtype, **options)
+
+
+images = st.builds(
+    tio.ImageFeature,
+    channels=st.sampled_from([1, 3, 4, np.int64(3)]),
+    dtype=st.sampled_from(["uint8", "float32", "float64", "float16"]),
+    layout=st.sampled_from(["CHW", "HWC"]),
+    size=st.none() | st.tuples(st.integers(1, 900), st.integers(1, 900)),
+    max_pixels=st.just(1 << 26) | st.integers(1, 1 << 40),
+)
+serialized = st.builds(
+    tio.SerializedTensorFeature, st.sampled_from((*RAW_DTYPES, "string")), st.none() | shapes
+)
+varying = st.builds(tio.VarLenFeature, st.sampled_from(DTYPES))
+
+_SPECS: dict[str, st.SearchStrategy[Any]] = {
+    "FixedLenFeature": fixed(),
+    "VarLenFeature": varying,
+    "FixedLenSequenceFeature": parts(in_list=False),
+    "SparseFeature": sparse(),
+    "RaggedFeature": ragged,
+    "RawFeature": raw(),
+    "SerializedTensorFeature": serialized,
+    "ImageFeature": images,
+}
+
+
+def _schema(**parts: Any) -> tio.Schema | None:
+    try:
+        return tio.Schema(**parts)
+    except tio.SchemaError:  # keys of different specs that get into each other's way
+        return None
+
+
+# Less those whose own keys get into each other's way.
+SPECS = {
+    name: specs.filter(lambda spec: _schema(features={"some": spec}) is not None)
+    for name, specs in _SPECS.items()
+}
+_in_context = [
+    specs
+    for name, specs in SPECS.items()
+    if name not in ("FixedLenSequenceFeature", "SparseFeature")
+]
+
+
+_schemas: st.SearchStrategy[tio.Schema | None] = st.one_of(
+    st.builds(
+        _schema,
+        features=st.dictionaries(names, st.one_of(*SPECS.values()), min_size=1, max_size=4),
+    ),
+    st.builds(
+        _schema,
+        context=st.dictionaries(names, st.one_of(*_in_context), max_size=2),
+        sequence=st.dictionaries(names, st.one_of(varying, parts(in_list=True), ragged)),
+    ),
+)
+schemas: st.SearchStrategy[Any] = _schemas.filter(lambda schema: schema is not None)

@@ -1,0 +1,395 @@
+"""Schemas as text: JSON that reads back exactly, and Python source.
+
+A schema of Examples in JSON::
+
+    {
+      "torchrec_io_schema": 1,
+      "features": {
+        "label": {"type": "FixedLenFeature", "shape": [], "dtype": "int64"},
+        "tokens": {"type": "VarLenFeature", "dtype": "int64"}
+      }
+    }
+
+One of SequenceExamples has ``"context"`` and ``"sequence"`` in place of ``"features"``. A spec has
+the arguments of its class by name; those that are as by default are left out. In a
+``default_value`` bytes that are UTF-8 stand as text and others as ``{"hex": "00ff"}``; numbers that
+JSON lacks are ``"nan"``, ``"inf"`` and ``"-inf"``, and a nan of other bits than Python's own is
+``{"nan": "fff8000000000000"}``, a float64.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
+from typing import Any
+
+from ..errors import SchemaError
+from .dtypes import item_bytes
+from .schema import Schema
+from .specs import (
+    Feature,
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    ImageFeature,
+    RaggedFeature,
+    RawFeature,
+    RowLengths,
+    RowLimits,
+    RowSplits,
+    RowStarts,
+    SerializedTensorFeature,
+    SparseFeature,
+    UniformRowLength,
+    ValueRowIds,
+    VarLenFeature,
+)
+
+FORMAT = 1
+_VERSION = "torchrec_io_schema"
+
+_Spec = type[Any]
+_FEATURES: dict[str, _Spec] = {
+    made.__name__: made
+    for made in (
+        FixedLenFeature,
+        VarLenFeature,
+        FixedLenSequenceFeature,
+        SparseFeature,
+        RaggedFeature,
+        RawFeature,
+        SerializedTensorFeature,
+        ImageFeature,
+    )
+}
+_PARTITIONS: dict[str, _Spec] = {
+    made.__name__: made
+    for made in (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds, UniformRowLength)
+}
+
+
+def _parts(schema: Schema, write: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
+    """The written specs of each part of a schema, by the name the part has in JSON."""
+    parts = {"context": schema.context, "sequence": schema.sequence or {}}
+    if schema.sequence is None:
+        parts = {"features": schema.context}
+    written: dict[str, dict[str, Any]] = {part: {} for part in parts}
+    for part, features in parts.items():
+        for name, feature in features.items():
+            try:
+                written[part][name] = write(feature)
+            except SchemaError as error:
+                raise SchemaError(error.reason, feature=name) from None
+    return written
+
+
+def _arguments(spec: Any) -> dict[str, Any]:
+    """The arguments that make a spec or partition, less those that are as by default."""
+    if type(spec) not in (*_FEATURES.values(), *_PARTITIONS.values()):
+        raise SchemaError(f"a {type(spec).__name__} cannot be written as text")
+    arguments = {
+        name: getattr(spec, name)
+        for name, known in signature(type(spec)).parameters.items()
+        if getattr(spec, name) != known.default
+    }
+    if isinstance(spec, RawFeature) and spec.fixed_length:
+        if_left_out = (spec.fixed_length // item_bytes(spec.dtype),)
+        if spec.shape == if_left_out:
+            del arguments["shape"]
+    if "default_value" in arguments and (
+        isinstance(spec, FixedLenSequenceFeature) or not spec.shape
+    ):
+        [arguments["default_value"]] = spec.default_value
+    return arguments
+
+
+# ---- to JSON ----
+
+
+def to_json(schema: Schema, indent: int | None = None) -> str:
+    """A schema as JSON; see :meth:`Schema.to_json`."""
+    parts = _parts(schema, _write_spec)
+    text = json.dumps({_VERSION: FORMAT, **parts}, indent=indent, allow_nan=False)
+    return text.replace("\x7f", "\\u007f")  # the one control character that json leaves as it is
+
+
+def _write_spec(spec: Any) -> dict[str, Any]:
+    arguments = _arguments(spec)
+    return {"type": type(spec).__name__} | {
+        name: _write_value(value) for name, value in arguments.items()
+    }
+
+
+def _write_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_write_value(item) for item in value]
+    if isinstance(value, bytes):
+        return _write_bytes(value)
+    if _is_odd_nan(value):
+        return {"nan": struct.pack(">d", value).hex()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return _write_spec(value) if dataclasses.is_dataclass(value) else value
+
+
+def _is_odd_nan(value: Any) -> bool:
+    if not isinstance(value, float) or not math.isnan(value):
+        return False
+    return struct.pack(">d", value) != struct.pack(">d", math.nan)
+
+
+def _write_bytes(value: bytes) -> str | dict[str, str]:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"hex": value.hex()}
+
+
+# ---- from JSON ----
+
+
+def from_json(text: str | bytes) -> Schema:
+    """A schema from JSON; see :meth:`Schema.from_json`."""
+    parts = _check_object(_load(text), "a schema")
+    version = parts.pop(_VERSION, None)
+    if type(version) is not int or version != FORMAT:
+        raise SchemaError(
+            f'no schema in JSON of format {FORMAT}: "{_VERSION}" is {_shown(version)}'
+        )
+    if set(parts) not in ({"features"}, {"context", "sequence"}):
+        raise SchemaError(
+            'a schema in JSON has "features", or "context" and "sequence", '
+            f"not {_listed(sorted(parts))}"
+        )
+    read = {part: _read_features(part, features) for part, features in parts.items()}
+    return Schema(**read)
+
+
+def _load(text: str | bytes) -> Any:
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_float=_finite,
+            parse_constant=_no_constant,
+        )
+    except RecursionError:
+        raise SchemaError("the JSON is nested too deep for a schema") from None
+    except ValueError as error:  # also of numbers of more digits than Python reads, and of text
+        raise SchemaError(f"no JSON: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SchemaError(f"the key {twice!r} is used twice in one JSON object")
+    return made
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise SchemaError(f"no float64 holds the number {_cut(digits)}")
+    return number
+
+
+def _no_constant(name: str) -> Any:
+    raise SchemaError(f'{name} is no JSON; in a default_value it is written as "nan" or "inf"')
+
+
+def _read_features(part: str, features: Any) -> dict[str, Feature]:
+    read: dict[str, Feature] = {}
+    for name, spec in _check_object(features, f'"{part}"').items():
+        try:
+            read[name] = _read_spec(spec, _FEATURES, "a feature spec")
+        except SchemaError as error:
+            raise SchemaError(error.reason, feature=name) from None
+    return read
+
+
+def _read_spec(spec: Any, classes: Mapping[str, _Spec], what: str) -> Any:
+    arguments = dict(_check_object(spec, what))
+    kind = arguments.pop("type", None)
+    made = classes.get(kind) if isinstance(kind, str) else None
+    if made is None:
+        raise SchemaError(f'"type" of {what} is one of {", ".join(classes)}, not {_shown(kind)}')
+    known = signature(made).parameters
+    unknown = [name for name in arguments if name not in known]
+    if unknown:
+        raise SchemaError(f"a {kind} has no {_listed(unknown)}")
+    missing = [
+        name
+        for name, parameter in known.items()
+        if parameter.default is Parameter.empty and name not in arguments
+    ]
+    if missing:
+        raise SchemaError(f"a {kind} needs {_listed(missing)}")
+    dtype = arguments.get("dtype")
+    return made(
+        **{
+            name: _read_default(value, dtype) if name == "default_value" else _READ[name](value)
+            for name, value in _in_order(arguments, known)
+        }
+    )
+
+
+def _in_order(arguments: Mapping[str, Any], known: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, arguments[name]) for name in known if name in arguments]
+
+
+# ---- values ----
+
+
+def _read_default(value: Any, dtype: Any) -> Any:
+    """A default as its spec takes it, which checks it against dtype and shape."""
+    if isinstance(value, list):
+        return [_read_default_item(item, dtype) for item in value]
+    return _read_default_item(value, dtype)
+
+
+def _read_default_item(item: Any, dtype: Any) -> Any:
+    if isinstance(item, str):
+        if dtype == "string":
+            return item
+        if item in ("nan", "inf", "-inf"):
+            return float(item)
+    if isinstance(item, dict) and set(item) == {"hex"}:
+        return _read_hex(item["hex"])
+    if isinstance(item, dict) and set(item) == {"nan"}:
+        return _read_nan(item["nan"])
+    if isinstance(item, (int, float)):
+        return item
+    raise SchemaError(
+        '"default_value" has numbers, "nan", "inf", "-inf", or for bytes text and '
+        f'{{"hex": digits}}, not {_shown(item)}'
+    )
+
+
+def _read_hex(digits: Any) -> bytes:
+    try:
+        read = bytes.fromhex(digits)
+    except (TypeError, ValueError):
+        read = None
+    if read is None or read.hex() != digits:  # no spaces, no capitals: one way to write it
+        raise SchemaError(f"bytes are two digits each, from 0 to f, not {_shown(digits)}")
+    return read
+
+
+def _read_nan(digits: Any) -> float:
+    bits = _read_hex(digits)
+    if len(bits) == 8:
+        number: float = struct.unpack(">d", bits)[0]
+        if math.isnan(number):
+            return number
+    raise SchemaError(f'"nan" is the 16 digits of a float64 that is a nan, not {_shown(digits)}')
+
+
+def _of(kind: type, words: str) -> Callable[[Any], Any]:
+    """Makes a check that a value is of a JSON type."""
+
+    def read(value: Any) -> Any:
+        if type(value) is not kind:
+            raise SchemaError(f"{_shown(value)} stands where {words} belongs")
+        return value
+
+    return read
+
+
+def _list_of(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Makes a check that a value is a list of what passes a check."""
+    check = _of(list, "a list")
+    return lambda value: tuple(item(part) for part in check(value))
+
+
+def _read_partition(value: Any) -> Any:
+    return _read_spec(value, _PARTITIONS, "a partition")
+
+
+_text, _number, _flag = _of(str, "text"), _of(int, "a whole number"), _of(bool, "true or false")
+# Arguments of one name are alike in all specs.
+_READ: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(
+        ("dtype", "row_splits_dtype", "value_key", "shape_key", "key", "layout"), _text
+    ),
+    **dict.fromkeys(("fixed_length", "channels", "max_pixels", "length"), _number),
+    **dict.fromkeys(("allow_missing", "already_sorted", "validate", "little_endian"), _flag),
+    **dict.fromkeys(("shape", "size"), _list_of(_number)),
+    "index_key": _list_of(_text),
+    "partitions": _list_of(_read_partition),
+}
+
+
+def _check_object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise SchemaError(f"{what} is a JSON object, not {_shown(value)}")
+    return value
+
+
+def _listed(names: Sequence[str]) -> str:
+    return _cut(", ".join(map(repr, names))) if names else "neither"
+
+
+def _shown(value: Any) -> str:
+    try:
+        return _cut(repr(value))
+    except (RecursionError, ValueError):  # the second of an int of very many digits
+        return f"a {type(value).__name__}"
+
+
+def _cut(text: str) -> str:
+    """The start of a text: files may hold long ones."""
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+# ---- to Python ----
+
+
+def to_python(schema: Schema) -> str:
+    """A schema as Python source; see :meth:`Schema.to_python`."""
+    lines = ["import torchrec_io as tio", "", "schema = tio.Schema("]
+    for part, specs in _parts(schema, _python_spec).items():
+        start = "" if part == "features" else f"{part}="
+        entries = [f"        {_python(name)}: {spec}," for name, spec in specs.items()]
+        lines += [f"    {start}{{", *entries, "    }" + ("," if start else "")]
+    if any("struct.unpack(" in line for line in lines):
+        lines.insert(0, "import struct\n")
+    return "\n".join([*lines, ")", ""])
+
+
+# Arguments that read well without their names.
+_BY_PLACE = ("shape", "dtype")
+
+
+def _python_spec(spec: Any) -> str:
+    arguments = _arguments(spec)
+    words: list[str] = []
+    by_place = True
+    for place, name in enumerate(signature(type(spec)).parameters):
+        if name in arguments:
+            by_place = by_place and place == len(words) and name in _BY_PLACE
+            words.append(("" if by_place else f"{name}=") + _python(arguments[name]))
+    return f"tio.{type(spec).__name__}({', '.join(words)})"
+
+
+def _python(value: Any) -> str:
+    """Source of a value; escapes all that is not printable, as ``repr`` does."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_python, value))}]"
+    if _is_odd_nan(value):
+        return f'struct.unpack(">d", bytes.fromhex("{struct.pack(">d", value).hex()}"))[0]'
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if type(value) in _PARTITIONS.values():
+        [argument] = _arguments(value).values()
+        return f"tio.RaggedFeature.{type(value).__name__}({_python(argument)})"
+    if not isinstance(value, (str, bytes)):
+        return repr(value)
+    text = repr(bytes(value) if isinstance(value, bytes) else str(value))
+    if text.endswith("'") and '"' not in text:
+        text = text.replace("'", '"')  # the two quotes: with others inside, repr takes these
+    return text
