@@ -6,6 +6,7 @@ Specs and their rules are those of ``tf.io.parse_example`` and ``tf.io.parse_seq
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -451,7 +452,10 @@ _TF_CLASSES: Mapping[str, Any] = {
         RaggedFeature,
     )
 }
-_TF_FIELDS = {name: tuple(made.__dataclass_fields__) for name, made in _TF_CLASSES.items()}
+_TF_FIELDS = {
+    name: tuple(field.name for field in dataclasses.fields(made))
+    for name, made in _TF_CLASSES.items()
+}
 
 
 # ---- checks ----
