@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import io
-import warnings
 from collections.abc import Sequence
 
+from ..features.looks import IMAGES, image_size, signature
 from .report import printable
 
 _MOST_CHARACTERS = 72
 _HEX_BYTES = 16
-
-# How files of a kind start.
-_SIGNATURES = {
-    b"\xff\xd8\xff": "JPEG",
-    b"\x89PNG\r\n\x1a\n": "PNG",
-    b"GIF87a": "GIF",
-    b"GIF89a": "GIF",
-    b"BM": "BMP",
-    b"II*\0": "TIFF",
-    b"MM\0*": "TIFF",
-    b"fLaC": "FLAC",
-    b"OggS": "Ogg",
-    b"ID3": "MP3",
-    b"\x93NUMPY": "NumPy array",
-    b"PK\x03\x04": "zip",
-    b"\x1f\x8b\x08": "gzip",
-}
-_RIFF_KINDS = {b"WEBP": "WEBP", b"WAVE": "WAV", b"AVI ": "AVI"}
-_IMAGES = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP")
 
 
 def shorten(text: str) -> str:
@@ -58,9 +38,10 @@ def bytes_text(data: bytes) -> str:
     text = _as_text(data)
     if text is not None:
         return text
-    name = _signature(data)
-    if name in _IMAGES:
-        name += _image_size(data, name)
+    name = signature(data)
+    if name in IMAGES:
+        size = image_size(data)
+        name += " {}x{}".format(*size) if size else ""
     if name is None:
         name = data[:_HEX_BYTES].hex(" ") + (" …" if len(data) > _HEX_BYTES else "")
     return f"{name} ({len(data):,} bytes)"
@@ -79,22 +60,3 @@ def _as_text(data: bytes) -> str | None:
     if shown == text and start == data:
         return f"'{printable(shown)}'"
     return f"'{printable(shown)}…' ({len(data):,} bytes)"
-
-
-def _signature(data: bytes) -> str | None:
-    if data.startswith(b"RIFF"):
-        return _RIFF_KINDS.get(data[8:12])
-    return next((name for start, name in _SIGNATURES.items() if data.startswith(start)), None)
-
-
-def _image_size(data: bytes, name: str) -> str:
-    """`` WIDTHxHEIGHT``; nothing where the image's header is damaged."""
-    from PIL import Image  # noqa: PLC0415  # takes a while, and few records hold images
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(data), formats=[name]) as image:
-                return f" {image.width}x{image.height}"
-    except Exception:  # noqa: BLE001  # decoders raise almost anything on damaged data
-        return ""

@@ -54,12 +54,33 @@ def peek_sequence(
     return context, lists
 
 
+def is_tensor_proto(data: bytes) -> bool:
+    """Whether bytes may be a ``TensorProto`` as ``tf.io.serialize_tensor`` writes it.
+
+    That starts with the dtype and the shape; what follows is not compared with these.
+    """
+    if not data.startswith(bytes([_ONE_VARINT])):
+        return False
+    try:
+        tags = [tag for tag, _, _ in _fields(data, 0, len(data))]
+        shape_at, shape_end = next(
+            (at, end) for tag, at, end in _fields(data, 0, len(data)) if tag == _SECOND
+        )
+        shape = [tag for tag, _, _ in _fields(data, shape_at, shape_end)]
+    except (_IllegalError, StopIteration):
+        return False
+    return tags[1] == _SECOND and set(shape) <= {_SECOND} and set(tags[2:]) <= _TENSOR_VALUES
+
+
 # ---- messages ----
 
 # Tags of the fields 1, 2 and 3 where they hold bytes or a message.
 _FIRST, _SECOND, _THIRD = 0x0A, 0x12, 0x1A
 # Tags of field 1 where it holds one number.
 _ONE_VARINT, _ONE_FIXED32 = 0x08, 0x0D
+
+# The fields of a TensorProto that hold values: bytes, or a list of each kind of number.
+_TENSOR_VALUES = {number << 3 | 2 for number in (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17)}
 
 _KINDS: dict[int, Kind] = {_FIRST: "bytes", _SECOND: "float", _THIRD: "int64"}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import SchemaError
 from .dtypes import is_integer, stored_dtype
@@ -22,6 +22,10 @@ from .specs import (
     as_feature,
     is_text,
 )
+
+if TYPE_CHECKING:
+    from ..records.storage import StrPath
+    from .infer import Finding
 
 
 class Schema(Mapping[str, Feature]):
@@ -56,6 +60,7 @@ class Schema(Mapping[str, Feature]):
         self._sequence = _adopt(sequence) if is_sequence else None
         self._all = {**self._context, **(self._sequence or {})}
         self._parser: Any = None  # ExampleParser.of keeps it here
+        self._findings: dict[str, Finding] | None = None
         if not self._all:
             raise SchemaError("a schema needs a dict of at least one feature")
         for name, feature in self._context.items():
@@ -91,6 +96,43 @@ class Schema(Mapping[str, Feature]):
             SchemaError: as for :class:`Schema`.
         """
         return cls(spec, context=context, sequence=sequence)
+
+    @classmethod
+    def infer(cls, paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Schema:
+        """A schema that fits the records of files, for a person to look over.
+
+        It reads every record that was looked at; :attr:`findings` has what was seen, and says of
+        each feature why it is read as it is, or left out. The rules:
+
+        - In every record, always with as many values: FixedLenFeature, with shape ``[]`` for one.
+        - Any other number of values, or missing in some records: VarLenFeature. No default is made
+          up.
+        - In every record one image: ImageFeature. Its header is read, its pixels are not.
+        - Stored dtypes are kept: nothing becomes "bool" or "int32" because it would fit.
+        - Left out: features of several kinds, or of none, and those whose name is not UTF-8.
+        - A record with feature lists makes it a schema of SequenceExamples. Lists with as many
+          values in every step are FixedLenSequenceFeatures, others VarLenFeatures. Of a list and a
+          context feature of one name only the latter is read.
+
+        Records are taken from the start of every file, as many of each as of the others. What short
+        files do not have is taken from longer ones; of more files than ``max_records``, some that
+        lie evenly among all are looked at.
+
+        Args:
+            paths: As of :class:`TFRecordDataset`: files, patterns or directories.
+            max_records: How many records are read.
+
+        Raises:
+            SchemaError: there is no record, or no feature in them that can be read.
+            DecodeError: a record is neither an Example nor a SequenceExample.
+            CorruptRecordError, TruncatedFileError: a file is damaged where it was read.
+            FileNotFoundError: a path stands for no file.
+            ValueError: no path at all, or max_records is no whole number from 1.
+        """
+        from .infer import infer_parts  # noqa: PLC0415  # it reads files
+
+        parts, findings = infer_parts(paths, max_records)
+        return _rebuild(parts["context"], parts.get("sequence"), findings)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Schema:
@@ -142,6 +184,14 @@ class Schema(Mapping[str, Feature]):
         """Whether records are SequenceExamples."""
         return self._sequence is not None
 
+    @property
+    def findings(self) -> Mapping[str, Finding] | None:
+        """What :meth:`infer` has seen of each feature, by name, of those left out too.
+
+        None for other schemas. Two schemas may be equal whatever their findings.
+        """
+        return None if self._findings is None else MappingProxyType(self._findings)
+
     def _check_context(self, name: str, feature: Feature) -> None:
         if isinstance(feature, FixedLenSequenceFeature):
             if self.is_sequence:
@@ -183,13 +233,17 @@ class Schema(Mapping[str, Feature]):
         return f"Schema(context={self._context!r}, sequence={self._sequence!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._context, self._sequence)
+        return _rebuild, (self._context, self._sequence, self._findings)
 
 
-def _rebuild(context: dict[str, Feature], sequence: dict[str, Feature] | None) -> Schema:
-    if sequence is None:
-        return Schema(context)
-    return Schema(context=context, sequence=sequence)
+def _rebuild(
+    context: dict[str, Feature],
+    sequence: dict[str, Feature] | None,
+    findings: dict[str, Finding] | None,
+) -> Schema:
+    schema = Schema(context) if sequence is None else Schema(context=context, sequence=sequence)
+    schema._findings = findings  # noqa: SLF001  # no argument of the constructor's
+    return schema
 
 
 def _adopt(features: Mapping[str, Any] | None) -> dict[str, Feature]:
