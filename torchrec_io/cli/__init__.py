@@ -1,4 +1,4 @@
-"""The command line: ``torchrec-io index``, ``head`` and ``verify``. Prints, and holds no logic."""
+"""The command line: ``torchrec-io index``, ``head``, ``schema``, ``verify``. Holds no logic."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import typer
 
 from .head import show_head
 from .index import make_indexes
+from .schema import print_schema
 from .verify import verify_files
 
 app = typer.Typer(
     name="torchrec-io",
-    help="Indexes, shows and checks TFRecord files.",
+    help="Indexes, shows, describes and checks TFRecord files.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command("index")(make_indexes)
 app.command("head")(show_head)
+app.command("schema")(print_schema)
 app.command("verify")(verify_files)
 
 
@@ -41,7 +43,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Indexes, shows and checks TFRecord files."""
+    """Indexes, shows, describes and checks TFRecord files."""
 
 
 def main() -> None:

@@ -16,10 +16,7 @@ from ..errors import TorchRecIOError
 from ..features.peek import PeekedFeature, peek, peek_sequence
 from ..records.stream import iter_records
 from .report import Paths, files_of, interruptible, printable, reason_of
-from .values import bytes_text, shorten, values_text
-
-# Wide enough for what a table holds where no terminal sets a limit.
-_FILE_WIDTH = 160
+from .values import TABLE_WIDTH, bytes_text, shorten, values_text
 
 
 @interruptible
@@ -30,7 +27,7 @@ def show_head(
     ] = 5,
 ) -> None:
     """Shows the first records of each file: what features they have, or what else they are."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else TABLE_WIDTH)
     failed = False
     for path in files_of(paths):
         console.print(Text(printable(path), style="bold"), soft_wrap=True)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from ..features.looks import IMAGES, image_size, signature
 from .report import printable
 
+# Wide enough for what a table holds where no terminal sets a limit.
+TABLE_WIDTH = 160
 _MOST_CHARACTERS = 72
 _HEX_BYTES = 16
 

@@ -163,11 +163,14 @@ class _Seen:
         if feature.kind != "none":
             self.kinds.add(feature.kind)
         self.counts = _widened(self.counts, len(feature.values))
+        numbers: list[float] = []
         for value in feature.values:
             if isinstance(value, bytes):
                 self._add_bytes(value)
             elif not math.isnan(value):
-                self.extent = _widened(self.extent, value)
+                numbers.append(value)
+        if numbers:
+            self.extent = _widened(_widened(self.extent, min(numbers)), max(numbers))
 
     def _add_bytes(self, value: bytes) -> None:
         self.extent = _widened(self.extent, len(value))

@@ -1,0 +1,129 @@
+"""``torchrec-io schema``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torchrec_io as tio
+from tests.cli.conftest import Run
+from tests.features.wire import delimited, entry, example, int_feature
+from tests.support.datasets import SCHEMA, write_files
+from tests.support.messages import Example, SequenceExample
+from tests.support.tfrecord import frame, write_tfrecord
+
+
+def rows(stderr: str) -> dict[str, str]:
+    """The table's lines, by their first word."""
+    lines = [line.split() for line in stderr.splitlines() if line.strip()]
+    return {line[0]: " ".join(line[1:]) for line in lines}
+
+
+def run_source(source: str) -> Any:
+    space: dict[str, Any] = {}
+    exec(source, space)  # noqa: S102  # source that the command has printed
+    return space["schema"]
+
+
+def test_python_on_stdout_and_reasons_on_stderr(run: Run, tmp_path: Path) -> None:
+    write_files(tmp_path, [20, 10])
+    result = run("schema", ".")
+    assert result.returncode == 0, result.stderr
+    assert run_source(result.stdout) == tio.Schema(SCHEMA)
+    found = rows(result.stderr)
+    assert found["id"] == "int64 30/30 1 0 to 29 FixedLenFeature every record has one value"
+    assert found["name"].startswith("bytes 30/30 1 8 to 9 bytes, UTF-8 text FixedLenFeature every")
+    assert "0 to 4 0 to 3 VarLenFeature records have from 0 to 4 values" in found["tokens"]
+
+
+def test_json(run: Run, tmp_path: Path) -> None:
+    write_files(tmp_path, [20], "gzip")
+    result = run("schema", "data-*", "--format", "json")
+    assert result.returncode == 0, result.stderr
+    assert tio.Schema.from_json(result.stdout) == tio.Schema(SCHEMA)
+    assert "VarLenFeature" in rows(result.stderr)["tokens"]
+
+
+def test_max_records(run: Run, tmp_path: Path) -> None:
+    write_files(tmp_path, [20, 20])
+    assert rows(run("schema", ".", "--max-records", 6).stderr)["id"].startswith("int64 6/6")
+    assert run("schema", ".", "--max-records", 0).returncode == 2
+
+
+def test_sequences(run: Run, tmp_path: Path) -> None:
+    sequence = SequenceExample()
+    sequence.context.feature["id"].int64_list.value.append(2)
+    steps = sequence.feature_lists.feature_list["tokens"].feature
+    for count in (1, 2):
+        steps.add().float_list.value.extend([0.5] * count)
+    sequence.feature_lists.feature_list["nothing"].SetInParent()
+    write_tfrecord(tmp_path / "x", [sequence.SerializeToString()])
+    result = run("schema", "x")
+    assert run_source(result.stdout) == tio.Schema(
+        context={"id": tio.FixedLenFeature([], "int64")},
+        sequence={"tokens": tio.VarLenFeature("float32")},
+    )
+    found = rows(result.stderr)
+    assert found["tokens"].startswith("float 1/1 2 steps of 1 to 2 0.5 VarLenFeature steps have")
+    assert found["nothing"].startswith("none 1/1 0 steps of none left out no record has values")
+
+
+HOSTILE = '\x1b]0;pwned\x07"""\'\'\' + __import__("os").abort()\n# \u202e\x7f\x9b31m'
+
+
+def test_hostile_names_stay_text(run: Run, tmp_path: Path) -> None:
+    message = Example()
+    message.features.feature[HOSTILE].bytes_list.value.append(b"\x1b[31m")
+    message.features.feature["x" * 5000].int64_list.value.append(1)
+    odd = example(entry(b"\xff\x1b[31m", int_feature(1)))
+    write_tfrecord(tmp_path / "x", [message.SerializeToString() + odd])
+    for form in ("python", "json"):
+        result = run("schema", "x", "--format", form)
+        assert result.returncode == 0
+        for shown in (result.stdout, result.stderr):
+            assert shown.replace("\n", "").isprintable()
+        read = run_source if form == "python" else tio.Schema.from_json
+        schema: tio.Schema = read(result.stdout)
+        assert set(schema) == {HOSTILE, "x" * 5000}
+        assert "\\udcff\\x1b[31m" in result.stderr
+        assert "its name is not UTF-8" in " ".join(result.stderr.split())
+
+
+def test_names_that_the_terminal_lacks(tmp_path: Path, run: Run, monkeypatch: Any) -> None:
+    message = Example()
+    message.features.feature["日本"].int64_list.value.append(1)
+    write_tfrecord(tmp_path / "x", [message.SerializeToString()])
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    for form, read in (("python", run_source), ("json", tio.Schema.from_json)):
+        result = run("schema", "x", "--format", form)
+        assert result.returncode == 0, result.stderr
+        assert list(read(result.stdout)) == ["日本"]
+
+
+def test_errors_in_one_line(run: Run, tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "text", [b"plain text"])
+    write_tfrecord(tmp_path / "empty", [])
+    (tmp_path / "cut").write_bytes(frame(delimited(1, b""))[:-1])
+    for name, reason in {
+        "text": "text: the record is neither a tf.train.Example nor a tf.train.SequenceExample "
+        "(record 0, offset 0)",
+        "empty": "there is no record to infer a schema from",
+    }.items():
+        result = run("schema", name)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr == f"{reason}\n"
+    result = run("schema", "cut")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("cut: the record reaches past the end of the file")
+    result = run("schema", "nowhere")
+    assert (result.returncode, result.stderr) == (2, "error: no such file: 'nowhere'\n")
+    assert run("schema", "text", "--format", "yaml").returncode == 2
+
+
+def test_the_json_is_for_a_file(run: Run, tmp_path: Path) -> None:
+    write_files(tmp_path, [5])
+    (tmp_path / "schema.json").write_text(run("schema", ".", "--format", "json").stdout)
+    text = (tmp_path / "schema.json").read_text()
+    assert json.loads(text)["torchrec_io_schema"] == 1
+    assert len(list(tio.TFRecordDataset(tmp_path, tio.Schema.from_json(text), num_threads=1))) == 5
