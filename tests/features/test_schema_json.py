@@ -166,6 +166,15 @@ def test_a_spec_of_another_s_making_has_no_text() -> None:
         assert caught.value.feature == "x"
 
 
+@pytest.mark.parametrize("name", ["\x7f", "\x1b[31m", "\u202e", "\n", "'\"", "\x9b", "", "日"])
+def test_hostile_names_are_escaped(name: str) -> None:
+    schema = tio.Schema({name: tio.RaggedFeature("int64", (name or "x") + "!")})
+    for text in (schema.to_json(), schema.to_python().replace("\n", "")):
+        assert text.isprintable()
+    check_exact(tio.Schema.from_json(schema.to_json()), schema)
+    check_exact(run(schema.to_python()), schema)
+
+
 def test_defaults_that_a_person_might_write() -> None:
     text = text_of(
         a={**LABEL, "dtype": "float32", "default_value": 1},

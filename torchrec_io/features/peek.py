@@ -69,7 +69,7 @@ def is_tensor_proto(data: bytes) -> bool:
         shape = [tag for tag, _, _ in _fields(data, shape_at, shape_end)]
     except (_IllegalError, StopIteration):
         return False
-    return tags[1] == _SECOND and set(shape) <= {_SECOND} and set(tags[2:]) <= _TENSOR_VALUES
+    return set(shape) <= {_SECOND} and set(tags[2:]) <= _TENSOR_VALUES
 
 
 # ---- messages ----

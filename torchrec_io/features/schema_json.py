@@ -112,8 +112,7 @@ def _arguments(spec: Any) -> dict[str, Any]:
 def to_json(schema: Schema, indent: int | None = None) -> str:
     """A schema as JSON; see :meth:`Schema.to_json`."""
     parts = _parts(schema, _write_spec)
-    text = json.dumps({_VERSION: FORMAT, **parts}, indent=indent, allow_nan=False)
-    return text.replace("\x7f", "\\u007f")  # the one control character that json leaves as it is
+    return json.dumps({_VERSION: FORMAT, **parts}, indent=indent, allow_nan=False)
 
 
 def _write_spec(spec: Any) -> dict[str, Any]:
