@@ -120,7 +120,7 @@ class Schema(Mapping[str, Feature]):
 
         Args:
             paths: As of :class:`TFRecordDataset`: files, patterns or directories.
-            max_records: How many records are read.
+            max_records: How many records are read, at most.
 
         Raises:
             SchemaError: there is no record, or no feature in them that can be read.
