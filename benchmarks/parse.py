@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import tempfile
 from pathlib import Path
@@ -46,11 +47,11 @@ def _encode(case: Case, name: str) -> list[bytes]:
 def _arrays(batch: tio.Batch) -> dict[str, np.ndarray[Any, Any]]:
     arrays = {}
     for name, value in batch.items():
-        level = 0
-        while isinstance(value, tio.Ragged):
-            arrays[f"{name} splits {level}"] = value.offsets.numpy()
-            value, level = value.values, level + 1
-        arrays[name] = value.numpy()
+        rows, level = value, 0
+        while isinstance(rows, tio.Ragged):
+            arrays[f"{name} splits {level}"] = rows.offsets.numpy()
+            rows, level = rows.values, level + 1
+        arrays[name] = rows.numpy()
     return arrays
 
 
@@ -79,7 +80,7 @@ def main() -> None:
                 peer = run_child("peer_parse", name, *map(str, paths), python=tensorflow_python())
                 _check_equal(parse(case, records, schema), paths[1])
                 theirs.append(peer)
-                ours.append(cpu_of(lambda c=case, r=records, s=schema: parse(c, r, s)))
+                ours.append(cpu_of(functools.partial(parse, case, records, schema)))
             memory = run_child("parse_memory", name, str(paths[0]))
             ratios = [a / b for a, b in zip(theirs, ours, strict=True)]
             middle = f"{statistics.median(theirs):.0f}"

@@ -73,42 +73,43 @@ CASES: dict[str, Case] = {
 
 def values_of(case: str) -> list[dict[str, Any]]:
     """Plain values of each record of a case; of a sequence, a list with a value for each step."""
-    random.seed(case.partition(",")[0])
-    return [_MAKERS[case.partition(",")[0]]() for _ in range(BATCH_SIZE)]
+    name = case.partition(",")[0]
+    source = random.Random(name)  # noqa: S311  # not for secrets
+    return [_MAKERS[name](source) for _ in range(BATCH_SIZE)]
 
 
-def _tabular() -> dict[str, Any]:
-    ints = {f"i{k}": random.randrange(1000) for k in range(20)}
-    return ints | {f"f{k}": random.random() for k in range(20)}
+def _tabular(source: random.Random) -> dict[str, Any]:
+    ints = {f"i{k}": source.randrange(1000) for k in range(20)}
+    return ints | {f"f{k}": source.random() for k in range(20)}
 
 
-def _mnist() -> dict[str, Any]:
+def _mnist(source: random.Random) -> dict[str, Any]:
     # As in MNIST, four of five pixels are zero.
-    pixels = [random.randrange(256) if random.random() < 0.2 else 0 for _ in range(784)]
-    return {"image": pixels, "label": random.randrange(10)}
+    pixels = [source.randrange(256) if source.random() < 0.2 else 0 for _ in range(784)]
+    return {"image": pixels, "label": source.randrange(10)}
 
 
-def _tokens() -> dict[str, Any]:
-    count = random.randint(1, 256)
+def _tokens(source: random.Random) -> dict[str, Any]:
+    count = source.randint(1, 256)
     return {
-        "tokens": [random.randrange(30_000) for _ in range(count)],
-        "weights": [random.random() for _ in range(count)],
+        "tokens": [source.randrange(30_000) for _ in range(count)],
+        "weights": [source.random() for _ in range(count)],
     }
 
 
-def _sequence() -> dict[str, Any]:
-    steps = random.randint(1, 64)
+def _sequence(source: random.Random) -> dict[str, Any]:
+    steps = source.randint(1, 64)
     return {
-        "tokens": [random.randrange(30_000) for _ in range(steps)],
-        "labels": [random.randrange(10) for _ in range(steps)],
+        "tokens": [source.randrange(30_000) for _ in range(steps)],
+        "labels": [source.randrange(10) for _ in range(steps)],
     }
 
 
-def _embedding() -> dict[str, Any]:
-    return {"embedding": [random.gauss(0, 1) for _ in range(768)]}
+def _embedding(source: random.Random) -> dict[str, Any]:
+    return {"embedding": [source.gauss(0, 1) for _ in range(768)]}
 
 
-_MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
+_MAKERS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
     "tabular": _tabular,
     "mnist": _mnist,
     "ragged tokens": _tokens,

@@ -58,7 +58,8 @@ def main() -> None:
     arrays: dict[str, Any] = {}
     for key, value in _parse(case, records).items():
         arrays |= _arrays(key, value)
-    np.savez(arrays_path, **{key: np.asarray(value) for key, value in arrays.items()})
+    found: dict[str, Any] = {key: np.asarray(value) for key, value in arrays.items()}
+    np.savez(arrays_path, **found)
     print(json.dumps(cpu_of(lambda: _parse(case, records))))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[1]
 _MEASUREMENTS = {
     "throughput": "Throughput against tf.data",
+    "parse": "Parsing",
     "encode": "Encoding",
     "index": "Building an index",
     "memory": "Memory",

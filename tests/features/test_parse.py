@@ -326,7 +326,7 @@ def test_a_block_without_its_bad_records_is_parsed() -> None:
     records[4] = b"\x0a\xff"
     records[7] = example(entry("b", int_feature(1)))
     records[8] = example(entry("a", int_feature(1)), entry("b", int_feature(500)))
-    batch, failures = parse_block(ExampleParser(schema), RecordList(tuple(records)))
+    batch, failures = parse_block(ExampleParser(schema), RecordList.of(records))
     assert batch["a"].tolist() == [0, 1, 3, 5, 6]
     assert batch["b"].tolist() == [0, -1, -3, -5, -6]
     # One failure for each bad record, in their order.
@@ -341,7 +341,7 @@ def test_a_block_without_its_bad_records_is_parsed() -> None:
 def test_a_parser_can_be_pickled() -> None:
     parser = ExampleParser(tio.Schema(FEATURES))
     again = pickle.loads(pickle.dumps(parser))
-    batch, failures = parse_block(again, RecordList((RECORD,)))
+    batch, failures = parse_block(again, RecordList.of([RECORD]))
     assert not failures
     assert batch["i"].tolist() == [[1, 2]]
 

@@ -130,6 +130,6 @@ class TestDamage:
 
 
 def test_records_in_memory() -> None:
-    records = RecordList((b"abc", b"", b"de"))
+    records = RecordList.of([b"abc", bytearray(), memoryview(b"de")])
     assert [bytes(records.view(i)) for i in range(len(records))] == [b"abc", b"", b"de"]
     assert records.without([1]).records == (b"abc", b"de")

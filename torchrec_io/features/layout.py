@@ -95,7 +95,7 @@ class Room:
     def take(self, size: int) -> int:
         """Reserves ``size`` bytes and returns where they start, aligned."""
         at = self.size
-        self.size += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        self.size = at + size + -size % ALIGNMENT_BYTES
         return at
 
     def take_numbers(self, dtype: str, shape: tuple[int, ...]) -> Numbers:

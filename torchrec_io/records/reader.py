@@ -6,8 +6,9 @@ import bisect
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +82,17 @@ class RecordList:
     """Records that are in memory already, each a bytes object; otherwise as a RecordBlock."""
 
     records: tuple[bytes, ...]
+    _native: _core.Records
+
+    @classmethod
+    def of(cls, records: Iterable[Any]) -> RecordList:
+        """Records that are bytes, or anything that bytes can be made of without a look at it."""
+        items = tuple(records)
+        try:
+            return cls(items, _core.Records(items))
+        except TypeError:
+            copies = tuple(bytes(memoryview(item)) for item in items)
+            return cls(copies, _core.Records(copies))
 
     def __len__(self) -> int:
         return len(self.records)
@@ -91,12 +103,12 @@ class RecordList:
 
     def native(self) -> _core.Records:
         """The records as the native parser takes them."""
-        return _core.Records(self.records)
+        return self._native
 
     def without(self, positions: Sequence[int]) -> RecordList:
         """The list less some of its records."""
         dropped = set(positions)
-        return RecordList(tuple(r for i, r in enumerate(self.records) if i not in dropped))
+        return RecordList.of(r for i, r in enumerate(self.records) if i not in dropped)
 
 
 class RecordReader:

@@ -67,8 +67,9 @@ class Batch:
         self._names = tuple(names)
         self._padded = dict(padded or {})
         values: dict[str, Any] = {}
+        parts = _Arena(arena)
         for column in self._columns:
-            _VIEWS[type(column)](arena, column, values)
+            _VIEWS[type(column)](parts, column, values)
         self._values: dict[str, Any] = {name: values[name] for name in self._names}
         self.lengths: dict[str, Tensor] = {
             name: values[padding.lengths] for name, padding in self._padded.items()
@@ -207,20 +208,27 @@ def _from_bytes(data: bytes, *layout: Any) -> Batch:
 # ---- views ----
 
 
-def _part(
-    arena: Tensor,
-    dtype: str,
-    shape: tuple[int, ...],
-    at: int,
-    strides: tuple[int, ...] | None = None,
-) -> Tensor:
-    """A view of part of the arena. Every part starts at a multiple of 64."""
-    typed = arena.view(_torch_dtype(dtype))
-    return typed.as_strided(shape, strides or _strides(shape), at // typed.itemsize)
+class _Arena:
+    """An arena as a tensor of each dtype, of which its parts are views."""
+
+    def __init__(self, arena: Tensor) -> None:
+        self._arena = arena
+        self._typed: dict[str, Tensor] = {}
+
+    def part(
+        self, dtype: str, shape: tuple[int, ...], at: int, strides: tuple[int, ...] | None = None
+    ) -> Tensor:
+        """The part that starts at byte ``at``, a multiple of 64."""
+        typed = self._typed.get(dtype)
+        if typed is None:
+            typed = self._typed[dtype] = self._arena.view(_torch_dtype(dtype))
+        return typed.as_strided(shape, strides or _strides(shape), at // typed.itemsize)
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of a contiguous tensor, in elements."""
+    if len(shape) == 1:
+        return (1,)
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
@@ -233,35 +241,35 @@ def _torch_dtype(dtype: str) -> torch.dtype:
     return found
 
 
-def _view_dense(arena: Tensor, column: DenseColumns, values: dict[str, Any]) -> None:
+def _view_dense(arena: _Arena, column: DenseColumns, values: dict[str, Any]) -> None:
     if len(column.names) == 1:
-        values[column.names[0]] = _part(arena, column.dtype, column.shape, column.at)
+        values[column.names[0]] = arena.part(column.dtype, column.shape, column.at)
         return
     # One view over all columns, taken apart in one call: a fifth of the time of as many views.
     stride = column.stride // item_bytes(column.dtype)
     shape = (len(column.names), *column.shape)
-    together = _part(arena, column.dtype, shape, column.at, (stride, *_strides(column.shape)))
+    together = arena.part(column.dtype, shape, column.at, (stride, *_strides(column.shape)))
     values.update(zip(column.names, together.unbind(), strict=True))
 
 
-def _view_bytes(arena: Tensor, column: BytesColumn, values: dict[str, Any]) -> None:
+def _view_bytes(arena: _Arena, column: BytesColumn, values: dict[str, Any]) -> None:
     values[column.name] = _bytes_array(arena, column.values)
 
 
-def _view_ragged(arena: Tensor, column: RaggedColumn, values: dict[str, Any]) -> None:
+def _view_ragged(arena: _Arena, column: RaggedColumn, values: dict[str, Any]) -> None:
     rows: Any = _array(arena, column.values)
     for splits in reversed(column.splits):
         rows = Ragged(rows, _numbers(arena, splits))
     values[column.name] = rows
 
 
-def _view_sparse(arena: Tensor, column: SparseColumn, values: dict[str, Any]) -> None:
+def _view_sparse(arena: _Arena, column: SparseColumn, values: dict[str, Any]) -> None:
     values[column.name] = Sparse(
         _numbers(arena, column.indices), _array(arena, column.values), column.shape
     )
 
 
-def _view_list(arena: Tensor, column: ListColumn, values: dict[str, Any]) -> None:
+def _view_list(arena: _Arena, column: ListColumn, values: dict[str, Any]) -> None:
     values[column.name] = [_array(arena, array) for array in column.arrays]
 
 
@@ -274,18 +282,18 @@ _VIEWS: dict[type, Any] = {
 }
 
 
-def _array(arena: Tensor, values: Values) -> Tensor | BytesArray:
+def _array(arena: _Arena, values: Values) -> Tensor | BytesArray:
     return _bytes_array(arena, values) if isinstance(values, Texts) else _numbers(arena, values)
 
 
-def _numbers(arena: Tensor, numbers: Numbers) -> Tensor:
-    return _part(arena, numbers.dtype, numbers.shape, numbers.at)
+def _numbers(arena: _Arena, numbers: Numbers) -> Tensor:
+    return arena.part(numbers.dtype, numbers.shape, numbers.at)
 
 
-def _bytes_array(arena: Tensor, texts: Texts) -> BytesArray:
+def _bytes_array(arena: _Arena, texts: Texts) -> BytesArray:
     return BytesArray(
-        _part(arena, "uint8", (texts.data_bytes,), texts.data_at),
-        _part(arena, "int64", (math.prod(texts.shape) + 1,), texts.offsets_at),
+        arena.part("uint8", (texts.data_bytes,), texts.data_at),
+        arena.part("int64", (math.prod(texts.shape) + 1,), texts.offsets_at),
         texts.shape,
     )
 

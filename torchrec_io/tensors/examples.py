@@ -117,10 +117,7 @@ def parse_sequence_example(example: bytes, schema: Schema) -> Sample:
 
 
 def _parse(examples: Iterable[bytes], schema: Schema) -> Batch:
-    records = tuple(examples)
-    if not all(isinstance(record, bytes) for record in records):
-        records = tuple(bytes(memoryview(record)) for record in records)
-    batch, failures = parse_block(ExampleParser.of(schema), RecordList(records))
+    batch, failures = parse_block(ExampleParser.of(schema), RecordList.of(examples))
     if failures:
         first = failures[0]
         raise DecodeError(
