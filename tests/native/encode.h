@@ -131,4 +131,21 @@ inline std::string bytes_entry(const std::string& key, const std::vector<std::st
 // An Example of the fields of Features.
 inline std::string example(const std::string& entries) { return delimited(1, entries); }
 
+// The steps of a FeatureList, each a Feature.
+inline std::string steps(const std::vector<std::string>& features) {
+  std::string out;
+  for (const auto& feature : features) out += delimited(1, feature);
+  return out;
+}
+
+// A field of FeatureLists: key and FeatureList.
+inline std::string list_entry(const std::string& key, const std::vector<std::string>& features) {
+  return entry(key, steps(features));
+}
+
+// A SequenceExample of the fields of its Features and of its FeatureLists.
+inline std::string sequence(const std::string& context, const std::string& lists) {
+  return delimited(1, context) + delimited(2, lists);
+}
+
 }  // namespace tio::test
