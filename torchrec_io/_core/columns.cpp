@@ -5,7 +5,6 @@
 
 #include "cast.h"
 #include "example.h"
-#include "explain.h"
 #include "sequence.h"
 
 namespace tio {
@@ -195,8 +194,9 @@ class ColumnWriter {
     if (outcome == Outcome::out_of_range) {
       return fail(record, at.offset, "a value does not fit in the dtype that the schema declares");
     }
-    if (const auto fault = explain(parser_, records_[record])) {
-      return fail(record, static_cast<std::int64_t>(fault->offset), fault->reason);
+    if (auto failure = parser_.illegal(record, records_[record], static_cast<int>(feature_))) {
+      failures_.push_back(std::move(*failure));
+      return;
     }
     ValueCount count;
     count_values(records_[record], at, count);

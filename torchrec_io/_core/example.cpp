@@ -239,9 +239,10 @@ namespace {
 // Judges the located features of one record, as far as shows without decoding them.
 class RecordCheck {
  public:
-  RecordCheck(const ExampleParser& parser, Bytes record) : parser_(parser), record_(record) {}
+  explicit RecordCheck(Bytes record) : record_(record) {}
 
-  // False: `reason` says what is wrong, `offset` where, if it is anywhere.
+  // False: `reason` says what is wrong, `offset` where, if it is anywhere. Without a reason, the
+  // record is not legal.
   bool check(const FeatureSpec& spec, const Location& at, ColumnSize& size) {
     offset = -1;
     if (at.form == Form::missing) return check_missing(spec, size);
@@ -256,15 +257,6 @@ class RecordCheck {
     offset = at.offset;
     reason = std::move(why);
     return false;
-  }
-
-  bool malformed(Location at) {
-    if (const auto fault = explain(parser_, record_)) {
-      offset = static_cast<std::int64_t>(fault->offset);
-      reason = fault->reason;
-      return false;
-    }
-    return fail(at, "its list of values is not legal");
   }
 
   static bool may_be_missing(Shape shape) {
@@ -293,7 +285,7 @@ class RecordCheck {
   bool check_feature(const FeatureSpec& spec, const Location& at, ColumnSize& size) {
     if (!check_kind(spec, at)) return false;
     ValueCount count;
-    if (!count_values(record_, at, count)) return malformed(at);
+    if (!count_values(record_, at, count)) return false;
     if (!check_count(spec, at, count)) return false;
     size.values += count.values;
     size.bytes += count.bytes;
@@ -349,8 +341,7 @@ class RecordCheck {
       return true;
     };
     const bool legal = walk_steps(record_, list, wanted, check_run, check_step);
-    if (!good) return false;
-    if (!legal) return malformed(list);
+    if (!good || !legal) return false;
     size.values += seen.values;
     size.bytes += seen.bytes;
     size.steps += seen.steps;
@@ -382,7 +373,6 @@ class RecordCheck {
                           std::to_string(spec.count));
   }
 
-  const ExampleParser& parser_;
   Bytes record_;
 };
 
@@ -434,25 +424,27 @@ void ExampleParser::locate_some(RecordLocator& locator, const Records& records,
       fail(-1, -1, "the record is larger than 2 GiB, the most that an Example may have");
       continue;
     }
+    const auto fail_illegal = [&](int feature) {
+      auto failure = illegal(record, bytes, feature);
+      located.failures.push_back(
+          std::move(failure).value_or(Failure{record, feature, -1, "the record is not legal"}));
+    };
     if (!locator.locate(bytes, row)) {
-      const auto fault = explain(*this, bytes);
-      int feature = -1;
-      if (fault && fault->slot >= 0) {
-        const auto at = std::ranges::find(slot_of_, static_cast<std::size_t>(fault->slot));
-        feature = static_cast<int>(at - slot_of_.begin());
-      }
-      fail(feature, fault ? static_cast<std::int64_t>(fault->offset) : -1,
-           fault ? fault->reason : "the record is not legal");
+      fail_illegal(-1);
       continue;
     }
     for (std::size_t feature = 0; feature < specs_.size(); ++feature) {
       const Location& at = row[slot_of_[feature]];
       if (plain_[feature].matches(at)) continue;
-      RecordCheck check(*this, bytes);
-      if (!check.check(specs_[feature], at, located.sizes[feature])) {
-        fail(static_cast<int>(feature), check.offset, std::move(check.reason));
-        break;
+      RecordCheck check(bytes);
+      if (check.check(specs_[feature], at, located.sizes[feature])) continue;
+      const auto position = static_cast<int>(feature);
+      if (check.reason.empty()) {
+        fail_illegal(position);
+      } else {
+        fail(position, check.offset, std::move(check.reason));
       }
+      break;
     }
   }
 }
@@ -494,6 +486,19 @@ bool ExampleParser::parse_fixed(const Records& records, std::span<const ColumnPl
   }
   std::ranges::sort(failures, {}, &Failure::record);
   return true;
+}
+
+std::optional<Failure> ExampleParser::illegal(std::size_t record, Bytes bytes, int feature) const {
+  const auto fault = explain(*this, bytes);
+  if (!fault) return std::nullopt;
+  if (fault->slot < 0) {
+    feature = -1;
+  } else if (feature < 0 ||
+             slot(static_cast<std::size_t>(feature)) != static_cast<std::size_t>(fault->slot)) {
+    const auto found = std::ranges::find(slot_of_, static_cast<std::size_t>(fault->slot));
+    feature = static_cast<int>(found - slot_of_.begin());
+  }
+  return Failure{record, feature, static_cast<std::int64_t>(fault->offset), fault->reason};
 }
 
 template <class Visit>
@@ -548,10 +553,9 @@ Integers ExampleParser::integers(const Records& records, const Located& located,
         return legal;
       });
   for (const std::size_t record : all.damaged) {
-    const auto fault = explain(*this, records[record]);
-    failures.push_back({record, static_cast<int>(feature),
-                        fault ? static_cast<std::int64_t>(fault->offset) : -1,
-                        fault ? fault->reason : "its list of values is not legal"});
+    const int position = static_cast<int>(feature);
+    failures.push_back(illegal(record, records[record], position)
+                           .value_or(Failure{record, position, -1, "the record is not legal"}));
   }
   return all;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -160,6 +161,10 @@ class ExampleParser {
   // fastest cache and take no memory. False if the places do not fit.
   bool parse_fixed(const Records& records, std::span<const ColumnPlace> places, MutableBytes arena,
                    std::vector<Failure>& failures) const;
+
+  // What to tell of a record that turned out not to be legal while `feature` was read (-1: none
+  // was): the first thing wrong with it, which may lie in another feature. Nothing if all is legal.
+  std::optional<Failure> illegal(std::size_t record, Bytes bytes, int feature) const;
 
   // How many values a feature has in each unit: `integers` without the values.
   Integers counts(const Records& records, const Located& located, std::size_t feature) const;
