@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,9 +39,8 @@ class Arena {
   bool gaps_untouched() const {
     std::size_t at = 0;
     for (const auto& [begin, end] : taken_) {
-      for (; at < begin; ++at) {
-        if (bytes_[at] != kUntouched) return false;
-      }
+      // Compared at once: fuzzers count every comparison there is.
+      if (std::memcmp(bytes_.data() + at, untouched_.data(), begin - at) != 0) return false;
       at = end;
     }
     return true;
@@ -58,6 +58,7 @@ class Arena {
 
  private:
   static constexpr std::byte kUntouched{0xa5};
+  static constexpr std::uint64_t kGap = 64;
 
   ColumnPlace place(const FeatureSpec& spec, std::uint64_t records, const ColumnSize& size) {
     ColumnPlace place;
@@ -89,7 +90,6 @@ class Arena {
   }
 
   std::uint64_t take(std::uint64_t size) {
-    constexpr std::uint64_t kGap = 64;
     const std::uint64_t at = (end_ + kGap + 7) & ~std::uint64_t{7};
     end_ = at + size;
     taken_.emplace_back(at, end_);
@@ -97,6 +97,7 @@ class Arena {
   }
 
   std::vector<std::byte> bytes_;
+  std::vector<std::byte> untouched_ = std::vector<std::byte>(kGap + 8, kUntouched);
   std::vector<ColumnPlace> places_;
   std::vector<std::pair<std::size_t, std::size_t>> taken_;
   std::uint64_t end_ = 0;

@@ -185,12 +185,71 @@ void write_encode(Folder& folder) {
       for (std::size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(i * step));
       folder.write(bytes);
     }
+}
+
+// ---- sequences: records as field 1 of a message ----
+
+std::string usual_lists() {
+  const std::string number = feature(Kind::floats, packed_floats({1.5F}));
+  const std::string word = feature(Kind::bytes, bytes_values({"word"}));
+  const std::string pair = feature(Kind::ints, packed_ints({1, 2}));
+  const std::string one = feature(Kind::ints, packed_ints({1}));
+  return list_entry("a", {one, pair, feature(Kind::ints, "")}) + list_entry("b", {one, one}) +
+         list_entry("c", {pair, pair}) + list_entry("d", {number}) +
+         list_entry("e", {number, number}) + list_entry("other", {one}) +
+         list_entry("s", {word, word}) + list_entry("t", {word}) +
+         list_entry("u", {feature(Kind::bytes, bytes_values({"x", ""}))});
+}
+
+// Each alone makes an entry of its own; all are legal protobuf.
+std::vector<std::string> unusual_lists() {
+  const std::string one = feature(Kind::ints, packed_ints({1}));
+  const std::string number = feature(Kind::floats, packed_floats({1.5F}));
+  const std::string key = delimited(1, "a");
+  const std::string list = steps({one, one});
+  return {
+      list_entry("a", {}),
+      list_entry("a", {"", one, ""}),
+      list_entry("a", std::vector<std::string>(20, one)),
+      list_entry("a", {feature(Kind::ints, unpacked_ints({1, 300})), one + one, number + one}),
+      list_entry("a",
+                 {feature(Kind::ints, packed_ints({1}) + packed_ints({2})), varint_field(9, 1)}),
+      list_entry("a", {feature(Kind::ints, packed_ints(std::vector<std::int64_t>(150, 7))), one}),
+      list_entry("a", {feature(Kind::ints, packed_ints({-1, -1})), one + group(9, "")}),
+      list_entry("d", {number + one, feature(Kind::floats, unpacked_floats({1, 2}))}),
+      list_entry("s", {feature(Kind::bytes, bytes_values({"", std::string(200, 'x')})), ""}),
+      list_entry("b", {number, one}),
+      list_entry("c", {feature(Kind::ints, packed_ints({1, 2, 3}))}),
+      entry("a", varint_field(7, 1) + list + group(5, varint_field(1, 1)) + delimited(2, "x")),
+      delimited(1, delimited(2, list) + key),
+      delimited(1, key + delimited(2, list) + delimited(2, steps({one}))),
+      delimited(1, key + delimited(1, "b") + delimited(2, list)),
+      delimited(1, key),
+      delimited(1, ""),
+      group(5, varint_field(1, 1)),
+      varint_field(7, 7),
+  };
+}
+
+void write_sequences(Folder& folder) {
+  const std::string usual = sequence(usual_entries(), usual_lists());
+  folder.write(batch({usual}));
+  folder.write(batch({usual, "", usual}));
+  folder.write(batch({example(usual_entries()), delimited(2, usual_lists())}));
+  folder.write(batch({usual + usual, delimited(2, usual_lists()) + example(usual_entries())}));
+  for (const auto& unusual : unusual_lists()) {
+    folder.write(batch({delimited(2, unusual)}));
+    folder.write(batch({sequence(ints_entry("b", {1}), usual_lists() + unusual), usual}));
+    folder.write(batch({delimited(2, unusual + unusual) + delimited(2, list_entry("a", {}))}));
+  }
+  for (const auto& unusual : unusual_entries()) {
+    folder.write(batch({sequence(unusual, list_entry("a", {feature(Kind::ints, "")}))}));
   }
 }
 
 // ---- files that TensorFlow wrote ----
 
-void write_file(const fs::path& path, Folder& framing, Folder& examples) {
+void write_file(const fs::path& path, Folder& framing, Folder& examples, Folder& sequences) {
   std::ifstream in(path, std::ios::binary);
   const std::string file((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (file.size() < 4096) write_framing(framing, file);
@@ -200,9 +259,11 @@ void write_file(const fs::path& path, Folder& framing, Folder& examples) {
     const std::uint64_t end = i + 1 < scan.starts.size() ? scan.starts[i + 1] : scan.next;
     records.push_back(file.substr(scan.starts[i] + kFrameHeaderBytes,
                                   end - scan.starts[i] - kFrameOverheadBytes));
-    if (records.back().size() < 2000) examples.write(batch({records.back()}));
-    if (i > 0 && records[i].size() + records[i - 1].size() < 2000) {
-      examples.write(batch({records[i - 1], records[i]}));
+    for (Folder* folder : {&examples, &sequences}) {
+      if (records.back().size() < 2000) folder->write(batch({records.back()}));
+      if (i > 0 && records[i].size() + records[i - 1].size() < 2000) {
+        folder->write(batch({records[i - 1], records[i]}));
+      }
     }
   }
 }
@@ -227,9 +288,15 @@ int main(int count, char** arguments) {
   Folder tensors(root / "tensor_proto");
   write_tensors(tensors);
   write_encode(encode);
+  Folder sequences(root / "sequence");
+  write_made_framing(framing);
+  write_index(index);
+  write_made_examples(examples);
+  write_sequences(sequences);
   if (count < 3 || !fs::is_directory(arguments[2])) return 0;
   for (const auto& file : fs::directory_iterator(arguments[2])) {
-    if (file.path().extension() == ".tfrecord") write_file(file.path(), framing, examples);
+    if (file.path().extension() != ".tfrecord") continue;
+    write_file(file.path(), framing, examples, sequences);
   }
   return 0;
 }

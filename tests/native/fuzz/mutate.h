@@ -107,7 +107,8 @@ class WireMutator {
   }
 
  private:
-  static constexpr int kDeepest = 6;  // batch, Example, Features, entry, Feature, list, chunk
+  // batch, SequenceExample, FeatureLists, entry, FeatureList, Feature, list, chunk
+  static constexpr int kDeepest = 7;
 
   std::size_t below(std::size_t limit) { return random_() % limit; }
 
@@ -147,16 +148,19 @@ class WireMutator {
   }
 
   // The field with one number added to its length and to others of its first bytes: those that
-  // follow from the length in an entry as writers spell it, or any. What a template could fall for.
+  // follow from the length in an entry or a step as writers spell them, or any. What a template
+  // could fall for.
   Field shifted(const Field& field) {
     Field out;
     out.payload = field.bytes();
     std::string& bytes = out.payload;
     const bool as_writers = bytes.size() > 3 && below(4) != 0;
-    const std::size_t key = as_writers ? static_cast<unsigned char>(bytes[3]) : 0;
+    const bool is_step = below(2) == 0;
+    const std::size_t key = as_writers && !is_step ? static_cast<unsigned char>(bytes[3]) : 0;
     const auto by = static_cast<char>(below(256));
     for (std::size_t i = 1; i < bytes.size() && i < 10 + key; ++i) {
-      const bool follows = i == 5 + key || i == 7 + key || i == 9 + key;
+      const bool follows =
+          is_step ? i == 3 || i == 5 : i == 5 + key || i == 7 + key || i == 9 + key;
       if (i == 1 || (as_writers ? follows : below(3) == 0)) {
         bytes[i] = static_cast<char>(bytes[i] + by);
       }

@@ -43,14 +43,14 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$(find_clang)" -DCMAKE_BUI
 cmake --build "$build" -j "$(nproc)"
 
 # Inputs found in earlier runs are kept beside the seeds and serve again.
-for target in framing index example tensor_proto encode; do
+while read -r target; do
   mkdir -p "$build/corpus/$target"
   echo "fuzzing $target for $seconds s"
   if ! "$build/tests/native/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 \
     -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$build/" \
-    "$build/corpus/$target" "$build/seeds/$target" > "$build/$target.log" 2>&1; then
+    "$build/corpus/$target" "$build/seeds/$target" > "$build/$target.log" 2>&1 < /dev/null; then
     tail -60 "$build/$target.log"
     exit 1
   fi
   grep number_of_executed_units "$build/$target.log"
-done
+done < "$build/fuzz_targets"

@@ -1,0 +1,106 @@
+// SequenceExamples against protobuf's own parser: the same bytes accepted, the same steps and
+// values read, of contexts and of feature lists, by records alone and behind others. A refused
+// record's fault is explained, and lies inside it. See model.h for the differences that are meant.
+#include <string>
+#include <vector>
+
+#include "batch.h"
+#include "batch_target.h"
+#include "encode.h"
+#include "model.h"
+
+namespace tio::fuzz {
+namespace {
+
+using test::aside, test::fixed, test::flat, test::in_lists, test::narrow, test::optional;
+using test::padded, test::ragged, test::with_default;
+
+// Accepts nearly every SequenceExample. The keys of context and lists are the same on purpose.
+std::vector<FeatureSpec> lenient_schema(Element ints, Element floats) {
+  return {ragged("a", ints),
+          with_default(fixed("b", ints), {std::string(element_bytes(ints), '\x01')}),
+          flat("s", Element::bytes),
+          in_lists(ragged("a", ints)),
+          in_lists(narrow(ragged("d", floats))),
+          in_lists(ragged("s", Element::bytes)),
+          in_lists(ragged("b", ints))};
+}
+
+// Lists that are aside or without offsets, several of each stored one.
+std::vector<FeatureSpec> aside_schema(Element ints, Element floats) {
+  return {in_lists(aside("a")),
+          in_lists(flat("a", ints)),
+          in_lists(narrow(ragged("a", ints))),
+          in_lists(flat("d", floats)),
+          in_lists(flat("s", Element::bytes)),
+          in_lists(narrow(ragged("s", Element::bytes))),
+          aside("a")};
+}
+
+// Steps of a size, padded.
+std::vector<FeatureSpec> padded_schema(Element ints, Element floats) {
+  return {in_lists(optional(padded("b", ints, 1, "\x05"))),
+          in_lists(optional(padded("c", ints, 2, "\x06"))),
+          in_lists(optional(padded("e", floats, 1, "\x07"))),
+          in_lists(optional(padded("t", Element::bytes, 1, "fill"))),
+          in_lists(optional(padded("u", Element::bytes, 2, ""))),
+          optional(padded("a", ints, 1, "\x08"))};
+}
+
+std::vector<FeatureSpec> strict_schema() {
+  return {fixed("b", Element::int64), in_lists(padded("b", Element::int64)),
+          in_lists(padded("c", Element::int64, 2)), in_lists(padded("e", Element::float32)),
+          in_lists(padded("t", Element::bytes, 1, "-"))};
+}
+
+constexpr std::size_t kMain = 4;  // the first ones, that every input is parsed with
+
+const Parsers& parsers() {
+  static const Parsers all = [] {
+    Parsers made;
+    add_parser(made, lenient_schema(Element::int64, Element::float32));
+    add_parser(made, aside_schema(Element::int64, Element::float32));
+    add_parser(made, padded_schema(Element::int64, Element::float32));
+    add_parser(made, strict_schema());
+    add_parser(made, lenient_schema(Element::int32, Element::float64));
+    add_parser(made, lenient_schema(Element::uint8, Element::float16));
+    add_parser(made, aside_schema(Element::int16, Element::bfloat16));
+    add_parser(made, aside_schema(Element::boolean, Element::float64));
+    add_parser(made, padded_schema(Element::int32, Element::float16));
+    add_parser(made, padded_schema(Element::uint8, Element::float64));
+    return made;
+  }();
+  return all;
+}
+
+void check_alone(const std::string& record) {
+  const Reference reference = read_sequence(record);
+  const std::size_t other = kMain + record.size() % (parsers().size() - kMain);
+  for (std::size_t i = 0; i < kMain; ++i) require_same(*parsers()[i], record, reference);
+  require_same(*parsers()[other], record, reference);
+}
+
+// Spelled as writers do; has every feature of the schemas.
+std::string good_record() {
+  using namespace test;
+  const std::string number = feature(Kind::floats, packed_floats({1.5F}));
+  const std::string word = feature(Kind::bytes, bytes_values({"word"}));
+  const std::string pair = feature(Kind::ints, packed_ints({1, 2}));
+  const std::string one = feature(Kind::ints, packed_ints({1}));
+  return sequence(ints_entry("a", {1, 2, 300}) + ints_entry("b", {7}) + bytes_entry("s", {"x"}),
+                  list_entry("a", {one, pair, feature(Kind::ints, "")}) +
+                      list_entry("b", {one, one}) + list_entry("c", {pair}) +
+                      list_entry("d", {number}) + list_entry("e", {number, number, number}) +
+                      list_entry("other", {one}) + list_entry("s", {word, word}) +
+                      list_entry("t", {word}));
+}
+
+}  // namespace
+
+void run(const std::vector<std::string>& records) {
+  static const std::string good = good_record();
+  for (const auto& record : records) check_alone(record);
+  require_same_together(parsers(), kMain, records, good);
+}
+
+}  // namespace tio::fuzz
