@@ -21,13 +21,14 @@ class Records {
   // outside of the buffer makes `fits` false, and must not be used.
   static bool fits(Bytes buffer, std::span<const std::int64_t> starts,
                    std::span<const std::int64_t> sizes) {
+    if (starts.size() != sizes.size()) return false;
     const auto end = static_cast<std::int64_t>(buffer.size());
     for (std::size_t i = 0; i < starts.size(); ++i) {
       if (starts[i] < 0 || sizes[i] < 0 || starts[i] > end || sizes[i] > end - starts[i]) {
         return false;
       }
     }
-    return starts.size() == sizes.size();
+    return true;
   }
 
   Records(Bytes buffer, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes)

@@ -1,0 +1,202 @@
+// Batches of records: wherever in memory they lie, in tiles of every size, and both passes at once.
+#include <limits>
+#include <random>
+
+#include "batch.h"
+#include "check.h"
+#include "encode.h"
+#include "records.h"
+
+namespace tio::test {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+
+void test_fits() {
+  const auto buffer = exact("0123456789");
+  const auto fits = [&](const Ints& starts, const Ints& sizes) {
+    return Records::fits(buffer, starts, sizes);
+  };
+  CHECK(fits({}, {}));
+  CHECK(fits({0, 10, 3, 3}, {10, 0, 7, 7}));
+  CHECK(!fits({0}, {11}));
+  CHECK(!fits({10}, {1}));
+  CHECK(!fits({11}, {0}));
+  CHECK(!fits({-1}, {1}));
+  CHECK(!fits({1}, {-1}));
+  CHECK(!fits({1}, {kMost}));
+  CHECK(!fits({kMost}, {kMost}));
+  CHECK(!fits({0, 0, 5}, {10, 10, 6}));
+  CHECK(!fits({0, 1}, {1}));
+  CHECK(!fits({0}, {1, 1}));
+  CHECK(!Records::fits({}, Ints{0}, Ints{1}));
+  CHECK(Records::fits({}, Ints{0}, Ints{0}));
+}
+
+void test_order() {
+  const auto buffer = exact("0123456789");
+  const Ints starts = {7, 0, 3, 3};
+  const Ints sizes = {3, 2, 4, 1};
+  const Records records(buffer, starts, sizes);
+  CHECK_EQ(records.size(), 4U);
+  CHECK_EQ(records.bytes(), 10U);
+  CHECK_EQ(std::vector<std::size_t>(records.order().begin(), records.order().end()),
+           (std::vector<std::size_t>{1, 2, 3, 0}));
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(records[i].data() == buffer.data() + starts[i]);
+    CHECK_EQ(records[i].size(), static_cast<std::size_t>(sizes[i]));
+  }
+  const Records views({Bytes(buffer).subspan(5), Bytes(buffer).first(3)});
+  CHECK_EQ(std::vector<std::size_t>(views.order().begin(), views.order().end()),
+           (std::vector<std::size_t>{0, 1}));
+  CHECK_EQ(views.bytes(), 8U);
+}
+
+// ---- tiles ----
+
+std::string record_of(std::mt19937_64& random, std::size_t kind) {
+  const auto number = static_cast<std::int64_t>(random() >> (random() % 64));
+  const std::string a = ints_entry("a", {number});
+  const std::string b = ints_entry("b", {number >> 1, 1, -number});
+  const std::string f = floats_entry("f", {static_cast<float>(number), 2});
+  switch (kind) {
+    case 0: return example(a + b + f);
+    case 1: return example(b + a + f + ints_entry("unread", {1}));
+    case 2: return example(a + bytes_entry("unread", {std::string(random() % 300, 'x')}) + b + f);
+    case 3: return example(b + f);  // a has a default
+    default:
+      return example(entry("a", feature(Kind::ints, unpacked_ints({number}))) +
+                     entry("b", feature(Kind::ints, unpacked_ints({1}) + packed_ints({2, 3}))) + f);
+  }
+}
+
+const ExampleParser& fixed_parser() {
+  static const ExampleParser parser({with_default(fixed("a", Element::int64), {"12345678"}),
+                                     fixed("b", Element::int64, 3), fixed("f", Element::float32, 2),
+                                     fixed("f", Element::float64, 2)});
+  return parser;
+}
+
+// Batches of every size around that of a tile, in memory apart and in any order; `parse` holds
+// parse_fixed against both passes.
+void test_tiles() {
+  std::mt19937_64 random(6);
+  CHECK(fixed_parser().is_fixed());
+  for (std::size_t size = 0; size < 70; ++size) {
+    std::vector<std::string> records;
+    for (std::size_t i = 0; i < size; ++i) records.push_back(record_of(random, random() % 5));
+    std::vector<std::size_t> order = order_of(size);
+    std::vector<Parsed> all;
+    all.push_back(parse(fixed_parser(), apart(records)));
+    all.push_back(parse(fixed_parser(), joined(records, order)));
+    std::ranges::shuffle(order, random);
+    all.push_back(parse(fixed_parser(), joined(records, order)));
+    for (const Parsed& parsed : all) {
+      CHECK_EQ_IN(parsed.good(), true, size);
+      CHECK_EQ_IN(parsed.cells == all[0].cells, true, size);
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      CHECK_EQ_IN(parse(fixed_parser(), records[i]).cells[0] == all[0].cells[i], true, i);
+    }
+  }
+}
+
+// Damage in some records of several tiles: the same ones are refused, in the order of the batch.
+void test_failures_in_tiles() {
+  std::mt19937_64 random(8);
+  const std::string overlong = feature(Kind::ints, delimited(1, std::string(11, '\x80')));
+  for (int round = 0; round < 200; ++round) {
+    const std::size_t size = 1 + random() % 60;
+    std::vector<std::string> records;
+    std::vector<std::size_t> bad;
+    for (std::size_t i = 0; i < size; ++i) {
+      records.push_back(record_of(random, 0));
+      if (random() % 8 != 0) continue;
+      bad.push_back(i);
+      if (random() % 2 == 0) {
+        records.back().pop_back();
+      } else {
+        records.back() += example(ints_entry("b", {1}));
+      }
+    }
+    // What shows only when values are decoded.
+    const std::size_t late = random() % size;
+    const bool is_late = bad.empty() && random() % 2 == 0;
+    if (is_late) records[late] += example(entry("a", overlong));
+    std::vector<std::size_t> order = order_of(size);
+    std::ranges::shuffle(order, random);
+    for (const Batch& batch : {apart(records), joined(records, order)}) {
+      const Parsed parsed = parse(fixed_parser(), batch);
+      std::vector<std::size_t> refused;
+      for (const Failure& failure : parsed.failures) refused.push_back(failure.record);
+      CHECK_EQ_IN(refused, is_late ? std::vector<std::size_t>{late} : bad, round);
+    }
+  }
+}
+
+void test_is_fixed() {
+  const auto is_fixed = [](const FeatureSpec& spec) {
+    return ExampleParser({fixed("a", Element::int64), spec}).is_fixed();
+  };
+  CHECK(is_fixed(fixed("b", Element::float16, 3)));
+  CHECK(is_fixed(with_default(fixed("b", Element::boolean), {"\x01"})));
+  for (const auto& spec :
+       {fixed("b", Element::bytes), ragged("b", Element::int64), flat("b", Element::int64),
+        padded("b", Element::int64), one_bytes("b", Shape::raw), one_bytes("b", Shape::span),
+        aside("b"), in_lists(aside("b"))}) {
+    CHECK(!is_fixed(spec));
+  }
+}
+
+// ---- specs ----
+
+void test_faults_of_specs() {
+  const auto sound = [](const FeatureSpec& spec) { return spec.fault() == nullptr; };
+  for (const Shape shape : {Shape::raw, Shape::resized, Shape::span}) {
+    CHECK(sound(one_bytes("s", shape, 3)));
+    CHECK(!sound(optional(one_bytes("s", shape, 3))));
+    CHECK(!sound(in_lists(one_bytes("s", shape, 3))));
+    FeatureSpec ints = one_bytes("s", shape, 3);
+    ints.element = Element::int64;
+    CHECK(!sound(ints));
+  }
+  CHECK(sound(fixed("a", Element::int64, 3)));
+  CHECK(!sound(in_lists(fixed("a", Element::int64, 3))));
+  CHECK(!sound(optional(fixed("a", Element::int64, 3))));
+  CHECK(sound(with_default(fixed("a", Element::int64, 2), {"12345678", "12345678"})));
+  CHECK(!sound(with_default(fixed("a", Element::int64, 2), {"12345678", "1234567"})));
+  CHECK(!sound(with_default(fixed("a", Element::int64, 2), {"12345678"})));
+  CHECK(!sound(with_default(fixed("a", Element::int64, std::uint64_t{1} << 61), {})));
+  CHECK(sound(with_default(fixed("s", Element::bytes, 2), {"", "xyz"})));
+  CHECK(!sound(with_default(fixed("s", Element::bytes, 2), {"xyz"})));
+  FeatureSpec other_sizes = with_default(fixed("s", Element::bytes, 2), {"x", "yz"});
+  other_sizes.default_sizes = {1, 1};
+  CHECK(!sound(other_sizes));
+  other_sizes.default_sizes = {std::numeric_limits<std::uint64_t>::max(), 4};
+  CHECK(!sound(other_sizes));
+  CHECK(sound(padded("a", Element::int64, 3)));
+  CHECK(sound(in_lists(optional(padded("s", Element::bytes, 3, "x")))));
+  CHECK(!sound(padded("a", Element::int64, 0)));
+  CHECK(!sound(with_values(padded("a", Element::int64, 2), {"12345678"})));
+  CHECK(!sound(with_values(padded("s", Element::bytes, 2, "x"), {"y"})));
+  CHECK(sound(aside("a")) && sound(in_lists(aside("a"))));
+  FeatureSpec narrow_aside = aside("a");
+  narrow_aside.element = Element::int32;
+  CHECK(!sound(narrow_aside));
+  CHECK(sound(ragged("a", Element::int8)) && sound(in_lists(flat("a", Element::bytes))));
+}
+
+}  // namespace
+}  // namespace tio::test
+
+int main() {
+  using namespace tio::test;
+  test_fits();
+  test_order();
+  test_tiles();
+  test_failures_in_tiles();
+  test_is_fixed();
+  test_faults_of_specs();
+  return finish();
+}

@@ -1,0 +1,308 @@
+// What each shape makes of features and of feature lists, in batches: padding, offsets of both
+// sizes, no offsets, bytes of one size, values that stay aside; several columns of one feature.
+#include <random>
+
+#include "batch.h"
+#include "check.h"
+#include "encode.h"
+
+namespace tio::test {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+using Texts = std::vector<std::string>;
+using Units = std::vector<std::uint64_t>;
+
+Values as_values(const Ints& numbers) {
+  Values values;
+  for (const auto number : numbers) values.push_back(little_endian(number));
+  return values;
+}
+
+Values narrowed(const Ints& numbers) {
+  Values values;
+  for (const auto number : numbers)
+    values.push_back(little_endian(static_cast<std::int16_t>(number)));
+  return values;
+}
+
+std::string int_step(const Ints& values) { return feature(Kind::ints, packed_ints(values)); }
+std::string text_step(const Texts& values) { return feature(Kind::bytes, bytes_values(values)); }
+
+std::string reason_of(const FeatureSpec& spec, const std::string& record) {
+  const Parsed parsed = parse(ExampleParser({spec}), record);
+  return parsed.good() ? "" : parsed.failures[0].reason;
+}
+
+// ---- padded: the padding itself is checked wherever a batch is read back ----
+
+void test_padded_features() {
+  const ExampleParser parser({padded("i", Element::int64, 2, little_endian(std::int64_t{-7})),
+                              optional(padded("i", Element::int16, 1, "\x05\x06")),
+                              optional(padded("f", Element::float32, 3, little_endian(1.5F))),
+                              optional(padded("s", Element::bytes, 1, "padding")),
+                              optional(padded("e", Element::bytes, 2))});
+  const std::string floats = floats_entry("f", {1, 2, 3, 4, 5, 6});
+  const Parsed parsed =
+      parse(parser, apart({example(ints_entry("i", {1, 2}) + bytes_entry("s", {"a", "", "bc"})),
+                           example(ints_entry("i", {}) + floats + bytes_entry("e", {"x", "yz"})),
+                           example(ints_entry("i", {3, 4, 5, 6, 7, 8}) + bytes_entry("s", {}))}));
+  if (!CHECK(parsed.good())) return;
+  const std::vector<Cell>& first = parsed.cells[0];
+  const std::vector<Cell>& second = parsed.cells[1];
+  const std::vector<Cell>& third = parsed.cells[2];
+  CHECK_EQ(first[0].values, as_values({1, 2}));
+  CHECK_EQ(first[0].units, Units{2});
+  CHECK_EQ(first[1].values, narrowed({1, 2}));
+  CHECK_EQ(first[2].units, Units{});
+  CHECK_EQ(first[3].values, (Values{"a", "", "bc"}));
+  CHECK_EQ(second[0].units, Units{});
+  CHECK_EQ(second[2].units, (Units{3, 3}));
+  CHECK_EQ(second[3].units, Units{});
+  CHECK_EQ(second[4].values, (Values{"x", "yz"}));
+  CHECK_EQ(third[0].units, (Units{2, 2, 2}));
+  CHECK_EQ(third[0].values, as_values({3, 4, 5, 6, 7, 8}));
+  CHECK_EQ(third[3].units, Units{});
+  CHECK_EQ(parsed.located.sizes[0].longest, 3U);
+  CHECK_EQ(parsed.located.sizes[1].longest, 6U);
+  // Nine cells: three values and six times the padding.
+  CHECK_EQ(parsed.located.sizes[3].bytes, 3 + 6 * 7U);
+  CHECK_EQ(parsed.located.sizes[4].bytes, 3U);
+
+  CHECK_EQ(reason_of(padded("i", Element::int64, 2), example(ints_entry("i", {1, 2, 3}))),
+           "the record holds 3 int64 values, the schema wants a multiple of 2");
+  CHECK_EQ(reason_of(padded("i", Element::int64, 2), ""),
+           "the feature is required but the record does not have it");
+  CHECK_EQ(reason_of(padded("i", Element::bytes), example(ints_entry("i", {1}))),
+           "the record holds int64 values, the schema wants bytes");
+  CHECK_EQ(reason_of(padded("i", Element::uint8), example(ints_entry("i", {256}))),
+           "a value does not fit in the dtype that the schema declares");
+}
+
+void test_padded_lists() {
+  const ExampleParser parser({in_lists(padded("i", Element::int64, 2, std::string(8, '\x11'))),
+                              in_lists(optional(padded("f", Element::float16, 1, "\x22\x33"))),
+                              in_lists(optional(padded("s", Element::bytes, 2, "pad")))});
+  const std::string pair = int_step({1, 2});
+  const std::string unpacked = feature(Kind::ints, unpacked_ints({3, 4}));
+  const std::string half = feature(Kind::floats, packed_floats({0.5F}));
+  const std::string words = text_step({"x", "yz"});
+  const Parsed parsed = parse(
+      parser,
+      apart({delimited(2, list_entry("i", {pair, unpacked, pair})),
+             delimited(2, list_entry("i", {}) + list_entry("f", {half, half, half, half})),
+             delimited(2, list_entry("i", {pair}) + list_entry("s", {words, words, words}))}));
+  if (!CHECK(parsed.good())) return;
+  CHECK_EQ(parsed.cells[0][0].values, as_values({1, 2, 3, 4, 1, 2}));
+  CHECK_EQ(parsed.cells[0][0].units, (Units{2, 2, 2}));
+  CHECK_EQ(parsed.cells[1][0].units, Units{});
+  CHECK_EQ(parsed.cells[1][1].values, Values(4, std::string("\x00\x38", 2)));
+  CHECK_EQ(parsed.cells[2][0].units, Units{2});
+  CHECK_EQ(parsed.cells[2][2].values, (Values{"x", "yz", "x", "yz", "x", "yz"}));
+  CHECK_EQ(parsed.located.sizes[2].bytes, 9 + 12 * 3U);
+
+  const FeatureSpec two = in_lists(padded("i", Element::int64, 2));
+  const auto reason = [&](const Texts& features) {
+    return reason_of(two, delimited(2, list_entry("i", features)));
+  };
+  CHECK_EQ(reason({pair, int_step({1})}), "step 1 holds 1 int64 value, the schema wants 2");
+  CHECK_EQ(reason({pair, pair, int_step({})}), "step 2 holds 0 int64 values, the schema wants 2");
+  CHECK_EQ(reason({pair, pair, int_step({1, 2, 3, 4})}),
+           "step 2 holds 4 int64 values, the schema wants 2");
+  CHECK_EQ(reason({""}), "step 0 holds 0 int64 values, the schema wants 2");
+  CHECK_EQ(reason({pair, half}), "the record holds float values, the schema wants int64");
+  CHECK_EQ(reason_of(two, ""), "the feature is required but the record does not have it");
+}
+
+// ---- offsets ----
+
+void test_ragged_lists() {
+  for (const bool is_narrow : {false, true}) {
+    const auto split = [&](FeatureSpec spec) { return is_narrow ? narrow(std::move(spec)) : spec; };
+    const ExampleParser parser(
+        {in_lists(split(ragged("i", Element::int64))), in_lists(split(ragged("s", Element::bytes))),
+         split(ragged("i", Element::int16)), split(ragged("s", Element::bytes))});
+    const std::vector<std::string> records = {
+        sequence(ints_entry("i", {7}) + bytes_entry("s", {"x", "yz"}),
+                 list_entry("i", {int_step({1, 2}), "", int_step({3})})),
+        "",
+        sequence(ints_entry("i", {8, 9}),
+                 list_entry("i", {}) + list_entry("s", {text_step({"a", ""}), text_step({}), "",
+                                                        text_step({"bcd"})})),
+        sequence("", list_entry("i", {int_step({4}), int_step(Ints(300, 5))}))};
+    const Parsed parsed = parse(parser, apart(records));
+    if (!CHECK(parsed.good())) return;
+    CHECK_EQ(parsed.cells[0][0].values, as_values({1, 2, 3}));
+    CHECK_EQ(parsed.cells[0][0].units, (Units{2, 0, 1}));
+    CHECK_EQ(parsed.cells[0][1].units, Units{});
+    CHECK_EQ(parsed.cells[0][2].values, narrowed({7}));
+    CHECK_EQ(parsed.cells[0][3].values, (Values{"x", "yz"}));
+    CHECK_EQ(parsed.cells[1][0].units, Units{});
+    CHECK_EQ(parsed.cells[1][2].units, Units{0});
+    CHECK_EQ(parsed.cells[2][1].values, (Values{"a", "", "bcd"}));
+    CHECK_EQ(parsed.cells[2][1].units, (Units{2, 0, 0, 1}));
+    CHECK_EQ(parsed.cells[2][2].values, narrowed({8, 9}));
+    CHECK_EQ(parsed.cells[3][0].units, (Units{1, 300}));
+    CHECK_EQ(difference_from_alone(parser, records), std::string());
+    CHECK(parse(parser, apart({})).good());
+  }
+}
+
+// ---- without offsets, or without a column ----
+
+void test_flat_and_aside() {
+  const ExampleParser parser({flat("i", Element::int16), aside("i"), flat("s", Element::bytes),
+                              in_lists(flat("i", Element::int64)), in_lists(aside("i")),
+                              in_lists(flat("s", Element::bytes)), flat("f", Element::float64)});
+  const std::vector<std::string> records = {
+      sequence(ints_entry("i", {7, 8}) + bytes_entry("s", {"x", "yz"}) + floats_entry("f", {0.5F}),
+               list_entry("i", {int_step({1, 2}), "", int_step({3})})),
+      "",
+      sequence(entry("i", feature(Kind::ints, unpacked_ints({-1}) + packed_ints({-2}))),
+               list_entry("i", {int_step(Ints(100, 300))}) +
+                   list_entry("s", {text_step({"a", ""}), text_step({"bcd"})}))};
+  const Parsed parsed = parse(parser, apart(records));
+  if (!CHECK(parsed.good())) return;
+  CHECK_EQ(parsed.cells[0][0].values, narrowed({7, 8}));
+  CHECK_EQ(parsed.cells[0][1].values, as_values({7, 8}));
+  CHECK_EQ(parsed.cells[0][2].values, (Values{"x", "yz"}));
+  CHECK_EQ(parsed.cells[0][6].values, Values{little_endian(0.5)});
+  CHECK_EQ(parsed.cells[1][1].units, Units{0});
+  CHECK_EQ(parsed.cells[1][4].units, Units{});
+  CHECK_EQ(parsed.cells[2][1].values, as_values({-1, -2}));
+  CHECK_EQ(parsed.cells[2][5].values, (Values{"a", "", "bcd"}));
+  CHECK_EQ(parsed.cells[2][5].units, (Units{2, 1}));
+  for (const std::size_t list : {3, 4}) {
+    CHECK_EQ(parsed.cells[0][list].values, as_values({1, 2, 3}));
+    CHECK_EQ(parsed.cells[0][list].units, (Units{2, 0, 1}));
+    CHECK_EQ(parsed.cells[2][list].units, Units{100});
+  }
+  CHECK_EQ(difference_from_alone(parser, records), std::string());
+}
+
+void test_counts_and_integers() {
+  const ExampleParser parser({in_lists(aside("i")), aside("i")});
+  const Batch batch =
+      apart({sequence(ints_entry("i", {7}), list_entry("i", {int_step({1, 2}), "", int_step({3})})),
+             "", sequence("", list_entry("i", {int_step(Ints(65, -1))}))});
+  const Located located = parser.locate(batch.records);
+  std::vector<Failure> illegal;
+  const Integers lists = parser.integers(batch.records, located, 0, illegal);
+  CHECK_EQ(lists.offsets, (Ints{0, 2, 2, 3, 68}));
+  CHECK_EQ(lists.rows, (Ints{0, 3, 3, 4}));
+  CHECK_EQ(lists.values.size(), 68U);
+  const Integers context = parser.integers(batch.records, located, 1, illegal);
+  CHECK_EQ(context.values, Ints{7});
+  CHECK_EQ(context.offsets, (Ints{0, 1, 1, 1}));
+  CHECK_EQ(context.rows, (Ints{0, 1, 2, 3}));
+  CHECK(illegal.empty());
+  const Integers counts = parser.counts(batch.records, located, 0);
+  CHECK_EQ(counts.offsets, lists.offsets);
+  CHECK_EQ(counts.rows, lists.rows);
+  CHECK(counts.values.empty());
+}
+
+// Too long a varint shows only when the values are asked for.
+void test_illegal_integers() {
+  const ExampleParser parser({aside("i"), in_lists(aside("l"))});
+  const std::string bad =
+      feature(Kind::ints, delimited(1, "\x01" + std::string(11, '\x80') + "\x01"));
+  const Batch batch = apart({example(ints_entry("i", {1})), example(entry("i", bad)),
+                             delimited(2, list_entry("l", {int_step({1}), bad}))});
+  const Located located = parser.locate(batch.records);
+  CHECK(located.failures.empty());
+  for (const int feature : {0, 1}) {
+    std::vector<Failure> illegal;
+    const auto position = static_cast<std::size_t>(feature);
+    const Integers found = parser.integers(batch.records, located, position, illegal);
+    CHECK_EQ(found.damaged, std::vector<std::size_t>{position + 1});
+    if (!CHECK_EQ(illegal.size(), 1U)) continue;
+    CHECK_EQ(illegal[0].record, position + 1);
+    CHECK_EQ(illegal[0].feature, feature);
+    CHECK_EQ(illegal[0].reason, "a number is cut short or has over 10 bytes");
+    const Bytes record = batch.records[position + 1];
+    CHECK_EQ(illegal[0].offset, static_cast<std::int64_t>(record.size() - 12));
+  }
+}
+
+// ---- bytes of one size ----
+
+void test_resized() {
+  const ExampleParser parser({one_bytes("s", Shape::resized, 4), one_bytes("s", Shape::resized, 0),
+                              one_bytes("s", Shape::span), ragged("s", Element::bytes)});
+  std::vector<std::string> records;
+  const Texts texts = {"", "a", "abcd", "abcde", std::string(300, 'x'), std::string("\0z", 2)};
+  for (const auto& text : texts) records.push_back(example(bytes_entry("s", {text})));
+  records.push_back(example(entry("s", varint_field(9, 1) + text_step({"late"}))));
+  const Parsed parsed = parse(parser, apart(records));
+  if (!CHECK(parsed.good())) return;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::string wanted = texts[i];
+    wanted.resize(4, '\0');
+    CHECK_EQ_IN(parsed.cells[i][0].values, Values{wanted}, i);
+    CHECK_EQ_IN(parsed.cells[i][1].values, Values{""}, i);
+    CHECK_EQ_IN(parsed.cells[i][2].values, Values{texts[i]}, i);
+  }
+  CHECK_EQ(parsed.cells[texts.size()][0].values, Values{"late"});
+  CHECK_EQ(difference_from_alone(parser, records), std::string());
+  const FeatureSpec spec = one_bytes("s", Shape::resized, 4);
+  CHECK_EQ(reason_of(spec, example(bytes_entry("s", {"a", "b"}))),
+           "the record holds 2 bytes values, the schema wants 1");
+  CHECK_EQ(reason_of(spec, example(bytes_entry("s", {}))),
+           "the record holds 0 bytes values, the schema wants 1");
+  CHECK_EQ(reason_of(spec, ""), "the feature is required but the record does not have it");
+  CHECK_EQ(reason_of(one_bytes("s", Shape::raw, 4), example(bytes_entry("s", {"abcde"}))),
+           "its value has 5 bytes, the schema wants 4");
+}
+
+// ---- several columns of one stored feature ----
+
+void test_columns_share_a_slot() {
+  const ExampleParser parser({fixed("i", Element::int64, 2), ragged("i", Element::int16),
+                              fixed("other", Element::int64), padded("i", Element::int64, 1),
+                              narrow(ragged("i", Element::int64)), aside("i"), in_lists(aside("i")),
+                              in_lists(flat("i", Element::int16))});
+  CHECK_EQ(parser.slots(), 3U);
+  for (const std::size_t feature : {1, 3, 4, 5}) CHECK_EQ(parser.slot(feature), parser.slot(0));
+  CHECK_EQ(parser.slot(7), parser.slot(6));
+  CHECK(parser.slot(0) != parser.slot(2) && parser.slot(0) != parser.slot(6));
+  CHECK_EQ(parser.find(exact("i"), false), static_cast<int>(parser.slot(0)));
+  CHECK_EQ(parser.find(exact("i"), true), static_cast<int>(parser.slot(6)));
+  CHECK_EQ(parser.find(exact("other"), true), -1);
+  CHECK_EQ(parser.find(exact(""), false), -1);
+
+  const std::string record = sequence(ints_entry("i", {4, 5}) + ints_entry("other", {6}),
+                                      list_entry("i", {int_step({1}), int_step({2})}));
+  const Parsed parsed = parse(parser, apart({record, record}));
+  if (!CHECK(parsed.good())) return;
+  for (const auto& cells : parsed.cells) {
+    for (const std::size_t feature : {0, 3, 4, 5}) {
+      CHECK_EQ_IN(cells[feature].values, as_values({4, 5}), feature);
+    }
+    CHECK_EQ(cells[1].values, narrowed({4, 5}));
+    CHECK_EQ(cells[2].values, as_values({6}));
+    CHECK_EQ(cells[6].values, as_values({1, 2}));
+    CHECK_EQ(cells[7].values, narrowed({1, 2}));
+  }
+  // What one column refuses the record is refused for.
+  const Parsed refused =
+      parse(parser, example(ints_entry("i", {1, 40000}) + ints_entry("other", {6})));
+  CHECK_EQ(refused.failures.size(), 1U);
+  CHECK_EQ(refused.failures[0].feature, 1);
+}
+
+}  // namespace
+}  // namespace tio::test
+
+int main() {
+  using namespace tio::test;
+  test_padded_features();
+  test_padded_lists();
+  test_ragged_lists();
+  test_flat_and_aside();
+  test_counts_and_integers();
+  test_illegal_integers();
+  test_resized();
+  test_columns_share_a_slot();
+  return finish();
+}
