@@ -369,8 +369,8 @@ class RecordCheck {
   bool wrong_step(const FeatureSpec& spec, Location step, std::uint64_t number,
                   std::uint64_t values) {
     return fail(step, "step " + std::to_string(number) + " holds " +
-                          plural(values, kind_name(step.kind)) + ", the schema wants " +
-                          std::to_string(spec.count));
+                          plural(values, kind_name(stored_kind(spec.element))) +
+                          ", the schema wants " + std::to_string(spec.count));
   }
 
   Bytes record_;
