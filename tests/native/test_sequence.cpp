@@ -8,6 +8,14 @@
 namespace tio::test {
 namespace {
 
+// The steps of the FeatureList that lies in [at, limit).
+template <class Visit>
+bool walk_each_step(Bytes record, std::size_t at, std::size_t limit, Kind likely, Visit&& visit) {
+  const Location list{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(limit - at),
+                      Form::list, Kind::none};
+  return walk_steps(record, list, likely, visit);
+}
+
 using Ints = std::vector<std::int64_t>;
 using Steps = std::vector<Ints>;
 using MaybeSteps = std::optional<Steps>;
@@ -46,7 +54,7 @@ using Walk = std::vector<std::tuple<Form, Kind, std::string>>;
 std::optional<Walk> walk(const std::string& list, Kind likely) {
   const auto bytes = exact(list);
   Walk walk;
-  const bool legal = walk_list_steps(bytes, 0, bytes.size(), likely, [&](const Location& step) {
+  const bool legal = walk_each_step(bytes, 0, bytes.size(), likely, [&](const Location& step) {
     const Bytes values = step.of(bytes);
     // Where nothing is, it does not matter where that is.
     const bool is_there = step.form != Form::missing && step.form != Form::empty;
@@ -112,7 +120,7 @@ void test_every_claimed_length() {
       bool inside = true;
       // The list ends before the record does.
       for (std::size_t limit = 2; limit < limited.size(); limit += 5) {
-        walk_list_steps(limited, 0, limit, Kind::ints, [&](const Location& step) {
+        walk_each_step(limited, 0, limit, Kind::ints, [&](const Location& step) {
           inside = inside && step.offset + step.size <= limit;
           return true;
         });
@@ -135,8 +143,8 @@ void test_cuts() {
 void test_visit_may_stop() {
   const auto bytes = exact(steps({int_step({1}), int_step({2}), int_step({3})}));
   int seen = 0;
-  CHECK(!walk_list_steps(bytes, 0, bytes.size(), Kind::ints,
-                         [&](const Location&) { return ++seen < 2; }));
+  CHECK(!walk_each_step(bytes, 0, bytes.size(), Kind::ints,
+                        [&](const Location&) { return ++seen < 2; }));
   CHECK_EQ(seen, 2);
   const Location wrong{0, static_cast<std::uint32_t>(bytes.size()), Form::single, Kind::ints};
   CHECK(!walk_steps(bytes, wrong, Kind::ints, [](const Location&) { return true; }));

@@ -198,11 +198,29 @@ class ColumnWriter {
       failures_.push_back(std::move(*failure));
       return;
     }
+    if (spec_->in_lists) return fail_step(record, at);
     ValueCount count;
     count_values(records_[record], at, count);
+    fail_count(record, at, "the record", count.values);
+  }
+
+  // Names the step that has not as many values as each should.
+  void fail_step(std::size_t record, const Location& list) {
+    std::size_t number = 0;
+    walk_steps(records_[record], list, stored_kind(spec_->element), [&](Location step) {
+      ValueCount count;
+      count_values(records_[record], step, count);
+      if (count.values == spec_->count) return ++number != 0;
+      fail_count(record, step, "step " + std::to_string(number), count.values);
+      return false;
+    });
+  }
+
+  void fail_count(std::size_t record, const Location& at, const std::string& what,
+                  std::uint64_t count) {
     fail(record, at.offset,
-         "the record holds " + std::to_string(count.values) + " " + kind_name(at.kind) +
-             (count.values == 1 ? " value" : " values") + ", the schema wants " +
+         what + " holds " + std::to_string(count) + " " + kind_name(stored_kind(spec_->element)) +
+             (count == 1 ? " value" : " values") + ", the schema wants " +
              std::to_string(spec_->count));
   }
 
