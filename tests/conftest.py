@@ -105,17 +105,32 @@ class TfOracle:
             RuntimeError: TensorFlow has died of it, as it does of some inputs; the next request
                 starts it again.
         """
+        answer: dict[str, Any] = self._ask(request)
+        return answer
+
+    def ask_all(self, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """TensorFlow's answers to many requests, with one trip for all.
+
+        Raises:
+            RuntimeError: TensorFlow has died of one of them; says which.
+        """
+        try:
+            answers: list[dict[str, Any]] = self._ask(requests)
+        except RuntimeError:
+            return [self.ask(**request) for request in requests]
+        return answers
+
+    def _ask(self, line: Any) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(json.dumps(request), file=self._process.stdin, flush=True)
-        line = self._process.stdout.readline()
-        if not line:
+        print(json.dumps(line), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if not answer:
             self.close()
             code = self._process.returncode
             self._start()
-            raise RuntimeError(f"TensorFlow died with {code} of {json.dumps(request)}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+            raise RuntimeError(f"TensorFlow died with {code} of {json.dumps(line)}")
+        return json.loads(answer)
 
     def parse_example(self, examples: list[bytes], spec: dict[str, Any]) -> dict[str, Any]:
         """What ``tf.io.parse_example`` gives; see ``interop/tf_json.py`` for the forms."""

@@ -1,11 +1,25 @@
 """Answer questions about TFRecord files and Examples with TensorFlow itself.
 
 The tests run this script with the Python of an environment that has TensorFlow, and talk to it over
-its pipes: every line on stdin is a JSON request, every line on stdout the JSON answer to it. The
-forms of specs and results are described in ``tf_json.py``. Requests and their answers:
+its pipes: every line on stdin is a JSON request, every line on stdout the JSON answer to it. A line
+may also be a list of requests; the answer is then the list of theirs. The forms of specs, results,
+refusals and arrays are described in ``tf_json.py``. Requests and their answers:
 
 ``{"op": "parse_example", "examples": [hex, ...], "spec": {...}}``
-    ``{"features": {...}}`` or ``{"error": message, "error_class": class name}``
+    a result or a refusal
+``{"op": "parse_single_example", "example": hex, "spec": {...}}``
+    a result or a refusal
+``{"op": "parse_sequence_example", "examples": [hex, ...], "context": {...}, "sequence": {...}}``
+    a result with lengths, or a refusal
+``{"op": "parse_single_sequence_example", "example": hex, "context": {...}, "sequence": {...}}``
+    a result or a refusal
+``{"op": "decode_raw", "values": [hex, ...], "dtype": ..., "little_endian": ...,
+"fixed_length": number or null}``
+    an array or a refusal
+``{"op": "parse_tensor", "serialized": hex, "dtype": ...}``
+    an array or a refusal
+``{"op": "serialize_tensor", "array": {...}}``
+    ``{"serialized": hex}``
 ``{"op": "read_records", "path": ..., "compression": "" | "GZIP" | "ZLIB"}``
     ``{"records": [hex, ...], "error": class name or null, "message": message or null}``
 ``{"op": "write_records", "path": ..., "records": [hex, ...], "compression": ...}``
@@ -24,18 +38,62 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # must be set before TensorFlow is imported
 
 import tensorflow as tf
-from tf_json import Json, parse_examples, read_records, write_records
+import tf_json
+from tf_json import Json
+
+
+def from_hex(values: list[str]) -> list[bytes]:
+    """Several bytes values."""
+    return [bytes.fromhex(value) for value in values]
 
 
 def answer_parse_example(request: Json) -> Json:
     """Parse a batch of serialized Examples."""
-    examples = [bytes.fromhex(example) for example in request["examples"]]
-    return parse_examples(examples, request["spec"])
+    return tf_json.parse_examples(from_hex(request["examples"]), request["spec"])
+
+
+def answer_parse_single_example(request: Json) -> Json:
+    """Parse one Example."""
+    return tf_json.parse_single_example(bytes.fromhex(request["example"]), request["spec"])
+
+
+def answer_parse_sequence_example(request: Json) -> Json:
+    """Parse a batch of serialized SequenceExamples."""
+    return tf_json.parse_sequence_examples(
+        from_hex(request["examples"]), request["context"], request["sequence"]
+    )
+
+
+def answer_parse_single_sequence_example(request: Json) -> Json:
+    """Parse one SequenceExample."""
+    return tf_json.parse_single_sequence_example(
+        bytes.fromhex(request["example"]), request["context"], request["sequence"]
+    )
+
+
+def answer_decode_raw(request: Json) -> Json:
+    """Decode raw bytes."""
+    return tf_json.decode_raw(
+        from_hex(request["values"]),
+        request["dtype"],
+        request["little_endian"],
+        request["fixed_length"],
+    )
+
+
+def answer_parse_tensor(request: Json) -> Json:
+    """Parse a TensorProto."""
+    return tf_json.parse_tensor(bytes.fromhex(request["serialized"]), request["dtype"])
+
+
+def answer_serialize_tensor(request: Json) -> Json:
+    """Make a TensorProto."""
+    return {"serialized": tf_json.serialize_tensor(request["array"]).hex()}
 
 
 def answer_read_records(request: Json) -> Json:
     """Read a TFRecord file up to its end or its first error."""
-    records, error = read_records(request["path"], request["compression"])
+    records, error = tf_json.read_records(request["path"], request["compression"])
     return {
         "records": [record.hex() for record in records],
         "error": type(error).__name__ if error else None,
@@ -45,16 +103,28 @@ def answer_read_records(request: Json) -> Json:
 
 def answer_write_records(request: Json) -> Json:
     """Write a TFRecord file."""
-    records = [bytes.fromhex(record) for record in request["records"]]
-    write_records(request["path"], records, request["compression"])
+    tf_json.write_records(request["path"], from_hex(request["records"]), request["compression"])
     return {}
 
 
 ANSWERS = {
     "parse_example": answer_parse_example,
+    "parse_single_example": answer_parse_single_example,
+    "parse_sequence_example": answer_parse_sequence_example,
+    "parse_single_sequence_example": answer_parse_single_sequence_example,
+    "decode_raw": answer_decode_raw,
+    "parse_tensor": answer_parse_tensor,
+    "serialize_tensor": answer_serialize_tensor,
     "read_records": answer_read_records,
     "write_records": answer_write_records,
 }
+
+
+def answer(request: Json) -> Json:
+    """The answer to a request, or those to a list of requests."""
+    if isinstance(request, list):
+        return [answer(one) for one in request]
+    return ANSWERS[request["op"]](request)
 
 
 def main() -> None:
@@ -63,8 +133,7 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     for line in sys.stdin:
-        request = json.loads(line)
-        print(json.dumps(ANSWERS[request["op"]](request)), flush=True)
+        print(json.dumps(answer(json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+"""Our answers beside TensorFlow's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torchrec_io as tio
+from tests.features.forms import columns_to_json, schema_of, sequence_schema_of
+from tests.interop import model
+from tests.interop.generate import Record, Spec
+from torchrec_io.errors import DecodeError, SchemaError
+
+Result = dict[str, Any] | None  # None: refused
+
+
+# ---- ours ----
+
+
+def ours(records: list[bytes], spec: Spec) -> Result:
+    """What we make of a batch of Examples."""
+    try:
+        return columns_to_json(tio.parse_examples(records, schema_of(spec)), spec)
+    except (DecodeError, SchemaError):
+        return None
+
+
+def ours_single(record: bytes, spec: Spec) -> Result:
+    """What we make of one Example."""
+    try:
+        return columns_to_json(tio.parse_example(record, schema_of(spec)), spec, single=True)
+    except (DecodeError, SchemaError):
+        return None
+
+
+def ours_sequence(records: list[bytes], context: Spec, sequence: Spec) -> Result:
+    """What we make of a batch of SequenceExamples, and their lengths."""
+    try:
+        batch = tio.parse_sequence_examples(records, sequence_schema_of(context, sequence))
+    except (DecodeError, SchemaError):
+        return None
+    spec = {**context, **sequence}
+    lengths = {name: batch.lengths[name].tolist() for name in lengths_of(sequence)}
+    features = columns_to_json(batch, spec, in_lists=frozenset(sequence))
+    return {"features": features, "lengths": lengths}
+
+
+def lengths_of(sequence: Spec) -> list[str]:
+    """The features that have lengths beside them."""
+    return sorted(name for name, spec in sequence.items() if spec["type"] == "FixedLenSequence")
+
+
+def ours_single_sequence(record: bytes, context: Spec, sequence: Spec) -> Result:
+    """What we make of one SequenceExample."""
+    try:
+        sample = tio.parse_sequence_example(record, sequence_schema_of(context, sequence))
+    except (DecodeError, SchemaError):
+        return None
+    spec = {**context, **sequence}
+    return columns_to_json(sample, spec, single=True, in_lists=frozenset(sequence))
+
+
+# ---- questions to TensorFlow ----
+
+
+def batch_question(records: list[bytes], spec: Spec) -> dict[str, Any]:
+    return {"op": "parse_example", "examples": [r.hex() for r in records], "spec": spec}
+
+
+def single_question(record: bytes, spec: Spec) -> dict[str, Any]:
+    return {"op": "parse_single_example", "example": record.hex(), "spec": spec}
+
+
+def sequence_question(records: list[bytes], context: Spec, sequence: Spec) -> dict[str, Any]:
+    return {
+        "op": "parse_sequence_example",
+        "examples": [record.hex() for record in records],
+        "context": context,
+        "sequence": sequence,
+    }
+
+
+def single_sequence_question(record: bytes, context: Spec, sequence: Spec) -> dict[str, Any]:
+    return {
+        "op": "parse_single_sequence_example",
+        "example": record.hex(),
+        "context": context,
+        "sequence": sequence,
+    }
+
+
+def features_in(answer: dict[str, Any]) -> Result:
+    """The features that TensorFlow found; None if it refused."""
+    features: Result = answer.get("features")
+    return features
+
+
+# ---- judgement ----
+
+
+def disagreement(
+    question: dict[str, Any], found: Result, theirs: Result, reasons: set[str]
+) -> str | None:
+    """What is wrong, if anything is: all is equal unless we have a reason to refuse."""
+    expected = None if reasons else theirs
+    if found == expected:
+        return None
+    return f"{question}\n  reasons: {reasons}\n  TensorFlow: {theirs}\n  ours:       {found}"
+
+
+def in_one_order(result: Result, spec: Spec, records: list[Record]) -> Result:
+    """A result without the order of values that TensorFlow leaves open."""
+    if result is None:
+        return None
+    return {
+        name: model.sorted_entries(value) if model.has_ties(spec[name], records) else value
+        for name, value in result.items()
+    }
+
+
+def with_first_splits(result: Result) -> Result:
+    """One record's result with a 0 in RowSplits that were stored as an empty list.
+
+    TensorFlow then gives row splits of no values, which nothing else can use.
+    """
+    if result is None:
+        return None
+    fixed = {}
+    for name, value in result.items():
+        fixed[name] = value
+        if "row_splits" in value:
+            fixed[name] = {**value, "row_splits": [s or [0] for s in value["row_splits"]]}
+    return fixed
+
+
+def assert_none(wrong: list[str | None]) -> None:
+    """Shows the first few disagreements."""
+    found = [text for text in wrong if text is not None]
+    assert not found, "\n".join([f"{len(found)} disagreements", *found[:3]])

@@ -1,0 +1,218 @@
+"""SparseFeature and RaggedFeature: what TensorFlow takes of the whole batch and we check by record.
+
+Each reason to refuse that the other tests of this directory allow is shown here to be one: by a
+case that TensorFlow takes and we do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import torchrec_io as tio
+from tests.conftest import TfOracle
+from tests.features.forms import schema_of
+from tests.interop import model
+from tests.interop.compare import (
+    batch_question,
+    features_in,
+    ours,
+    ours_sequence,
+    ours_single,
+    sequence_question,
+    single_question,
+    with_first_splits,
+)
+from tests.interop.generate import Record, SequenceRecord, Spec, Values, encode
+from torchrec_io.errors import DecodeError
+
+SPARSE: Spec = {
+    "x": {"type": "Sparse", "dtype": "int64", "index_key": "i", "value_key": "v", "size": 4}
+}
+
+
+def ragged(*partitions: tuple[str, Any], **more: Any) -> Spec:
+    """A spec of the values "v" and these partitions."""
+    parts = [list(partition) for partition in partitions]
+    return {
+        "x": {"type": "Ragged", "dtype": "int64", "value_key": "v", "partitions": parts, **more}
+    }
+
+
+def record(**lists: list[int]) -> Record:
+    return {key: Values("int64", values) for key, values in lists.items()}
+
+
+SPLITS, LENGTHS, STARTS, LIMITS, IDS = (
+    ragged((kind, "p"))
+    for kind in ("RowSplits", "RowLengths", "RowStarts", "RowLimits", "ValueRowIds")
+)
+
+# name: why we refuse, spec, records, the values and row splits or indices that TensorFlow gives.
+TAKEN: dict[str, tuple[str, Spec, list[Record], list[Any]]] = {
+    "index past the size": (
+        model.OUT_OF_SIZE,
+        SPARSE,
+        [record(i=[1, 4], v=[10, 40])],
+        [[0, 1], [0, 4]],
+    ),
+    "negative index": (model.OUT_OF_SIZE, SPARSE, [record(i=[-1], v=[10])], [[0, -1]]),
+    "values pair up in the batch only": (
+        model.UNEQUAL_COUNTS,
+        SPARSE,
+        [record(i=[1], v=[10, 20]), record(i=[2, 3], v=[30])],
+        [[0, 1], [1, 2], [1, 3]],
+    ),
+    "lengths tally in the batch only": (
+        model.UNALIGNED,
+        ragged(("RowLengths", "p"), validate=True),
+        [record(p=[1], v=[1, 2]), record(p=[2], v=[3])],
+        [[0, 1, 2], [0, 1, 3]],
+    ),
+    "lengths beyond the values": (
+        model.UNALIGNED,
+        LENGTHS,
+        [record(p=[2, 5], v=[1, 2, 3])],
+        [[0, 2], [0, 2, 7]],
+    ),
+    "splits that end early": (
+        model.UNALIGNED,
+        SPLITS,
+        [record(p=[0, 1], v=[1, 2])],
+        [[0, 1], [0, 1]],
+    ),
+    "splits that start late": (
+        model.SPLITS_START,
+        SPLITS,
+        [record(p=[1, 2], v=[1, 2])],
+        [[0, 1], [0, 2]],
+    ),
+    "splits that start before": (
+        model.SPLITS_START,
+        ragged(("RowSplits", "p"), validate=True),
+        [record(p=[-1, 2], v=[1, 2])],
+        [[0, 1], [0, 2]],
+    ),
+    "starts that start late": (
+        model.UNALIGNED,
+        STARTS,
+        [record(p=[1], v=[1, 2])],
+        [[0, 1], [1, 2]],
+    ),
+    "no starts for a value": (
+        model.UNALIGNED,
+        ragged(("RowStarts", "p"), validate=True),
+        [record(p=[], v=[1])],
+        [[0, 0], [1]],
+    ),
+    "limits that end early": (
+        model.UNALIGNED,
+        LIMITS,
+        [record(p=[1], v=[1, 2])],
+        [[0, 1], [0, 1]],
+    ),
+    "row ids for the values of another record": (
+        model.UNALIGNED,
+        IDS,
+        [record(p=[0], v=[1, 2]), record(p=[0, 0], v=[3])],
+        [[0, 1, 2], [0, 1, 3]],
+    ),
+    "uniform rows of values from two records": (
+        model.UNALIGNED,
+        ragged(("UniformRowLength", 2), validate=True),
+        [record(v=[1]), record(v=[2, 3, 4])],
+        [[0, 0, 2]],
+    ),
+    "splits past int32": (
+        model.UNALIGNED,
+        SPLITS,
+        [record(p=[0, 2**32 + 1], v=[1])],
+        [[0, 1], [0, 1]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_tensorflow_takes_and_we_refuse(tf_oracle: TfOracle, name: str) -> None:
+    reason, spec, records, expected = TAKEN[name]
+    encoded = [encode(values) for values in records]
+    theirs = features_in(tf_oracle.ask(**batch_question(encoded, spec)))
+    assert theirs is not None
+    assert theirs["x"].get("row_splits", theirs["x"].get("indices")) == expected
+    assert model.reasons(spec, records) == {reason}
+    with pytest.raises(DecodeError):
+        tio.parse_examples(encoded, schema_of(spec))
+
+
+def test_every_reason_of_examples_is_shown() -> None:
+    shown = {reason for reason, *_ in TAKEN.values()}
+    assert shown == {model.OUT_OF_SIZE, model.UNEQUAL_COUNTS, model.UNALIGNED, model.SPLITS_START}
+
+
+def test_steps_of_values_and_partitions_must_tally(tf_oracle: TfOracle) -> None:
+    spec = ragged(("RowLengths", "p"))
+    steps = [Values("int64", [1]), Values("int64", [2])]
+    lists = SequenceRecord({}, {"v": steps, "p": [Values("int64", [1, 1])]})
+    theirs = tf_oracle.ask(**sequence_question([lists.encode()], {}, spec))
+    assert theirs["features"]["x"]["row_splits"] == [[0, 2], [0, 2], [0, 1, 2]]
+    assert model.list_reasons(spec, [lists]) == {model.UNEQUAL_STEPS}
+    assert ours_sequence([lists.encode()], {}, spec) is None
+
+
+@pytest.mark.parametrize("validate", [False, True])
+@pytest.mark.parametrize("stored", [{}, {"p": []}])
+def test_one_example_with_empty_splits_has_no_rows(
+    tf_oracle: TfOracle, stored: dict[str, list[int]], validate: bool
+) -> None:
+    spec = ragged(("RowSplits", "p"), validate=validate)
+    values = record(v=[], **stored)
+    theirs = features_in(tf_oracle.ask(**single_question(encode(values), spec)))
+    found = ours_single(encode(values), spec)
+    assert found is not None
+    assert found["x"]["row_splits"] == [[0]]
+    assert model.has_empty_splits(spec, values) == validate
+    # TensorFlow gives row splits without a first value, or says that they miss one.
+    assert (theirs is None) == validate
+    if theirs is not None:
+        assert theirs["x"]["row_splits"] == [[]]
+        assert with_first_splits(theirs) == found
+
+
+BACKWARDS = {
+    "splits": (SPLITS, [0, 2, 1, 3]),
+    "lengths": (LENGTHS, [2, -1, 2]),
+    "starts": (STARTS, [0, 2, 1]),
+    "limits": (LIMITS, [2, 1, 3]),
+    "ids": (IDS, [1, 0, 1]),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_rows_that_run_backwards(tf_oracle: TfOracle, name: str) -> None:
+    spec, partition = BACKWARDS[name]
+    encoded = [encode(record(p=partition, v=[1, 2, 3]))]
+    theirs = features_in(tf_oracle.ask(**batch_question(encoded, spec)))
+    assert theirs is not None
+    assert ours(encoded, spec) == theirs
+    strict = {"x": {**spec["x"], "validate": True}}
+    assert features_in(tf_oracle.ask(**batch_question(encoded, strict))) is None
+    assert ours(encoded, strict) is None
+
+
+def test_equal_indices_keep_the_order_stored(tf_oracle: TfOracle) -> None:
+    indices = [1, 0] * 20
+    encoded = [encode(record(i=indices, v=list(range(40))))]
+    theirs = features_in(tf_oracle.ask(**batch_question(encoded, SPARSE)))
+    found = ours(encoded, SPARSE)
+    assert theirs is not None
+    assert found is not None
+    assert found["x"]["values"] == [*range(1, 40, 2), *range(0, 40, 2)]
+    assert model.sorted_entries(theirs["x"]) == model.sorted_entries(found["x"])
+    assert model.has_ties(SPARSE, [record(i=indices, v=list(range(40)))])
+
+
+def test_a_row_id_far_beyond_the_record_is_refused() -> None:
+    encoded = [encode(record(p=[2**30], v=[1]))]
+    with pytest.raises(DecodeError):
+        tio.parse_examples(encoded, schema_of(IDS))

@@ -1,0 +1,237 @@
+"""Examples in bytes that no writer of TensorFlow's would write, legal and not.
+
+The rule (see the docs on differences): legal protobuf is read as protobuf reads it, illegal bytes
+are refused, and what a spec then makes of the values is TensorFlow's answer.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+import pytest
+from google.protobuf.message import DecodeError as ProtobufDecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import TfOracle
+from tests.features import wire
+from tests.features.spellings import KEYS, damaged, example_bytes, has_groups
+from tests.features.wire import (
+    delimited,
+    entry,
+    example,
+    float_feature,
+    int_feature,
+    packed_ints,
+    tag,
+    unpacked_ints,
+    varint,
+)
+from tests.interop import model
+from tests.interop.compare import (
+    Result,
+    assert_none,
+    batch_question,
+    disagreement,
+    features_in,
+    in_one_order,
+    ours,
+)
+from tests.interop.generate import IN_EXAMPLES, Spec, draw_record, draw_spec, encode
+from tests.interop.respell import damage, keys_of, read, respell
+
+# Each example is a question to another process.
+few = settings(max_examples=max(30, settings().max_examples // 2))
+ROUNDS = range(max(2, settings().max_examples // 15))
+CASES = 150
+
+
+def theirs(oracle: TfOracle, records: list[bytes], spec: Spec) -> Result:
+    """What TensorFlow makes of a batch."""
+    return features_in(oracle.parse_example(records, spec))
+
+
+# ---- any spec, any spelling ----
+
+
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_odd_spellings_mean_their_values(tf_oracle: TfOracle, seed: int) -> None:
+    rng = random.Random(seed)
+    cases = []
+    for _ in range(CASES):
+        spec = draw_spec(rng, "f", IN_EXAMPLES)
+        cases.append((spec, [draw_record(rng, spec) for _ in range(rng.randint(1, 3))]))
+    questions = [batch_question([encode(r) for r in records], spec) for spec, records in cases]
+    wrong = []
+    for (spec, records), answer in zip(cases, tf_oracle.ask_all(questions), strict=True):
+        odd = [respell(rng, record) for record in records]
+        found = in_one_order(ours(odd, spec), spec, records)
+        expected = in_one_order(features_in(answer), spec, records)
+        asked = batch_question(odd, spec)
+        wrong.append(disagreement(asked, found, expected, model.reasons(spec, records)))
+    assert_none(wrong)
+
+
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, seed: int) -> None:
+    rng = random.Random(3000 + seed)
+    cases = []
+    illegal = 0
+    for _ in range(3 * CASES):
+        spec = draw_spec(rng, "f", IN_EXAMPLES)
+        record = damage(rng, respell(rng, draw_record(rng, spec)))
+        try:
+            cases.append((spec, record, read(record, keys_of(spec))))
+        except ProtobufDecodeError:
+            assert ours([record], spec) is None, (spec, record)
+            illegal += 1
+    questions = [batch_question([encode(values)], spec) for spec, _, values in cases]
+    wrong = []
+    for (spec, record, values), answer in zip(cases, tf_oracle.ask_all(questions), strict=True):
+        found = in_one_order(ours([record], spec), spec, [values])
+        if found is None and has_groups(record):
+            continue  # in a group protobuf's Python parser takes what its grammar does not
+        expected = in_one_order(features_in(answer), spec, [values])
+        asked = batch_question([record], spec)
+        wrong.append(disagreement(asked, found, expected, model.reasons(spec, [values])))
+    assert_none(wrong)
+    assert len(cases) > CASES // 3
+    assert illegal > CASES // 3
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> Spec:
+    """Specs for the keys of Examples in any spelling."""
+    kinds = ["FixedLen", "VarLen", "FixedLenSequence"]
+    spec = draw_spec(random.Random(draw(st.integers(0, 2**32))), "", kinds)
+    keys = draw(st.permutations(KEYS))
+    return dict(zip(keys, spec.values(), strict=False))
+
+
+@few
+@given(specs(), st.lists(example_bytes(), max_size=3))
+def test_any_bytes_mean_what_protobuf_reads(
+    tf_oracle: TfOracle, spec: Spec, records: list[bytes]
+) -> None:
+    plain = [encode(read(record, KEYS)) for record in records]
+    assert ours(records, spec) == theirs(tf_oracle, plain, spec)
+
+
+@few
+@given(specs(), damaged())
+def test_damaged_bytes_mean_what_protobuf_reads_or_are_refused(
+    tf_oracle: TfOracle, spec: Spec, record: bytes
+) -> None:
+    try:
+        plain = encode(read(record, KEYS))
+    except ProtobufDecodeError:
+        # What nobody asks for stays unread, so ask for all that may be there.
+        everything = {key: {"type": "VarLen", "dtype": "int64"} for key in KEYS}
+        assert ours([record], {**everything, **spec}) is None
+        return
+    found = ours([record], spec)
+    if found is not None or not has_groups(record):
+        assert found == theirs(tf_oracle, [plain], spec)
+
+
+# ---- where TensorFlow and protobuf part ----
+
+INTS = {"x": {"type": "VarLen", "dtype": "int64"}}
+FLOATS = {"x": {"type": "VarLen", "dtype": "float32"}}
+GROUP = tag(9, wire.GROUP) + tag(9, wire.END_GROUP)
+UNKNOWN = delimited(9, b"?")
+LONG = varint(1, 11)
+
+
+def ints(values: bytes) -> bytes:
+    return example(entry("x", delimited(3, values)))
+
+
+# name: spec, record, TensorFlow's values, ours; None where it is refused.
+DIFFERENCES: dict[str, tuple[Spec, bytes, list[Any] | None, list[Any] | None]] = {
+    "two packed chunks": (INTS, ints(packed_ints([1]) + packed_ints([2])), [1], [1, 2]),
+    "packed, then unpacked": (INTS, ints(packed_ints([1]) + unpacked_ints([2])), [1], [1, 2]),
+    "unpacked, then packed": (INTS, ints(unpacked_ints([1]) + packed_ints([2])), None, [1, 2]),
+    "the last of two kinds": (
+        INTS,
+        example(entry("x", float_feature(1.0) + int_feature(2))),
+        None,
+        [2],
+    ),
+    "two lists of one kind": (
+        INTS,
+        example(entry("x", int_feature(1) + int_feature(2))),
+        [1],
+        [1, 2],
+    ),
+    "unknown field in Features": (INTS, example(UNKNOWN, entry("x", int_feature(1))), None, [1]),
+    "unknown field in an entry": (
+        INTS,
+        example(delimited(1, delimited(1, b"x") + delimited(2, int_feature(1)) + UNKNOWN)),
+        None,
+        [1],
+    ),
+    "unknown field before the list": (
+        INTS,
+        example(entry("x", UNKNOWN + int_feature(1))),
+        None,
+        [1],
+    ),
+    "unknown field in a list": (INTS, ints(unpacked_ints([1]) + UNKNOWN), None, [1]),
+    "group": (INTS, GROUP + example(entry("x", int_feature(1))), None, [1]),
+    "entry without a value": (INTS, example(delimited(1, delimited(1, b"x"))), None, []),
+    "entry without a key": (INTS, example(delimited(1, delimited(2, int_feature(1)))), None, []),
+    "overlong tag of a part": (
+        INTS,
+        delimited(1, entry("x", int_feature(1)), tag_size=2),
+        [],
+        [1],
+    ),
+    "overlong tag in a list": (INTS, ints(delimited(1, b"\x01", tag_size=2)), None, [1]),
+    "length past the part": (INTS, b"\x0a\x7f" + entry("x", int_feature(1)), [1], None),
+    "length past the end of the record": (INTS, b"\x0a\x05", [], None),
+    "spare bytes in packed floats": (
+        FLOATS,
+        example(entry("x", delimited(2, delimited(1, struct.pack("<f", 1.0) + b"\0")))),
+        ["3f800000"],
+        None,
+    ),
+    "field number 0": (INTS, b"\x00\x01" + example(entry("x", int_feature(1))), [1], None),
+    "long varint": (INTS, ints(delimited(1, LONG)), None, None),
+    "key that is not UTF-8": (
+        INTS,
+        example(entry(b"\xff", int_feature(2)), entry("x", int_feature(1))),
+        [1],
+        [1],
+    ),
+    "last entry of a key without a kind": (
+        INTS,
+        example(entry("x", int_feature(1)), entry("x", b"")),
+        [],
+        [],
+    ),
+    "kind of no such number": (INTS, example(entry("x", delimited(4, b""))), None, []),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_the_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
+    spec, record, tensorflow, torchrec_io = DIFFERENCES[name]
+    for result, expected in (
+        (theirs(tf_oracle, [record], spec), tensorflow),
+        (ours([record], spec), torchrec_io),
+    ):
+        assert (None if result is None else result["x"]["values"]) == expected
+
+
+def test_a_default_where_the_last_entry_has_no_kind(tf_oracle: TfOracle) -> None:
+    spec = {"x": {"type": "FixedLen", "dtype": "int64", "shape": [], "default": 5}}
+    record = example(entry("x", int_feature(1)), entry("x", b""))
+    assert theirs(tf_oracle, [record], spec) == {"x": int64s([1])}  # the entry before
+    assert ours([record], spec) == {"x": int64s([5])}
+
+
+def int64s(values: list[int]) -> dict[str, Any]:
+    return {"dtype": "int64", "shape": [len(values)], "values": values}

@@ -1,0 +1,143 @@
+"""Files that TensorFlow writes, read by us; files of ours, and damaged ones, read by both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.conftest import TfOracle
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.errors import TorchRecIOError, TruncatedFileError
+from torchrec_io.records.stream import iter_records
+
+# Each example is a question to another process.
+few = settings(max_examples=max(30, settings().max_examples // 2))
+
+COMPRESSIONS = {"": None, "GZIP": "gzip", "ZLIB": "zlib"}
+payloads = st.lists(st.one_of(st.binary(max_size=20), st.just(b"z" * 3000)), max_size=8)
+
+
+@few
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@given(records=payloads)
+def test_files_that_tensorflow_writes(
+    tf_oracle: TfOracle, tmp_path: Path, compression: str, records: list[bytes]
+) -> None:
+    path = tmp_path / "written.tfrecord"
+    tf_oracle.ask(
+        op="write_records",
+        path=str(path),
+        records=[record.hex() for record in records],
+        compression=compression,
+    )
+    found = list(iter_records(path))
+    assert [record for _, record in found] == records
+    index = tio.RecordIndex.build(path)
+    # An empty GZIP or ZLIB file has its header all the same.
+    assert index.compression == COMPRESSIONS[compression]
+    assert index.lengths.tolist() == [len(record) for record in records]
+    assert index.offsets.tolist() == [offset for offset, _ in found]
+    assert list(tio.TFRecordDataset(path, num_threads=1)) == records
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_tensorflow_reads_the_files_of_these_tests(
+    tf_oracle: TfOracle, tmp_path: Path, compression: str
+) -> None:
+    records = [b"", b"a", b"b" * 1000]
+    path = write_tfrecord(tmp_path / "a.tfrecord", records, COMPRESSIONS[compression])
+    answer = tf_oracle.ask(op="read_records", path=str(path), compression=compression)
+    assert answer == {"records": [r.hex() for r in records], "error": None, "message": None}
+
+
+def read_until_damage(path: Path, compression: Any) -> tuple[list[bytes], TorchRecIOError | None]:
+    found: list[bytes] = []
+    try:
+        for _, record in iter_records(path, compression=compression):
+            found.append(record)
+    except TorchRecIOError as error:
+        return found, error
+    return found, None
+
+
+RECORDS = [b"first", b"", b"second record", b"x" * 40, bytes(10)]
+
+
+@few
+@given(st.data())
+def test_damaged_files(tf_oracle: TfOracle, tmp_path: Path, data: st.DataObject) -> None:
+    path = write_tfrecord(tmp_path / "a.tfrecord", RECORDS)
+    whole = path.read_bytes()
+    stream = bytearray(whole)
+    if data.draw(st.booleans()):
+        stream[data.draw(st.integers(0, len(stream) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    cut = data.draw(st.one_of(st.just(len(stream)), st.integers(0, len(stream))))
+    path.write_bytes(stream[:cut])
+    answer = tf_oracle.ask(op="read_records", path=str(path), compression="")
+    found, error = read_until_damage(path, None)
+    assert [record.hex() for record in found] == answer["records"]
+    read = sum(len(record) + 16 for record in found)
+    if answer["error"] is None and read != cut:
+        # A few bytes after the last record: TensorFlow sees a clean end.
+        assert cut - read < 12
+        assert isinstance(error, TruncatedFileError)
+        assert error.offset == read
+    else:
+        assert (error is None) == (answer["error"] is None)
+
+
+@few
+@pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
+@given(part=st.floats(0, 1))
+def test_compressed_files_cut_short(
+    tf_oracle: TfOracle, tmp_path: Path, compression: str, part: float
+) -> None:
+    kind = COMPRESSIONS[compression]
+    path = write_tfrecord(tmp_path / "a.tfrecord", RECORDS, kind)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * part)])
+    answer = tf_oracle.ask(op="read_records", path=str(path), compression=compression)
+    found, error = read_until_damage(path, kind)
+    assert found == RECORDS[: len(found)]
+    assert len(answer["records"]) <= len(found)
+    # TensorFlow takes some cuts for a clean end. We take only an empty file and a whole one.
+    cut = 0 < int(len(whole) * part) < len(whole)
+    assert (error is not None) == cut
+    if answer["error"] is not None:
+        assert error is not None
+
+
+@few
+@pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
+@given(data=st.data())
+def test_compressed_files_with_a_changed_bit(
+    tf_oracle: TfOracle, tmp_path: Path, compression: str, data: st.DataObject
+) -> None:
+    kind = COMPRESSIONS[compression]
+    path = write_tfrecord(tmp_path / "a.tfrecord", RECORDS, kind)
+    stream = bytearray(path.read_bytes())
+    stream[data.draw(st.integers(0, len(stream) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(stream)
+    answer = tf_oracle.ask(op="read_records", path=str(path), compression=compression)
+    found, error = read_until_damage(path, kind)
+    assert found == RECORDS[: len(found)]
+    assert len(answer["records"]) <= len(found)
+    if answer["error"] is not None:
+        assert error is not None
+    if error is None:
+        assert found == RECORDS
+
+
+def test_reserved_gzip_flags_are_refused(tf_oracle: TfOracle, tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "a.tfrecord", RECORDS, "gzip")
+    stream = bytearray(path.read_bytes())
+    stream[3] |= 0x20
+    path.write_bytes(stream)
+    answer = tf_oracle.ask(op="read_records", path=str(path), compression="GZIP")
+    assert answer["error"] == "DataLossError"
+    assert read_until_damage(path, "gzip")[1] is not None

@@ -1,0 +1,214 @@
+"""SequenceExamples in bytes that no writer of TensorFlow's would write, legal and not.
+
+The rule is that of Examples: legal protobuf is read as protobuf reads it, illegal bytes are
+refused, and what a spec then makes of the values is TensorFlow's answer.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+import pytest
+from google.protobuf.message import DecodeError as ProtobufDecodeError
+from hypothesis import settings
+
+from tests.conftest import TfOracle
+from tests.features import wire
+from tests.features.spellings import has_groups
+from tests.features.wire import (
+    delimited,
+    entry,
+    float_feature,
+    int_feature,
+    packed_ints,
+    tag,
+    unpacked_ints,
+)
+from tests.interop import model
+from tests.interop.compare import (
+    Result,
+    assert_none,
+    disagreement,
+    ours_sequence,
+    sequence_question,
+)
+from tests.interop.generate import (
+    IN_CONTEXT,
+    IN_LISTS,
+    SequenceRecord,
+    Spec,
+    draw_sequence_record,
+    draw_spec,
+)
+from tests.interop.respell import damage, keys_of, read_sequence, respell_sequence
+
+ROUNDS = range(max(2, settings().max_examples // 15))
+CASES = 150
+
+
+def draw_specs(rng: random.Random) -> tuple[Spec, Spec]:
+    context = draw_spec(rng, "c", IN_CONTEXT, least=0)
+    return context, draw_spec(rng, "l", IN_LISTS, least=1, in_lists=True)
+
+
+def reasons_for(context: Spec, sequence: Spec, records: list[SequenceRecord]) -> set[str]:
+    """Why we refuse what TensorFlow may take."""
+    found = model.reasons(context, [record.context for record in records])
+    return found | model.list_reasons(sequence, records)
+
+
+def result_in(answer: dict[str, Any]) -> Result:
+    """Features and lengths that TensorFlow found; None if it refused."""
+    return answer if "features" in answer else None
+
+
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_odd_spellings_mean_their_values(tf_oracle: TfOracle, seed: int) -> None:
+    rng = random.Random(seed)
+    cases = []
+    for _ in range(CASES):
+        specs = draw_specs(rng)
+        cases.append((specs, [draw_sequence_record(rng, *specs) for _ in range(rng.randint(1, 3))]))
+    questions = [
+        sequence_question([model.with_kinds(r).encode() for r in records], *specs)
+        for specs, records in cases
+    ]
+    wrong = []
+    for (specs, records), answer in zip(cases, tf_oracle.ask_all(questions), strict=True):
+        odd = [respell_sequence(rng, record) for record in records]
+        found = ours_sequence(odd, *specs)
+        asked = sequence_question(odd, *specs)
+        reasons = reasons_for(*specs, records)
+        wrong.append(disagreement(asked, found, result_in(answer), reasons))
+    assert_none(wrong)
+
+
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, seed: int) -> None:
+    rng = random.Random(3000 + seed)
+    cases = []
+    illegal = 0
+    for _ in range(3 * CASES):
+        context, sequence = draw_specs(rng)
+        record = damage(rng, respell_sequence(rng, draw_sequence_record(rng, context, sequence)))
+        try:
+            values = read_sequence(record, keys_of(context), keys_of(sequence))
+        except ProtobufDecodeError:
+            found = ours_sequence([record], context, sequence)
+            assert found is None, sequence_question([record], context, sequence)
+            illegal += 1
+        else:
+            cases.append((context, sequence, record, values))
+    questions = [
+        sequence_question([model.with_kinds(values).encode()], context, sequence)
+        for context, sequence, _, values in cases
+    ]
+    wrong = []
+    for case, answer in zip(cases, tf_oracle.ask_all(questions), strict=True):
+        context, sequence, record, values = case
+        found = ours_sequence([record], context, sequence)
+        if found is None and has_groups(record):
+            continue  # in a group protobuf's Python parser takes what its grammar does not
+        asked = sequence_question([record], context, sequence)
+        reasons = reasons_for(context, sequence, [values])
+        wrong.append(disagreement(asked, found, result_in(answer), reasons))
+    assert_none(wrong)
+    assert len(cases) > CASES // 3
+    assert illegal > CASES // 3
+
+
+# ---- where TensorFlow and protobuf part ----
+
+INTS = {"type": "VarLen", "dtype": "int64"}
+RAGGED = {"type": "Ragged", "dtype": "int64"}
+STRINGS = {"type": "Ragged", "dtype": "string"}
+FLOATS = {"type": "VarLen", "dtype": "float32"}
+UNKNOWN = delimited(9, b"?")
+
+
+def steps(*features: bytes) -> bytes:
+    """A SequenceExample of one feature list "x"."""
+    return delimited(2, entry("x", b"".join(delimited(1, feature) for feature in features)))
+
+
+def ints(values: bytes) -> bytes:
+    """One step of an int64 list."""
+    return steps(delimited(3, values))
+
+
+# name: spec of "x", record, TensorFlow's values, ours; None where it is refused.
+DIFFERENCES: dict[str, tuple[Spec, bytes, list[Any] | None, list[Any] | None]] = {
+    "value before key": (
+        INTS,
+        delimited(2, delimited(1, delimited(2, delimited(1, int_feature(1))) + delimited(1, b"x"))),
+        None,
+        [1],
+    ),
+    "entry without a value": (INTS, delimited(2, delimited(1, delimited(1, b"x"))), None, []),
+    "unknown field in FeatureLists": (
+        INTS,
+        delimited(2, UNKNOWN + entry("x", delimited(1, int_feature(1)))),
+        None,
+        [1],
+    ),
+    "unknown field in a FeatureList": (
+        INTS,
+        delimited(2, entry("x", UNKNOWN + delimited(1, int_feature(1)))),
+        None,
+        [1],
+    ),
+    "unknown field in a step": (INTS, steps(int_feature(1) + UNKNOWN), None, [1]),
+    "unknown field alone in a step": (INTS, steps(UNKNOWN), None, []),
+    "group": (
+        INTS,
+        tag(9, wire.GROUP) + tag(9, wire.END_GROUP) + steps(int_feature(1)),
+        None,
+        [1],
+    ),
+    "two packed chunks": (INTS, ints(packed_ints([1]) + packed_ints([2])), None, [1, 2]),
+    "packed, then unpacked": (INTS, ints(packed_ints([1]) + unpacked_ints([2])), None, [1, 2]),
+    "two lists of one kind": (INTS, steps(int_feature(1) + int_feature(2)), None, [1, 2]),
+    "the last of two kinds": (INTS, steps(float_feature(1.0) + int_feature(2)), None, [2]),
+    "two parts of FeatureLists": (INTS, steps(int_feature(1)) + steps(int_feature(2)), [2], [2]),
+    "the last of a key is empty": (INTS, steps(int_feature(1)) + steps(), [], []),
+    "overlong tag of a step": (
+        INTS,
+        delimited(2, entry("x", delimited(1, int_feature(1), tag_size=2))),
+        None,
+        [1],
+    ),
+    "step past its list": (INTS, delimited(2, entry("x", b"\x0a\x7f" + int_feature(1))), [1], None),
+    "FeatureLists past the record": (INTS, b"\x12\x7f" + entry("x", b""), [], None),
+    "bytes value past its step": (STRINGS, steps(delimited(1, b"\x0a\x7fab")), None, None),
+    "spare bytes in packed floats": (
+        FLOATS,
+        steps(delimited(2, delimited(1, struct.pack("<f", 1.0) + b"\0"))),
+        None,
+        None,
+    ),
+    "field number 0": (INTS, b"\x00\x01" + steps(int_feature(1)), [1], None),
+    "an empty list of another kind": (INTS, steps(delimited(2, b"")), None, None),
+    "a ragged step without a kind": (RAGGED, steps(b"", int_feature(1)), [1], [1]),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_the_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
+    spec, record, tensorflow, torchrec_io = DIFFERENCES[name]
+    answer = tf_oracle.ask(**sequence_question([record], {}, {"x": spec}))
+    for result, expected in (
+        (result_in(answer), tensorflow),
+        (ours_sequence([record], {}, {"x": spec}), torchrec_io),
+    ):
+        assert (None if result is None else result["features"]["x"]["values"]) == expected
+
+
+def test_a_context_feature_without_a_kind_is_missing(tf_oracle: TfOracle) -> None:
+    spec = {"c": {"type": "FixedLen", "dtype": "int64", "shape": [], "default": 5}}
+    record = delimited(1, entry("c", b""))
+    assert "error" in tf_oracle.ask(**sequence_question([record], spec, {}))
+    found = ours_sequence([record], spec, {})
+    assert found is not None
+    assert found["features"]["c"]["values"] == [5]

@@ -1,0 +1,247 @@
+"""Raw bytes and serialized tensors: TensorFlow's decode_raw, parse_tensor and serialize_tensor."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+
+import torchrec_io as tio
+from tests.conftest import TfOracle
+from tests.features.wire import bytes_feature, entry, example
+from tests.interop import tensor_protos
+from tests.interop.compare import Result, assert_none, disagreement
+from tests.interop.tensor_protos import TYPES, draw_content, draw_tensor
+from torchrec_io.errors import DecodeError, SchemaError
+
+ROUNDS = range(max(2, settings().max_examples // 15))
+CASES = 300
+
+
+def examples_of(values: list[bytes]) -> list[bytes]:
+    return [example(entry("x", bytes_feature(value))) for value in values]
+
+
+def array_to_json(array: Any) -> dict[str, Any]:
+    """An array in the form of ``tf_json.py``."""
+    if isinstance(array, bytes):
+        return {"dtype": "string", "shape": [], "values": [array.hex()]}
+    if isinstance(array, tio.BytesArray):
+        values = [value.hex() for value in array.flat()]
+        return {"dtype": "string", "shape": list(array.shape), "values": values}
+    content = array.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    name = str(array.dtype).removeprefix("torch.")
+    return {"dtype": name, "shape": list(array.shape), "content": content.hex()}
+
+
+def result_in(answer: dict[str, Any]) -> Result:
+    """The array that TensorFlow made; None if it refused."""
+    return None if "error" in answer else answer
+
+
+# ---- decode_raw ----
+
+SIZES = {
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "int64": 8,
+    "float32": 4,
+    "float64": 8,
+    "bfloat16": 2,
+    "float16": 2,
+    "complex64": 8,
+    "complex128": 16,
+    "bool": 1,
+}
+NOT_PADDED = {"complex64", "complex128", "bool", "float16"}  # TensorFlow has no kernel for them
+
+
+def raw_bytes(rng: random.Random, dtype: str, size: int) -> bytes:
+    return (
+        bytes(rng.choice([0, 1]) for _ in range(size)) if dtype == "bool" else rng.randbytes(size)
+    )
+
+
+def raw_question(
+    values: list[bytes], dtype: str, little: bool, fixed: int | None
+) -> dict[str, Any]:
+    return {
+        "op": "decode_raw",
+        "values": [value.hex() for value in values],
+        "dtype": dtype,
+        "little_endian": little,
+        "fixed_length": fixed,
+    }
+
+
+def decode(values: list[bytes], feature: Any) -> Result:
+    """What we make of them."""
+    try:
+        batch = tio.parse_examples(examples_of(values), {"x": feature})
+    except DecodeError:
+        return None
+    return array_to_json(batch["x"])
+
+
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_decode_raw(tf_oracle: TfOracle, seed: int) -> None:
+    rng = random.Random(seed)
+    questions, features = [], []
+    for _ in range(CASES):
+        dtype = rng.choice(list(SIZES))
+        count = rng.randint(0, 4)
+        size = count * SIZES[dtype]
+        values = [raw_bytes(rng, dtype, size) for _ in range(rng.randint(1, 4))]
+        if rng.random() < 0.1:
+            values[-1] += b"\0"
+        little = rng.random() < 0.5
+        questions.append(raw_question(values, dtype, little, None))
+        features.append(tio.RawFeature(dtype, [count], little_endian=little))
+    wrong = []
+    for question, feature, answer in zip(
+        questions, features, tf_oracle.ask_all(questions), strict=True
+    ):
+        theirs = result_in(answer)
+        if theirs is not None and theirs["shape"][1:] != list(feature.shape):
+            theirs = None  # all values have another size than the feature's
+        found = decode([bytes.fromhex(value) for value in question["values"]], feature)
+        wrong.append(disagreement(question, found, theirs, set()))
+    assert_none(wrong)
+
+
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_decode_raw_of_a_fixed_length(tf_oracle: TfOracle, seed: int) -> None:
+    rng = random.Random(seed)
+    questions = []
+    for _ in range(CASES):
+        dtype = rng.choice([dtype for dtype in SIZES if dtype not in NOT_PADDED])
+        values = [rng.randbytes(rng.randint(0, 20)) for _ in range(rng.randint(0, 4))]
+        fixed = rng.randint(1, 4) * SIZES[dtype]
+        questions.append(raw_question(values, dtype, rng.random() < 0.5, fixed))
+    wrong = []
+    for question, answer in zip(questions, tf_oracle.ask_all(questions), strict=True):
+        feature = tio.RawFeature(
+            question["dtype"],
+            little_endian=question["little_endian"],
+            fixed_length=question["fixed_length"],
+        )
+        found = decode([bytes.fromhex(value) for value in question["values"]], feature)
+        wrong.append(disagreement(question, found, result_in(answer), set()))
+    assert_none(wrong)
+
+
+@pytest.mark.parametrize(("dtype", "fixed"), [("int32", 0), ("int32", 6), ("int16", -2)])
+def test_no_fixed_length(tf_oracle: TfOracle, dtype: str, fixed: int) -> None:
+    assert "error" in tf_oracle.ask(**raw_question([b"abcd"], dtype, True, fixed))
+    with pytest.raises(SchemaError):
+        tio.RawFeature(dtype, fixed_length=fixed)
+
+
+def test_a_raw_bool_is_0_or_1(tf_oracle: TfOracle) -> None:
+    answer = tf_oracle.ask(**raw_question([b"\x02"], "bool", True, None))
+    assert answer["content"] == "02"
+    assert decode([b"\x02"], tio.RawFeature("bool", [1])) is None
+
+
+# ---- parse_tensor ----
+
+
+def tensor_question(serialized: bytes, dtype: str) -> dict[str, Any]:
+    return {"op": "parse_tensor", "serialized": serialized.hex(), "dtype": dtype}
+
+
+def read_tensor(serialized: bytes, dtype: str) -> Result:
+    """What we make of a TensorProto."""
+    schema = {"x": tio.SerializedTensorFeature(dtype)}
+    try:
+        batch = tio.parse_examples(examples_of([serialized]), schema)
+    except DecodeError:
+        return None
+    [array] = batch["x"]
+    return array_to_json(array)
+
+
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_parse_tensor(tf_oracle: TfOracle, seed: int) -> None:
+    rng = random.Random(seed)
+    tensors = [draw_tensor(rng) for _ in range(CASES)]
+    wanted = [rng.choice([*TYPES]) if rng.random() < 0.05 else t.dtype for t in tensors]
+    serialized = [tensor.encode(rng) for tensor in tensors]
+    questions = [tensor_question(s, dtype) for s, dtype in zip(serialized, wanted, strict=True)]
+    wrong = []
+    accepted = 0
+    for tensor, question, answer in zip(
+        tensors, questions, tf_oracle.ask_all(questions), strict=True
+    ):
+        found = read_tensor(bytes.fromhex(question["serialized"]), question["dtype"])
+        accepted += found is not None
+        wrong.append(disagreement(question, found, result_in(answer), tensor.reasons()))
+    assert_none(wrong)
+    assert accepted > CASES // 2
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_serialize_tensor(tf_oracle: TfOracle, dtype: str) -> None:
+    rng = random.Random(1)
+    for shape in tensor_protos.SHAPES:
+        count = 1
+        for size in shape:
+            count *= size
+        array: dict[str, Any] = {"dtype": dtype, "shape": shape}
+        if dtype == "string":
+            array["values"] = [rng.randbytes(n % 3).hex() for n in range(count)]
+        else:
+            array["content"] = draw_content(rng, dtype, count).hex()
+        answer = tf_oracle.ask(op="serialize_tensor", array=array)
+        serialized = bytes.fromhex(answer["serialized"])
+        assert read_tensor(serialized, dtype) == array
+        schema = {"x": tio.SerializedTensorFeature(dtype, shape)}
+        batch = tio.parse_examples(examples_of([serialized] * 2), schema)
+        assert list(batch["x"].shape) == [2, *shape]
+        assert array_to_json(batch["x"][1]) == array
+
+
+# name: a tensor that TensorFlow takes and we refuse, the reason, TensorFlow's answer.
+TAKEN = {
+    "too many values": (
+        tensor_protos.TensorProto("int32", [1], b"", 7, [1, 2]),
+        tensor_protos.TOO_MANY,
+        "01000000",
+    ),
+    "a value for an empty tensor": (
+        tensor_protos.TensorProto("int32", [0], b"", 7, [1]),
+        tensor_protos.TOO_MANY,
+        "",
+    ),
+    "values of another dtype": (
+        tensor_protos.TensorProto("int32", [1], b"", 10, [5]),
+        tensor_protos.OTHER_LIST,
+        "00000000",
+    ),
+    "an int8 of 300": (
+        tensor_protos.TensorProto("int8", [1], b"", 7, [300]),
+        tensor_protos.OUT_OF_RANGE,
+        "2c",
+    ),
+    "half a complex number": (
+        tensor_protos.TensorProto("complex64", [1], b"", 9, [1.0, 0.0, 1.0]),
+        tensor_protos.HALF_COMPLEX,
+        "0000803f00000000",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_tensors_that_tensorflow_takes_and_we_refuse(tf_oracle: TfOracle, name: str) -> None:
+    tensor, reason, content = TAKEN[name]
+    serialized = tensor.encode(random.Random(0))
+    answer = tf_oracle.ask(**tensor_question(serialized, tensor.dtype))
+    assert answer["content"] == content
+    assert tensor.reasons() == {reason}
+    assert read_tensor(serialized, tensor.dtype) is None
