@@ -110,7 +110,8 @@ def draw_partitions(rng: random.Random, name: str) -> list[list[Any]]:
         if rng.random() < 0.25:
             partitions.append(["UniformRowLength", rng.choice([1, 2, 3])])
         else:
-            partitions.append([rng.choice(PARTITIONS), f"{name}.p{level}"])
+            kind = rng.choice(PARTITIONS)
+            partitions.append([kind, f"{name}.{'r' if kind == 'ValueRowIds' else 'p'}{level}"])
     return partitions
 
 
@@ -232,7 +233,7 @@ def draw_parts(rng: random.Random, name: str, spec: Spec, in_lists: bool) -> Rec
     return {name: Values(dtype, draw_values(rng, dtype, rows * math.prod(spec["shape"])))}
 
 
-def spoil(rng: random.Random, values: Values) -> Values:
+def spoil(rng: random.Random, key: str, values: Values) -> Values:
     """Values with one thing changed."""
     changed = list(values.values)
     change = rng.choice(["kind", "no kind", "empty", "longer", "shorter", "other"])
@@ -251,7 +252,9 @@ def spoil(rng: random.Random, values: Values) -> Values:
         changed.pop()
     elif changed and values.kind == "int64":
         at = rng.randrange(len(changed))
-        changed[at] = rng.choice([changed[at] + 1, changed[at] - 1, -1, 1000, 2**40, 2**32])
+        # TensorFlow makes as many rows as a row id says, if it has to of all memory.
+        large = [] if ".r" in key else [2**32, 2**40]
+        changed[at] = rng.choice([changed[at] + 1, changed[at] - 1, -1, 1000, *large])
         changed[at] = max(-(2**63), min(2**63 - 1, changed[at]))
     return replace(values, values=changed, packed=True)
 
@@ -270,7 +273,7 @@ def draw_record(rng: random.Random, spec: Spec) -> Record:
         if odd > 1:
             record[key] = values
         elif odd == 1:
-            record[key] = spoil(rng, values)
+            record[key] = spoil(rng, key, values)
     if rng.random() < 0.2:
         record["not asked for"] = Values("string", [b"?"])
     return record
@@ -297,7 +300,7 @@ def draw_sequence_record(rng: random.Random, context: Spec, sequence: Spec) -> S
         lists[key] = list(steps)
         if odd == 1 and steps:
             at = rng.randrange(len(steps))
-            lists[key][at] = spoil(rng, steps[at])
+            lists[key][at] = spoil(rng, key, steps[at])
         elif odd == 2 and steps:
             lists[key].pop()
     return SequenceRecord(draw_record(rng, context), lists)

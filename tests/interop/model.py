@@ -16,9 +16,11 @@ OUT_OF_SIZE = "an index of a SparseFeature outside of its size"
 UNEQUAL_COUNTS = "indices and values of a SparseFeature that do not pair up in a record"
 UNALIGNED = "partitions of a RaggedFeature that do not tally with the values of their record"
 SPLITS_START = "RowSplits whose first value is not 0"
+NO_SPLIT = "a number of a partition that is no row split of any array"
 UNEQUAL_STEPS = "values and partitions of a RaggedFeature with different numbers of steps"
 
 EMPTY = Values(None, [])
+MOST = {"int32": 2**31, "int64": 2**40 + 1}
 
 
 def ints(record: Record, key: str) -> list[int]:
@@ -97,7 +99,11 @@ def ragged_reasons(name: str, spec: Spec, record: Record) -> Iterator[str]:
                 return
             count //= argument
             continue
-        rows = rows_of(kind, ints(record, argument), count)
+        stored = ints(record, argument)
+        if any(abs(number) >= MOST[spec.get("row_splits_dtype", "int32")] for number in stored):
+            yield NO_SPLIT
+            return
+        rows = rows_of(kind, stored, count)
         if isinstance(rows, str):
             yield rows
             return

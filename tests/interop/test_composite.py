@@ -125,7 +125,7 @@ TAKEN: dict[str, tuple[str, Spec, list[Record], list[Any]]] = {
         [[0, 0, 2]],
     ),
     "splits past int32": (
-        model.UNALIGNED,
+        model.NO_SPLIT,
         SPLITS,
         [record(p=[0, 2**32 + 1], v=[1])],
         [[0, 1], [0, 1]],
@@ -147,7 +147,13 @@ def test_what_tensorflow_takes_and_we_refuse(tf_oracle: TfOracle, name: str) -> 
 
 def test_every_reason_of_examples_is_shown() -> None:
     shown = {reason for reason, *_ in TAKEN.values()}
-    assert shown == {model.OUT_OF_SIZE, model.UNEQUAL_COUNTS, model.UNALIGNED, model.SPLITS_START}
+    assert shown == {
+        model.OUT_OF_SIZE,
+        model.UNEQUAL_COUNTS,
+        model.UNALIGNED,
+        model.SPLITS_START,
+        model.NO_SPLIT,
+    }
 
 
 def test_steps_of_values_and_partitions_must_tally(tf_oracle: TfOracle) -> None:
@@ -209,7 +215,7 @@ def test_equal_indices_keep_the_order_stored(tf_oracle: TfOracle) -> None:
     assert found is not None
     assert found["x"]["values"] == [*range(1, 40, 2), *range(0, 40, 2)]
     assert model.sorted_entries(theirs["x"]) == model.sorted_entries(found["x"])
-    assert model.has_ties(SPARSE, [record(i=indices, v=list(range(40)))])
+    assert model.has_ties(SPARSE["x"], [record(i=indices, v=list(range(40)))])
 
 
 def test_a_row_id_far_beyond_the_record_is_refused() -> None:

@@ -38,13 +38,14 @@ from tests.interop.compare import (
     features_in,
     in_one_order,
     ours,
+    quiet,
 )
 from tests.interop.generate import IN_EXAMPLES, Spec, draw_record, draw_spec, encode
 from tests.interop.respell import damage, keys_of, read, respell
 
 # Each example is a question to another process.
 few = settings(max_examples=max(30, settings().max_examples // 2))
-ROUNDS = range(max(2, settings().max_examples // 15))
+ROUNDS = range(max(2, settings().max_examples // 25))
 CASES = 150
 
 
@@ -95,7 +96,7 @@ def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, see
             continue  # in a group protobuf's Python parser takes what its grammar does not
         expected = in_one_order(features_in(answer), spec, [values])
         asked = batch_question([record], spec)
-        wrong.append(disagreement(asked, found, expected, model.reasons(spec, [values])))
+        wrong.append(disagreement(asked, quiet(found), expected, model.reasons(spec, [values])))
     assert_none(wrong)
     assert len(cases) > CASES // 3
     assert illegal > CASES // 3

@@ -22,7 +22,7 @@ from tests.interop.compare import (
 )
 from tests.interop.generate import IN_EXAMPLES, Record, Spec, draw_record, draw_spec, encode
 
-ROUNDS = range(max(2, settings().max_examples // 15))
+ROUNDS = range(max(2, settings().max_examples // 25))
 CASES = 150
 
 

@@ -32,6 +32,7 @@ from tests.interop.compare import (
     assert_none,
     disagreement,
     ours_sequence,
+    quiet,
     sequence_question,
 )
 from tests.interop.generate import (
@@ -44,7 +45,7 @@ from tests.interop.generate import (
 )
 from tests.interop.respell import damage, keys_of, read_sequence, respell_sequence
 
-ROUNDS = range(max(2, settings().max_examples // 15))
+ROUNDS = range(max(2, settings().max_examples // 25))
 CASES = 150
 
 
@@ -113,7 +114,7 @@ def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, see
             continue  # in a group protobuf's Python parser takes what its grammar does not
         asked = sequence_question([record], context, sequence)
         reasons = reasons_for(context, sequence, [values])
-        wrong.append(disagreement(asked, found, result_in(answer), reasons))
+        wrong.append(disagreement(asked, quiet(found), result_in(answer), reasons))
     assert_none(wrong)
     assert len(cases) > CASES // 3
     assert illegal > CASES // 3

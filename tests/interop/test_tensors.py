@@ -17,7 +17,7 @@ from tests.interop.compare import Result, assert_none, disagreement
 from tests.interop.tensor_protos import TYPES, draw_content, draw_tensor
 from torchrec_io.errors import DecodeError, SchemaError
 
-ROUNDS = range(max(2, settings().max_examples // 15))
+ROUNDS = range(max(2, settings().max_examples // 25))
 CASES = 300
 
 
