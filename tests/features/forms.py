@@ -155,7 +155,7 @@ def value_to_json(value: Any, feature: dict[str, Any], single: bool, in_lists: b
 
 
 def columns_to_json(
-    columns: Mapping[str, Any],
+    columns: tio.Batch | Mapping[str, Any],
     spec: dict[str, Any],
     *,
     single: bool = False,
@@ -179,3 +179,13 @@ def columns_to_json(
 def batch_to_json(batch: tio.Batch) -> dict[str, Any]:
     """A batch of FixedLen and VarLen features in the JSON form of ``interop/tf_json.py``."""
     return columns_to_json(batch, {name: {"type": "VarLen"} for name in batch})
+
+
+def array_to_json(array: Any) -> dict[str, Any]:
+    """An array of any dtype in the JSON form of ``interop/tf_json.py``."""
+    if isinstance(array, bytes):
+        return {"dtype": "string", "shape": [], "values": [array.hex()]}
+    if isinstance(array, tio.BytesArray):
+        return {**flat_form(array), "shape": list(array.shape)}
+    content = array.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return {"dtype": name_of(array.dtype), "shape": list(array.shape), "content": content.hex()}

@@ -73,8 +73,10 @@ def steps_cases() -> list[Case]:
         Case("steps/no_steps", file, shaped, [1]),
         Case("steps/no_examples", file, padded, []),
         Case("refused/steps_left_over", file, {"ints": steps_of("int64", [4])}, [0, 2]),
-        Case("refused/steps_of_another_kind", file, {"ints": steps_of("float32", [])}),
-        Case("refused/steps_not_allowed_to_miss", file, {"ints": steps_of("int64", [], None, False)}),
+        Case("refused/steps_of_another_kind", file, {"ints": steps_of("float32", [])}, [0]),
+        Case(
+            "refused/steps_not_allowed_to_miss", file, {"ints": steps_of("int64", [], None, False)}
+        ),
     ]
     return both(cases, 4)
 
@@ -133,8 +135,8 @@ def sparse_cases() -> list[Case]:
         Case("sparse/no_values", file, columns, [1, 3]),
         Case("sparse/no_examples", file, matrices, []),
         Case("refused/sparse_counts", file, {"x": sparse("float32", "nothing", "v", 8)}, [0]),
-        Case("refused/sparse_kind", file, {"x": sparse("float32", "i", "n", 8)}),
-        Case("refused/sparse_index_kind", file, {"x": sparse("int64", "v", "n", 8)}),
+        Case("refused/sparse_kind", file, {"x": sparse("float32", "i", "n", 8)}, [1, 0]),
+        Case("refused/sparse_index_kind", file, {"x": sparse("int64", "v", "n", 8)}, [1, 0]),
         Case("refused/sparse_dense_key", file, {**columns, "i": fixed("int64", [4])}, [0]),
     ]
     return both(cases, 5)

@@ -52,7 +52,7 @@ def sequence_records() -> list[bytes]:
         },
     )
     none = sequence_example(
-        {"id": ints(0), "row": ints(5)},
+        {"id": ints(0), "row": ints(5), "lengths": ints(1)},
         {name: [] for name in ("frames", "boxes", "labels", "words", "splits", "parts")},
     )
     return [whole, one, none, sequence_example({"id": ints(3)}, {})]

@@ -1,0 +1,159 @@
+"""Specs that make no sense: TensorFlow and we refuse the same ones, but for a few."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import torchrec_io as tio
+from tests.conftest import TfOracle
+from tests.features.forms import schema_of, sequence_schema_of
+from tests.interop.compare import batch_question, sequence_question
+from tests.interop.generate import Spec
+from torchrec_io.errors import SchemaError
+
+
+def feature(kind: str, **more: Any) -> Spec:
+    return {"type": kind, "dtype": "int64", **more}
+
+
+def sparse(**more: Any) -> Spec:
+    return feature("Sparse", **{"index_key": "i", "value_key": "v", "size": 4, **more})
+
+
+def ragged(*partitions: tuple[str, Any], **more: Any) -> Spec:
+    return feature("Ragged", partitions=[list(partition) for partition in partitions], **more)
+
+
+VARLEN = feature("VarLen")
+FIXED = feature("FixedLen", shape=[])
+STEPS = feature("FixedLenSequence", shape=[], allow_missing=True)
+IN_SPLITS = ragged(("RowSplits", "p"))
+
+# name: spec, whether it is taken, by TensorFlow and by us.
+SPECS: dict[str, tuple[Spec, bool]] = {
+    "nothing": ({}, False),
+    "negative shape": ({"x": FIXED | {"shape": [-1]}}, False),
+    "open shape": ({"x": FIXED | {"shape": [None]}}, False),
+    "negative shape of a step": ({"x": STEPS | {"shape": [-1]}}, False),
+    "steps that may not miss": ({"x": STEPS | {"allow_missing": False}}, False),
+    "two defaults of a step": ({"x": STEPS | {"default": [1, 2]}}, False),
+    "a default of a step": ({"x": STEPS | {"default": [1]}}, True),
+    "more index keys than sizes": ({"x": sparse(index_key=["i", "j"])}, False),
+    "more sizes than index keys": ({"x": sparse(size=[4, 4])}, False),
+    "no name of an index key": ({"x": sparse(index_key="")}, False),
+    "no index key": ({"x": sparse(index_key=[], size=[])}, False),
+    "no value key": ({"x": sparse(value_key="")}, False),
+    "size 0": ({"x": sparse(size=0)}, True),
+    "float splits": ({"x": ragged(row_splits_dtype="float32")}, False),
+    "rows of length 0": ({"x": ragged(("UniformRowLength", 0))}, False),
+    "rows of length -1": ({"x": ragged(("UniformRowLength", -1))}, False),
+    "no value key of a ragged": ({"x": ragged(value_key="")}, False),
+    # Keys that are read twice.
+    "dense and sparse": ({"v": FIXED, "x": sparse()}, False),
+    "dense and index": ({"i": FIXED, "x": sparse()}, False),
+    "sequence and sparse": ({"v": STEPS, "x": sparse()}, False),
+    "values twice": ({"v": VARLEN, "x": sparse()}, True),
+    "values of two dtypes": ({"v": VARLEN | {"dtype": "string"}, "x": sparse()}, False),
+    "index twice": ({"i": VARLEN, "x": sparse()}, True),
+    "index as strings": ({"i": VARLEN | {"dtype": "string"}, "x": sparse()}, False),
+    "two sparse": ({"x": sparse(), "y": sparse(size=9)}, True),
+    "two sparse of two dtypes": ({"x": sparse(), "y": sparse() | {"dtype": "string"}}, False),
+    "index is value": ({"x": sparse(index_key="v")}, True),
+    "index is value, of strings": ({"x": sparse(index_key="v") | {"dtype": "string"}}, False),
+    "one index for two axes": ({"x": sparse(index_key=["i", "i"], size=[4, 4])}, True),
+    "ragged and sparse": ({"v": ragged(), "x": sparse()}, False),
+    "ragged and rows": ({"x": ragged(value_key="v"), "v": VARLEN}, False),
+    "ragged and dense": ({"x": ragged(value_key="v"), "v": FIXED}, False),
+    "partition and dense": ({"x": IN_SPLITS, "p": FIXED}, False),
+    "partition and rows": ({"x": IN_SPLITS, "p": VARLEN}, False),
+    "partition and ragged": ({"x": IN_SPLITS, "p": ragged()}, True),
+    "partition of two splits dtypes": (
+        {"x": IN_SPLITS, "p": ragged(row_splits_dtype="int64")},
+        False,
+    ),
+    "partition of strings": ({"x": IN_SPLITS, "p": ragged() | {"dtype": "string"}}, False),
+    "ragged of two dtypes": (
+        {"x": ragged(value_key="v"), "y": ragged(value_key="v") | {"dtype": "float32"}},
+        False,
+    ),
+    "ragged twice": ({"x": ragged(value_key="v"), "y": IN_SPLITS | {"value_key": "v"}}, True),
+    "partition is value": ({"x": ragged(("RowSplits", "v"), value_key="v")}, True),
+}
+
+# The same, where we differ: taken by TensorFlow, then by us.
+DIFFERENT: dict[str, tuple[Spec, bool, bool]] = {
+    "a dtype to cast to": ({"x": VARLEN | {"dtype": "int32"}}, False, True),
+    "one size in a list": ({"x": sparse(size=[4])}, False, True),
+    "one index key in a list": ({"x": sparse(index_key=["i"])}, False, True),
+    "negative size": ({"x": sparse(size=-1)}, True, False),
+    "an index key without a name in a list": ({"x": sparse(index_key=[""], size=[4])}, True, False),
+    "a partition key without a name": ({"x": ragged(("RowSplits", ""))}, True, False),
+}
+
+SEQUENCE_SPECS: dict[str, tuple[Spec, Spec, bool]] = {
+    "nothing": ({}, {}, False),
+    "steps in the context": ({"x": STEPS}, {}, False),
+    "sparse in the context": ({"x": sparse()}, {}, False),
+    "fixed in lists": ({}, {"x": FIXED}, False),
+    "sparse in lists": ({}, {"x": sparse()}, False),
+    "a default of steps": ({}, {"x": STEPS | {"default": 1}}, False),
+    "context only": ({"x": VARLEN}, {}, True),
+    "partition and dense in the context": ({"x": IN_SPLITS, "p": FIXED}, {}, False),
+    "partition and steps": ({}, {"x": IN_SPLITS, "p": STEPS}, False),
+    "partition and rows": ({}, {"x": IN_SPLITS, "p": VARLEN}, False),
+    "partition and ragged": ({}, {"x": IN_SPLITS, "p": ragged()}, True),
+    "partition of that name in both": ({"x": IN_SPLITS}, {"y": IN_SPLITS}, True),
+    "partition in one, feature in the other": ({"x": IN_SPLITS}, {"p": ragged()}, True),
+}
+
+
+def taken(spec: Spec) -> bool:
+    """Whether we take a spec."""
+    try:
+        tio.parse_examples([], schema_of(spec))
+    except SchemaError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_specs(tf_oracle: TfOracle, name: str) -> None:
+    spec, expected = SPECS[name]
+    assert ("features" in tf_oracle.ask(**batch_question([], spec))) == expected
+    assert taken(spec) == expected
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_specs_of_which_we_think_differently(tf_oracle: TfOracle, name: str) -> None:
+    spec, tensorflow, torchrec_io = DIFFERENT[name]
+    assert ("features" in tf_oracle.ask(**batch_question([], spec))) == tensorflow
+    assert taken(spec) == torchrec_io
+
+
+@pytest.mark.parametrize("name", SEQUENCE_SPECS)
+def test_sequence_specs(tf_oracle: TfOracle, name: str) -> None:
+    context, sequence, expected = SEQUENCE_SPECS[name]
+    answer = tf_oracle.ask(**sequence_question([b""], context, sequence))
+    assert ("features" in answer) == expected
+    try:
+        tio.parse_sequence_examples([b""], sequence_schema_of(context, sequence))
+    except SchemaError:
+        assert not expected
+    else:
+        assert expected
+
+
+@pytest.mark.parametrize("shape", [[0], [2, 0], [0, 3]])
+def test_steps_of_no_values_are_refused(shape: list[int]) -> None:
+    # TensorFlow divides by their number and dies: do not ask it.
+    with pytest.raises(SchemaError, match="holds no value"):
+        tio.FixedLenSequenceFeature(shape, "int64", allow_missing=True)
+
+
+def test_a_name_in_both_parts_of_a_sequence_example_is_refused() -> None:
+    # TensorFlow has a dict for each part, we have one for both.
+    spec = {"x": tio.VarLenFeature("int64")}
+    with pytest.raises(SchemaError, match="x"):
+        tio.Schema(context=spec, sequence=spec)
