@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import settings
 
 import torchrec_io as tio
@@ -135,6 +136,21 @@ def test_a_raw_bool_is_0_or_1(tf_oracle: TfOracle) -> None:
     answer = tf_oracle.ask(**raw_question([b"\x02"], "bool", True, None))
     assert answer["content"] == "02"
     assert decode([b"\x02"], tio.RawFeature("bool", [1])) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fixed"),
+    [("uint32", None), ("uint64", None), ("float16", 4), ("complex64", 8), ("bool", 2)],
+)
+def test_dtypes_that_tensorflow_does_not_decode(
+    tf_oracle: TfOracle, dtype: str, fixed: int | None
+) -> None:
+    content = b"\1\0\0\0\0\0\0\0"
+    assert "error" in tf_oracle.ask(**raw_question([content], dtype, True, fixed))
+    shape = None if fixed else [8 // getattr(torch, dtype).itemsize]
+    found = decode([content], tio.RawFeature(dtype, shape, fixed_length=fixed))
+    assert found is not None
+    assert found["content"] == content[:fixed].hex()
 
 
 # ---- parse_tensor ----

@@ -246,6 +246,71 @@ def test_features_of_a_fixed_length(wild: Wild, entry: dict[str, Any]) -> None:
                 assert values == same.flat()
 
 
+# ---- SequenceExamples ----
+
+SEQUENCES = [
+    entry for entry in MANIFEST.get("files", []) if entry["payload_kind"] == "SequenceExample"
+]
+sequences = pytest.mark.parametrize("entry", SEQUENCES, ids=[e["path"] for e in SEQUENCES])
+
+
+def kinds_under(entry: dict[str, Any], part: str) -> dict[str, str]:
+    """The kind of each context feature or feature list."""
+    names = [name for name in entry["features"] if name.startswith(part)]
+    return {name.removeprefix(part): kind_of(entry["features"][name]) for name in names}
+
+
+@sequences
+def test_values_of_sequence_examples(wild: Wild, entry: dict[str, Any]) -> None:
+    context, lists = kinds_under(entry, "context/"), kinds_under(entry, "feature_lists/")
+    schema = tio.Schema(
+        context={name: tio.VarLenFeature(DTYPES[kind]) for name, kind in context.items()},
+        # A context feature and a feature list of one name need two names in a batch.
+        sequence={
+            f"{name} by step": tio.RaggedFeature(DTYPES[kind], value_key=name)
+            for name, kind in lists.items()
+        },
+    )
+    records = [record for _, record in iter_records(path_of(wild, entry))]
+    batch = tio.parse_sequence_examples(records, schema)
+    for check in entry["check"]:
+        row = check["index"]
+        found = {
+            "context": {
+                name: {"kind": kind, "values": value_list(batch[name][row])}
+                for name, kind in context.items()
+            },
+            "feature_lists": {
+                name: [
+                    {"kind": kind, "values": value_list(step)}
+                    for step in batch[f"{name} by step"][row]
+                ]
+                for name, kind in lists.items()
+            },
+        }
+        assert values_sha256(found) == check["values_sha256"]
+
+
+@sequences
+def test_counts_of_sequence_examples(wild: Wild, entry: dict[str, Any]) -> None:
+    lists = kinds_under(entry, "feature_lists/")
+    schema = tio.Schema(
+        context={},
+        sequence={name: tio.RaggedFeature(DTYPES[kind]) for name, kind in lists.items()},
+    )
+    records = [record for _, record in iter_records(path_of(wild, entry))]
+    batch = tio.parse_sequence_examples(records, schema)
+    for name in lists:
+        feature = entry["features"][f"feature_lists/{name}"]
+        steps, values = batch[name].lengths, batch[name].values.lengths
+        assert [int(steps.min()), int(steps.max())] == [feature["min_steps"], feature["max_steps"]]
+        assert [int(values.min()), int(values.max())] == [
+            feature["min_count"],
+            feature["max_count"],
+        ]
+        assert len(values) == sum(feature["kinds"].values())
+
+
 # ---- what is no TFRecord file, and what lies beside one ----
 
 
