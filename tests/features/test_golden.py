@@ -82,6 +82,25 @@ def test_golden(case: dict[str, Any]) -> None:
         assert caught.value.record == len(records) - 1
 
 
+WHOLE = [
+    case
+    for case in CASES
+    if case["records"] is None and "features" in case["result"] and not case.get("single")
+]
+
+
+@pytest.mark.parametrize("case", WHOLE, ids=lambda case: case["name"])
+def test_golden_from_files(case: dict[str, Any]) -> None:
+    path = DIRECTORY / case["file"]
+    spec, sequence = case["spec"], case.get("sequence")
+    schema = schema_of(spec) if sequence is None else sequence_schema_of(spec, sequence)
+    rows = len(records_of(case))
+    [batch] = tio.TFRecordDataset(path, schema, batch_size=rows, num_threads=1)
+    in_lists = frozenset(sequence or ())
+    found = columns_to_json(batch, {**spec, **(sequence or {})}, in_lists=in_lists)
+    assert found == case["result"]["features"]
+
+
 @pytest.mark.parametrize("name", REFUSED_SCHEMAS)
 def test_schemas_that_are_refused(name: str) -> None:
     [case] = [case for case in CASES if case["name"] == name]

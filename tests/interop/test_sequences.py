@@ -7,7 +7,9 @@ import random
 import pytest
 from hypothesis import settings
 
+import torchrec_io as tio
 from tests.conftest import TfOracle
+from tests.features.forms import sequence_schema_of
 from tests.interop import model
 from tests.interop.compare import (
     assert_none,
@@ -24,6 +26,7 @@ from tests.interop.generate import (
     IN_LISTS,
     SequenceRecord,
     Spec,
+    draw_lists,
     draw_sequence_record,
     draw_spec,
 )
@@ -115,3 +118,19 @@ def test_no_sequence_examples(tf_oracle: TfOracle, seed: int) -> None:
         assert found is not None
         wrong.append(disagreement(question, found, theirs, set()))
     assert_none(wrong)
+
+
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_steps_as_sparse_tensors(tf_oracle: TfOracle, seed: int) -> None:
+    rng = random.Random(4000 + seed)
+    spec = {"x": {"type": "VarLen", "dtype": "int64"}}
+    drawn = [[draw_lists(rng, "x", spec["x"]) for _ in range(rng.randint(0, 4))] for _ in range(30)]
+    batches = [[SequenceRecord({}, lists).encode() for lists in batch] for batch in drawn]
+    questions = [sequence_question(records, {}, spec) for records in batches]
+    for records, answer in zip(batches, tf_oracle.ask_all(questions), strict=True):
+        expected = answer["features"]["x"]
+        steps = tio.parse_sequence_examples(records, sequence_schema_of({}, spec))["x"]
+        sparse = steps.to_sparse()
+        assert sparse.indices().t().tolist() == expected["indices"]
+        assert sparse.values().tolist() == expected["values"]
+        assert list(sparse.shape) == expected["dense_shape"]
