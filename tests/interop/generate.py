@@ -236,7 +236,7 @@ def draw_parts(rng: random.Random, name: str, spec: Spec, in_lists: bool) -> Rec
 def spoil(rng: random.Random, key: str, values: Values) -> Values:
     """Values with one thing changed."""
     changed = list(values.values)
-    change = rng.choice(["kind", "no kind", "empty", "longer", "shorter", "other"])
+    change = rng.choice(["kind", "no kind", "empty", "longer", "shorter", *["other"] * 4])
     if change == "kind":
         kind = rng.choice(DTYPES)
         return Values(kind, draw_values(rng, kind, len(changed)))
@@ -251,7 +251,7 @@ def spoil(rng: random.Random, key: str, values: Values) -> Values:
     elif changed and change == "shorter":
         changed.pop()
     elif changed and values.kind == "int64":
-        at = rng.randrange(len(changed))
+        at = rng.choice([0, rng.randrange(len(changed))])
         # TensorFlow makes as many rows as a row id says, if it has to of all memory.
         large = [] if ".r" in key else [2**32, 2**40]
         changed[at] = rng.choice([changed[at] + 1, changed[at] - 1, -1, 1000, *large])
