@@ -94,6 +94,11 @@ def features_in(answer: dict[str, Any]) -> Result:
     return features
 
 
+def features_and_lengths(answer: dict[str, Any]) -> Result:
+    """The features that TensorFlow found in SequenceExamples, and lengths; None if it refused."""
+    return answer if "features" in answer else None
+
+
 # ---- judgement ----
 
 

@@ -304,3 +304,9 @@ def draw_sequence_record(rng: random.Random, context: Spec, sequence: Spec) -> S
         elif odd == 2 and steps:
             lists[key].pop()
     return SequenceRecord(draw_record(rng, context), lists)
+
+
+def draw_sequence_specs(rng: random.Random) -> tuple[Spec, Spec]:
+    """Specs of a context, perhaps empty, and of feature lists."""
+    context = draw_spec(rng, "c", IN_CONTEXT, least=0)
+    return context, draw_spec(rng, "l", IN_LISTS, 0 if context else 1, in_lists=True)

@@ -141,6 +141,12 @@ def list_reasons(spec: Spec, records: list[SequenceRecord]) -> set[str]:
     return found
 
 
+def sequence_reasons(context: Spec, sequence: Spec, records: list[SequenceRecord]) -> set[str]:
+    """Why we refuse SequenceExamples that TensorFlow may take."""
+    found = reasons(context, [record.context for record in records])
+    return found | list_reasons(sequence, records)
+
+
 # ---- what TensorFlow refuses and we take ----
 
 

@@ -1,4 +1,4 @@
-"""TensorProtos of every form, and why we refuse some that TensorFlow takes."""
+"""TensorProtos of every form, why we refuse some that TensorFlow takes, and raw bytes."""
 
 from __future__ import annotations
 
@@ -149,3 +149,19 @@ def draw_tensor(rng: random.Random) -> TensorProto:
             wanted += 1
         numbers = [draw_number(rng, field, form) for _ in range(wanted)]
     return TensorProto(dtype, shape, content, field, numbers)
+
+
+# ---- raw bytes ----
+
+
+def raw_question(
+    values: list[bytes], dtype: str, little: bool, fixed: int | None
+) -> dict[str, Any]:
+    """A question to decode_raw."""
+    return {
+        "op": "decode_raw",
+        "values": [value.hex() for value in values],
+        "dtype": dtype,
+        "little_endian": little,
+        "fixed_length": fixed,
+    }

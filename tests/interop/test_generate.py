@@ -42,8 +42,7 @@ def test_sequence_examples_are_mostly_taken_and_refused_for_every_reason() -> No
         context = draw_spec(rng, "c", IN_CONTEXT)
         sequence = draw_spec(rng, "l", IN_LISTS, in_lists=True)
         record = draw_sequence_record(rng, context, sequence)
-        reasons = model.reasons(context, [record.context])
-        found.update(reasons | model.list_reasons(sequence, [record]) or {"none"})
+        found.update(model.sequence_reasons(context, sequence, [record]) or {"none"})
     of_sparse = {model.OUT_OF_SIZE, model.UNEQUAL_COUNTS}
     assert set(found) == {*REASONS - of_sparse, model.UNEQUAL_STEPS, "none"}
     assert found["none"] > 5000

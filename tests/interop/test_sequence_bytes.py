@@ -28,20 +28,17 @@ from tests.features.wire import (
 )
 from tests.interop import model
 from tests.interop.compare import (
-    Result,
     assert_none,
     disagreement,
+    features_and_lengths,
     ours_sequence,
     quiet,
     sequence_question,
 )
 from tests.interop.generate import (
-    IN_CONTEXT,
-    IN_LISTS,
-    SequenceRecord,
     Spec,
     draw_sequence_record,
-    draw_spec,
+    draw_sequence_specs,
 )
 from tests.interop.respell import damage, keys_of, read_sequence, respell_sequence
 
@@ -49,28 +46,12 @@ ROUNDS = range(max(2, settings().max_examples // 25))
 CASES = 150
 
 
-def draw_specs(rng: random.Random) -> tuple[Spec, Spec]:
-    context = draw_spec(rng, "c", IN_CONTEXT, least=0)
-    return context, draw_spec(rng, "l", IN_LISTS, least=1, in_lists=True)
-
-
-def reasons_for(context: Spec, sequence: Spec, records: list[SequenceRecord]) -> set[str]:
-    """Why we refuse what TensorFlow may take."""
-    found = model.reasons(context, [record.context for record in records])
-    return found | model.list_reasons(sequence, records)
-
-
-def result_in(answer: dict[str, Any]) -> Result:
-    """Features and lengths that TensorFlow found; None if it refused."""
-    return answer if "features" in answer else None
-
-
 @pytest.mark.parametrize("seed", ROUNDS)
 def test_odd_spellings_mean_their_values(tf_oracle: TfOracle, seed: int) -> None:
     rng = random.Random(seed)
     cases = []
     for _ in range(CASES):
-        specs = draw_specs(rng)
+        specs = draw_sequence_specs(rng)
         cases.append((specs, [draw_sequence_record(rng, *specs) for _ in range(rng.randint(1, 3))]))
     questions = [
         sequence_question([model.with_kinds(r).encode() for r in records], *specs)
@@ -81,8 +62,8 @@ def test_odd_spellings_mean_their_values(tf_oracle: TfOracle, seed: int) -> None
         odd = [respell_sequence(rng, record) for record in records]
         found = ours_sequence(odd, *specs)
         asked = sequence_question(odd, *specs)
-        reasons = reasons_for(*specs, records)
-        wrong.append(disagreement(asked, found, result_in(answer), reasons))
+        reasons = model.sequence_reasons(*specs, records)
+        wrong.append(disagreement(asked, found, features_and_lengths(answer), reasons))
     assert_none(wrong)
 
 
@@ -92,7 +73,7 @@ def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, see
     cases = []
     illegal = 0
     for _ in range(3 * CASES):
-        context, sequence = draw_specs(rng)
+        context, sequence = draw_sequence_specs(rng)
         record = damage(rng, respell_sequence(rng, draw_sequence_record(rng, context, sequence)))
         try:
             values = read_sequence(record, keys_of(context), keys_of(sequence))
@@ -113,8 +94,8 @@ def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, see
         if found is None and has_groups(record):
             continue  # in a group protobuf's Python parser takes what its grammar does not
         asked = sequence_question([record], context, sequence)
-        reasons = reasons_for(context, sequence, [values])
-        wrong.append(disagreement(asked, quiet(found), result_in(answer), reasons))
+        reasons = model.sequence_reasons(context, sequence, [values])
+        wrong.append(disagreement(asked, quiet(found), features_and_lengths(answer), reasons))
     assert_none(wrong)
     assert len(cases) > CASES // 3
     assert illegal > CASES // 3
@@ -200,7 +181,7 @@ def test_the_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
     spec, record, tensorflow, torchrec_io = DIFFERENCES[name]
     answer = tf_oracle.ask(**sequence_question([record], {}, {"x": spec}))
     for result, expected in (
-        (result_in(answer), tensorflow),
+        (features_and_lengths(answer), tensorflow),
         (ours_sequence([record], {}, {"x": spec}), torchrec_io),
     ):
         assert (None if result is None else result["features"]["x"]["values"]) == expected

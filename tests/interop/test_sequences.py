@@ -14,6 +14,7 @@ from tests.interop import model
 from tests.interop.compare import (
     assert_none,
     disagreement,
+    features_and_lengths,
     features_in,
     ours_sequence,
     ours_single_sequence,
@@ -22,29 +23,21 @@ from tests.interop.compare import (
     with_first_splits,
 )
 from tests.interop.generate import (
-    IN_CONTEXT,
-    IN_LISTS,
     SequenceRecord,
     Spec,
     draw_lists,
     draw_sequence_record,
-    draw_spec,
+    draw_sequence_specs,
 )
 
 ROUNDS = range(max(2, settings().max_examples // 25))
 CASES = 150
 
 
-def draw_specs(rng: random.Random) -> tuple[Spec, Spec]:
-    context = draw_spec(rng, "c", IN_CONTEXT, least=0)
-    least = 0 if context else 1
-    return context, draw_spec(rng, "l", IN_LISTS, least, in_lists=True)
-
-
 def draw_cases(rng: random.Random, most: int) -> list[tuple[Spec, Spec, list[SequenceRecord]]]:
     cases = []
     for _ in range(CASES):
-        context, sequence = draw_specs(rng)
+        context, sequence = draw_sequence_specs(rng)
         count = rng.randint(1, most)
         records = [draw_sequence_record(rng, context, sequence) for _ in range(count)]
         cases.append((context, sequence, records))
@@ -64,11 +57,10 @@ def test_batches(tf_oracle: TfOracle, seed: int) -> None:
     for (context, sequence, records), question, answer in zip(
         cases, questions, tf_oracle.ask_all(questions), strict=True
     ):
-        theirs = answer if "features" in answer else None
+        theirs = features_and_lengths(answer)
         found = ours_sequence([record.encode() for record in records], context, sequence)
         accepted += found is not None
-        reasons = model.reasons(context, [record.context for record in records])
-        reasons |= model.list_reasons(sequence, records)
+        reasons = model.sequence_reasons(context, sequence, records)
         wrong.append(disagreement(question, found, theirs, reasons))
     assert_none(wrong)
     assert accepted > CASES // 2
@@ -89,8 +81,7 @@ def test_single_sequence_examples(tf_oracle: TfOracle, seed: int) -> None:
         found = ours_single_sequence(record.encode(), context, sequence)
         if model.has_empty_splits(context, record.context):
             theirs = theirs or found  # with validate TensorFlow refuses them
-        reasons = model.reasons(context, [record.context])
-        reasons |= model.list_reasons(sequence, [record])
+        reasons = model.sequence_reasons(context, sequence, [record])
         wrong.append(disagreement(question, found, theirs, reasons))
     assert_none(wrong)
 
@@ -98,13 +89,13 @@ def test_single_sequence_examples(tf_oracle: TfOracle, seed: int) -> None:
 @pytest.mark.parametrize("seed", ROUNDS)
 def test_no_sequence_examples(tf_oracle: TfOracle, seed: int) -> None:
     rng = random.Random(2000 + seed)
-    specs = [draw_specs(rng) for _ in range(CASES // 3)]
+    specs = [draw_sequence_specs(rng) for _ in range(CASES // 3)]
     questions = [sequence_question([], context, sequence) for context, sequence in specs]
     wrong = []
     for (context, sequence), question, answer in zip(
         specs, questions, tf_oracle.ask_all(questions), strict=True
     ):
-        theirs = answer if "features" in answer else None
+        theirs = features_and_lengths(answer)
         found = ours_sequence([], context, sequence)
         required = any(
             feature["type"] == "FixedLen"

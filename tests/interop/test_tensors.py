@@ -15,7 +15,7 @@ from tests.features.forms import array_to_json
 from tests.features.wire import bytes_feature, entry, example
 from tests.interop import tensor_protos
 from tests.interop.compare import Result, assert_none, disagreement
-from tests.interop.tensor_protos import TYPES, draw_content, draw_tensor
+from tests.interop.tensor_protos import TYPES, draw_content, draw_tensor, raw_question
 from torchrec_io.errors import DecodeError, SchemaError
 
 ROUNDS = range(max(2, settings().max_examples // 25))
@@ -55,18 +55,6 @@ def raw_bytes(rng: random.Random, dtype: str, size: int) -> bytes:
     return (
         bytes(rng.choice([0, 1]) for _ in range(size)) if dtype == "bool" else rng.randbytes(size)
     )
-
-
-def raw_question(
-    values: list[bytes], dtype: str, little: bool, fixed: int | None
-) -> dict[str, Any]:
-    return {
-        "op": "decode_raw",
-        "values": [value.hex() for value in values],
-        "dtype": dtype,
-        "little_endian": little,
-        "fixed_length": fixed,
-    }
 
 
 def decode(values: list[bytes], feature: Any) -> Result:

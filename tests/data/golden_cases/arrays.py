@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tf_json import Json
 
-from tests.interop.tensor_protos import SHAPES, TYPES, draw_content, draw_tensor
+from tests.interop.tensor_protos import SHAPES, TYPES, draw_content, draw_tensor, raw_question
 
 RAW_DTYPES = [
     *("int8", "uint8", "int16", "uint16", "int32", "int64"),
@@ -15,17 +15,6 @@ RAW_DTYPES = [
 ]
 # Of these TensorFlow cuts and pads.
 PADDED_DTYPES = [d for d in RAW_DTYPES if d not in ("float16", "complex64", "complex128", "bool")]
-
-
-def raw_question(values: list[bytes], dtype: str, little: bool, fixed: int | None) -> Json:
-    """A question to decode_raw."""
-    return {
-        "op": "decode_raw",
-        "values": [value.hex() for value in values],
-        "dtype": dtype,
-        "little_endian": little,
-        "fixed_length": fixed,
-    }
 
 
 def raw_questions(rng: random.Random) -> Iterator[Json]:

@@ -47,13 +47,12 @@ def drawn_sequences(rng: random.Random, count: int) -> Iterator[Json]:
             model.with_kinds(draw_sequence_record(rng, context, sequence))
             for _ in range(rng.randint(1, 3))
         ]
-        contexts = [record.context for record in records]
-        if model.reasons(context, contexts) or model.list_reasons(sequence, records):
+        if model.sequence_reasons(context, sequence, records):
             continue
         count -= 1
         encoded = [record.encode().hex() for record in records]
         specs = {"context": context, "sequence": sequence}
         if count % 3:
             yield {"op": "parse_sequence_example", "examples": encoded, **specs}
-        elif not model.has_empty_splits(context, contexts[0], with_validate=False):
+        elif not model.has_empty_splits(context, records[0].context, with_validate=False):
             yield {"op": "parse_single_sequence_example", "example": encoded[0], **specs}
