@@ -68,7 +68,9 @@ class TensorProto:
     def reasons(self) -> set[str]:
         """Why we refuse it though TensorFlow may not."""
         _, field, form = TYPES[self.dtype]
-        if self.content or not self.numbers:
+        if self.content:
+            return set() if math.prod(self.shape) else {TOO_MANY}
+        if not self.numbers:
             return set()
         if self.field != field:
             return {OTHER_LIST}

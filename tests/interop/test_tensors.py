@@ -211,6 +211,11 @@ TAKEN = {
         tensor_protos.TOO_MANY,
         "",
     ),
+    "content of an empty tensor": (
+        tensor_protos.TensorProto("int32", [0], b"\0", 7, []),
+        tensor_protos.TOO_MANY,
+        "",
+    ),
     "values of another dtype": (
         tensor_protos.TensorProto("int32", [1], b"", 10, [5]),
         tensor_protos.OTHER_LIST,
