@@ -65,30 +65,6 @@ class TensorProto:
             parts.insert(rng.randint(0, len(parts)), delimited(99, b"?"))
         return b"".join(parts)
 
-    def reasons(self) -> set[str]:
-        """Why we refuse it though TensorFlow may not."""
-        _, field, form = TYPES[self.dtype]
-        if self.content:
-            return set() if math.prod(self.shape) else {TOO_MANY}
-        if not self.numbers:
-            return set()
-        if self.field != field:
-            return {OTHER_LIST}
-        found = set()
-        step = len(form) or 1
-        if len(self.numbers) % step:
-            found.add(HALF_COMPLEX)
-        if len(self.numbers) // step > math.prod(self.shape):
-            found.add(TOO_MANY)
-        if form in ("B", "h", "b", "H"):
-            bits = 8 * struct.calcsize(form)
-            least, most = (
-                (0, 2**bits - 1) if form in "BH" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-            )
-            if any(not least <= number <= most for number in self.numbers):
-                found.add(OUT_OF_RANGE)
-        return found
-
 
 def spell_numbers(rng: random.Random, field: int, numbers: list[Any]) -> bytes:
     """Values of a list, packed or not."""

@@ -15,6 +15,8 @@ from tests.features.forms import array_to_json
 from tests.features.wire import bytes_feature, entry, example
 from tests.interop import tensor_protos
 from tests.interop.compare import Result, assert_none, disagreement
+from tests.interop.respell import damage
+from tests.interop.tensor_messages import reasons_in
 from tests.interop.tensor_protos import TYPES, draw_content, draw_tensor, raw_question
 from torchrec_io.errors import DecodeError, SchemaError
 
@@ -173,9 +175,29 @@ def test_parse_tensor(tf_oracle: TfOracle, seed: int) -> None:
     ):
         found = read_tensor(bytes.fromhex(question["serialized"]), question["dtype"])
         accepted += found is not None
-        wrong.append(disagreement(question, found, result_in(answer), tensor.reasons()))
+        reasons = reasons_in(bytes.fromhex(question["serialized"]), tensor.dtype)
+        wrong.append(disagreement(question, found, result_in(answer), reasons))
     assert_none(wrong)
     assert accepted > CASES // 2
+
+
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_damaged_tensors(tf_oracle: TfOracle, seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    questions = []
+    for _ in range(CASES):
+        tensor = draw_tensor(rng)
+        questions.append(tensor_question(damage(rng, tensor.encode(rng)), tensor.dtype))
+    wrong = []
+    refused = 0
+    for question, answer in zip(questions, tf_oracle.ask_all(questions), strict=True):
+        serialized, theirs = bytes.fromhex(question["serialized"]), result_in(answer)
+        refused += theirs is None
+        reasons = reasons_in(serialized, question["dtype"]) if theirs is not None else set()
+        found = read_tensor(serialized, question["dtype"])
+        wrong.append(disagreement(question, found, theirs, reasons))
+    assert_none(wrong)
+    assert CASES // 4 < refused < CASES
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -240,5 +262,5 @@ def test_tensors_that_tensorflow_takes_and_we_refuse(tf_oracle: TfOracle, name: 
     serialized = tensor.encode(random.Random(0))
     answer = tf_oracle.ask(**tensor_question(serialized, tensor.dtype))
     assert answer["content"] == content
-    assert tensor.reasons() == {reason}
+    assert reasons_in(serialized, tensor.dtype) == {reason}
     assert read_tensor(serialized, tensor.dtype) is None

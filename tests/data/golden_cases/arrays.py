@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tf_json import Json
 
+from tests.interop.tensor_messages import reasons_in
 from tests.interop.tensor_protos import SHAPES, TYPES, draw_content, draw_tensor, raw_question
 
 RAW_DTYPES = [
@@ -53,7 +54,7 @@ def odd_tensor_questions(rng: random.Random, count: int) -> Iterator[Json]:
     """Tensors in other forms that we take as TensorFlow does."""
     while count:
         tensor = draw_tensor(rng)
-        if not tensor.reasons():
+        serialized = tensor.encode(rng)
+        if not reasons_in(serialized, tensor.dtype):
             count -= 1
-            serialized = tensor.encode(rng).hex()
-            yield {"op": "parse_tensor", "serialized": serialized, "dtype": tensor.dtype}
+            yield {"op": "parse_tensor", "serialized": serialized.hex(), "dtype": tensor.dtype}
