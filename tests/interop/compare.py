@@ -7,7 +7,7 @@ from typing import Any
 import torchrec_io as tio
 from tests.features.forms import columns_to_json, schema_of, sequence_schema_of
 from tests.interop import model
-from tests.interop.generate import Record, Spec
+from tests.interop.generate import Record, SequenceRecord, Spec
 from torchrec_io.errors import DecodeError, SchemaError
 
 Result = dict[str, Any] | None  # None: refused
@@ -112,14 +112,36 @@ def disagreement(
     return f"{question}\n  reasons: {reasons}\n  TensorFlow: {theirs}\n  ours:       {found}"
 
 
-def in_one_order(result: Result, spec: Spec, records: list[Record]) -> Result:
-    """A result without the order of values that TensorFlow leaves open."""
+def comparable(result: Result, spec: Spec, records: list[Record]) -> Result:
+    """A result of Examples without what TensorFlow leaves open or loses; see ``model``."""
     if result is None:
         return None
-    return {
-        name: model.sorted_entries(value) if model.has_ties(spec[name], records) else value
-        for name, value in result.items()
+    return {name: comparable_value(value, spec[name], records) for name, value in result.items()}
+
+
+def comparable_value(value: dict[str, Any], spec: Spec, records: list[Record]) -> dict[str, Any]:
+    if model.has_ties(spec, records):
+        return model.sorted_entries(value)
+    if model.has_backward_ids(spec, records):
+        return {key: found for key, found in value.items() if key != "row_splits"}
+    return value
+
+
+def comparable_sequence(
+    result: Result, context: Spec, sequence: Spec, records: list[SequenceRecord]
+) -> Result:
+    """The same for a result of SequenceExamples, with its lengths."""
+    if result is None:
+        return None
+    features = result["features"]
+    contexts, steps = [record.context for record in records], model.steps_in(records)
+    found = {
+        name: comparable_value(value, context[name], contexts)
+        if name in context
+        else comparable_value(value, sequence[name], steps)
+        for name, value in features.items()
     }
+    return {**result, "features": found}
 
 
 def with_first_splits(result: Result) -> Result:

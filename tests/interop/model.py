@@ -147,6 +147,32 @@ def sequence_reasons(context: Spec, sequence: Spec, records: list[SequenceRecord
     return found | list_reasons(sequence, records)
 
 
+# ---- what TensorFlow makes less of ----
+
+
+def has_backward_ids(spec: Spec, parts: list[Record]) -> bool:
+    """Whether row ids of a record or step end with another one than the greatest.
+
+    TensorFlow takes the last for the number of rows, and loses values that are in later rows.
+    """
+    for kind, argument in spec.get("partitions", []):
+        if kind == "ValueRowIds":
+            for part in parts:
+                ids = ints(part, argument)
+                if ids and ids[-1] != max(ids):
+                    return True
+    return False
+
+
+def steps_in(records: list[SequenceRecord]) -> list[Record]:
+    """The lists of records step by step; a list that ends sooner is not in the last ones."""
+    return [
+        {key: steps[number] for key, steps in record.lists.items() if number < len(steps)}
+        for record in records
+        for number in range(max(map(len, record.lists.values()), default=0))
+    ]
+
+
 # ---- what TensorFlow refuses and we take ----
 
 

@@ -16,6 +16,7 @@ from tests.features.forms import schema_of
 from tests.interop import model
 from tests.interop.compare import (
     batch_question,
+    comparable,
     features_in,
     ours,
     ours_sequence,
@@ -204,6 +205,19 @@ def test_rows_that_run_backwards(tf_oracle: TfOracle, name: str) -> None:
     strict = {"x": {**spec["x"], "validate": True}}
     assert features_in(tf_oracle.ask(**batch_question(encoded, strict))) is None
     assert ours(encoded, strict) is None
+
+
+@pytest.mark.parametrize("ids", [[1, 0], [0, 2, 1]])
+def test_row_ids_that_do_not_end_with_the_greatest(tf_oracle: TfOracle, ids: list[int]) -> None:
+    values = record(p=ids, v=list(range(len(ids))))
+    theirs = features_in(tf_oracle.ask(**batch_question([encode(values)], IDS)))
+    found = ours([encode(values)], IDS)
+    assert theirs is not None
+    assert found is not None
+    assert found["x"]["row_splits"][1][-1] == len(ids)
+    assert theirs["x"]["row_splits"][1][-1] < len(ids)  # the rest is in no row
+    assert model.has_backward_ids(IDS["x"], [values])
+    assert comparable(found, IDS, [values]) == comparable(theirs, IDS, [values])
 
 
 def test_equal_indices_keep_the_order_stored(tf_oracle: TfOracle) -> None:

@@ -34,9 +34,9 @@ from tests.interop.compare import (
     Result,
     assert_none,
     batch_question,
+    comparable,
     disagreement,
     features_in,
-    in_one_order,
     ours,
     quiet,
 )
@@ -68,8 +68,8 @@ def test_odd_spellings_mean_their_values(tf_oracle: TfOracle, seed: int) -> None
     wrong = []
     for (spec, records), answer in zip(cases, tf_oracle.ask_all(questions), strict=True):
         odd = [respell(rng, record) for record in records]
-        found = in_one_order(ours(odd, spec), spec, records)
-        expected = in_one_order(features_in(answer), spec, records)
+        found = comparable(ours(odd, spec), spec, records)
+        expected = comparable(features_in(answer), spec, records)
         asked = batch_question(odd, spec)
         wrong.append(disagreement(asked, found, expected, model.reasons(spec, records)))
     assert_none(wrong)
@@ -91,10 +91,10 @@ def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, see
     questions = [batch_question([encode(values)], spec) for spec, _, values in cases]
     wrong = []
     for (spec, record, values), answer in zip(cases, tf_oracle.ask_all(questions), strict=True):
-        found = in_one_order(ours([record], spec), spec, [values])
+        found = comparable(ours([record], spec), spec, [values])
         if found is None and has_groups(record):
             continue  # in a group protobuf's Python parser takes what its grammar does not
-        expected = in_one_order(features_in(answer), spec, [values])
+        expected = comparable(features_in(answer), spec, [values])
         asked = batch_question([record], spec)
         wrong.append(disagreement(asked, quiet(found), expected, model.reasons(spec, [values])))
     assert_none(wrong)

@@ -29,6 +29,7 @@ from tests.features.wire import (
 from tests.interop import model
 from tests.interop.compare import (
     assert_none,
+    comparable_sequence,
     disagreement,
     features_and_lengths,
     ours_sequence,
@@ -60,10 +61,11 @@ def test_odd_spellings_mean_their_values(tf_oracle: TfOracle, seed: int) -> None
     wrong = []
     for (specs, records), answer in zip(cases, tf_oracle.ask_all(questions), strict=True):
         odd = [respell_sequence(rng, record) for record in records]
-        found = ours_sequence(odd, *specs)
+        found = comparable_sequence(ours_sequence(odd, *specs), *specs, records)
+        theirs = comparable_sequence(features_and_lengths(answer), *specs, records)
         asked = sequence_question(odd, *specs)
         reasons = model.sequence_reasons(*specs, records)
-        wrong.append(disagreement(asked, found, features_and_lengths(answer), reasons))
+        wrong.append(disagreement(asked, found, theirs, reasons))
     assert_none(wrong)
 
 
@@ -94,8 +96,10 @@ def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, see
         if found is None and has_groups(record):
             continue  # in a group protobuf's Python parser takes what its grammar does not
         asked = sequence_question([record], context, sequence)
+        found = comparable_sequence(found, context, sequence, [values])
+        theirs = comparable_sequence(features_and_lengths(answer), context, sequence, [values])
         reasons = model.sequence_reasons(context, sequence, [values])
-        wrong.append(disagreement(asked, quiet(found), features_and_lengths(answer), reasons))
+        wrong.append(disagreement(asked, quiet(found), theirs, reasons))
     assert_none(wrong)
     assert len(cases) > CASES // 3
     assert illegal > CASES // 3
@@ -185,6 +189,16 @@ def test_the_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
         (ours_sequence([record], {}, {"x": spec}), torchrec_io),
     ):
         assert (None if result is None else result["features"]["x"]["values"]) == expected
+
+
+@pytest.mark.parametrize("lists", [b"\xff\xff\xff", b"\x0a\x05\x0a"])
+def test_parts_that_nobody_asks_for_must_be_framed(tf_oracle: TfOracle, lists: bytes) -> None:
+    context = delimited(1, entry("c", int_feature(1)))
+    asked: list[tuple[Spec, Spec]] = [({"c": INTS}, {}), ({}, {"x": INTS})]
+    for record in (context + delimited(2, lists), delimited(1, lists) + steps(int_feature(1))):
+        for specs in asked:
+            assert "error" in tf_oracle.ask(**sequence_question([record], *specs))
+            assert ours_sequence([record], *specs) is None
 
 
 def test_a_context_feature_without_a_kind_is_missing(tf_oracle: TfOracle) -> None:

@@ -27,8 +27,11 @@ def drawn_examples(rng: random.Random, count: int) -> Iterator[Json]:
     while count:
         spec = draw_spec(rng, "f", IN_EXAMPLES)
         records = [draw_record(rng, spec) for _ in range(rng.randint(1, 3))]
-        in_any_order = any(model.has_ties(feature, records) for feature in spec.values())
-        if model.reasons(spec, records) or in_any_order:
+        differs = any(
+            model.has_ties(feature, records) or model.has_backward_ids(feature, records)
+            for feature in spec.values()
+        )
+        if differs or model.reasons(spec, records):
             continue
         count -= 1
         encoded = [encode(record).hex() for record in records]
@@ -47,7 +50,10 @@ def drawn_sequences(rng: random.Random, count: int) -> Iterator[Json]:
             model.with_kinds(draw_sequence_record(rng, context, sequence))
             for _ in range(rng.randint(1, 3))
         ]
-        if model.sequence_reasons(context, sequence, records):
+        contexts, steps = [record.context for record in records], model.steps_in(records)
+        differs = any(model.has_backward_ids(spec, contexts) for spec in context.values())
+        differs |= any(model.has_backward_ids(spec, steps) for spec in sequence.values())
+        if differs or model.sequence_reasons(context, sequence, records):
             continue
         count -= 1
         encoded = [record.encode().hex() for record in records]
