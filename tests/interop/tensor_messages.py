@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError as ProtobufDecodeError
 
 from tests.interop.tensor_protos import (
     HALF_COMPLEX,
@@ -17,6 +18,8 @@ from tests.interop.tensor_protos import (
 )
 
 TOO_LARGE = "a serialized tensor that is much larger than its message"
+# Tags of more than 32 bits: protobuf's C++, which TensorFlow uses, drops the rest of them.
+ILLEGAL = "bytes that protobuf's Python parser refuses"
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _LISTS = {
@@ -65,7 +68,10 @@ Tensor: Any = _message()
 
 def reasons_in(serialized: bytes, dtype: str) -> set[str]:
     """Why we refuse a tensor of this dtype that TensorFlow takes."""
-    message = Tensor.FromString(serialized)
+    try:
+        message = Tensor.FromString(serialized)
+    except ProtobufDecodeError:
+        return {ILLEGAL}
     _, field, form = TYPES[dtype]
     count = math.prod(dim.size for dim in message.shape.dim)
     values = list(getattr(message, f"list{field}"))
