@@ -24,8 +24,8 @@ from tests.interop.generate import (
     encode,
 )
 
-ROUNDS = range(max(1, settings().max_examples // 50))
-CASES = 150
+ROUNDS = range(max(1, settings().max_examples // 100))
+CASES = 100
 
 
 def values_of(values: Values) -> list[Any] | None:

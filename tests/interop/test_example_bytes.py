@@ -46,7 +46,7 @@ from tests.interop.respell import damage, keys_of, read, respell
 # Each example is a question to another process.
 few = settings(max_examples=max(30, settings().max_examples // 2))
 ROUNDS = range(max(2, settings().max_examples // 25))
-CASES = 150
+CASES = 100
 
 
 def theirs(oracle: TfOracle, records: list[bytes], spec: Spec) -> Result:

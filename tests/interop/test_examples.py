@@ -23,7 +23,7 @@ from tests.interop.compare import (
 from tests.interop.generate import IN_EXAMPLES, Record, Spec, draw_record, draw_spec, encode
 
 ROUNDS = range(max(2, settings().max_examples // 25))
-CASES = 150
+CASES = 100
 
 
 def draw_cases(rng: random.Random) -> list[tuple[Spec, list[Record]]]:

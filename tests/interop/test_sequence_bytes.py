@@ -44,7 +44,7 @@ from tests.interop.generate import (
 from tests.interop.respell import damage, keys_of, read_sequence, respell_sequence
 
 ROUNDS = range(max(2, settings().max_examples // 25))
-CASES = 150
+CASES = 100
 
 
 @pytest.mark.parametrize("seed", ROUNDS)

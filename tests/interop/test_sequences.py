@@ -33,7 +33,7 @@ from tests.interop.generate import (
 )
 
 ROUNDS = range(max(2, settings().max_examples // 25))
-CASES = 150
+CASES = 100
 
 
 def draw_cases(rng: random.Random, most: int) -> list[tuple[Spec, Spec, list[SequenceRecord]]]:

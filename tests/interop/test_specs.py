@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections import namedtuple
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ import torchrec_io as tio
 from tests.conftest import TfOracle
 from tests.features.forms import schema_of, sequence_schema_of
 from tests.interop.compare import batch_question, sequence_question
-from tests.interop.generate import IN_CONTEXT, IN_EXAMPLES, IN_LISTS, Spec, draw_spec
+from tests.interop.generate import Spec
 from torchrec_io.errors import SchemaError
 
 
@@ -159,45 +157,3 @@ def test_a_name_in_both_parts_of_a_sequence_example_is_refused() -> None:
     spec = {"x": tio.VarLenFeature("int64")}
     with pytest.raises(SchemaError, match="x"):
         tio.Schema(context=spec, sequence=spec)
-
-
-# ---- TensorFlow's own objects ----
-
-
-def stand_in(described: Any) -> Any:
-    """An object with the class's name and the fields of TensorFlow's."""
-    if isinstance(described, list):
-        return [stand_in(item) for item in described]
-    if not isinstance(described, dict):
-        return described
-    fields = {name: stand_in(value) for name, value in described["fields"].items()}
-    return namedtuple(described["class"], fields)(**fields)  # noqa: PYI024
-
-
-def without_defaults(spec: Spec) -> Spec:
-    """A spec of which JSON can say all."""
-    return {name: {**item, "default": None} for name, item in spec.items()}
-
-
-def test_tensorflow_s_own_specs_are_taken(tf_oracle: TfOracle) -> None:
-    rng = random.Random(1)
-    specs = [without_defaults(draw_spec(rng, "f", IN_EXAMPLES)) for _ in range(200)]
-    specs.append({"x": FIXED | {"default": 5}, "y": STEPS | {"default": [7]}})
-    answers = tf_oracle.ask_all([{"op": "describe", "spec": spec} for spec in specs])
-    for spec, described in zip(specs, answers, strict=True):
-        objects = {name: stand_in(item) for name, item in described.items()}
-        assert tio.Schema.from_tf(objects) == tio.Schema(objects) == schema_of(spec)
-
-
-def test_tensorflow_s_own_specs_of_sequences_are_taken(tf_oracle: TfOracle) -> None:
-    rng = random.Random(2)
-    for _ in range(50):
-        context = without_defaults(draw_spec(rng, "c", IN_CONTEXT))
-        lists = without_defaults(draw_spec(rng, "l", IN_LISTS, in_lists=True))
-        asked = [{"op": "describe", "spec": spec} for spec in (context, lists)]
-        parts = [
-            {name: stand_in(item) for name, item in described.items()}
-            for described in tf_oracle.ask_all(asked)
-        ]
-        made = tio.Schema.from_tf(context=parts[0], sequence=parts[1])
-        assert made == sequence_schema_of(context, lists)

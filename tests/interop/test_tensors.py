@@ -21,7 +21,7 @@ from tests.interop.tensor_protos import TYPES, draw_content, draw_tensor, raw_qu
 from torchrec_io.errors import DecodeError, SchemaError
 
 ROUNDS = range(max(2, settings().max_examples // 25))
-CASES = 300
+CASES = 200
 
 
 def examples_of(values: list[bytes]) -> list[bytes]:

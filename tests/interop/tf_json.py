@@ -113,18 +113,6 @@ def spec_from_json(spec: Json) -> Json:
     return {name: feature_from_json(feature) for name, feature in spec.items()}
 
 
-def describe(item: Json) -> Json:
-    """An object of a parse spec as what others see of it: its class's name, its fields."""
-    if isinstance(item, tf.DType):
-        return {"class": "DType", "fields": {"name": item.name}}
-    if isinstance(item, tuple) and hasattr(item, "_fields"):
-        fields = {name: describe(getattr(item, name)) for name in item._fields}
-        return {"class": type(item).__name__, "fields": fields}
-    if isinstance(item, (list, tuple)):
-        return [describe(inner) for inner in item]
-    return item
-
-
 # ---- results ----
 
 

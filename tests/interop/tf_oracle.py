@@ -13,8 +13,6 @@ refusals and arrays are described in ``tf_json.py``. Requests and their answers:
     a result with lengths, or a refusal
 ``{"op": "parse_single_sequence_example", "example": hex, "context": {...}, "sequence": {...}}``
     a result or a refusal
-``{"op": "describe", "spec": {...}}``
-    ``{name: {"class": ..., "fields": {name: value, ...}}}``; values may be such objects again
 ``{"op": "decode_raw", "values": [hex, ...], "dtype": ..., "little_endian": ...,
 "fixed_length": number or null}``
     an array or a refusal
@@ -73,12 +71,6 @@ def answer_parse_single_sequence_example(request: Json) -> Json:
     )
 
 
-def answer_describe(request: Json) -> Json:
-    """Show TensorFlow's own objects of a spec."""
-    spec = tf_json.spec_from_json(request["spec"])
-    return {name: tf_json.describe(feature) for name, feature in spec.items()}
-
-
 def answer_decode_raw(request: Json) -> Json:
     """Decode raw bytes."""
     return tf_json.decode_raw(
@@ -120,7 +112,6 @@ ANSWERS = {
     "parse_single_example": answer_parse_single_example,
     "parse_sequence_example": answer_parse_sequence_example,
     "parse_single_sequence_example": answer_parse_single_sequence_example,
-    "describe": answer_describe,
     "decode_raw": answer_decode_raw,
     "parse_tensor": answer_parse_tensor,
     "serialize_tensor": answer_serialize_tensor,
