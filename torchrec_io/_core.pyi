@@ -134,7 +134,7 @@ class FeatureSpec:
 class ExampleParser:
     """Parses batches of serialized tf.train.Example and SequenceExample."""
 
-    def __init__(self, specs: Sequence[FeatureSpec]) -> None: ...
+    def __init__(self, specs: Sequence[FeatureSpec], sequences: bool = False) -> None: ...
 
     @property
     def is_fixed(self) -> bool:

@@ -152,4 +152,4 @@ def test_drawn_is_all_there() -> None:
         "features" in case["result"] for part in ("examples", "sequences") for case in DRAWN[part]
     ]
     assert len(taken) > 170
-    assert 3 < taken.count(False) < len(taken) // 4
+    assert 0 < taken.count(False) < len(taken) // 4

@@ -384,7 +384,8 @@ void add_padding(const FeatureSpec& spec, std::size_t records, ColumnSize& size)
 
 }  // namespace
 
-ExampleParser::ExampleParser(std::vector<FeatureSpec> specs) : specs_(std::move(specs)) {
+ExampleParser::ExampleParser(std::vector<FeatureSpec> specs, bool sequences)
+    : specs_(std::move(specs)), sequences_(sequences) {
   for (const FeatureSpec& spec : specs_) {
     auto& slots = spec.in_lists ? lists_ : context_;
     const auto [found, is_new] = slots.try_emplace(spec.key, static_cast<int>(slots_));

@@ -128,7 +128,9 @@ struct Integers {
 
 class ExampleParser {
  public:
-  explicit ExampleParser(std::vector<FeatureSpec> specs);
+  // `sequences`: whether records are SequenceExamples, of which feature lists are looked into even
+  // if none is asked for. They are if one is.
+  explicit ExampleParser(std::vector<FeatureSpec> specs, bool sequences = false);
   ExampleParser(const ExampleParser&) = delete;  // the maps look into specs_
   ExampleParser& operator=(const ExampleParser&) = delete;
 
@@ -138,7 +140,7 @@ class ExampleParser {
 
   // The slot of a stored feature; -1 if nobody asks for it.
   int find(Bytes key, bool in_lists) const;
-  bool has_lists() const { return !lists_.empty(); }
+  bool has_lists() const { return sequences_ || !lists_.empty(); }
 
   // Whether all columns are numbers, of a size that does not depend on the data.
   bool is_fixed() const;
@@ -195,6 +197,7 @@ class ExampleParser {
   std::unordered_map<std::string_view, int> context_;
   std::unordered_map<std::string_view, int> lists_;
   std::size_t slots_ = 0;
+  bool sequences_ = false;
 };
 
 }  // namespace tio

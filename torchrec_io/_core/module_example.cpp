@@ -70,8 +70,8 @@ void init_spec(FeatureSpec* self, const nb::bytes& key, bool in_lists, int eleme
   new (self) FeatureSpec(std::move(spec));
 }
 
-void init_parser(ExampleParser* self, std::vector<FeatureSpec> specs) {
-  new (self) ExampleParser(std::move(specs));
+void init_parser(ExampleParser* self, std::vector<FeatureSpec> specs, bool sequences) {
+  new (self) ExampleParser(std::move(specs), sequences);
 }
 
 // What was located, and the records it was located in.
@@ -308,7 +308,7 @@ void bind_example(nb::module_& m) {
 
   nb::class_<ExampleParser>(m, "ExampleParser",
                             "Parses batches of serialized tf.train.Example and SequenceExample.")
-      .def("__init__", &init_parser, "specs"_a)
+      .def("__init__", &init_parser, "specs"_a, "sequences"_a = false)
       .def_prop_ro("is_fixed", &ExampleParser::is_fixed,
                    "Whether all columns are numbers, of a size that does not depend on the data.")
       .def("locate", &bind_locate, "records"_a, nb::keep_alive<0, 2>(),

@@ -72,7 +72,7 @@ class ExampleParser:
             maker.first = len(specs)
             specs += maker.specs
             self._owners += [(maker.name, spec.key.decode()) for spec in maker.specs]
-        self._core = _core.ExampleParser(specs)
+        self._core = _core.ExampleParser(specs, schema.is_sequence)
         self._sized = [maker for maker in self._makers if maker.dense is None]
         self._dense_groups = _group_dense(self._makers)
         self._dense_layouts: dict[int, _DenseLayout] = {}

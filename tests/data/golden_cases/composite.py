@@ -69,7 +69,9 @@ def steps_cases() -> list[Case]:
         Case("steps/scalars", file, scalars),
         Case("steps/shaped", file, shaped),
         Case("steps/padded", file, padded),
-        Case("steps/with_others", file, {"ints": steps_of("int64", [6]), "floats": varlen("float32")}),
+        Case(
+            "steps/with_others", file, {"ints": steps_of("int64", [6]), "floats": varlen("float32")}
+        ),
         Case("steps/no_steps", file, shaped, [1]),
         Case("steps/no_examples", file, padded, []),
         Case("refused/steps_left_over", file, {"ints": steps_of("int64", [4])}, [0, 2]),
@@ -234,7 +236,9 @@ def ragged_cases() -> list[Case]:
         Case("ragged/no_examples", file, {**pairs, "never": plain["never"]}, []),
         Case("ragged/with_others", file, {"n": varlen("int64"), "x": ragged("string", key="s")}),
         Case("refused/ragged_kind", file, {"n": ragged("string")}, [0]),
-        Case("refused/ragged_partition_kind", file, {"n": ragged("int64", ("RowSplits", "f"))}, [0]),
+        Case(
+            "refused/ragged_partition_kind", file, {"n": ragged("int64", ("RowSplits", "f"))}, [0]
+        ),
         Case(
             "refused/ragged_partition_short",
             file,
@@ -243,6 +247,11 @@ def ragged_cases() -> list[Case]:
         ),
         Case("refused/ragged_ids", file, {"n": ragged("int64", ("ValueRowIds", "outer_ids"))}, [0]),
         Case("refused/ragged_uniform", file, {"n": ragged("int64", ("UniformRowLength", 4))}, [0]),
-        Case("refused/ragged_dense_key", file, {"n": fixed("int64", [6]), "x": ragged("int64", key="n")}, [0]),
+        Case(
+            "refused/ragged_dense_key",
+            file,
+            {"n": fixed("int64", [6]), "x": ragged("int64", key="n")},
+            [0],
+        ),
     ]
     return both(cases, 4)

@@ -118,6 +118,12 @@ def sequence_cases() -> list[Case]:
             for n in range(4)
         ),
         Case("sequence/required", file, {}, [0, 2, 1], all_there),
-        Case("sequence/no_examples", file, {"tags": varlen("string")}, [], {**RAGGED, "frames": STEPS["frames"]}),
+        Case(
+            "sequence/no_examples",
+            file,
+            {"tags": varlen("string")},
+            [],
+            {**RAGGED, "frames": STEPS["frames"]},
+        ),
         *(Case(f"refused/{n}", file, c, rows, s) for n, (c, s, rows) in refused.items()),
     ]
