@@ -186,7 +186,8 @@ std::optional<Elements> expected(const Message& message, TensorType type,
   const std::string& last = values->empty() ? none : values->back();
   const Wide repeated = count - values->size();
   bytes += repeated * last.size();
-  if (bytes > std::max<Wide>(1 << 20, Wide{64} * message_bytes)) return std::nullopt;
+  if (bytes > std::max<Wide>(kFreeTensorBytes, kTensorBytesPerByte * Wide{message_bytes}))
+    return std::nullopt;
 
   Elements out;
   out.count = static_cast<std::uint64_t>(count);

@@ -185,6 +185,7 @@ void write_encode(Folder& folder) {
       for (std::size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(i * step));
       folder.write(bytes);
     }
+  }
 }
 
 // ---- sequences: records as field 1 of a message ----
@@ -281,18 +282,15 @@ int main(int count, char** arguments) {
   Folder framing(root / "framing");
   Folder index(root / "index");
   Folder examples(root / "example");
+  Folder sequences(root / "sequence");
+  Folder tensors(root / "tensor_proto");
   Folder encode(root / "encode");
   write_made_framing(framing);
   write_index(index);
   write_made_examples(examples);
-  Folder tensors(root / "tensor_proto");
+  write_sequences(sequences);
   write_tensors(tensors);
   write_encode(encode);
-  Folder sequences(root / "sequence");
-  write_made_framing(framing);
-  write_index(index);
-  write_made_examples(examples);
-  write_sequences(sequences);
   if (count < 3 || !fs::is_directory(arguments[2])) return 0;
   for (const auto& file : fs::directory_iterator(arguments[2])) {
     if (file.path().extension() != ".tfrecord") continue;
