@@ -62,8 +62,9 @@ class TFRecordDataset(IterableDataset[Any]):
     Args:
         paths: A file, glob pattern or directory, or several; see
             :func:`torchrec_io.records.paths.expand_paths`.
-        schema: A :class:`Schema` or a dict of features: records are ``tf.train.Example`` messages
-            and are parsed. A callable: it gets each record's bytes, in the loading process.
+        schema: A :class:`Schema` or a dict of features: records are ``tf.train.Example`` messages,
+            or ``SequenceExample`` for a ``Schema(context=..., sequence=...)``, and are parsed. A
+            callable: it gets each record's bytes, in the loading process.
             ``None``: records are given as bytes.
         batch_size: ``None``: yield samples, dicts with a schema. A number: yield a :class:`Batch`
             of that many records; a list of as many items without a schema.
