@@ -159,6 +159,20 @@ void test_shifted_headers() {
   }
 }
 
+// An entry that is spelled as foreseen, but longer than the Features that it lies in.
+void test_entries_past_their_message() {
+  const std::string last = bytes_entry("s", {"hello" + varint_field(7, 1)});
+  for (const std::string& fields : {last, ints_entry("one", {1}) + last}) {
+    for (std::size_t missing = 0; missing < 8; ++missing) {
+      // What is behind the Features is a legal field if it starts with that of the text.
+      const std::string second =
+          field_tag(1, wire::delimited) + varint(fields.size() - missing) + fields;
+      check_pair(example(fields), second);
+      check_pair(example(fields), second + example(ints_entry("one", {1})));
+    }
+  }
+}
+
 void test_overlong_spellings() {
   const auto spelled = [](std::size_t entry_length, std::size_t key_length,
                           std::size_t list_length) {
@@ -213,6 +227,7 @@ int main() {
   test_good_behind_damaged();
   test_every_claimed_length();
   test_shifted_headers();
+  test_entries_past_their_message();
   test_overlong_spellings();
   test_entry_without_key();
   test_more_entries_than_templates();
