@@ -198,16 +198,16 @@ class ColumnWriter {
       failures_.push_back(std::move(*failure));
       return;
     }
-    if (spec_->in_lists) return fail_step(record, at);
+    if (spec_->shape == Shape::padded && spec_->in_lists && fail_step(record, at)) return;
     ValueCount count;
     count_values(records_[record], at, count);
     fail_count(record, at, "the record", count.values);
   }
 
-  // Names the step that has not as many values as each should.
-  void fail_step(std::size_t record, const Location& list) {
+  // Names the step that has not as many values as each should; false if there is none.
+  bool fail_step(std::size_t record, const Location& list) {
     std::size_t number = 0;
-    walk_steps(records_[record], list, stored_kind(spec_->element), [&](Location step) {
+    return !walk_steps(records_[record], list, stored_kind(spec_->element), [&](Location step) {
       ValueCount count;
       count_values(records_[record], step, count);
       if (count.values == spec_->count) return ++number != 0;
