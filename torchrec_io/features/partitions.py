@@ -214,6 +214,13 @@ class _Parting:
         self.faults += [(u, reason) for u in np.flatnonzero(bad).tolist() if u not in known]
 
     def _add(self, splits: _Ints, counts: _Ints) -> None:
+        # Each unit's numbers are in range, but may leave it where the batch counts on from others.
+        far = np.abs(splits) > self._most
+        if far.any():
+            units = np.repeat(np.arange(len(counts)), counts)
+            reaches = np.zeros(len(counts), bool)
+            reaches[units[far[:-1] | far[1:]]] = True
+            self._refuse(reaches, "its rows lie behind what the row splits of a batch can count")
         self.splits.insert(0, splits)
         self.counts = counts
 
