@@ -1,0 +1,46 @@
+"""Examples and SequenceExamples of Python values, as protobuf writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tests.support.messages import Example, Feature, SequenceExample
+
+Values = Sequence[Any]
+
+
+def example_of(**features: Values) -> bytes:
+    """An Example; a feature without values has no kind."""
+    example = Example()
+    for name, values in features.items():
+        fill(example.features.feature[name], values)
+    data: bytes = example.SerializeToString()
+    return data
+
+
+def sequence_example_of(
+    context: Mapping[str, Values], lists: Mapping[str, Iterable[Values]]
+) -> bytes:
+    """A SequenceExample; ``lists`` has the values of each step."""
+    message = SequenceExample()
+    for name, values in context.items():
+        fill(message.context.feature[name], values)
+    for name, steps in lists.items():
+        feature_list = message.feature_lists.feature_list[name]
+        for step in steps:
+            fill(feature_list.feature.add(), step)
+    data: bytes = message.SerializeToString()
+    return data
+
+
+def fill(feature: Feature, values: Values) -> None:
+    """Puts values into a Feature, of the kind that the first one says."""
+    if not values:
+        return
+    if isinstance(values[0], bytes):
+        feature.bytes_list.value.extend(values)
+    elif isinstance(values[0], float):
+        feature.float_list.value.extend(values)
+    else:
+        feature.int64_list.value.extend(values)
