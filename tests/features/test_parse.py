@@ -1,11 +1,9 @@
-"""Examples to columns: TensorFlow's answers, casts, errors, and prediction that changes nothing."""
+"""Examples to columns: types, casts, errors, and prediction that changes nothing."""
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,53 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.features.forms import batch_to_json, schema_of
+from tests.features.forms import batch_to_json
 from tests.features.wire import bytes_feature, entry, example, float_feature, int_feature
 from tests.support.messages import Example
-from torchrec_io.errors import DecodeError, SchemaError
+from torchrec_io.errors import DecodeError
 from torchrec_io.features.parse import ExampleParser
 from torchrec_io.records.reader import RecordList
 from torchrec_io.tensors.examples import parse_block
-
-GOLDEN_FILE = Path(__file__).parents[1] / "data" / "golden" / "golden.json"
-GOLDEN = json.loads(GOLDEN_FILE.read_text("utf-8"))
-
-# ---- TensorFlow's answers ----
-
-# What TensorFlow says only when it parses and we when the schema is made.
-REFUSED_SCHEMAS = {"refused/default_too_short", "refused/default_not_broadcast"}
-# A Feature with an unknown field only: no kind is set, so there are no values.
-READ_AS_PROTOBUF = {"refused/kind_without_such_number"}
-
-
-@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["name"])
-def test_golden(case: dict[str, Any]) -> None:
-    records = [bytes.fromhex(record) for record in GOLDEN["files"][case["file"]]["records"]]
-    chosen = records if case["records"] is None else [records[i] for i in case["records"]]
-    if case["name"] in REFUSED_SCHEMAS:
-        with pytest.raises(SchemaError):
-            schema_of(case["spec"])
-        return
-    schema = schema_of(case["spec"])
-    if "features" in case["result"] or case["name"] in READ_AS_PROTOBUF:
-        batch = tio.parse_examples(chosen, schema)
-        assert list(batch) == list(case["spec"])
-        if "features" in case["result"]:
-            assert batch_to_json(batch) == case["result"]["features"]
-        else:
-            assert batch["i"].tolist() == [[]]
-        return
-    with pytest.raises(DecodeError) as caught:
-        tio.parse_examples(chosen, schema)
-    # Each of these cases ends with its one bad record.
-    assert caught.value.record == len(chosen) - 1
-
-
-def test_golden_is_all_there() -> None:
-    names = [case["name"] for case in GOLDEN["cases"]]
-    assert len(names) > 80
-    assert set(names) > REFUSED_SCHEMAS | READ_AS_PROTOBUF
-
 
 # ---- types and shapes ----
 
