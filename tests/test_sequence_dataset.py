@@ -1,0 +1,300 @@
+"""TFRecordDataset of SequenceExamples: batches, samples, workers, and records that are bad."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.examples import sequence_example_of
+from tests.support.tfrecord import frame, write_tfrecord
+
+SIZES = [20, 0, 7, 13]
+COUNT = sum(SIZES)
+START_METHODS = ["fork", "spawn", "forkserver"]
+SCHEMA = tio.Schema(
+    context={
+        "id": tio.FixedLenFeature([], "int64"),
+        "tags": tio.VarLenFeature("string"),
+    },
+    sequence={
+        "frames": tio.FixedLenSequenceFeature([2], "float32"),
+        "marks": tio.FixedLenSequenceFeature([], "string", allow_missing=True),
+        "words": tio.VarLenFeature("string"),
+        "tree": tio.RaggedFeature("int32", "v", [tio.RaggedFeature.RowLengths("n")]),
+    },
+)
+
+
+def steps_of(number: int) -> int:
+    return number % 4
+
+
+def record(number: int) -> bytes:
+    """A SequenceExample whose every value follows from its number."""
+    steps = range(steps_of(number))
+    lists: dict[str, Any] = {
+        "frames": [[number + 0.5, float(step)] for step in steps],
+        "words": [[b"%d-%d" % (number, step)] * step for step in steps],
+        "v": [list(range(step)) for step in steps],
+        "n": [[step, 0] for step in steps],
+    }
+    if number % 3 == 0:
+        lists["marks"] = [[b"m"] for _ in steps]
+    return sequence_example_of({"id": [number], "tags": [b"t"] * (number % 2)}, lists)
+
+
+def expected(number: int) -> dict[str, Any]:
+    """What a sample of a record is, as Python values."""
+    steps = range(steps_of(number))
+    return {
+        "id": number,
+        "tags": [b"t"] * (number % 2),
+        "frames": [[number + 0.5, float(step)] for step in steps],
+        "marks": [b"m" for _ in steps] if number % 3 == 0 else [],
+        "words": [[b"%d-%d" % (number, step)] * step for step in steps],
+        "tree": [[list(range(step)), []] for step in steps],
+    }
+
+
+def plain(sample: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.tolist() for name, value in sample.items()}
+
+
+def check_batch(batch: tio.Batch, numbers: list[int]) -> None:
+    """Checks every column of a batch of these records."""
+    rows = [expected(number) for number in numbers]
+    assert batch["id"].tolist() == numbers
+    for name in ("tags", "words", "tree"):
+        assert isinstance(batch[name], tio.Ragged)
+        assert batch[name].tolist() == [row[name] for row in rows]
+    for name, empty in (("frames", [0.0, 0.0]), ("marks", b"")):
+        longest = max(len(row[name]) for row in rows)
+        assert batch.lengths[name].tolist() == [len(row[name]) for row in rows]
+        assert batch[name].shape[:2] == (len(rows), longest)
+        assert batch[name].tolist() == [
+            row[name] + [empty] * (longest - len(row[name])) for row in rows
+        ]
+
+
+def write_files(folder: Path, records: Iterable[bytes]) -> list[str]:
+    left = iter(records)
+    return [
+        str(write_tfrecord(folder / f"part-{i}", [next(left) for _ in range(size)]))
+        for i, size in enumerate(SIZES)
+    ]
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("sequences"), map(record, range(COUNT)))
+
+
+def cut(numbers: list[int], size: int) -> list[list[int]]:
+    return [numbers[i : i + size] for i in range(0, len(numbers), size)]
+
+
+# ---- what comes ----
+
+
+@pytest.mark.parametrize("size", [1, 8, 100])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_batches(paths: list[str], size: int, threads: int) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=size, num_threads=threads)
+    batches = list(dataset)
+    chosen = cut(list(range(COUNT)), size)
+    assert len(batches) == len(dataset) == len(chosen)
+    for batch, numbers in zip(batches, chosen, strict=True):
+        assert list(batch) == list(SCHEMA)
+        check_batch(batch, numbers)
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_samples(paths: list[str], tmp_path: Path, compression: str | None) -> None:
+    if compression:
+        paths = [str(write_tfrecord(tmp_path / "all", map(record, range(COUNT)), compression))]
+    samples = list(tio.TFRecordDataset(paths, SCHEMA))
+    assert [int(sample["id"]) for sample in samples] == list(range(COUNT))
+    for number, sample in enumerate(samples):
+        assert isinstance(sample, tio.Sample)
+        assert plain(sample) == expected(number)
+        assert tuple(sample["frames"].shape) == (steps_of(number), 2)
+    check_batch(tio.collate(samples), list(range(COUNT)))
+
+
+def test_shuffled_batches_are_of_whole_records(paths: list[str]) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=6, shuffle=True, seed=2)
+    seen: list[int] = []
+    for batch in dataset:
+        numbers = batch["id"].tolist()
+        check_batch(batch, numbers)
+        seen += numbers
+    assert sorted(seen) == list(range(COUNT))
+    assert seen != list(range(COUNT))
+
+
+def test_keys(paths: list[str]) -> None:
+    pairs = list(tio.TFRecordDataset(paths, SCHEMA, with_key=True))
+    assert pairs[21][0] == f"{paths[2]}:{len(frame(record(20)))}"
+    assert plain(pairs[21][1]) == expected(21)
+
+
+# ---- in a DataLoader ----
+
+
+@pytest.mark.parametrize("method", START_METHODS)
+def test_batches_from_workers(paths: list[str], method: str) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True, seed=3)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
+    batches = list(loader)
+    assert [batch["id"].tolist() for batch in batches] == [
+        batch["id"].tolist() for batch in dataset
+    ]
+    for batch in batches:
+        check_batch(batch, batch["id"].tolist())
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_samples_are_collated(paths: list[str], workers: int) -> None:
+    loader = DataLoader(
+        tio.TFRecordDataset(paths, SCHEMA),
+        batch_size=5,
+        num_workers=workers,
+        multiprocessing_context="fork" if workers else None,
+        collate_fn=tio.collate,
+    )
+    batches = list(loader)
+    assert [batch["id"].tolist() for batch in batches] == cut(list(range(COUNT)), 5)
+    for batch in batches:
+        assert isinstance(batch, tio.Batch)
+        check_batch(batch, batch["id"].tolist())
+
+
+def test_samples_are_padded(paths: list[str]) -> None:
+    lists = {name: SCHEMA[name] for name in ("frames", "tree")}
+    schema = tio.Schema(context=SCHEMA.context, sequence=lists)
+    dataset = tio.TFRecordDataset(paths, schema)
+    [batch] = DataLoader(dataset, batch_size=COUNT, collate_fn=tio.pad_collate)
+    steps = [steps_of(number) for number in range(COUNT)]
+    assert batch.lengths["frames"].tolist() == batch.lengths["tree"].tolist() == steps
+    assert batch.lengths["tags"].tolist() == [number % 2 for number in range(COUNT)]
+    assert tuple(batch["tree"].shape) == (COUNT, 3, 2, 2)
+    assert batch["tree"][3].tolist() == [[[0, 0], [0, 0]], [[0, 0], [0, 0]], [[0, 1], [0, 0]]]
+
+
+def test_a_dataset_survives_pickling(paths: list[str]) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=40)
+    [batch] = pickle.loads(pickle.dumps(dataset))
+    check_batch(batch, list(range(COUNT)))
+    check_batch(pickle.loads(pickle.dumps(batch)), list(range(COUNT)))
+
+
+# ---- records that are bad ----
+
+
+def with_changed(number: int, context: Any = None, **lists: Any) -> bytes:
+    """A record of which some parts are others."""
+    message = {"frames": [[0.0, 0.0]], "words": [], "v": [], "n": [], **lists}
+    return sequence_example_of({"id": [number], **(context or {})}, message)
+
+
+BAD: dict[str, tuple[bytes, str | None, str]] = {
+    "count of a step": (
+        with_changed(0, frames=[[0.0, 1.0], [0.0]]),
+        "frames",
+        "step 1 holds 1 float value, the schema wants 2",
+    ),
+    "kind of a step": (with_changed(0, frames=[[1, 2]]), "frames", "holds int64 values"),
+    "lengths of rows": (with_changed(0, v=[[1]], n=[[2]]), "tree", "do not add up"),
+    "number of steps": (with_changed(0, v=[[1]], n=[]), "tree", "has not as many steps"),
+    "no range": (with_changed(0, v=[[2**31]], n=[[1]]), "tree", "does not fit"),
+    "context": (with_changed(0, {"tags": [1]}), "tags", "holds int64 values"),
+    "missing": (sequence_example_of({"id": [0]}, {}), "frames", "required"),
+    "bytes": (b"\xff\xff", None, "cut short"),
+}
+
+
+def damaged_files(folder: Path, bad: bytes) -> list[str]:
+    records = [record(number) for number in range(COUNT)]
+    records[3] = records[23] = bad
+    return write_files(folder, records)
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("size", [None, 6])
+def test_a_bad_record_is_named(tmp_path: Path, kind: str, size: int | None) -> None:
+    bad, feature, reason = BAD[kind]
+    paths = damaged_files(tmp_path, bad)
+    with pytest.raises(tio.DecodeError, match=reason) as caught:
+        list(tio.TFRecordDataset(paths, SCHEMA, batch_size=size))
+    error = caught.value
+    offset = sum(len(frame(record(number))) for number in range(3))
+    assert (error.path, error.record, error.offset) == (paths[0], 3, offset)
+    assert error.feature == feature
+
+
+def test_the_byte_in_the_record_is_named(tmp_path: Path) -> None:
+    bad, _, _ = BAD["count of a step"]
+    paths = damaged_files(tmp_path, bad)
+    with pytest.raises(tio.DecodeError) as alone:
+        tio.parse_sequence_example(bad, SCHEMA)
+    assert alone.value.offset is not None
+    assert 0 < alone.value.offset < len(bad)
+    with pytest.raises(tio.DecodeError, match=f"at byte {alone.value.offset} of the record"):
+        list(tio.TFRecordDataset(paths, SCHEMA, batch_size=6))
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_skipping_keeps_batches_full(tmp_path: Path, kind: str, threads: int) -> None:
+    paths = damaged_files(tmp_path, BAD[kind][0])
+    errors: list[tio.TorchRecIOError] = []
+    good = [number for number in range(COUNT) if number not in (3, 23)]
+    for on_error in ("skip", errors.append):
+        dataset = tio.TFRecordDataset(
+            paths, SCHEMA, batch_size=6, on_error=on_error, num_threads=threads
+        )
+        batches = list(dataset)
+        assert [batch["id"].tolist() for batch in batches] == cut(good, 6)
+        for batch, numbers in zip(batches, cut(good, 6), strict=True):
+            check_batch(batch, numbers)
+        assert dataset.skipped == 2
+    assert [(error.path, error.record) for error in errors] == [(paths[0], 3), (paths[2], 3)]
+    assert {error.feature for error in errors} == {BAD[kind][1]}
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_an_error_from_a_worker_is_whole(tmp_path: Path, method: str) -> None:
+    paths = damaged_files(tmp_path, BAD["lengths of rows"][0])
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=6)
+    loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context=method)
+    with pytest.raises(tio.DecodeError, match="do not add up") as caught:
+        list(loader)
+    error = caught.value
+    assert (error.path, error.record, error.feature) == (paths[0], 3, "tree")
+
+
+def test_skipping_in_a_worker_is_counted(tmp_path: Path) -> None:
+    paths = damaged_files(tmp_path, BAD["bytes"][0])
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=6, on_error="skip")
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    ids = [number for batch in loader for number in batch["id"].tolist()]
+    assert sorted(ids) == [number for number in range(COUNT) if number not in (3, 23)]
+    assert dataset.skipped == 2
+
+
+def test_a_sequence_column_on_the_training_side(paths: list[str]) -> None:
+    # What a model does with it: pack the padded steps by their lengths.
+    [batch] = tio.TFRecordDataset(paths, SCHEMA, batch_size=COUNT)
+    lengths = batch.lengths["frames"]
+    has_steps = lengths > 0
+    packed = torch.nn.utils.rnn.pack_padded_sequence(
+        batch["frames"][has_steps], lengths[has_steps], batch_first=True, enforce_sorted=False
+    )
+    assert packed.data.shape == (sum(map(steps_of, range(COUNT))), 2)
