@@ -17,6 +17,7 @@ from ..errors import DecodeError, SchemaError
 from ..records.paths import expand_paths
 from ..records.storage import StrPath
 from ..records.stream import iter_records
+from .checks import is_text
 from .looks import IMAGES, TENSOR, image_size, look_of
 from .peek import Kind, PeekedFeature, peek, peek_sequence
 from .specs import (
@@ -25,7 +26,6 @@ from .specs import (
     FixedLenSequenceFeature,
     ImageFeature,
     VarLenFeature,
-    is_text,
 )
 
 N = TypeVar("N", int, float)

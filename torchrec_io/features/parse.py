@@ -13,11 +13,10 @@ import numpy.typing as npt
 
 from .. import _core
 from ..records.reader import RecordBlock, RecordList
-from .columns import Arena, ColumnMaker, Padded, maker_of, view_of
+from .columns import Padded, maker_of
 from .layout import Column, Numbers, Room, Texts, Values
+from .maker import Arena, ColumnMaker, Ints, view_of
 from .schema import Schema
-
-_Ints = npt.NDArray[np.int64]
 
 # A byte of a record makes 8 of a column of int64, unless records lack features with defaults.
 _PLAUSIBLE_GROWTH = 8
@@ -156,7 +155,7 @@ class LocatedBlock:
         self._records = block.native()
         self._kept: dict[int, Any] = {}
         self._placed: dict[int, Values] = {}
-        self._writes: list[tuple[Numbers, _Ints]] = []
+        self._writes: list[tuple[Numbers, Ints]] = []
         dense = parser._dense_layout(self._rows)
         self.room = Room(dense.size)
         self._columns = dense.columns
@@ -214,11 +213,11 @@ class LocatedBlock:
         """How much room the column of a native spec needs."""
         return ColumnSizes(*self._sizes[position])
 
-    def counts(self, position: int) -> tuple[_Ints, _Ints]:
+    def counts(self, position: int) -> tuple[Ints, Ints]:
         """How many values there are, as offsets of units; and each record's units, as offsets."""
         return self._parser._core.counts(self._located, position)
 
-    def integers(self, position: int) -> tuple[_Ints, _Ints, _Ints]:
+    def integers(self, position: int) -> tuple[Ints, Ints, Ints]:
         """Stored integers, and as :meth:`counts`."""
         values, offsets, rows, failures = self._parser._core.integers(self._located, position)
         self.failures += self._parser.failures(failures)
@@ -254,7 +253,7 @@ class LocatedBlock:
         """Where the data of a dense column starts."""
         return int(self._places[position, 3])
 
-    def write(self, numbers: Numbers, values: _Ints) -> None:
+    def write(self, numbers: Numbers, values: Ints) -> None:
         """Has numbers written into the arena once there is one."""
         self._writes.append((numbers, values))
 

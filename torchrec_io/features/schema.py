@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import SchemaError
+from .checks import is_text
 from .dtypes import is_integer, stored_dtype
 from .specs import (
     Feature,
@@ -20,7 +21,6 @@ from .specs import (
     UniformRowLength,
     VarLenFeature,
     as_feature,
-    is_text,
 )
 
 if TYPE_CHECKING:

@@ -8,27 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, Literal, TypeAlias
 
-import numpy as np
-
 from ..errors import SchemaError
+from .checks import Shape, check_default, check_key, check_shape, is_whole
 from .dtypes import (
-    FLOAT_ENDS,
-    MOST_VALUES,
     RAW_DTYPES,
     DType,
     dtype_name,
-    integer_range,
-    is_integer,
     item_bytes,
 )
-
-Shape: TypeAlias = "int | Sequence[int]"
 
 
 class Feature:
@@ -57,10 +48,10 @@ class FixedLenFeature(Feature):
     default_value: Any = None
 
     def __init__(self, shape: Shape, dtype: DType, default_value: Any = None) -> None:
-        _set(self, shape=_check_shape(shape), dtype=dtype_name(dtype))
+        _set(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         default = None
         if default_value is not None:
-            default = _check_default(default_value, self.dtype, self.shape)
+            default = check_default(default_value, self.dtype, self.shape)
         _set(self, default_value=default)
 
     @property
@@ -120,10 +111,10 @@ class FixedLenSequenceFeature(Feature):
         allow_missing: bool = False,
         default_value: Any = None,
     ) -> None:
-        _set(self, shape=_check_shape(shape), dtype=dtype_name(dtype))
+        _set(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         if 0 in self.shape:
             raise SchemaError(f"a part of the shape {list(self.shape)} holds no value")
-        default = None if default_value is None else _check_default(default_value, self.dtype, ())
+        default = None if default_value is None else check_default(default_value, self.dtype, ())
         _set(self, allow_missing=bool(allow_missing), default_value=default)
 
     @property
@@ -166,9 +157,9 @@ class SparseFeature(Feature):
     ) -> None:
         keys = (index_key,) if isinstance(index_key, str) else tuple(index_key)
         _set(self, index_key=keys, value_key=value_key, dtype=dtype_name(dtype))
-        _set(self, size=_check_shape(size), already_sorted=bool(already_sorted))
+        _set(self, size=check_shape(size), already_sorted=bool(already_sorted))
         for key in (*keys, value_key):
-            _check_key(key, "index_key and value_key")
+            check_key(key, "index_key and value_key")
         if not keys or len(keys) != len(self.size):
             raise SchemaError(
                 f"index_key names {len(keys)} features, size has {len(self.size)} dimensions"
@@ -181,7 +172,7 @@ class _KeyPartition:
     key: str
 
     def __post_init__(self) -> None:
-        _check_key(self.key, "the key of a partition")
+        check_key(self.key, "the key of a partition")
 
 
 @dataclass(frozen=True)
@@ -226,7 +217,7 @@ class UniformRowLength:
     length: int
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.length) or self.length < 1:
+        if not is_whole(self.length) or self.length < 1:
             raise SchemaError(f"length must be a whole number of at least 1, not {self.length!r}")
         _set(self, length=int(self.length))
 
@@ -287,7 +278,7 @@ class RaggedFeature(Feature):
         _set(self, partitions=tuple(_as_partition(partition) for partition in partitions))
         _set(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
         if value_key is not None:
-            _check_key(value_key, "value_key")
+            check_key(value_key, "value_key")
 
 
 @dataclass(frozen=True)
@@ -333,7 +324,7 @@ class RawFeature(Feature):
         _set(self, shape_key=shape_key, fixed_length=fixed_length and int(fixed_length))
         if shape is None:
             shape = room
-        _set(self, shape=None if shape is None else _check_shape(shape))
+        _set(self, shape=None if shape is None else check_shape(shape))
         if (self.shape is None) == (shape_key is None):
             raise SchemaError("a RawFeature needs either shape or shape_key, or fixed_length")
         if room and self.shape is not None and math.prod(self.shape) != room:
@@ -341,10 +332,10 @@ class RawFeature(Feature):
                 f"{fixed_length} bytes do not make the shape {list(self.shape)} of {self.dtype}"
             )
         if shape_key is not None:
-            _check_key(shape_key, "shape_key")
+            check_key(shape_key, "shape_key")
 
     def _count_in(self, size: int) -> int:
-        if not _is_whole(size) or size < 1 or size % item_bytes(self.dtype):
+        if not is_whole(size) or size < 1 or size % item_bytes(self.dtype):
             raise SchemaError(
                 f"fixed_length must be a multiple of the {item_bytes(self.dtype)} bytes of a "
                 f"{self.dtype}, not {size!r}"
@@ -372,7 +363,7 @@ class SerializedTensorFeature(Feature):
 
     def __init__(self, dtype: DType, shape: Shape | None = None) -> None:
         _set(self, dtype=dtype_name(dtype, (*RAW_DTYPES, "string")))
-        _set(self, shape=None if shape is None else _check_shape(shape))
+        _set(self, shape=None if shape is None else check_shape(shape))
 
 
 @dataclass(frozen=True)
@@ -403,9 +394,9 @@ class ImageFeature(Feature):
 
     def __post_init__(self) -> None:
         _set(self, dtype=dtype_name(self.dtype))
-        if not _is_whole(self.channels) or self.channels not in (1, 3, 4):
+        if not is_whole(self.channels) or self.channels not in (1, 3, 4):
             raise SchemaError(f"channels must be 1, 3 or 4, not {self.channels!r}")
-        if not _is_whole(self.max_pixels) or self.max_pixels < 1:
+        if not is_whole(self.max_pixels) or self.max_pixels < 1:
             raise SchemaError(f"max_pixels must be a whole number from 1, not {self.max_pixels!r}")
         _set(self, channels=int(self.channels), max_pixels=int(self.max_pixels))
         if self.dtype not in ("uint8", "float32", "float64", "float16"):
@@ -413,7 +404,7 @@ class ImageFeature(Feature):
         if self.layout not in ("CHW", "HWC"):
             raise SchemaError(f"layout must be 'CHW' or 'HWC', not {self.layout!r}")
         if self.size is not None:
-            size = _check_shape(self.size)
+            size = check_shape(self.size)
             if len(size) != 2 or 0 in size:
                 raise SchemaError(f"size must be (height, width), not {self.size!r}")
             _set(self, size=size)
@@ -458,46 +449,6 @@ _TF_FIELDS = {
 }
 
 
-# ---- checks ----
-
-
-def _set(feature: Any, **fields: Any) -> None:
-    """Sets fields of a frozen dataclass, as its ``__init__`` must."""
-    for name, value in fields.items():
-        object.__setattr__(feature, name, value)
-
-
-def is_text(text: str) -> bool:
-    """Whether UTF-8 can hold a str: not if it has surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _check_shape(shape: Shape) -> tuple[int, ...]:
-    try:
-        sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    except (TypeError, ValueError):  # the second from a TensorShape of unknown rank
-        raise SchemaError(f"a shape must be whole numbers, not {shape!r}") from None
-    for size in sizes:
-        if not _is_whole(size) or size < 0:
-            raise SchemaError(f"every size of a shape must be a whole number, not {size!r}")
-    if math.prod(max(1, int(size)) for size in sizes) >= MOST_VALUES:
-        raise SchemaError(f"no memory holds values of the shape {list(sizes)}")
-    return tuple(int(size) for size in sizes)
-
-
-def _check_key(key: Any, what: str) -> None:
-    if not isinstance(key, str) or not key or not is_text(key):
-        raise SchemaError(f"{what} must be a feature's name, not {key!r}")
-
-
 def _as_partition(partition: Any) -> Any:
     """A partition of this module; one of TensorFlow's is translated."""
     made = _PARTITIONS.get(type(partition).__name__)
@@ -508,61 +459,7 @@ def _as_partition(partition: Any) -> Any:
     return made(partition.length if made is UniformRowLength else partition.key)
 
 
-def _check_default(value: Any, dtype: str, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
-    """A default as a flat tuple of ints, floats or bytes; None if it is empty."""
-    for convert in ("numpy", "tolist"):  # tensors, then arrays
-        if hasattr(value, convert):
-            value = getattr(value, convert)()
-    values = tuple(_flatten(value))
-    count = math.prod(shape)
-    if len(values) != count:
-        raise SchemaError(
-            f"default_value has {len(values)} values, the shape {list(shape)} holds {count}"
-        )
-    if not values:
-        return None
-    return tuple(_check_default_item(item, dtype) for item in values)
-
-
-def _flatten(value: Any) -> Iterator[Any]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _flatten(item)
-    else:
-        yield value
-
-
-def _check_default_item(item: Any, dtype: str) -> Any:
-    if dtype == "string":
-        if isinstance(item, str) and is_text(item):
-            return item.encode()
-        if isinstance(item, (bytes, bytearray)):
-            return bytes(item)
-        raise SchemaError(f"default_value must be str or bytes, not {item!r}")
-    if isinstance(item, (bool, np.bool_)) and dtype == "bool":
-        return int(item)
-    if isinstance(item, bool) or not isinstance(item, (int, float, np.integer, np.floating)):
-        raise SchemaError(f"default_value must be numbers, not {item!r}")
-    if is_integer(dtype):
-        if not isinstance(item, (int, np.integer)):
-            raise SchemaError(f"default_value {item!r} is no {dtype}: no cast loses digits here")
-        low, high = integer_range(dtype)
-        if not low <= int(item) <= high:
-            raise SchemaError(f"default_value {item} does not fit in {dtype}")
-        return int(item)
-    return _check_float(item, dtype)
-
-
-def _check_float(item: Any, dtype: str) -> float:
-    number = item if isinstance(item, int) else float(item)
-    if abs(number) >= FLOAT_ENDS[dtype] and number not in (math.inf, -math.inf):
-        raise SchemaError(f"default_value {item} does not fit in {dtype}")
-    number = float(number)
-    return _one_nan(struct.pack(">d", number)) if math.isnan(number) else number
-
-
-@lru_cache(maxsize=256)
-def _one_nan(bits: bytes) -> float:
-    """The same object for the same bits: so a nan equals itself where tuples are compared."""
-    number: float = struct.unpack(">d", bits)[0]
-    return number
+def _set(feature: Any, **fields: Any) -> None:
+    """Sets fields of a frozen dataclass, as its ``__init__`` must."""
+    for name, value in fields.items():
+        object.__setattr__(feature, name, value)

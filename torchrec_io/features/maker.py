@@ -1,0 +1,91 @@
+"""What makes a column of a feature: the base of all makers, and what they share."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from .dtypes import DTYPES, numeric_bytes
+from .layout import Column, Numbers
+
+if TYPE_CHECKING:
+    from .parse import LocatedBlock
+
+Arena: TypeAlias = npt.NDArray[np.uint8]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+# Codes of Shape in _core/example.h.
+FIXED, RAGGED, FLAT, PADDED, RAW, RESIZED, SPAN, ASIDE = range(8)
+
+
+class ColumnMaker:
+    """Base of makers.
+
+    Attributes:
+        name: Of the column.
+        specs: What the native parser is told; the first is the one that has the values.
+        first: Position of the first one among those of all makers.
+        dense: Dtype and shape of a record's value, if that is all there is to know: such columns
+            are laid out together, before anything is located.
+    """
+
+    dense: tuple[str, tuple[int, ...]] | None = None
+
+    def __init__(self, name: str, specs: list[_core.FeatureSpec]) -> None:
+        self.name = name
+        self.specs = specs
+        self.first = 0
+
+    def lay_out(self, batch: LocatedBlock) -> list[Column]:
+        """Reserves room; calls ``batch.fail`` for records that cannot be parsed."""
+        raise NotImplementedError
+
+    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
+        """Does what is left after the native parser has filled the arena."""
+
+
+def native_spec(
+    key: str,
+    dtype: str,
+    shape: int,
+    *,
+    count: int = 0,
+    in_lists: bool = False,
+    optional: bool = False,
+    narrow_splits: bool = False,
+    default: tuple[Any, ...] | None = None,
+) -> _core.FeatureSpec:
+    """A spec for the native parser."""
+    data, sizes = b"", []
+    if default is not None:
+        is_text = dtype == "string"
+        data = b"".join(default) if is_text else numeric_bytes(default, dtype)
+        sizes = [len(value) for value in default] if is_text else []
+    return _core.FeatureSpec(
+        key.encode(),
+        in_lists=in_lists,
+        element=DTYPES.index(dtype),
+        shape=shape,
+        count=count,
+        optional=optional,
+        narrow_splits=narrow_splits,
+        default_data=data,
+        default_sizes=sizes,
+    )
+
+
+def view_of(arena: Arena, numbers: Numbers) -> npt.NDArray[Any]:
+    """A numeric array in the arena; bfloat16, which NumPy lacks, as its bits."""
+    count = math.prod(numbers.shape)
+    dtype = _numpy_dtype(numbers.dtype)
+    return np.frombuffer(arena, dtype, count, numbers.at).reshape(numbers.shape)
+
+
+@functools.cache
+def _numpy_dtype(dtype: str) -> np.dtype[Any]:
+    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
