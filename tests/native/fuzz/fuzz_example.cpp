@@ -85,13 +85,6 @@ const Parsers& parsers() {
   return all;
 }
 
-void check_alone(const std::string& record) {
-  const Reference reference = read_example(record);
-  const std::size_t other = kMain + record.size() % (parsers().size() - kMain);
-  for (std::size_t i = 0; i < kMain; ++i) require_same(*parsers()[i], record, reference);
-  require_same(*parsers()[other], record, reference);
-}
-
 // Spelled as writers do; has every feature of the schemas.
 std::string good_record() {
   using namespace test;
@@ -105,8 +98,7 @@ std::string good_record() {
 
 void run(const std::vector<std::string>& records) {
   static const std::string good = good_record();
-  for (const auto& record : records) check_alone(record);
-  require_same_together(parsers(), kMain, records, good);
+  require_all(parsers(), kMain, records, good, read_example);
 }
 
 }  // namespace tio::fuzz

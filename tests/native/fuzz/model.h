@@ -321,4 +321,18 @@ inline void require_same_together(const Parsers& parsers, std::size_t count,
   }
 }
 
+// All that is required of an input. Each record is parsed by itself with the first `main` parsers
+// and one of the others, and compared with what `read` makes of it.
+template <class Read>
+void require_all(const Parsers& parsers, std::size_t main, const std::vector<std::string>& records,
+                 const std::string& good, Read&& read) {
+  for (const auto& record : records) {
+    const Reference reference = read(record);
+    const std::size_t other = main + record.size() % (parsers.size() - main);
+    for (std::size_t i = 0; i < main; ++i) require_same(*parsers[i], record, reference);
+    require_same(*parsers[other], record, reference);
+  }
+  require_same_together(parsers, main, records, good);
+}
+
 }  // namespace tio::fuzz
