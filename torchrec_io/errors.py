@@ -27,7 +27,7 @@ class TorchRecIOError(Exception):
         path: The data file, where known.
         record: Number of the record in that file, counted from 0.
         offset: Byte offset of the trouble: in the file, or in the decompressed stream of a
-            compressed file.
+            compressed file. For records that are in memory: in the record.
         feature: Name of the feature.
     """
 

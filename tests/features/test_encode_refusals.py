@@ -29,7 +29,7 @@ def nested_lists(depth: int) -> list[Any]:
 
 
 SELF = [1, 2]
-SELF.append(SELF)  # type: ignore[arg-type]
+SELF.append(SELF)  # type: ignore[arg-type]  # no type contains itself
 ONLY_SELF: list[Any] = []
 ONLY_SELF.extend([ONLY_SELF, ONLY_SELF, range(2)])
 

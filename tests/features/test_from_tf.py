@@ -163,7 +163,7 @@ def test_context_and_sequence() -> None:
 
 
 Unknown = namedtuple("Unknown", ["dtype"])
-Halved = namedtuple("FixedLenFeature", ["shape", "dtype"])  # type: ignore[name-match]
+Halved = namedtuple("FixedLenFeature", ["shape", "dtype"])  # type: ignore[name-match]  # TensorFlow's name
 
 
 @pytest.mark.parametrize(

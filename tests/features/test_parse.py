@@ -93,7 +93,7 @@ FEATURES: dict[str, Any] = {
 
 def test_bytes_like_records_are_taken() -> None:
     for record in (bytearray(RECORD), memoryview(RECORD)):
-        assert tio.parse_examples([record], FEATURES)["i"].tolist() == [[1, 2]]  # type: ignore[list-item]
+        assert tio.parse_examples([record], FEATURES)["i"].tolist() == [[1, 2]]
 
 
 # ---- casts ----

@@ -326,7 +326,7 @@ def test_a_raw_feature_takes_a_shape_or_its_key() -> None:
     with pytest.raises(SchemaError, match="dtype must be one of"):
         RawFeature("int7", [1])
     with pytest.raises(SchemaError, match="shape_key"):
-        RawFeature("uint8", shape_key=5)  # type: ignore[arg-type]
+        RawFeature("uint8", shape_key=5)  # type: ignore[arg-type]  # the mistake
 
 
 def test_an_image_feature_says_what_it_makes() -> None:
@@ -403,9 +403,9 @@ def test_specs_cannot_be_changed() -> None:
             setattr(value, name, None)
     schema = Schema(FEATURES)
     with pytest.raises(AttributeError):
-        schema.context = {}  # type: ignore[misc]
+        schema.context = {}  # type: ignore[misc]  # read-only
     with pytest.raises(TypeError):
-        schema.context["new"] = VarLenFeature("int64")  # type: ignore[index]
+        schema.context["new"] = VarLenFeature("int64")  # type: ignore[index]  # read-only
 
 
 def test_specs_survive_copying_and_pickling() -> None:

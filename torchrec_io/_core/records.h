@@ -17,8 +17,7 @@ class Records {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
   }
 
-  // Record i is buffer[starts[i], starts[i] + sizes[i]), in any order. Throws nothing: a record
-  // outside of the buffer makes `fits` false, and must not be used.
+  // Whether every record buffer[starts[i], starts[i] + sizes[i]) lies inside the buffer.
   static bool fits(Bytes buffer, std::span<const std::int64_t> starts,
                    std::span<const std::int64_t> sizes) {
     if (starts.size() != sizes.size()) return false;
@@ -31,6 +30,7 @@ class Records {
     return true;
   }
 
+  // Records of one buffer, in any order, for which `fits`.
   Records(Bytes buffer, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes)
       : order_(starts.size()) {
     views_.reserve(starts.size());

@@ -134,6 +134,8 @@ TIO_FAST std::uint64_t count_ends(Bytes packed, std::size_t& at) {
 #undef TIO_FAST
 
 // ---- the same with registers of 512 bits, and with an instruction that squeezes ----
+//
+// Functions for other processors cannot be inlined into these, so the loops stand twice.
 
 // GCC 12 takes what its own intrinsics leave undefined for a mistake (its bug 105593).
 #pragma GCC diagnostic push

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from ..errors import DecodeError, SchemaError
 from ..features.parse import ExampleParser, RecordFailure
@@ -12,6 +12,7 @@ from ..features.specs import Feature
 from ..records.reader import RecordBlock, RecordList
 from .batch import Batch, Sample, allocate_arena
 
+_Record: TypeAlias = "bytes | bytearray | memoryview"
 _Block = TypeVar("_Block", RecordBlock, RecordList)
 
 
@@ -47,11 +48,11 @@ def _parse_rest(
     return batch, [failures[position] for position in sorted(failures)]
 
 
-def parse_examples(examples: Iterable[bytes], schema: Schema | Mapping[str, Feature]) -> Batch:
+def parse_examples(examples: Iterable[_Record], schema: Schema | Mapping[str, Feature]) -> Batch:
     """Parses serialized ``tf.train.Example`` messages, as ``tf.io.parse_example`` does.
 
     Args:
-        examples: Any number of them, none included.
+        examples: Any number of them, none included; bytes objects are not copied.
         schema: What to read from each. A :class:`Schema` that is used again is quicker than a dict.
 
     Returns:
@@ -82,11 +83,11 @@ def parse_example(example: bytes, schema: Schema | Mapping[str, Feature]) -> Sam
     return parse_examples([example], schema).samples()[0]
 
 
-def parse_sequence_examples(examples: Iterable[bytes], schema: Schema) -> Batch:
+def parse_sequence_examples(examples: Iterable[_Record], schema: Schema) -> Batch:
     """Parses serialized ``SequenceExample`` messages, as ``tf.io.parse_sequence_example`` does.
 
     Args:
-        examples: Any number of them, none included.
+        examples: Any number of them, none included; bytes objects are not copied.
         schema: A ``Schema(context=..., sequence=...)``.
 
     Returns:
@@ -116,7 +117,7 @@ def parse_sequence_example(example: bytes, schema: Schema) -> Sample:
     return parse_sequence_examples([example], schema).samples()[0]
 
 
-def _parse(examples: Iterable[bytes], schema: Schema) -> Batch:
+def _parse(examples: Iterable[_Record], schema: Schema) -> Batch:
     batch, failures = parse_block(ExampleParser.of(schema), RecordList.of(examples))
     if failures:
         first = failures[0]
