@@ -73,6 +73,11 @@ def window_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,)
     Values at `positions` of a permutation that moves none by more than `window`.
     """
 
+def block_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, block: int, window: int, key: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Values at `positions` of a permutation of whole blocks, then of each window's positions.
+    """
+
 def encode_messages(contexts: list[dict[object, object] | None], sequences: list[dict[object, object] | None] | None, kinds: dict[str, int] | None, numbered: bool, array_type: type, scalar_type: type, simplify: object) -> list[bytes]:
     """
     Serializes Examples, or SequenceExamples if there are `sequences` as well, of dicts; None

@@ -1,6 +1,8 @@
-// Orders: that they are permutations, how far a window moves a value, and that they never change.
+// Orders: that they are permutations, how far a window moves a value, what blocks stay together,
+// and that they never change.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "check.h"
 #include "permutation.h"
@@ -8,15 +10,30 @@
 namespace tio::test {
 namespace {
 
+using Values = std::vector<std::uint64_t>;
+
+Values count_from(std::uint64_t begin, std::size_t count) {
+  Values values(count);
+  std::iota(values.begin(), values.end(), begin);
+  return values;
+}
+
 template <class Order>
-bool is_bijection(Order&& order, std::uint64_t size) {
-  std::vector<bool> seen(size);
-  for (std::uint64_t i = 0; i < size; ++i) {
-    const std::uint64_t value = order(i);
-    if (value >= size || seen[value]) return false;
-    seen[value] = true;
-  }
-  return true;
+Values values_at(Order order, Values positions) {
+  order.apply(positions);
+  return positions;
+}
+
+template <class Order>
+Values first_values(const Order& order, std::size_t count) {
+  return values_at(order, count_from(0, count));
+}
+
+template <class Order>
+bool is_bijection(const Order& order, std::size_t size) {
+  Values values = first_values(order, size);
+  std::sort(values.begin(), values.end());
+  return values == count_from(0, size);
 }
 
 void test_every_small_size() {
@@ -68,11 +85,11 @@ void test_small_sizes_are_uniform() {
 
 void check_window(std::uint64_t size, std::uint64_t window, std::uint64_t key) {
   const std::string note = std::to_string(size) + " window " + std::to_string(window);
-  WindowPermutation order(size, window, key);
+  const WindowPermutation order(size, window, key);
   CHECK_EQ_IN(is_bijection(order, size), true, note);
+  const Values values = first_values(order, size);
   for (std::uint64_t i = 0; i < size; ++i) {
-    const std::uint64_t value = order(i);
-    const std::uint64_t moved = value > i ? value - i : i - value;
+    const std::uint64_t moved = values[i] > i ? values[i] - i : i - values[i];
     if (!CHECK_EQ_IN(moved <= window, true, note)) return;
   }
 }
@@ -87,25 +104,62 @@ void test_windows() {
   check_window(100000, 4096, 11);
 }
 
-// Asking in any order gives the same answers as asking in turn.
-void test_windows_keep_no_history() {
-  WindowPermutation in_turn(1000, 64, 5);
-  WindowPermutation jumping(1000, 64, 5);
-  std::vector<std::uint64_t> wanted;
-  for (std::uint64_t i = 0; i < 1000; ++i) wanted.push_back(in_turn(i));
-  for (std::uint64_t i = 0; i < 1000; ++i) {
-    const std::uint64_t position = i * 367 % 1000;
-    CHECK_EQ(jumping(position), wanted[position]);
+// A value is the same whatever was asked before, and beside what it is asked.
+template <class Order>
+void check_no_history(const Order& order, std::uint64_t size) {
+  const Values wanted = first_values(order, size);
+  Values positions(size);
+  Values shuffled(size);
+  for (std::uint64_t i = 0; i < size; ++i) {
+    positions[i] = i * 367 % size;
+    shuffled[i] = wanted[positions[i]];
+  }
+  for (const std::size_t at_once : {1, 2, 3, 4, 5, 15, 16, 17, 63, 255, 256, 257, 600, 1000}) {
+    Order asked = order;
+    Values values = positions;
+    for (std::size_t at = 0; at < values.size(); at += at_once) {
+      const std::size_t count = std::min(at_once, values.size() - at);
+      asked.apply(std::span(values).subspan(at, count));
+    }
+    CHECK_EQ_IN(values, shuffled, at_once);
+  }
+}
+
+void test_orders_keep_no_history() {
+  check_no_history(Permutation(1000, 5), 1000);
+  check_no_history(Permutation(1024, 5), 1024);
+  check_no_history(WindowPermutation(1000, 64, 5), 1000);
+  check_no_history(WindowPermutation(1000, 500, 5), 1000);
+  check_no_history(BlockPermutation(1000, 7, 50, 5), 1000);
+  check_no_history(BlockPermutation(1000, 300, 999, 5), 1000);
+  const Permutation order(1000, 5);
+  const Values wanted = first_values(order, 1000);
+  for (std::uint64_t i = 0; i < 1000; ++i) CHECK_EQ_IN(order(i), wanted[i], i);
+}
+
+void test_inverse() {
+  for (std::uint64_t size = 1; size <= 300; ++size) {
+    const Permutation order(size, size);
+    for (std::uint64_t i = 0; i < size; ++i) CHECK_EQ_IN(order.inverse(order(i)), i, size);
+  }
+  for (const std::uint64_t size :
+       {(std::uint64_t{1} << 32) + 1, std::uint64_t{1} << 62, (std::uint64_t{1} << 63) - 1}) {
+    const Permutation order(size, 7);
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      CHECK_EQ_IN(order.inverse(order(size - 1 - i)), size - 1 - i, size);
+    }
   }
 }
 
 void test_huge_windows() {
   constexpr std::uint64_t kSize = (std::uint64_t{1} << 63) - 1;
   for (const std::uint64_t window : {std::uint64_t{1} << 40, kSize / 2, kSize - 1, kSize}) {
-    WindowPermutation order(kSize, window, 9);
-    for (std::uint64_t i = 0; i < 100; ++i) {
-      for (const std::uint64_t position : {i, kSize / 2 + i, kSize - 1 - i}) {
-        const std::uint64_t value = order(position);
+    for (const std::uint64_t begin : {std::uint64_t{0}, kSize / 2, kSize - 100}) {
+      const Values positions = count_from(begin, 100);
+      const Values values = values_at(WindowPermutation(kSize, window, 9), positions);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::uint64_t position = positions[i];
+        const std::uint64_t value = values[i];
         CHECK(value < kSize);
         CHECK((value > position ? value - position : position - value) <= window);
       }
@@ -113,16 +167,63 @@ void test_huge_windows() {
   }
 }
 
-template <class Order>
-std::vector<std::uint64_t> first_values(Order order, std::uint64_t count) {
-  std::vector<std::uint64_t> values;
-  for (std::uint64_t i = 0; i < count; ++i) values.push_back(order(i));
+// ---- blocks ----
+
+// The same order made the plain way: with all values in memory.
+Values model_of_blocks(std::uint64_t size, std::uint64_t block, std::uint64_t window,
+                       std::uint64_t key) {
+  const Permutation blocks((size - 1) / block + 1, mix(key));
+  Values sequence;
+  for (std::uint64_t i = 0; i * block < size; ++i) {
+    const std::uint64_t begin = blocks(i) * block;
+    for (std::uint64_t v = begin; v < std::min(begin + block, size); ++v) sequence.push_back(v);
+  }
+  Values values;
+  for (std::uint64_t begin = 0; begin < size; begin += window) {
+    const std::uint64_t count = std::min(window, size - begin);
+    const Permutation inner(count, mix(mix(key + 1) ^ mix(begin / window)));
+    for (std::uint64_t i = 0; i < count; ++i) values.push_back(sequence[begin + inner(i)]);
+  }
   return values;
+}
+
+void test_blocks() {
+  for (std::uint64_t size = 1; size <= 20; ++size) {
+    for (std::uint64_t block = 1; block <= size + 1; ++block) {
+      for (std::uint64_t window = 1; window <= size + 1; ++window) {
+        const Values values = first_values(BlockPermutation(size, block, window, size), size);
+        CHECK_EQ_IN(values, model_of_blocks(size, block, window, size), size);
+      }
+    }
+  }
+  for (const std::uint64_t block : {1, 10, 999, 1000, 1024, 4999, 5000}) {
+    for (const std::uint64_t window : {1, 64, 1000, 4999}) {
+      const BlockPermutation order(5000, block, window, 3);
+      CHECK_EQ_IN(first_values(order, 5000), model_of_blocks(5000, block, window, 3), block);
+      CHECK_EQ_IN(is_bijection(order, 5000), true, block);
+    }
+  }
+}
+
+void test_huge_blocks() {
+  constexpr std::uint64_t kSize = (std::uint64_t{1} << 63) - 1;
+  for (const std::uint64_t block : {std::uint64_t{1}, std::uint64_t{1000}, kSize / 2, kSize}) {
+    for (const std::uint64_t window : {std::uint64_t{1000}, kSize - 1, kSize}) {
+      Values values;
+      for (const std::uint64_t begin : {std::uint64_t{0}, kSize / 2, kSize - 1000}) {
+        const BlockPermutation order(kSize, block, window, 9);
+        const Values some = values_at(order, count_from(begin, 1000));
+        values.insert(values.end(), some.begin(), some.end());
+      }
+      std::sort(values.begin(), values.end());
+      CHECK(values.back() < kSize);
+      CHECK(std::adjacent_find(values.begin(), values.end()) == values.end());
+    }
+  }
 }
 
 // A saved training state means nothing if these ever change: a new order needs a new name.
 void test_golden_values() {
-  using Values = std::vector<std::uint64_t>;
   CHECK_EQ(mix(0), 0xe220a8397b1dcdafU);  // SplitMix64's published first output for seed 0
   CHECK_EQ(first_values(Permutation(10, 0), 10), (Values{6, 8, 0, 2, 3, 4, 5, 1, 9, 7}));
   CHECK_EQ(first_values(Permutation(1000, 42), 8),
@@ -134,6 +235,10 @@ void test_golden_values() {
   CHECK_EQ(first_values(WindowPermutation(1'000'000, 1000, 42), 8),
            (Values{41, 33, 413, 105, 60, 347, 317, 179}));
   CHECK_EQ(first_values(WindowPermutation(10, 10, 3), 10), (Values{1, 0, 9, 5, 4, 7, 6, 3, 8, 2}));
+  CHECK_EQ(first_values(BlockPermutation(20, 3, 7, 5), 20),
+           (Values{4, 18, 19, 17, 15, 16, 3, 1, 2, 7, 8, 0, 6, 5, 10, 12, 9, 11, 14, 13}));
+  CHECK_EQ(first_values(BlockPermutation(1'000'000'000, 1000, 16'000, 42), 4),
+           (Values{27931920, 99957652, 99957621, 768380819}));
 }
 
 }  // namespace
@@ -145,8 +250,11 @@ int main() {
   test_huge_sizes();
   test_small_sizes_are_uniform();
   test_windows();
-  test_windows_keep_no_history();
+  test_orders_keep_no_history();
+  test_inverse();
   test_huge_windows();
+  test_blocks();
+  test_huge_blocks();
   test_golden_values();
   return finish();
 }

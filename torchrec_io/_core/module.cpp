@@ -4,7 +4,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -202,34 +204,44 @@ template <class Order>
 NumpyVector<std::int64_t> apply_order(const Vector<std::int64_t>& positions, std::uint64_t size,
                                       Order order) {
   std::vector<std::int64_t> out(positions.size());
-  bool inside = true;
+  bool inside = false;
   {
     const nb::gil_scoped_release unlocked;
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const auto position = static_cast<std::uint64_t>(positions.data()[i]);
-      if (position >= size) {
-        inside = false;
-        break;
-      }
-      out[i] = static_cast<std::int64_t>(order(position));
-    }
+    std::copy_n(positions.data(), out.size(), out.data());
+    // Signed and unsigned integers may share memory; negative positions become huge ones.
+    const std::span values(reinterpret_cast<std::uint64_t*>(out.data()), out.size());
+    inside = std::all_of(values.begin(), values.end(), [&](auto v) { return v < size; });
+    if (inside) order.apply(values);
   }
   if (!inside) throw nb::index_error("a position lies outside the order");
   return to_numpy(std::move(out));
 }
 
+void check_positive(std::uint64_t value, const char* message) {
+  if (value == 0 || value > INT64_MAX) throw nb::value_error(message);
+}
+
 NumpyVector<std::int64_t> bind_permute(const Vector<std::int64_t>& positions, std::uint64_t size,
                                        std::uint64_t key) {
-  if (size == 0 || size > INT64_MAX) throw nb::value_error("size must be positive");
+  check_positive(size, "size must be positive");
   return apply_order(positions, size, Permutation(size, key));
 }
 
 NumpyVector<std::int64_t> bind_window_permute(const Vector<std::int64_t>& positions,
                                               std::uint64_t size, std::uint64_t window,
                                               std::uint64_t key) {
-  if (size == 0 || size > INT64_MAX) throw nb::value_error("size must be positive");
-  if (window == 0 || window > INT64_MAX) throw nb::value_error("window must be positive");
+  check_positive(size, "size must be positive");
+  check_positive(window, "window must be positive");
   return apply_order(positions, size, WindowPermutation(size, window, key));
+}
+
+NumpyVector<std::int64_t> bind_block_permute(const Vector<std::int64_t>& positions,
+                                             std::uint64_t size, std::uint64_t block,
+                                             std::uint64_t window, std::uint64_t key) {
+  check_positive(size, "size must be positive");
+  check_positive(block, "block must be positive");
+  check_positive(window, "window must be positive");
+  return apply_order(positions, size, BlockPermutation(size, block, window, key));
 }
 
 }  // namespace
@@ -278,6 +290,9 @@ NB_MODULE(_core, m) {
         "Values of a keyed uniform permutation of 0..size-1 at `positions`.");
   m.def("window_permute", &bind_window_permute, "positions"_a, "size"_a, "window"_a, "key"_a,
         "Values at `positions` of a permutation that moves none by more than `window`.");
+  m.def("block_permute", &bind_block_permute, "positions"_a, "size"_a, "block"_a, "window"_a,
+        "key"_a,
+        "Values at `positions` of a permutation of whole blocks, then of each window's positions.");
 
   bind_encode(m);
 
