@@ -19,7 +19,7 @@ from .features.specs import Feature
 from .feed import Feed, Job, Lookahead
 from .order.distributed import resolve_rank
 from .order.plan import EpochPlan, Uneven
-from .order.shuffle import Shuffle
+from .order.shuffle import ShuffleChoice
 from .records.compressed import CompressionChoice
 from .records.index import RecordIndex, find_or_build, logger
 from .records.paths import expand_paths
@@ -109,7 +109,7 @@ class TFRecordDataset(IterableDataset[Any]):
         *,
         batch_size: int | None = None,
         drop_last: bool = False,
-        shuffle: Shuffle = False,
+        shuffle: ShuffleChoice = False,
         seed: int = 0,
         epochs: int | None = 1,
         rank: int | None = None,

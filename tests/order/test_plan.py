@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchrec_io.order.plan import EpochPlan, Uneven
-from torchrec_io.order.shuffle import Shuffle, records_at
+from torchrec_io.order.shuffle import ShuffleChoice, records_at
 
 uneven_choices = st.sampled_from(["keep", "drop", "pad"])
 
@@ -130,7 +130,7 @@ def test_batches_do_not_depend_on_the_number_of_workers(plan: EpochPlan, workers
 
 @given(st.integers(0, 300), st.one_of(st.booleans(), st.integers(1, 50)), st.integers(0, 9))
 def test_a_global_step_does_not_depend_on_the_arrangement_of_ranks(
-    records: int, shuffle: Shuffle, seed: int
+    records: int, shuffle: ShuffleChoice, seed: int
 ) -> None:
     def steps(world: int) -> list[set[int]]:
         plan = EpochPlan(records, 12 // world, shuffle, seed, world_size=world)
@@ -149,7 +149,7 @@ def test_one_batch_is_found_without_those_before_it(plan: EpochPlan, number: int
 
 
 @pytest.mark.parametrize("shuffle", [True, 40])
-def test_epochs_differ_and_repeat(shuffle: Shuffle) -> None:
+def test_epochs_differ_and_repeat(shuffle: ShuffleChoice) -> None:
     def epoch(number: int) -> list[list[int]]:
         return batches_of(EpochPlan(100, 8, shuffle, seed=3, epoch=number))
 
@@ -160,7 +160,7 @@ def test_epochs_differ_and_repeat(shuffle: Shuffle) -> None:
 
 @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
 @pytest.mark.parametrize("shuffle", [False, True, 5000])
-def test_ten_thousand_million_records(shuffle: Shuffle, uneven: Uneven) -> None:
+def test_ten_thousand_million_records(shuffle: ShuffleChoice, uneven: Uneven) -> None:
     started = time.perf_counter()
     seen: list[int] = []
     for rank in (0, 6):

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .shuffle import Shuffle, check_shuffle, records_at
+from .shuffle import ShuffleChoice, check_shuffle, records_at
 
 Uneven: TypeAlias = Literal["keep", "drop", "pad"]
 
@@ -45,7 +45,7 @@ class EpochPlan:
 
     num_records: int
     batch_size: int = 1
-    shuffle: Shuffle = False
+    shuffle: ShuffleChoice = False
     seed: int = 0
     epoch: int = 0
     rank: int = 0

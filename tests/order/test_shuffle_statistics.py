@@ -1,0 +1,161 @@
+"""Orders are as random as they say: counts over many seeds against what chance makes of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.support.orders import Numbers, chi_square_is_plausible, whole_order
+from torchrec_io.order.shuffle import Shuffle, ShuffleChoice, records_at
+
+
+def counts_at(position: int, size: int, shuffle: ShuffleChoice, seeds: int) -> Numbers:
+    """How often each record comes at a position."""
+    where = np.array([position])
+    found = [int(records_at(where, size, shuffle, seed, 0)[0]) for seed in range(seeds)]
+    return np.bincount(found, minlength=size)
+
+
+# ---- uniform ----
+
+
+def test_every_permutation_is_equally_likely() -> None:
+    counts: dict[tuple[int, ...], int] = {}
+    for seed in range(12_000):
+        order = tuple(whole_order(5, True, seed).tolist())
+        counts[order] = counts.get(order, 0) + 1
+    assert len(counts) == math.factorial(5)
+    assert chi_square_is_plausible(np.array(list(counts.values())))
+
+
+@pytest.mark.parametrize("size", [17, 100, 256])
+@pytest.mark.parametrize("by", ["seed", "epoch"])
+def test_every_record_comes_equally_often_at_every_position(size: int, by: str) -> None:
+    counts = np.zeros((size, size), np.int64)
+    for number in range(3000):
+        order = whole_order(size, True, **{by: number})
+        counts[np.arange(size), order] += 1
+    # Rows and columns have fixed sums.
+    assert chi_square_is_plausible(counts, (size - 1) ** 2)
+
+
+def test_neighbours_are_independent() -> None:
+    size, bins = 1000, 10
+    counts = np.zeros((bins, bins), np.int64)
+    for seed in range(300):
+        place = whole_order(size, True, seed) * bins // size
+        np.add.at(counts, (place[:-1:2], place[1::2]), 1)
+    assert chi_square_is_plausible(counts)
+
+
+def test_consecutive_epochs_are_independent() -> None:
+    size, bins = 1000, 10
+    counts = np.zeros((bins, bins), np.int64)
+    for epoch in range(300):
+        first = whole_order(size, True, 0, 2 * epoch) * bins // size
+        second = whole_order(size, True, 0, 2 * epoch + 1) * bins // size
+        np.add.at(counts, (first, second), 1)
+    assert chi_square_is_plausible(counts, (bins - 1) ** 2)
+
+
+# ---- window ----
+
+
+def window_shares(size: int, window: int, position: int) -> npt.NDArray[np.float64]:
+    """How likely each record is at a position: two uniform steps, the second across borders."""
+    block = window // 2 + 1
+
+    def blockmates(at: int, shift: int) -> range:
+        begin = (at + shift) // block * block - shift
+        return range(max(0, begin), min(size, begin + block))
+
+    shares = np.zeros(size)
+    near = blockmates(position, block // 2)
+    for middle in near:
+        far = blockmates(middle, 0)
+        shares[far.start : far.stop] += 1 / (len(near) * len(far))
+    return shares
+
+
+@pytest.mark.parametrize("position", [0, 3, 29, 33, 38, 98, 99])
+def test_a_window_moves_records_as_two_uniform_steps_would(position: int) -> None:
+    size, window, seeds = 100, 20, 8000
+    counts = counts_at(position, size, window, seeds)
+    shares = window_shares(size, window, position)
+    assert not counts[shares == 0].any()
+    assert chi_square_is_plausible(counts[shares > 0], shares=shares[shares > 0])
+
+
+def test_windows_are_independent_of_each_other() -> None:
+    size, window, bins = 220, 20, 11
+    counts = np.zeros((bins, bins), np.int64)
+    for seed in range(6000):
+        # Two positions that share no block in either step; both are far from the ends.
+        here, there = records_at(np.array([60, 126]), size, window, seed, 0).tolist()
+        counts[here % bins, there % bins] += 1
+    rows, columns = counts.sum(1, keepdims=True), counts.sum(0, keepdims=True)
+    shares = rows * columns / counts.sum() ** 2
+    assert chi_square_is_plausible(counts, (bins - 1) ** 2, shares)
+
+
+# ---- blocks ----
+
+
+@pytest.mark.parametrize("size", [50, 48, 46])
+def test_every_block_comes_equally_often_at_every_place(size: int) -> None:
+    blocks = 10
+    counts = np.zeros((blocks, blocks), np.int64)
+    for seed in range(5000):
+        row = whole_order(size, Shuffle(block=5, window=1), seed)
+        counts[np.arange(blocks), row[row % 5 == 0] // 5] += 1
+    # The short block among them. Rows and columns have fixed sums.
+    assert chi_square_is_plausible(counts, (blocks - 1) ** 2)
+
+
+@pytest.mark.parametrize("window", [7, 20, 48])
+def test_every_record_comes_equally_often_at_every_place_of_its_window(window: int) -> None:
+    size = 48
+    places = np.zeros((size, window), np.int64)
+    for seed in range(4000):
+        # One block leaves each record in its own window.
+        order = whole_order(size, Shuffle(block=size, window=window), seed)
+        places[order, np.arange(size) % window] += 1
+    for begin in range(0, size, window):
+        counts = places[begin : begin + window]
+        counts = counts[:, : len(counts)]  # the last window may be short
+        assert chi_square_is_plausible(counts, (len(counts) - 1) ** 2)
+
+
+@pytest.mark.parametrize("position", [0, 19, 20, 55, 99])
+def test_every_record_is_equally_likely_at_every_position(position: int) -> None:
+    counts = counts_at(position, 100, Shuffle(block=5, window=20), 10_000)
+    assert chi_square_is_plausible(counts)
+
+
+def test_blocks_and_places_in_windows_are_independent() -> None:
+    blocks = 10
+    counts = np.zeros((blocks, 5, 5), np.int64)
+    for seed in range(6000):
+        # Which block comes first, and the records that the first two windows begin with.
+        order = whole_order(50, Shuffle(block=5, window=5), seed)
+        counts[order[0] // 5, order[0] % 5, order[5] % 5] += 1
+    assert chi_square_is_plausible(counts)
+
+
+@pytest.mark.parametrize("shuffle", [10, Shuffle(block=5, window=20)])
+def test_epochs_are_independent(shuffle: ShuffleChoice) -> None:
+    size = 20
+    counts = np.zeros((size, size), np.int64)
+    for epoch in range(12_000):
+        first, second = (
+            int(records_at(np.array([9]), size, shuffle, 5, number)[0])
+            for number in (2 * epoch, 2 * epoch + 1)
+        )
+        counts[first, second] += 1
+    shares = counts.sum(1, keepdims=True) * counts.sum(0, keepdims=True) / counts.sum() ** 2
+    counts, shares = counts[shares > 0], shares[shares > 0]
+    seen = math.isqrt(len(counts))
+    assert chi_square_is_plausible(counts, (seen - 1) ** 2, shares)
