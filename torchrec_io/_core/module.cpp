@@ -297,4 +297,6 @@ NB_MODULE(_core, m) {
   bind_encode(m);
 
   bind_example(m);
+
+  bind_subset(m);
 }
