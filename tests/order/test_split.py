@@ -1,0 +1,386 @@
+"""Slices as TensorFlow Datasets cuts them; splits that are disjoint, exhaustive, and stable."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from torchrec_io.order import split
+from torchrec_io.order.split import (
+    fractions_to_counts,
+    parse_slice,
+    split_groups,
+    split_records,
+)
+from torchrec_io.order.subset import Mask, Selection, Span, Subset
+
+from .test_shuffle import chi_square_is_plausible
+
+seeds = st.integers(-(2**70), 2**70)
+fraction_lists = st.lists(st.integers(1, 30), min_size=1, max_size=6).map(
+    lambda weights: [weight / sum(weights) for weight in weights]
+)
+files = st.lists(st.integers(0, 60), max_size=8)
+
+
+def names_of(count: int) -> list[tuple[str, str]]:
+    """Names of files, not in the order listed."""
+    return [(f"train-{number * 7 % 5}", f"{number:02}") for number in range(count)]
+
+
+def numbers_of(selection: Selection) -> list[int]:
+    numbers: list[int] = selection.numbers_at(np.arange(len(selection))).tolist()
+    return numbers
+
+
+def check_parts(parts: Sequence[Subset], whole: Sequence[int], counts: Sequence[int]) -> None:
+    """Disjoint, exhaustive, and of these sizes."""
+    assert [len(part) for part in parts] == list(counts)
+    assert sorted(itertools.chain(*map(numbers_of, parts))) == list(whole)
+
+
+# ---- slices ----
+
+
+# What tensorflow_datasets 4.9's ReadInstruction.from_spec("train" + text).to_absolute gives,
+# worked out by its rules: round() to even, then what is negative from the end.
+TFDS_SLICES = [
+    ("[:80%]", 100, (0, 80)),
+    ("[80%:]", 100, (80, 100)),
+    ("[10%:20%]", 1000, (100, 200)),
+    ("[100:200]", 1000, (100, 200)),
+    ("[1_00:2_00]", 1000, (100, 200)),
+    ("[-5%:]", 1000, (950, 1000)),
+    ("[:-5%]", 1000, (0, 950)),
+    ("[-10%:-5%]", 1000, (900, 950)),
+    ("[-5:]", 7, (2, 7)),
+    ("[:-5]", 7, (0, 2)),
+    ("[-7:7]", 7, (0, 7)),
+    ("[0:7]", 7, (0, 7)),
+    ("[:100%]", 7, (0, 7)),
+    ("[-100%:]", 7, (0, 7)),
+    ("[:50%]", 5, (0, 2)),  # 2.5 to the even 2
+    ("[50%:]", 5, (2, 5)),
+    ("[:50%]", 7, (0, 4)),  # 3.5 to the even 4
+    ("[-50%:]", 5, (3, 5)),
+    ("[:33%]", 10, (0, 3)),
+    ("[33%:66%]", 10, (3, 7)),
+    ("[66%:]", 10, (7, 10)),
+    ("[:12.5%]", 1000, (0, 125)),
+    ("[99.95%:]", 10_000, (9995, 10_000)),
+    ("[-0.5%:]", 1000, (995, 1000)),
+    ("[-5%:]", 4, (0, 4)),  # -0.2 to 0, which is the first
+    ("[0:50%]", 10, (0, 5)),
+    ("[:1%]", 10**11, (0, 10**9)),
+    # Ours.
+    ("", 7, (0, 7)),
+    ("[:]", 7, (0, 7)),
+    ("", 0, (0, 0)),
+    ("[:]", 0, (0, 0)),
+    ("[:80%]", 0, (0, 0)),
+]
+
+
+@pytest.mark.parametrize(("text", "size", "records"), TFDS_SLICES)
+def test_slices_are_those_of_tfds(text: str, size: int, records: tuple[int, int]) -> None:
+    begin, end = records
+    assert parse_slice(text, size) == Span(begin, end - begin, size)
+
+
+@given(st.integers(1, 10**12), st.lists(st.integers(0, 100), min_size=1, max_size=10))
+def test_slices_by_percent_meet_without_gap_or_overlap(size: int, cuts: list[int]) -> None:
+    end = 0
+    for low, high in itertools.pairwise(sorted({0, *cuts, 100})):
+        if round(low * size / 100.0) == round(high * size / 100.0):
+            continue
+        span = parse_slice(f"[{low}%:{high}%]", size)
+        assert span.begin == end
+        end = span.begin + span.size
+    assert end == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("80%", "train", "train[:80%]", "[]", "[5]", "[5%]", "[1:2:3]", "[a:b]", "[:80 %]"),
+        *(" [:80%]", "[:80%]\n", "[:--5]", "[:+5]", "[:1.5]", "[:2shard]", "[:_5]", "[:٣]", "[:%]"),
+        *("[:101%]", "[-100.5%:]", "[:11]", "[11:]", "[-11:]", "[10%:5]", "[5:50%]"),
+        *("[5:5]", "[5:4]", "[:0]", "[10:]", "[60%:40%]", "[:4%]", "[-4%:0]"),
+    ],
+)
+def test_other_texts_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="slices look like") as caught:
+        parse_slice(text, 10)
+    assert repr(text) in str(caught.value)
+    assert "'[:80%]'" in str(caught.value)
+
+
+# ---- counts ----
+
+
+@given(fraction_lists, st.integers(0, 10**12))
+def test_counts_sum_up_and_are_near_the_fractions(fractions: list[float], size: int) -> None:
+    counts = fractions_to_counts(fractions, size)
+    assert sum(counts) == size
+    whole = sum(map(Fraction, map(repr, fractions)))
+    for count, fraction in zip(counts, fractions, strict=True):
+        assert abs(count - Fraction(repr(fraction)) / whole * size) < 1
+
+
+@pytest.mark.parametrize(
+    ("fractions", "size", "counts"),
+    [
+        ([1], 7, [7]),
+        ([0.8, 0.1, 0.1], 1000, [800, 100, 100]),
+        ([0.8, 0.1, 0.1], 10, [8, 1, 1]),
+        ([0.7, 0.3], 5, [4, 1]),  # 3.5, as written, and not the float a little below 0.7
+        ([0.5, 0.5], 5, [3, 2]),
+        ([1 / 3, 1 / 3, 1 / 3], 10**18, [(10**18 - 1) // 3, (10**18 + 2) // 3, (10**18 - 1) // 3]),
+        ([0.1] * 10, 5, [1, 0, 1, 0, 1, 0, 1, 0, 1, 0]),
+        ([0.999_999_5, 0.000_000_1], 3, [3, 0]),
+        ([0.25, 0.75], 0, [0, 0]),
+    ],
+)
+def test_counts_are_these(fractions: list[float], size: int, counts: list[int]) -> None:
+    assert fractions_to_counts(fractions, size) == counts
+
+
+@pytest.mark.parametrize(
+    ("fractions", "reason"),
+    [
+        ([], "not to 0 "),
+        ([0.5, 0.4], "not to 0.9 "),
+        ([0.8, 0.1, 0.2], "not to 1.1 "),
+        ([0.5, 0.500002], "not to 1.000002 "),
+        ([1.0, 0.0], "positive"),
+        ([1.5, -0.5], "positive"),
+        ([math.nan, 1.0], "positive"),
+        ([math.inf], "positive"),
+    ],
+)
+def test_other_fractions_are_refused(fractions: list[float], reason: str) -> None:
+    with pytest.raises(ValueError, match=f"fractions must .*{reason}"):
+        fractions_to_counts(fractions, 10)
+
+
+# ---- by records ----
+
+
+@given(files, fraction_lists, seeds)
+def test_parts_are_disjoint_and_exhaustive(
+    records: list[int], fractions: list[float], seed: int
+) -> None:
+    total = sum(records)
+    parts = split_records(records, names_of(len(records)), None, fractions, seed)
+    assert {part.total for part in parts} == {total}
+    check_parts(parts, range(total), fractions_to_counts(fractions, total))
+
+
+def members(
+    masks: Sequence[Mask], names: Sequence[tuple[str, str]], fractions: list[float], seed: int
+) -> list[list[tuple[tuple[str, str], int]]]:
+    """Of each part the records, as (name of the file, number in the file)."""
+    chosen = Subset.of(np.concatenate([*masks, np.empty(0, np.bool_)]))
+    listed = [(name, n) for mask, name in zip(masks, names, strict=True) for n in range(len(mask))]
+    parts = split_records([len(mask) for mask in masks], names, chosen, fractions, seed)
+    return [sorted(listed[number] for number in numbers_of(part)) for part in parts]
+
+
+@given(files, fraction_lists, seeds, st.data())
+def test_membership_does_not_depend_on_how_files_are_listed(
+    records: list[int], fractions: list[float], seed: int, data: st.DataObject
+) -> None:
+    names = names_of(len(records))
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    masks = [random.random(size) < 0.7 for size in records]
+    order = data.draw(st.permutations(range(len(records))))
+    again = members([masks[i] for i in order], [names[i] for i in order], fractions, seed)
+    assert again == members(masks, names, fractions, seed)
+
+
+@given(files, st.integers(1, 60), seeds)
+def test_copies_of_a_file_are_dealt_alike_in_any_order(
+    records: list[int], size: int, seed: int
+) -> None:
+    # Which of two copies a record is in cannot be told from its content.
+    masks = [np.ones(n, np.bool_) for n in (size, *records, size)]
+    names = [("a", "copy"), *names_of(len(records)), ("a", "copy")]
+    again = members(masks[::-1], names[::-1], [0.5, 0.5], seed)
+    assert again == members(masks, names, [0.5, 0.5], seed)
+
+
+@given(files, fraction_lists, seeds, seeds)
+def test_a_split_of_a_split(
+    records: list[int], fractions: list[float], seed: int, again: int
+) -> None:
+    names = names_of(len(records))
+    for part in split_records(records, names, None, fractions, seed):
+        parts = split_records(records, names, part, fractions, again)
+        check_parts(parts, numbers_of(part), fractions_to_counts(fractions, len(part)))
+
+
+@given(st.integers(1, 200), st.data())
+def test_a_split_of_a_slice(total: int, data: st.DataObject) -> None:
+    begin = data.draw(st.integers(0, total))
+    span = Span(begin, data.draw(st.integers(0, total - begin)), total)
+    parts = split_records([total], [("a", "1")], span, [0.5, 0.5], 3)
+    check_parts(parts, numbers_of(span), fractions_to_counts([0.5, 0.5], len(span)))
+
+
+def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [100, 0, 300, 1, 0, 77, 500]
+    chosen = Subset.of(np.random.default_rng(0).random(sum(records)) < 0.4)
+    keys = [b"%d" % (number % 50) for number in range(len(chosen))]
+
+    def parts() -> list[str]:
+        by_record = split_records(records, names_of(7), chosen, [0.6, 0.4], 1)
+        by_group = split_groups(keys, chosen, chosen.total, [0.6, 0.4], 1)
+        return [part.fingerprint() for part in (*by_record, *by_group)]
+
+    whole = parts()
+    monkeypatch.setattr(split, "CHUNK", 64)
+    assert parts() == whole
+
+
+def test_seeds_each_make_another_split() -> None:
+    fingerprints = {
+        split_records([200], [("a", "1")], None, [0.5, 0.5], seed)[0].fingerprint()
+        for seed in (-1, 0, 1, 2, 2**63, 2**64)
+    }
+    assert len(fingerprints) == 6
+
+
+def test_every_split_is_equally_likely() -> None:
+    counts: dict[tuple[int, ...], int] = {}
+    for seed in range(6000):
+        part = split_records([3, 3], names_of(2), None, [0.5, 0.5], seed)[0]
+        chosen = tuple(numbers_of(part))
+        counts[chosen] = counts.get(chosen, 0) + 1
+    assert len(counts) == math.comb(6, 3)
+    assert chi_square_is_plausible(np.array(list(counts.values())))
+
+
+def test_records_are_split_evenly_all_over() -> None:
+    parts = split_records([10**6], [("a", "1")], None, [0.3, 0.7], 5)
+    places = numbers_of(parts[0])
+    counts = np.bincount(np.array(places) // 10_000, minlength=100)
+    # Of each 10,000 records 3,000 are expected, with the variance of a draw without replacement.
+    statistic = ((counts - 3000) ** 2 / (3000 * 0.7)).sum()
+    assert abs(statistic - 99) < 4 * math.sqrt(2 * 99)
+
+
+def test_a_split_by_the_same_seed_within_a_part_is_independent_of_it() -> None:
+    [part, _] = split_records([10**5], [("a", "1")], None, [0.5, 0.5], 0)
+    [inner, _] = split_records([10**5], [("a", "1")], part, [0.5, 0.5], 0)
+    [other, _] = split_records([10**5], [("a", "1")], None, [0.5, 0.5], 1)
+    # Both take about half of any half: 25,000, with a deviation of about 80.
+    both = other.mask(0, 10**5) & part.mask(0, 10**5)
+    assert abs(int(both.sum()) - 25_000) < 500
+    low_half = [number for number in numbers_of(inner) if number < 50_000]
+    assert abs(len(low_half) - 12_500) < 500
+
+
+def test_splits_stay_what_they_are_from_release_to_release() -> None:
+    # A record that was in the test part must not be in the training part of a newer release.
+    parts = split_records([8, 4], [("b", "1"), ("a", "2")], None, [0.5, 0.25, 0.25], 7)
+    assert [numbers_of(part) for part in parts] == [[3, 4, 6, 7, 8, 9], [1, 2, 5], [0, 10, 11]]
+    keys = [b"%d" % (number // 2) for number in range(12)]
+    groups = split_groups(keys, None, 12, [0.5, 0.5], 7)
+    assert [numbers_of(part) for part in groups] == [[2, 3, 4, 5, 10, 11], [0, 1, 6, 7, 8, 9]]
+
+
+@pytest.mark.parametrize(
+    ("names", "selection", "reason"),
+    [([("a", "1")], None, "1 names"), (names_of(2), Span(0, 5, 9), "of 9 records is not one of 8")],
+)
+def test_what_does_not_belong_together_is_refused(names: Any, selection: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        split_records([3, 5], names, selection, [1.0], 0)
+
+
+# ---- by groups ----
+
+group_keys = st.lists(
+    st.one_of(st.none(), st.integers(0, 30).map(lambda key: b"group %d" % key)), max_size=200
+)
+
+
+@given(group_keys, fraction_lists, seeds)
+def test_groups_stay_whole(keys: list[bytes | None], fractions: list[float], seed: int) -> None:
+    parts = split_groups(keys, None, len(keys), fractions, seed)
+    assert len(parts) == len(fractions)
+    known = [number for number, key in enumerate(keys) if key is not None]
+    check_parts(parts, known, [len(part) for part in parts])
+    groups = [{keys[number] for number in numbers_of(part)} for part in parts]
+    assert sum(map(len, groups)) == len({key for key in keys if key is not None})
+
+
+@given(group_keys, fraction_lists, seeds)
+def test_groups_come_near_the_fractions(
+    keys: list[bytes | None], fractions: list[float], seed: int
+) -> None:
+    known = [key for key in keys if key is not None]
+    assume(known)
+    largest = max(map(known.count, set(known)))
+    parts = split_groups(keys, None, len(keys), fractions, seed)
+    wanted = fractions_to_counts(fractions, len(known))
+    # Each boundary is moved by half a group at most.
+    dealt, due = np.cumsum([len(part) for part in parts]), np.cumsum(wanted)
+    assert np.abs(dealt - due).max() * 2 <= largest
+
+
+@given(group_keys, fraction_lists, seeds, st.data())
+def test_groups_do_not_depend_on_the_order_of_records(
+    keys: list[bytes | None], fractions: list[float], seed: int, data: st.DataObject
+) -> None:
+    def groups(of: list[bytes | None]) -> list[set[bytes | None]]:
+        parts = split_groups(of, None, len(of), fractions, seed)
+        return [{of[number] for number in numbers_of(part)} for part in parts]
+
+    assert groups(data.draw(st.permutations(keys))) == groups(keys)
+
+
+@given(group_keys, st.integers(0, 99))
+def test_groups_of_a_selection(keys: list[bytes | None], gaps: int) -> None:
+    mask = np.random.default_rng(gaps).random(len(keys)) < 0.6
+    chosen = Subset.of(mask)
+    of_chosen = [keys[number] for number in numbers_of(chosen)]
+    parts = split_groups(of_chosen, chosen, len(keys), [0.5, 0.5], 0)
+    for part, alone in zip(
+        parts, split_groups(of_chosen, None, len(chosen), [0.5, 0.5], 0), strict=True
+    ):
+        assert numbers_of(part) == chosen.numbers_at(np.array(numbers_of(alone), int)).tolist()
+
+
+def test_seeds_each_deal_groups_in_another_way() -> None:
+    keys = [b"%d" % number for number in range(100)]
+    fingerprints = {
+        split_groups(keys, None, 100, [0.5, 0.5], seed)[0].fingerprint()
+        for seed in (-1, 0, 1, 2, 2**63, 2**64)
+    }
+    assert len(fingerprints) == 6
+
+
+def test_every_choice_of_groups_is_equally_likely() -> None:
+    counts: dict[tuple[int, ...], int] = {}
+    for seed in range(6000):
+        part = split_groups([b"a", b"b", b"c", b"d", b"e"], None, 5, [0.4, 0.6], seed)[0]
+        chosen = tuple(numbers_of(part))
+        counts[chosen] = counts.get(chosen, 0) + 1
+    assert len(counts) == math.comb(5, 2)
+    assert chi_square_is_plausible(np.array(list(counts.values())))
+
+
+def test_keys_that_do_not_belong_to_the_records_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 keys do not belong to 3 records"):
+        split_groups([b"a", b"b"], None, 3, [1.0], 0)
+    with pytest.raises(ValueError, match="2 keys do not belong to 1 records"):
+        split_groups([b"a", b"b"], Span(1, 1, 2), 2, [1.0], 0)
