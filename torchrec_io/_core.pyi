@@ -191,3 +191,8 @@ def select_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), orde
 
 def rank_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
     """How many bits are set before each of the `numbers`."""
+
+def map_file(descriptor: int, size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
+    """
+    The first bytes of an open file, mapped: read-only, and valid once it is closed.
+    """

@@ -24,7 +24,7 @@ from torchrec_io import (
     TorchRecIOError,
     TruncatedFileError,
 )
-from torchrec_io.records.index import cache_path, find_or_build
+from torchrec_io.records.index import cache_path, find_or_build, open_indexes
 
 RECORDS = [bytes([i]) * (i * i) for i in range(40)]
 OFFSETS = np.cumsum([0] + [len(r) + 16 for r in RECORDS])
@@ -161,6 +161,18 @@ class TestSaved:
         write_tfrecord(tmp_path / "x", [b"ab"] * 10_000)
         size = RecordIndex.build(tmp_path / "x").save().stat().st_size
         assert size < 4.1 * 10_000
+
+    @pytest.mark.parametrize("count", [10, 20_000], ids=["read", "mapped"])
+    def test_holds_no_descriptor(self, tmp_path: Path, count: int) -> None:
+        write_tfrecord(tmp_path / "x", [b"ab"] * count)
+        RecordIndex.build(tmp_path / "x").save()
+        before = len(os.listdir("/proc/self/fd"))
+        index = RecordIndex.load(tmp_path / "x")
+        again = pickle.loads(pickle.dumps(index))
+        assert len(os.listdir("/proc/self/fd")) == before
+        assert index.offsets.tolist() == again.offsets.tolist() == list(range(0, 18 * count, 18))
+        del index
+        assert again.lengths.tolist() == [2] * count
 
     def test_pickles_by_its_file_and_without(self, data: Path) -> None:
         built = RecordIndex.build(data)
@@ -319,3 +331,53 @@ class TestFinding:
         assert len(index) == len(RECORDS) - 1
         assert isinstance(error, TruncatedFileError)
         assert not cache_path(data).exists()
+
+    def test_links_to_one_file_share_its_index(self, data: Path, tmp_path: Path) -> None:
+        (tmp_path / "to_file").symlink_to(data)
+        (tmp_path / "to_folder").symlink_to(data.parent)
+        for name in ("to_file", "to_folder/data.tfrecord", "to_folder/to_file"):
+            assert cache_path(tmp_path / name) == cache_path(data)
+
+
+class TestOpeningMany:
+    @pytest.fixture
+    def paths(self, tmp_path: Path) -> list[str]:
+        """Files of 0, 1, ... records; one in three with an index beside it."""
+        paths = [str(tmp_path / f"{number}") for number in range(100)]
+        for number, path in enumerate(paths):
+            write_tfrecord(path, RECORDS[: number % 40])
+            if number % 3 == 0:
+                RecordIndex.build(path).save()
+        return paths
+
+    def test_each_file_gets_its_own(self, paths: list[str]) -> None:
+        for _ in range(2):  # built, then cached
+            indexes, errors = open_indexes(paths, "auto", "auto")
+            assert errors == []
+            assert [index.data_path for index in indexes] == paths
+            assert [len(index) for index in indexes] == [i % 40 for i in range(100)]
+
+    def test_damages_come_in_order(self, paths: list[str]) -> None:
+        for number in (70, 4, 33):
+            os.truncate(paths[number], os.path.getsize(paths[number]) - 1)
+        indexes, errors = open_indexes(paths, "auto", "auto")
+        assert [error.path for error in errors] == [paths[number] for number in (4, 33, 70)]
+        assert len(indexes[4]) == 3
+
+    def test_given_ones(self, paths: list[str]) -> None:
+        names = [RecordIndex.build(path).save(path + ".mine.tfidx") for path in paths]
+        indexes, errors = open_indexes(paths, names, "auto")
+        assert errors == []
+        assert [index.index_path for index in indexes] == [str(name) for name in names]
+        (one,), _ = open_indexes(paths[5:6], names[5], "auto")
+        assert len(one) == 5
+        with pytest.raises(StaleIndexError):
+            open_indexes(paths[5:6], names[6], "auto")
+
+    def test_bad_choices_are_refused(self, paths: list[str]) -> None:
+        with pytest.raises(ValueError, match="'auto', a path or a list of paths"):
+            open_indexes(paths, None, "auto")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="100 data files need as many index files, not 1"):
+            open_indexes(paths, paths[0], "auto")
+        with pytest.raises(FileNotFoundError):
+            open_indexes([*paths, "/no/such/file"], "auto", "auto")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from torchrec_io import _core
 from torchrec_io.records.storage import LocalFile, write_atomically
 
 _DATA = bytes(range(200))
@@ -33,3 +34,16 @@ def test_write_atomically_leaves_the_old_file_or_the_new(
         write_atomically(target, b"new")
     assert target.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["x"]
+
+
+def test_a_map_outlives_its_file_and_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(_DATA)
+    with open(tmp_path / "x", "rb") as file:
+        mapped = _core.map_file(file.fileno(), len(_DATA))
+        with pytest.raises(ValueError, match="positive"):
+            _core.map_file(file.fileno(), 0)
+    os.unlink(tmp_path / "x")
+    assert mapped.tobytes() == _DATA
+    assert not mapped.flags.writeable
+    with pytest.raises(OSError, match="descriptor"):
+        _core.map_file(-1, 10)

@@ -299,4 +299,5 @@ NB_MODULE(_core, m) {
   bind_example(m);
 
   bind_subset(m);
+  bind_map(m);
 }

@@ -8,5 +8,6 @@ namespace tio {
 void bind_encode(nanobind::module_& module);
 void bind_example(nanobind::module_& module);
 void bind_subset(nanobind::module_& module);
+void bind_map(nanobind::module_& module);
 
 }  // namespace tio

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import mmap
 import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,9 @@ from .compressed import (
     resolve_compression,
 )
 from .formats import TFRECORD, Progress, RecordFormat
-from .storage import LocalFile, StrPath, write_atomically
+from .storage import LocalFile, Stamp, StrPath, write_atomically
+
+IndexChoice: TypeAlias = "StrPath | Sequence[StrPath]"
 
 logger = logging.getLogger("torchrec_io")
 
@@ -36,11 +39,16 @@ SUFFIX = ".tfidx"
 _COMPRESSION_CODES: dict[Compression | None, int] = {None: 0, "gzip": 1, "zlib": 2}
 _COMPRESSIONS: dict[int, Compression | None] = {v: k for k, v in _COMPRESSION_CODES.items()}
 _FORMATS: dict[int, RecordFormat] = {TFRECORD.code: TFRECORD}
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 _MAGIC = b"\x89TFIDX\r\n"
 # The fingerprint covers this much at each end of the data file.
 _SAMPLE_BYTES = 1 << 16
 # Where times differ, as after a copy, so many records are looked up in the data file.
 _SAMPLED_RECORDS = 64
+_HEADER_BYTES = 80
+# Smaller index files are read: a map takes a page, and a process can have some 65,000 maps.
+_SMALLEST_MAPPED = 1 << 14
 
 
 class _Header(NamedTuple):
@@ -68,11 +76,16 @@ class RecordIndex:
     """
 
     def __init__(
-        self, data_path: StrPath, file: bytes | mmap.mmap, index_path: StrPath | None = None
+        self,
+        data_path: StrPath,
+        file: bytes | npt.NDArray[np.uint8],
+        index_path: StrPath | None = None,
     ) -> None:
         self.data_path = os.fspath(data_path)
         self.index_path = None if index_path is None else os.fspath(index_path)
-        self._bytes = np.frombuffer(file, np.uint8)
+        self._bytes = np.frombuffer(file, np.uint8) if isinstance(file, bytes) else file
+        self._data_stamp: Stamp | None = None  # of the data file that this was found to fit
+        self._index_stamp: Stamp | None = None  # of the index file whose bytes these are
         try:
             self._header = _Header(*_core.read_index_header(self._bytes))
             self.format = _FORMATS[self._header.format]
@@ -125,7 +138,7 @@ class RecordIndex:
         file = LocalFile(path)
         resolved = resolve_compression(file, compression)
         source = open_source(path, resolved)
-        before = os.stat(path)
+        before = file.stamp
         scan = TFRECORD.scan(source, progress)
         restarts = source.restarts if isinstance(source, CompressedFile) else []
         encoded = _core.encode_index(
@@ -133,12 +146,14 @@ class RecordIndex:
             np.array(restarts, np.uint64).reshape(-1, 2),
             format=TFRECORD.code,
             compression=_COMPRESSION_CODES[resolved],
-            data_bytes=before.st_size,
-            data_mtime_ns=before.st_mtime_ns,
-            data_fingerprint=_fingerprint(file, before.st_size),
+            data_bytes=before.size,
+            data_mtime_ns=before.mtime_ns,
+            data_fingerprint=_fingerprint(file, before.size),
             stream_end=scan.end,
         )
-        return cls(path, encoded), scan.error
+        index = cls(path, encoded)
+        index._data_stamp = before
+        return index, scan.error
 
     @classmethod
     def load(cls, path: StrPath, data_path: StrPath | None = None) -> RecordIndex:
@@ -156,18 +171,36 @@ class RecordIndex:
         name = os.fspath(path)
         if data_path is None and not _is_index(name):
             data_path, name = name, name + SUFFIX
-        with open(name, "rb") as file:
-            magic = file.read(len(_MAGIC))
-            if magic != _MAGIC and not name.endswith(SUFFIX):
-                return cls.from_text(
-                    name, os.path.splitext(name)[0] if data_path is None else data_path
-                )
-            if len(magic) == 0:
-                raise IndexFormatError("the index is damaged: it is empty", path=name)
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        index = cls(name[: -len(SUFFIX)] if data_path is None else data_path, mapped, name)
+        file = LocalFile(name)
+        magic = file.read(0, len(_MAGIC))
+        if magic != _MAGIC and not name.endswith(SUFFIX):
+            return cls.from_text(
+                name, os.path.splitext(name)[0] if data_path is None else data_path
+            )
+        index = cls._opened(name[: -len(SUFFIX)] if data_path is None else data_path, file)
         index.check_fresh()
         return index
+
+    @classmethod
+    def _opened(cls, data_path: StrPath, file: LocalFile) -> RecordIndex:
+        """The index that an index file holds."""
+        size = file.stamp.size
+        if size == 0:
+            raise IndexFormatError("the index is damaged: it is empty", path=file.path)
+        held = file.read(0, size) if size < _SMALLEST_MAPPED else file.mapped(size)
+        index = cls(data_path, held, file.path)
+        index._index_stamp = file.stamp
+        return index
+
+    @classmethod
+    def _reopen(cls, data_path: str, index_path: str, head: bytes) -> RecordIndex:
+        """Opens the file of a pickled index again, in another process."""
+        file = LocalFile(index_path)
+        if file.read(0, len(head)) != head:
+            raise StaleIndexError(
+                "the index file was replaced while it was in use", path=index_path
+            )
+        return cls._opened(data_path, file)
 
     @classmethod
     def from_text(cls, path: StrPath, data_path: StrPath) -> RecordIndex:
@@ -182,7 +215,7 @@ class RecordIndex:
         """
         frames = _parse_text(path)
         data = LocalFile(data_path)
-        size = data.size
+        size = data.stamp.size
         end = int(frames[-1].sum()) if len(frames) else 0
         if end != size:
             raise StaleIndexError(
@@ -195,12 +228,13 @@ class RecordIndex:
             format=TFRECORD.code,
             compression=0,
             data_bytes=size,
-            data_mtime_ns=os.stat(data_path).st_mtime_ns,
+            data_mtime_ns=data.stamp.mtime_ns,
             data_fingerprint=_fingerprint(data, size),
             stream_end=end,
         )
         index = cls(data_path, encoded)
         index._check_sampled_records(data, os.fspath(path))
+        index._data_stamp = data.stamp
         return index
 
     # ---- keeping it ----
@@ -214,6 +248,7 @@ class RecordIndex:
         target = Path(self.data_path + SUFFIX if path is None else path)
         write_atomically(target, self._bytes.tobytes())
         self.index_path = str(target)
+        self._index_stamp = Stamp.of(os.stat(target))
         return target
 
     def to_text(self, path: StrPath) -> Path:
@@ -279,19 +314,19 @@ class RecordIndex:
         records spread over the file must also be where the index says.
         """
         file = LocalFile(self.data_path)
-        stat = os.stat(self.data_path)
-        if stat.st_size != self._header.data_bytes:
+        size = file.stamp.size
+        if size != self._header.data_bytes:
             raise StaleIndexError(
-                f"the data file has {stat.st_size} bytes, the indexed one had "
-                f"{self._header.data_bytes}",
+                f"the data file has {size} bytes, the indexed one had {self._header.data_bytes}",
                 path=self._name(),
             )
-        if _fingerprint(file, stat.st_size) != self._header.data_fingerprint:
+        if _fingerprint(file, size) != self._header.data_fingerprint:
             raise StaleIndexError(
                 "the content of the data file is not what was indexed", path=self._name()
             )
-        if stat.st_mtime_ns != self._header.data_mtime_ns and self.compression is None:
+        if file.stamp.mtime_ns != self._header.data_mtime_ns and self.compression is None:
             self._check_sampled_records(file, self._name())
+        self._data_stamp = file.stamp
 
     def _check_sampled_records(self, file: LocalFile, name: str) -> None:
         count = len(self)
@@ -310,18 +345,11 @@ class RecordIndex:
         return self.index_path or self.data_path
 
     def __reduce__(self) -> tuple[Any, ...]:
+        state = {"_data_stamp": self._data_stamp}
         if self.index_path is not None and os.path.exists(self.index_path):
-            return _reopen, (self.data_path, self.index_path, self._bytes[:80].tobytes())
-        return RecordIndex, (self.data_path, self._bytes.tobytes(), self.index_path)
-
-
-def _reopen(data_path: str, index_path: str, head: bytes) -> RecordIndex:
-    """Maps the file of a pickled index again, in another process."""
-    with open(index_path, "rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    if mapped[: len(head)] != head:
-        raise StaleIndexError("the index file was replaced while it was in use", path=index_path)
-    return RecordIndex(data_path, mapped, index_path)
+            head = self._bytes[:_HEADER_BYTES].tobytes()
+            return RecordIndex._reopen, (self.data_path, self.index_path, head), state
+        return RecordIndex, (self.data_path, self._bytes.tobytes()), state
 
 
 def _is_index(name: str) -> bool:
@@ -330,8 +358,11 @@ def _is_index(name: str) -> bool:
 
 def _fingerprint(file: LocalFile, size: int) -> int:
     """64 bits over the first and the last 64 KiB of a file."""
-    digest = hashlib.blake2b(file.read(0, _SAMPLE_BYTES), digest_size=8)
-    digest.update(file.read(max(0, size - _SAMPLE_BYTES), _SAMPLE_BYTES))
+    head = file.read(0, _SAMPLE_BYTES)
+    # Of a small file both are the whole: it is read once.
+    tail = head if size <= _SAMPLE_BYTES else file.read(size - _SAMPLE_BYTES, _SAMPLE_BYTES)
+    digest = hashlib.blake2b(head, digest_size=8)
+    digest.update(tail)
     return int.from_bytes(digest.digest(), "little")
 
 
@@ -364,20 +395,36 @@ def _parse_text(path: StrPath) -> npt.NDArray[np.uint64]:
 # ---- finding the index of a data file ----
 
 
+class _Cache:
+    """Where indexes are kept of data files that have none beside them."""
+
+    def __init__(self) -> None:
+        root = os.environ.get("TORCHREC_IO_CACHE")
+        if not root:
+            root = os.path.join(
+                os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "torchrec_io"
+            )
+        self._root = root
+        self._folders: dict[str, str] = {}  # by name, where it really is
+
+    def path(self, data_path: str) -> str:
+        folder, name = os.path.split(data_path)
+        if os.path.islink(data_path):
+            folder, name = os.path.split(os.path.realpath(data_path))
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        full = os.path.join(self._folders[folder], name)
+        digest = hashlib.blake2b(os.fsencode(full), digest_size=10).hexdigest()
+        return os.path.join(self._root, f"{name[:80]}-{digest}{SUFFIX}")
+
+
 def cache_path(data_path: StrPath) -> Path:
     """Where the index of a data file is kept that has none beside it.
 
     In ``$TORCHREC_IO_CACHE``, else ``torchrec_io`` in the user's cache directory
     (``$XDG_CACHE_HOME``, else ``~/.cache``).
     """
-    root = os.environ.get("TORCHREC_IO_CACHE")
-    if not root:
-        root = os.path.join(
-            os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "torchrec_io"
-        )
-    full = os.path.realpath(data_path)
-    digest = hashlib.blake2b(os.fsencode(full), digest_size=10).hexdigest()
-    return Path(root) / f"{os.path.basename(full)[:80]}-{digest}{SUFFIX}"
+    return Path(_Cache().path(os.fspath(data_path)))
 
 
 def find_or_build(
@@ -391,19 +438,67 @@ def find_or_build(
     Returns:
         The index, and the damage that ended building it early, if any.
     """
-    for candidate in (Path(os.fspath(path) + SUFFIX), cache_path(path)):
-        index = _load_fitting(candidate, path, compression)
-        if index is not None:
-            return index, None
+    return _find_or_build(os.fspath(path), compression, _Cache())
+
+
+def open_indexes(
+    paths: Sequence[str], index: IndexChoice, compression: CompressionChoice
+) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
+    """The indexes of many data files, by a few threads.
+
+    Args:
+        paths: The data files.
+        index: ``"auto"``: as :func:`find_or_build` has it. A path or several: the index file of
+            each data file.
+        compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
+
+    Returns:
+        An index for each file, and the damages that ended building some of them early.
+
+    Raises:
+        StaleIndexError, IndexFormatError: a given index does not fit or is damaged.
+        ValueError: ``index`` is neither, or not one for each file.
+        FileNotFoundError, IsADirectoryError: there is no such file.
+    """
+    if index is None:
+        raise ValueError("index must be 'auto', a path or a list of paths, not None")
+    if index == "auto":
+        cache = _Cache()
+        found = _in_threads(lambda path: _find_or_build(path, compression, cache), paths)
+        return [built for built, _ in found], [error for _, error in found if error is not None]
+    names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
+    if len(names) != len(paths):
+        raise ValueError(f"{len(paths)} data files need as many index files, not {len(names)}")
+    pairs = list(zip(names, paths, strict=True))
+    return _in_threads(lambda pair: RecordIndex.load(*pair), pairs), []
+
+
+def _in_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
+    """What becomes of each item, in order. Threads take several at once: most take little time."""
+    threads = min(8, os.cpu_count() or 1)
+    size = max(1, min(64, len(items) // (4 * threads)))
+    parts = [items[at : at + size] for at in range(0, len(items), size)]
+    with ThreadPoolExecutor(threads) as pool:
+        done = pool.map(lambda part: [work(item) for item in part], parts)
+        return [result for part in done for result in part]
+
+
+def _find_or_build(
+    path: str, compression: CompressionChoice, cache: _Cache
+) -> tuple[RecordIndex, TorchRecIOError | None]:
+    fitting = _load_fitting(path + SUFFIX, path, compression)
+    if fitting is None:
+        cached = cache.path(path)
+        fitting = _load_fitting(cached, path, compression)
+    if fitting is not None:
+        return fitting, None
     index, error = RecordIndex.build_partial(path, compression=compression)
     if error is None:
-        _save_to_cache(index)
+        _save_to_cache(index, cached)
     return index, error
 
 
-def _load_fitting(
-    candidate: Path, path: StrPath, compression: CompressionChoice
-) -> RecordIndex | None:
+def _load_fitting(candidate: str, path: str, compression: CompressionChoice) -> RecordIndex | None:
     try:
         index = RecordIndex.load(candidate, path)
     except FileNotFoundError:
@@ -414,10 +509,9 @@ def _load_fitting(
     return index if compression in ("auto", index.compression) else None
 
 
-def _save_to_cache(index: RecordIndex) -> None:
-    target = cache_path(index.data_path)
+def _save_to_cache(index: RecordIndex, target: str) -> None:
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
         index.save(target)
     except OSError as error:  # a read-only home: the index lives in memory then
         logger.info("the index is not kept in the cache: %s", error)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,16 +37,40 @@ class ByteSource(Protocol):
         """Hints that ranges are about to be read."""
 
 
+class Stamp(NamedTuple):
+    """What tells a file from another one of its name, and from itself before a change."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Stamp:
+        """The stamp of a file by its status."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
 class LocalFile:
     """A file read by ``pread``.
 
     Not mapped: a file that is cut short under a map kills the process, here it is a short read.
+
+    Attributes:
+        path: Its name.
+        stamp: What it was when it was opened.
+
+    Raises:
+        FileNotFoundError, IsADirectoryError: there is no such file.
+        OSError: it cannot seek, as a pipe cannot.
     """
 
     def __init__(self, path: StrPath) -> None:
         self.path = os.fspath(path)
-        with open(self.path, "rb", buffering=0) as file:  # open() knows what is no file
-            self._descriptor = os.dup(file.fileno())
+        self._descriptor, status = _open(self.path)
+        if not _seeks(status):
+            raise OSError(errno.ESPIPE, "only a file that can seek has an index", self.path)
+        self.stamp = Stamp.of(status)
 
     def __del__(self) -> None:
         # Closed when the last user drops it, so a thread that still reads is never cut off.
@@ -75,6 +101,26 @@ class LocalFile:
     def read(self, offset: int, size: int) -> bytes:
         """Up to ``size`` bytes at ``offset``."""
         return os.pread(self._descriptor, size, offset)
+
+    def mapped(self, size: int) -> npt.NDArray[np.uint8]:
+        """The first ``size`` bytes, mapped; read-only uint8.
+
+        They must not be touched once the file was cut short.
+        """
+        return _core.map_file(self._descriptor, size)
+
+
+def _open(path: str) -> tuple[int, os.stat_result]:
+    descriptor = os.open(path, os.O_RDONLY)
+    status = os.fstat(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        os.close(descriptor)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    return descriptor, status
+
+
+def _seeks(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) or stat.S_ISBLK(status.st_mode)
 
 
 def write_atomically(path: StrPath, data: bytes) -> None:
