@@ -88,9 +88,11 @@ def test_pickled_and_forked_readers_open_their_own_files(reader: RecordReader) -
 
 
 class TestDamage:
-    def make(self, folder: Path, **options: bool) -> tuple[Path, RecordReader]:
+    def make(self, folder: Path, *, flip: int = 0, **options: bool) -> tuple[Path, RecordReader]:
         path = folder / "x"
         write_tfrecord(path, [b"aaaa", b"bbbb", b"cccc"])
+        if flip:
+            self.flip(path, flip)
         return path, RecordReader([RecordIndex.build(path)], **options)
 
     def flip(self, path: Path, at: int) -> None:
@@ -99,8 +101,7 @@ class TestDamage:
         path.write_bytes(content)
 
     def test_bad_data_crc_loses_that_record_only(self, tmp_path: Path) -> None:
-        path, reader = self.make(tmp_path)
-        self.flip(path, 20 + 13)
+        path, reader = self.make(tmp_path, flip=20 + 13)
         block, (error,) = reader.fetch(reader.plan(np.array([2, 1, 0])))
         assert [block[i] for i in range(len(block))] == [b"cccc", b"aaaa"]
         assert block.numbers.tolist() == [2, 0]
@@ -108,18 +109,26 @@ class TestDamage:
         assert (error.path, error.record, error.offset) == (str(path), 1, 20)
 
     def test_data_crc_can_be_left_unchecked_the_length_never(self, tmp_path: Path) -> None:
-        path, reader = self.make(tmp_path, verify_crc=False)
-        self.flip(path, 20 + 13)
+        path, reader = self.make(tmp_path, flip=20 + 13, verify_crc=False)
         assert fetch(reader, [1]) == [b"bcbb"]
         self.flip(path, 20 + 9)
         _, (error,) = reader.fetch(reader.plan(np.array([1])))
         assert isinstance(error, CorruptRecordError)
 
-    def test_file_changed_since_it_was_indexed(self, tmp_path: Path) -> None:
+    def test_file_changed_in_an_epoch(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path)
+        assert fetch(reader, [0]) == [b"aaaa"]
         write_tfrecord(path, [b"aaa", b"bbbbb", b"cccc"])
         _, (error,) = reader.fetch(reader.plan(np.array([0])))
         assert isinstance(error, StaleIndexError)
+
+    def test_file_became_shorter_in_an_epoch(self, tmp_path: Path) -> None:
+        path, reader = self.make(tmp_path)
+        assert fetch(reader, [0]) == [b"aaaa"]
+        os.truncate(path, 50)
+        with pytest.raises(TruncatedFileError, match="shorter") as caught:
+            reader.fetch(reader.plan(np.array([0, 1, 2])))
+        assert caught.value.path == str(path)
 
     def test_file_became_shorter(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path)

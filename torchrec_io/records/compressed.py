@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 import threading
 import zlib
@@ -17,7 +16,7 @@ from isal import igzip_lib, isal_zlib
 
 from .. import _core
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from .storage import LocalFile, StrPath
+from .storage import LocalFile, Stamp, StrPath
 
 Compression: TypeAlias = Literal["gzip", "zlib"]
 CompressionChoice: TypeAlias = Literal["auto", "gzip", "zlib"] | None
@@ -186,18 +185,23 @@ class CompressedFile:
 
     def __init__(
         self,
-        path: StrPath,
+        file: StrPath | LocalFile,
         compression: Compression,
         restarts: Iterable[tuple[int, int]] = ((0, 0),),
     ) -> None:
-        self.path = os.fspath(path)
-        self._file = LocalFile(path)
+        self._file = file if isinstance(file, LocalFile) else LocalFile(file)
+        self.path = self._file.path
         self._compression = compression
         self._restarts = sorted(restarts)
         self._lock = threading.Lock()
         self._spilled: LocalFile | None = None
         self._damage: TorchRecIOError | None = None  # what ended spilling early
         self._start(0, 0)
+
+    @property
+    def stamp(self) -> Stamp:
+        """What the compressed file was when it was opened."""
+        return self._file.stamp
 
     @property
     def decoded(self) -> int:
@@ -339,14 +343,14 @@ def resolve_compression(file: LocalFile, choice: CompressionChoice) -> Compressi
 
 
 def open_source(
-    path: StrPath,
+    file: StrPath | LocalFile,
     compression: Compression | None,
     restarts: Iterable[tuple[int, int]] = ((0, 0),),
 ) -> LocalFile | CompressedFile:
-    """Opens a file for reading at any offset of its decompressed stream."""
+    """Opens a file, if it is not yet, for reading at any offset of its decompressed stream."""
     if compression is None:
-        return LocalFile(path)
-    return CompressedFile(path, compression, restarts)
+        return file if isinstance(file, LocalFile) else LocalFile(file)
+    return CompressedFile(file, compression, restarts)
 
 
 def read_up_to_damage(

@@ -18,16 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
+from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError, TruncatedFileError
 from .compressed import (
     CompressedFile,
     Compression,
     CompressionChoice,
-    is_record_header,
     open_source,
     resolve_compression,
 )
 from .formats import TFRECORD, Progress, RecordFormat
+from .indexed import fingerprint, first_misplaced, parse_text
 from .storage import LocalFile, Stamp, StrPath, write_atomically
 
 IndexChoice: TypeAlias = "StrPath | Sequence[StrPath]"
@@ -42,8 +42,6 @@ _FORMATS: dict[int, RecordFormat] = {TFRECORD.code: TFRECORD}
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _MAGIC = b"\x89TFIDX\r\n"
-# The fingerprint covers this much at each end of the data file.
-_SAMPLE_BYTES = 1 << 16
 # Where times differ, as after a copy, so many records are looked up in the data file.
 _SAMPLED_RECORDS = 64
 _HEADER_BYTES = 80
@@ -73,6 +71,7 @@ class RecordIndex:
         index_path: The file that this index was loaded from or saved to, if any.
         compression: ``None``, ``"gzip"`` or ``"zlib"``: how the data file is compressed.
         format: How it splits into records.
+        data_stamp: Of the data file that this index was found to fit, if that was checked.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class RecordIndex:
         self.data_path = os.fspath(data_path)
         self.index_path = None if index_path is None else os.fspath(index_path)
         self._bytes = np.frombuffer(file, np.uint8) if isinstance(file, bytes) else file
-        self._data_stamp: Stamp | None = None  # of the data file that this was found to fit
+        self.data_stamp: Stamp | None = None
         self._index_stamp: Stamp | None = None  # of the index file whose bytes these are
         try:
             self._header = _Header(*_core.read_index_header(self._bytes))
@@ -97,6 +96,7 @@ class RecordIndex:
                 "the index is of a record format or compression that this release does not know",
                 path=self._name(),
             ) from None
+        self._head = self._bytes[:_HEADER_BYTES].tobytes()
 
     # ---- making one ----
 
@@ -137,7 +137,7 @@ class RecordIndex:
         """As :meth:`build`, but gives the records before the damage, and the damage, if any."""
         file = LocalFile(path)
         resolved = resolve_compression(file, compression)
-        source = open_source(path, resolved)
+        source = open_source(file, resolved)
         before = file.stamp
         scan = TFRECORD.scan(source, progress)
         restarts = source.restarts if isinstance(source, CompressedFile) else []
@@ -148,11 +148,11 @@ class RecordIndex:
             compression=_COMPRESSION_CODES[resolved],
             data_bytes=before.size,
             data_mtime_ns=before.mtime_ns,
-            data_fingerprint=_fingerprint(file, before.size),
+            data_fingerprint=fingerprint(file, before.size),
             stream_end=scan.end,
         )
         index = cls(path, encoded)
-        index._data_stamp = before
+        index.data_stamp = before
         return index, scan.error
 
     @classmethod
@@ -197,9 +197,7 @@ class RecordIndex:
         """Opens the file of a pickled index again, in another process."""
         file = LocalFile(index_path)
         if file.read(0, len(head)) != head:
-            raise StaleIndexError(
-                "the index file was replaced while it was in use", path=index_path
-            )
+            raise _replaced(index_path)
         return cls._opened(data_path, file)
 
     @classmethod
@@ -213,7 +211,7 @@ class RecordIndex:
             IndexFormatError: a line is no such pair, or the frames do not follow each other.
             StaleIndexError: it describes another file.
         """
-        frames = _parse_text(path)
+        frames = parse_text(path)
         data = LocalFile(data_path)
         size = data.stamp.size
         end = int(frames[-1].sum()) if len(frames) else 0
@@ -229,12 +227,12 @@ class RecordIndex:
             compression=0,
             data_bytes=size,
             data_mtime_ns=data.stamp.mtime_ns,
-            data_fingerprint=_fingerprint(data, size),
+            data_fingerprint=fingerprint(data, size),
             stream_end=end,
         )
         index = cls(data_path, encoded)
         index._check_sampled_records(data, os.fspath(path))
-        index._data_stamp = data.stamp
+        index.data_stamp = data.stamp
         return index
 
     # ---- keeping it ----
@@ -313,42 +311,95 @@ class RecordIndex:
         indexed. Where the time of the last change differs too, as it does after a copy, some
         records spread over the file must also be where the index says.
         """
-        file = LocalFile(self.data_path)
+        self._check_fits(LocalFile(self.data_path), self._name())
+
+    def check_unchanged(self) -> None:
+        """Checks that neither file has changed while the index was in use; two calls of the system.
+
+        A data file that was replaced by one that the index fits is fine.
+
+        Raises:
+            StaleIndexError: the data file or the index file was replaced or changed.
+            TruncatedFileError: the data file became shorter.
+            FileNotFoundError: the data file is gone.
+        """
+        # First: an index file that was cut short must not be touched through its map.
+        self._check_index_file()
+        if Stamp.of(os.stat(self.data_path)) != self.data_stamp:
+            self.check_opened(LocalFile(self.data_path))
+
+    def check_opened(self, file: LocalFile) -> None:
+        """As :meth:`check_unchanged`, for a data file that was just opened."""
+        if file.stamp == self.data_stamp:
+            return
+        try:
+            self._check_fits(file, self.data_path)
+        except StaleIndexError as error:
+            if self._was_cut(file):
+                raise TruncatedFileError(
+                    "the file became shorter since it was indexed",
+                    path=self.data_path,
+                    offset=file.stamp.size,
+                ) from None
+            raise StaleIndexError(
+                f"the data file was replaced or changed while it was in use: {error.reason}",
+                path=self.data_path,
+                offset=error.offset,
+            ) from None
+
+    def _check_index_file(self) -> None:
+        if self.index_path is None:
+            return
+        try:
+            if Stamp.of(os.stat(self.index_path)) == self._index_stamp:
+                return
+            file = LocalFile(self.index_path)
+        except FileNotFoundError:
+            return  # what is held of it stays as it was
+        if file.stamp.size != len(self._bytes) or file.read(0, _HEADER_BYTES) != self._head:
+            raise _replaced(self.index_path)
+        self._index_stamp = file.stamp
+
+    def _check_fits(self, file: LocalFile, name: str) -> None:
         size = file.stamp.size
         if size != self._header.data_bytes:
             raise StaleIndexError(
                 f"the data file has {size} bytes, the indexed one had {self._header.data_bytes}",
-                path=self._name(),
+                path=name,
             )
-        if _fingerprint(file, size) != self._header.data_fingerprint:
-            raise StaleIndexError(
-                "the content of the data file is not what was indexed", path=self._name()
-            )
+        if fingerprint(file, size) != self._header.data_fingerprint:
+            raise StaleIndexError("the content of the data file is not what was indexed", path=name)
         if file.stamp.mtime_ns != self._header.data_mtime_ns and self.compression is None:
-            self._check_sampled_records(file, self._name())
-        self._data_stamp = file.stamp
+            self._check_sampled_records(file, name)
+        self.data_stamp = file.stamp
 
     def _check_sampled_records(self, file: LocalFile, name: str) -> None:
         count = len(self)
         sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLED_RECORDS)).astype(np.int64))
-        for start, end in zip(*(part.tolist() for part in self.locate(sample)), strict=True):
-            head = file.read(start, TFRECORD.header_bytes)
-            overhead = TFRECORD.header_bytes + TFRECORD.footer_bytes
-            if not is_record_header(head) or int.from_bytes(head[:8], "little") != (
-                end - start - overhead
-            ):
-                raise StaleIndexError(
-                    "no record of that size is where the index says", path=name, offset=start
-                )
+        wrong = first_misplaced(file, *self.locate(sample))
+        if wrong is not None:
+            raise StaleIndexError(
+                "no record of that size is where the index says", path=name, offset=wrong
+            )
+
+    def _was_cut(self, file: LocalFile) -> bool:
+        """Whether a data file that does not fit is the one that did, cut short."""
+        before, now = self.data_stamp, file.stamp
+        if before is None or self.compression is not None or now.size >= before.size:
+            return False
+        if (now.device, now.inode) != (before.device, before.inode):
+            return False
+        starts, ends = self.locate(np.arange(min(len(self), _SAMPLED_RECORDS)))
+        left = starts + self.format.header_bytes <= now.size
+        return first_misplaced(file, starts[left], ends[left]) is None
 
     def _name(self) -> str:
         return self.index_path or self.data_path
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {"_data_stamp": self._data_stamp}
+        state = {"data_stamp": self.data_stamp}
         if self.index_path is not None and os.path.exists(self.index_path):
-            head = self._bytes[:_HEADER_BYTES].tobytes()
-            return RecordIndex._reopen, (self.data_path, self.index_path, head), state
+            return RecordIndex._reopen, (self.data_path, self.index_path, self._head), state
         return RecordIndex, (self.data_path, self._bytes.tobytes()), state
 
 
@@ -356,40 +407,8 @@ def _is_index(name: str) -> bool:
     return name.endswith((SUFFIX, ".idx", ".index"))
 
 
-def _fingerprint(file: LocalFile, size: int) -> int:
-    """64 bits over the first and the last 64 KiB of a file."""
-    head = file.read(0, _SAMPLE_BYTES)
-    # Of a small file both are the whole: it is read once.
-    tail = head if size <= _SAMPLE_BYTES else file.read(size - _SAMPLE_BYTES, _SAMPLE_BYTES)
-    digest = hashlib.blake2b(head, digest_size=8)
-    digest.update(tail)
-    return int.from_bytes(digest.digest(), "little")
-
-
-def _parse_text(path: StrPath) -> npt.NDArray[np.uint64]:
-    """Frames of a text index as uint64 ``[n, 2]``: offset and size."""
-    name = os.fspath(path)
-    smallest = TFRECORD.header_bytes + TFRECORD.footer_bytes
-    frames: list[tuple[int, int]] = []
-    expected = 0
-    with open(name, "rb") as file:
-        for number, line in enumerate(file, 1):
-            fields = line.split()
-            # isdigit: int() would also take signs, underscores and other scripts' digits.
-            if len(fields) != 2 or not all(f.isdigit() and len(f) < 19 for f in fields):
-                raise IndexFormatError(
-                    f"line {number} of the index is not 'offset size': {line[:40]!r}", path=name
-                )
-            offset, size = int(fields[0]), int(fields[1])
-            if offset != expected or size < smallest:
-                raise IndexFormatError(
-                    f"line {number} of the index: a record of {size} bytes at {offset} cannot "
-                    f"follow one that ends at {expected}",
-                    path=name,
-                )
-            frames.append((offset, size))
-            expected += size
-    return np.array(frames, np.uint64).reshape(-1, 2)
+def _replaced(index_path: str) -> StaleIndexError:
+    return StaleIndexError("the index file was replaced while it was in use", path=index_path)
 
 
 # ---- finding the index of a data file ----

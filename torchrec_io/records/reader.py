@@ -115,7 +115,8 @@ class RecordReader:
     """Reads records of several indexed files, numbered on from file to file.
 
     Files are opened on first use, in each process anew, so a reader can be pickled and forked.
-    Safe to use from several threads.
+    Safe to use from several threads. A file that was replaced or changed since its index was opened
+    is found on its first use in each process, and again after :meth:`begin_epoch`.
 
     Args:
         indexes: One for each file; they must be of one record format.
@@ -141,6 +142,10 @@ class RecordReader:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__init__(**state)  # type: ignore[misc]  # the state is what __init__ takes
 
+    def begin_epoch(self) -> None:
+        """Has every file looked at anew when it is used next: was it replaced or changed?"""
+        self._epoch += 1
+
     def plan(self, numbers: npt.NDArray[np.int64]) -> ReadPlan:
         """Looks up where records are, and joins those that lie near each other into one read.
 
@@ -149,6 +154,9 @@ class RecordReader:
 
         Raises:
             IndexError: there is no such record.
+            StaleIndexError: a data file, or the file of its index, was replaced or changed.
+            TruncatedFileError: a data file became shorter since it was indexed.
+            FileNotFoundError: a data file is gone.
         """
         return self._plan_run(numbers) or _coalesce(numbers, *self._locate(numbers))
 
@@ -165,7 +173,7 @@ class RecordReader:
             return None
         if last >= self._ends_list[file] or not (numbers[1:] - numbers[:-1] == 1).all():
             return None
-        starts, ends = self.indexes[file].locate(numbers - self._begins[file])
+        starts, ends = self._index(file).locate(numbers - self._begins[file])
         begin, end = int(starts[0]), int(ends[-1])
         ranges = np.array([[begin, end - begin, 0]])
         return ReadPlan(
@@ -207,7 +215,7 @@ class RecordReader:
         """File, number in that file, and byte offset of a record's frame."""
         file = int(np.searchsorted(self._ends, number, side="right"))
         record = number - int(self._begins[file])
-        index = self.indexes[file]
+        index = self._index(file)
         return index.data_path, record, int(index.locate(np.array([record]))[0][0])
 
     def keys(self, numbers: npt.NDArray[np.int64]) -> list[str]:
@@ -227,12 +235,12 @@ class RecordReader:
             raise IndexError(f"there are {len(self)} records")
         if len(numbers) and files[0] == files[-1] and np.all(files == files[0]):
             file = int(files[0])
-            return (files, *self.indexes[file].locate(numbers - self._begins[file]))
+            return (files, *self._index(file).locate(numbers - self._begins[file]))
         starts = np.empty(len(numbers), np.int64)
         ends = np.empty(len(numbers), np.int64)
         for file in np.unique(files).tolist():
             here = files == file
-            starts[here], ends[here] = self.indexes[file].locate(numbers[here] - self._begins[file])
+            starts[here], ends[here] = self._index(file).locate(numbers[here] - self._begins[file])
         return files, starts, ends
 
     def _read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
@@ -250,15 +258,29 @@ class RecordReader:
                 )
         return buffer
 
-    def _source(self, file: int) -> LocalFile | CompressedFile:
+    def _index(self, file: int) -> RecordIndex:
+        """The index of a file, after a look at both where they were not looked at in this epoch."""
         if self._pid != os.getpid():
             self._forget_files()  # a forked child must not share what its parent opened
+        index, epoch = self.indexes[file], self._epoch
+        if self._looked[file] != epoch:
+            with self._opening:
+                source = self._open.get(file)
+                index.check_unchanged()
+                if source is not None and source.stamp != index.data_stamp:
+                    del self._open[file]  # another file of the same content
+                self._looked[file] = epoch
+        return index
+
+    def _source(self, file: int) -> LocalFile | CompressedFile:
+        index = self._index(file)
         with self._opening:
             source = self._open.get(file)
             if source is None:
-                index = self.indexes[file]
                 restarts = index.restarts if index.compression else []
-                source = open_source(index.data_path, index.compression, restarts or [(0, 0)])
+                opened = LocalFile(index.data_path)
+                index.check_opened(opened)
+                source = open_source(opened, index.compression, restarts or [(0, 0)])
                 while len(self._open) >= _MOST_OPEN_FILES:
                     self._open.popitem(last=False)
                 self._open[file] = source
@@ -268,6 +290,8 @@ class RecordReader:
         self._pid = os.getpid()
         self._opening = threading.Lock()
         self._open: OrderedDict[int, LocalFile | CompressedFile] = OrderedDict()
+        self._epoch = 1
+        self._looked = [0] * len(self.indexes)  # in which epoch each file was
 
 
 @dataclass(slots=True)

@@ -99,7 +99,8 @@ def iter_records(
 
 def open_stream(path: StrPath, compression: CompressionChoice) -> LocalFile | CompressedFile:
     """Opens a data file for reading from front to back."""
-    return open_source(path, resolve_compression(LocalFile(path), compression))
+    file = LocalFile(path)
+    return open_source(file, resolve_compression(file, compression))
 
 
 def iter_blocks(

@@ -1,0 +1,229 @@
+"""Files that are replaced, changed or removed while a reader is at work."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io import RecordIndex, StaleIndexError, TruncatedFileError
+from torchrec_io.records import reader as reader_module
+from torchrec_io.records.reader import RecordReader
+
+COUNT = 20_000  # so many that their index is mapped
+RECORDS = [b"%05d" % i for i in range(COUNT)]
+OTHERS = [b"%06d" % i for i in range(COUNT)]
+
+
+@pytest.fixture(params=["mapped", "read", "memory", "gzip"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A data file; its index is in a file that is mapped or read, or in memory alone."""
+    path = tmp_path / "x"
+    kind = request.param
+    records = RECORDS[:100] if kind == "read" else RECORDS
+    write_tfrecord(path, records, "gzip" if kind == "gzip" else None)
+    if kind != "memory":
+        RecordIndex.build(path).save()
+    return path
+
+
+def open_reader(path: Path) -> RecordReader:
+    beside = path.with_name(path.name + ".tfidx").exists()
+    return RecordReader([RecordIndex.load(path) if beside else RecordIndex.build(path)])
+
+
+def check_reads(reader: RecordReader) -> None:
+    block, errors = reader.fetch(reader.plan(np.array([7, 3])))
+    assert errors == []
+    assert [block[0], block[1]] == [RECORDS[7], RECORDS[3]]
+
+
+def replace(path: Path, records: list[bytes]) -> None:
+    """Another file takes the name, as careful writers do it."""
+    os.replace(write_tfrecord(path.with_name("new"), records), path)
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """The status of a forked process that does something: 0, or what killed it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:  # noqa: BLE001  # the parent hears of it by the status
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
+class TestData:
+    def test_replaced_before_its_first_use(self, path: Path) -> None:
+        reader = open_reader(path)
+        replace(path, OTHERS)
+        for _ in range(2):  # for good
+            with pytest.raises(StaleIndexError, match="was replaced or changed") as caught:
+                reader.plan(np.array([0]))
+            assert caught.value.path == str(path)
+
+    def test_replaced_between_epochs(self, path: Path) -> None:
+        reader = open_reader(path)
+        check_reads(reader)
+        replace(path, OTHERS)
+        check_reads(reader)  # in this epoch the open file is read on
+        reader.begin_epoch()
+        with pytest.raises(StaleIndexError, match="was replaced or changed"):
+            check_reads(reader)
+
+    def test_replaced_by_another_of_the_same_size(self, path: Path) -> None:
+        reader = open_reader(path)
+        check_reads(reader)
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        reader.begin_epoch()
+        with pytest.raises(StaleIndexError, match="content"):
+            check_reads(reader)
+
+    def test_a_file_of_the_same_content_is_read_on(self, path: Path) -> None:
+        reader = open_reader(path)
+        check_reads(reader)
+        shutil.copyfile(path, path.with_name("copy"))
+        os.replace(path.with_name("copy"), path)
+        os.utime(path, ns=(1, 1))
+        for _ in range(2):
+            reader.begin_epoch()
+            check_reads(reader)
+            assert reader._source(0).stamp.inode == path.stat().st_ino
+
+    def test_found_by_a_process_that_starts_with_it(self, path: Path) -> None:
+        reader = open_reader(path)
+        check_reads(reader)
+        dumped = pickle.dumps(reader)
+        check_reads(pickle.loads(dumped))
+        assert in_child(lambda: check_reads(reader)) == 0
+        replace(path, OTHERS)
+        with pytest.raises(StaleIndexError, match="was replaced or changed"):
+            check_reads(pickle.loads(dumped))
+
+        def work() -> None:
+            with pytest.raises(StaleIndexError, match="was replaced or changed"):
+                check_reads(reader)
+
+        assert in_child(work) == 0
+        check_reads(reader)  # here it is still open
+
+    def test_removed(self, path: Path) -> None:
+        reader = open_reader(path)
+        check_reads(reader)
+        path.unlink()
+        check_reads(reader)
+        reader.begin_epoch()
+        with pytest.raises(FileNotFoundError, match=str(path)):
+            check_reads(reader)
+
+
+def test_cut_short_is_told_from_rewritten(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x", RECORDS)
+    reader = open_reader(path)
+    for size in (21 * 1000 + 5, 100, 5, 0):
+        os.truncate(path, size)
+        with pytest.raises(TruncatedFileError, match="shorter") as caught:
+            check_reads(reader)
+        assert caught.value.path == str(path)
+    write_tfrecord(path, OTHERS[:50])
+    with pytest.raises(StaleIndexError, match="was replaced or changed"):
+        check_reads(reader)
+
+
+def test_a_file_that_is_opened_again_in_an_epoch_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [write_tfrecord(tmp_path / name, RECORDS[:10]) for name in "ab"]
+    reader = RecordReader([RecordIndex.build(path) for path in paths])
+    monkeypatch.setattr(reader_module, "_MOST_OPEN_FILES", 1)
+    check_reads(reader)
+    reader.fetch(reader.plan(np.array([11])))  # which closes the first
+    replace(paths[0], OTHERS)
+    with pytest.raises(StaleIndexError, match="was replaced or changed"):
+        check_reads(reader)
+
+
+class TestIndex:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        path = write_tfrecord(tmp_path / "x", RECORDS)
+        RecordIndex.build(path).save()
+        return path
+
+    def test_replaced(self, path: Path, tmp_path: Path) -> None:
+        reader = open_reader(path)
+        check_reads(reader)
+        other = RecordIndex.build(write_tfrecord(tmp_path / "y", OTHERS)).save()
+        os.replace(other, str(path) + ".tfidx")
+        reader.begin_epoch()
+        with pytest.raises(StaleIndexError, match="index file was replaced") as caught:
+            check_reads(reader)
+        assert caught.value.path == str(path) + ".tfidx"
+
+    @pytest.mark.parametrize("size", [0, 79, 80, 5000])
+    def test_cut_short_under_its_map(self, path: Path, size: int) -> None:
+        reader = open_reader(path)
+        check_reads(reader)
+
+        def work() -> None:
+            os.truncate(str(path) + ".tfidx", size)
+            reader.begin_epoch()
+            with pytest.raises(StaleIndexError, match="index file was replaced"):
+                check_reads(reader)
+
+        assert in_child(work) == 0  # SIGBUS would kill it
+
+    def test_an_equal_one_and_none_are_fine(self, path: Path) -> None:
+        reader = open_reader(path)
+        RecordIndex.build(path).save()
+        check_reads(reader)
+        os.unlink(str(path) + ".tfidx")
+        reader.begin_epoch()
+        check_reads(reader)
+
+    def test_pickled_when_its_file_is_gone(self, path: Path) -> None:
+        reader = open_reader(path)
+        os.unlink(str(path) + ".tfidx")
+        again = pickle.loads(pickle.dumps(reader))
+        check_reads(again)
+        replace(path, OTHERS)
+        again.begin_epoch()
+        with pytest.raises(StaleIndexError, match="was replaced or changed"):
+            check_reads(again)
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_each_file_is_looked_at_once_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    paths = [str(write_tfrecord(tmp_path / f"{number}", RECORDS[:5])) for number in range(4)]
+    for path in paths:
+        RecordIndex.build(path).save()
+    reader = RecordReader([RecordIndex.load(path) for path in paths])
+    asked: Counter[str] = Counter()
+    stat = os.stat
+
+    def counted(name: str) -> os.stat_result:
+        asked[name] += 1
+        return stat(name)
+
+    monkeypatch.setattr(os, "stat", counted)
+    for epoch in range(1, 4):
+        with ThreadPoolExecutor(threads) as pool:
+            parts = [np.array([number]) for number in range(10)] * 20  # none of the last two files
+            blocks = list(pool.map(lambda part: reader.fetch(reader.plan(part))[0], parts))
+        assert [block[0] for block in blocks] == (RECORDS[:5] * 2) * 20
+        used = paths[:2]
+        assert asked == {name: epoch for path in used for name in (path, path + ".tfidx")}
+        reader.begin_epoch()
