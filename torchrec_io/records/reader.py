@@ -287,11 +287,12 @@ class RecordReader:
         return source
 
     def _forget_files(self) -> None:
-        self._pid = os.getpid()
         self._opening = threading.Lock()
         self._open: OrderedDict[int, LocalFile | CompressedFile] = OrderedDict()
         self._epoch = 1
         self._looked = [0] * len(self.indexes)  # in which epoch each file was
+        # Last: a thread that sees it may use the lock, and the parent's may be held for good.
+        self._pid = os.getpid()
 
 
 @dataclass(slots=True)
