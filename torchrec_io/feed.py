@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -101,8 +103,53 @@ class Feed:
         return np.concatenate((numbers, more)) if len(more) else numbers
 
 
+class _Task(Generic[_Result]):
+    """A job that a thread may do, and what becomes of it."""
+
+    def __init__(self, job: Job, following: Job | None) -> None:
+        self.job = job
+        self._following = following
+        # One answer, once: a result, an exception, or None for "no thread does it". Ctrl-C ends
+        # waiting on such a queue at any time, and leaves no lock behind.
+        self._answers: SimpleQueue[tuple[_Result | None, BaseException | None] | None]
+        self._answers = SimpleQueue()
+
+    def do(self, work: Callable[[Job, Job | None], _Result]) -> None:
+        """Does the job; the answer is its result or what it raised."""
+        answers = self._answers
+        try:
+            answers.put((work(self.job, self._following), None))
+        except BaseException as error:  # noqa: BLE001  # it is for who asks for the result
+            answers.put((None, error))
+        finally:
+            # The exception leads to this frame, which must not lead to the exception.
+            del self, answers
+
+    def give_back(self) -> None:
+        """Answers that no thread does the job."""
+        self._answers.put(None)
+
+    def result(self, work: Callable[[Job, Job | None], _Result]) -> _Result:
+        """Waits for the answer, and does the job if no thread does."""
+        answer = self._answers.get()
+        if answer is None:
+            return work(self.job, self._following)
+        result, error = answer
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del answer, error  # as above
+        return cast("_Result", result)
+
+
 class Lookahead(Generic[_Result]):
     """Results of jobs in their order, worked out by background threads up to ``ahead`` early.
+
+    Threads start when there is something to do. They end by themselves a little after there is
+    nothing more, and after at most one job each once the thread that asks for results has ended: an
+    iterator that lies about holds no thread and does not keep a process from its exit. Jobs that
+    no thread does, as after a fork or :meth:`close`, are done by who asks for their results.
 
     Args:
         work: Does a job; it is also told the one that follows.
@@ -111,38 +158,123 @@ class Lookahead(Generic[_Result]):
         ahead: How many jobs are begun before their results are asked for.
     """
 
+    # How long a thread waits for another job; an exit of the interpreter may take as long.
+    _LINGER_SECONDS = 0.1
+
     def __init__(
         self, work: Callable[[Job, Job | None], _Result], feed: Feed, threads: int, ahead: int
     ) -> None:
         self._work = work
         self._feed = feed
         self._ahead = ahead
-        self._pending: deque[tuple[Job, Future[_Result]]] = deque()
-        self._pool = None
-        if threads > 1:
-            self._pool = ThreadPoolExecutor(threads, thread_name_prefix="torchrec_io")
+        self._most_threads = min(threads, ahead + 1) if threads > 1 else 0
+        self._pending: deque[_Task[_Result]] = deque()  # in their order, whether done or not
+        self._asker = threading.current_thread()
+        self._closed = False
+        self._forget_threads()
+
+    def _forget_threads(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._serving = 0  # threads that take jobs; as _waiting grows, this is looked at
+        self._threads: list[threading.Thread] = []
+        self._waiting: SimpleQueue[_Task[_Result] | None] = SimpleQueue()  # None is a wake-up call
 
     def next(self) -> tuple[Job, _Result] | None:
-        """The next job and its result; None at the end."""
-        if self._pool is None:
+        """The next job and its result; None at the end.
+
+        Raises:
+            BaseException: what the job raised; it is then gone, and the one behind it is next.
+        """
+        if self._most_threads == 0:
             job = self._feed.pop()
             return None if job is None else (job, self._work(job, self._feed.peek()))
+        if self._pid != os.getpid():  # forked: the threads are the parent's
+            self._forget_threads()
+            self.recall()
+        self._asker = threading.current_thread()
         while len(self._pending) <= self._ahead and (job := self._feed.pop()) is not None:
-            future = self._pool.submit(self._work, job, self._feed.peek())
-            self._pending.append((job, future))
+            self._begin(_Task(job, self._feed.peek()))
         if not self._pending:
             return None
-        job, future = self._pending.popleft()
-        return job, future.result()
+        task = self._pending.popleft()
+        return task.job, task.result(self._work)
 
     def recall(self) -> None:
         """Puts the jobs that were begun early back into the feed."""
-        for _, future in self._pending:
-            future.cancel()
-        self._feed.put_back([job for job, _ in self._pending])
+        self._give_back_waiting()
+        self._feed.put_back([task.job for task in self._pending])
         self._pending.clear()
 
     def close(self) -> None:
-        """Ends the threads, which finish what they are at."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        """Ends the threads, which finish the job that they are at."""
+        self._closed = True
+        if self._pid != os.getpid():
+            return
+        self._give_back_waiting()
+        for _ in self._threads:
+            self._waiting.put(None)
+        # An iterator that is garbage is closed by any thread, its own ones among them.
+        if threading.current_thread() not in self._threads:
+            for thread in self._threads:
+                if thread.is_alive():
+                    thread.join()
+
+    def _begin(self, task: _Task[_Result]) -> None:
+        self._pending.append(task)
+        self._waiting.put(task)
+        with self._lock:
+            if self._serving >= self._most_threads:
+                return
+            self._serving += 1
+        thread = threading.Thread(target=self._serve, name="torchrec_io")
+        self._threads = [*(old for old in self._threads if old.is_alive()), thread]
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more threads, or the interpreter is at its exit
+            self._leave()
+
+    def _serve(self) -> None:
+        """What a thread does."""
+        while self._wanted():
+            try:
+                task = self._waiting.get(timeout=self._LINGER_SECONDS)
+            except Empty:
+                if self._leave_if_idle():
+                    return
+                continue
+            if task is not None:
+                task.do(self._work)
+            del task  # the result is not held while waiting
+        self._leave()
+
+    def _wanted(self) -> bool:
+        """Whether somebody may still ask; threads must not outlive who does, nor the program."""
+        asker = self._asker
+        if self._closed or not asker.is_alive():
+            return False
+        return not asker.daemon or threading.main_thread().is_alive()
+
+    def _leave_if_idle(self) -> bool:
+        """Ends a thread's service, unless a job came in at the last moment."""
+        with self._lock:
+            idle = self._waiting.empty()
+            self._serving -= idle
+        return idle
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._serving -= 1
+            was_last = self._serving == 0
+        if was_last:
+            self._give_back_waiting()
+
+    def _give_back_waiting(self) -> None:
+        """Answers for the jobs that no thread has begun."""
+        while True:
+            try:
+                task = self._waiting.get_nowait()
+            except Empty:
+                return
+            if task is not None:
+                task.give_back()
