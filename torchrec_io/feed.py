@@ -236,17 +236,20 @@ class Lookahead(Generic[_Result]):
 
     def _serve(self) -> None:
         """What a thread does."""
-        while self._wanted():
-            try:
-                task = self._waiting.get(timeout=self._LINGER_SECONDS)
-            except Empty:
-                if self._leave_if_idle():
-                    return
-                continue
-            if task is not None:
-                task.do(self._work)
-            del task  # the result is not held while waiting
-        self._leave()
+        try:
+            while self._wanted():
+                try:
+                    task = self._waiting.get(timeout=self._LINGER_SECONDS)
+                except Empty:
+                    if self._leave_if_idle():
+                        return
+                    continue
+                if task is not None:
+                    task.do(self._work)
+                del task  # the result is not held while waiting
+            self._leave()
+        finally:
+            del self  # an exception that nobody asked for leads to this frame, too
 
     def _wanted(self) -> bool:
         """Whether somebody may still ask; threads must not outlive who does, nor the program."""

@@ -1,0 +1,338 @@
+"""Lookahead: results in order, and threads that end whatever happens to who asks for them."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchrec_io.feed import Feed, Job, Lookahead
+
+SECONDS = 30  # a deadline for what should come at once
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.002)
+
+
+def open_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "torchrec_io"]
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    yield
+    wait_for(lambda: not open_threads())
+
+
+class Numbers:
+    """A feed of numbers."""
+
+    def __init__(self, count: int) -> None:
+        self._left = deque(range(count))
+
+    def peek(self) -> int | None:
+        return self._left[0] if self._left else None
+
+    def pop(self) -> int | None:
+        return self._left.popleft() if self._left else None
+
+    def put_back(self, jobs: list[int]) -> None:
+        self._left.extendleft(reversed(jobs))
+
+
+def lookahead_of(
+    work: Callable[[int], Any], count: int = 20, threads: int = 2, ahead: int = 4
+) -> Any:
+    def do(number: Any, following: Any) -> Any:
+        assert following == (number + 1 if number + 1 < count else None)
+        return work(number)
+
+    return Lookahead(do, cast("Feed", Numbers(count)), threads, ahead)
+
+
+def rest_of(lookahead: Any) -> list[Any]:
+    results = []
+    while (done := lookahead.next()) is not None:
+        assert done[0] == done[1]
+        results.append(done[1])
+    return results
+
+
+class Gate:
+    """Work that waits at a gate, but for the first number."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.opened = threading.Event()
+
+    def __call__(self, number: int) -> int:
+        self.begun.append(number)
+        if number:
+            assert self.opened.wait(SECONDS)
+        return number
+
+
+class TestResults:
+    @given(
+        count=st.integers(0, 12),
+        threads=st.integers(1, 5),
+        ahead=st.integers(1, 6),
+        bad=st.sets(st.integers(0, 11)),
+        recalls=st.sets(st.integers(0, 12)),
+    )
+    def test_come_in_order_once_whatever_raises_or_is_recalled(
+        self, count: int, threads: int, ahead: int, bad: set[int], recalls: set[int]
+    ) -> None:
+        closed_at = min(recalls, default=count) + 2
+
+        def work(number: int) -> int:
+            if number in bad:
+                raise ValueError(number)
+            return number
+
+        lookahead = lookahead_of(work, count, threads, ahead)
+        for number in range(count):
+            if number in recalls:
+                lookahead.recall()
+            if number == closed_at:
+                lookahead.close()
+                assert open_threads() == []
+            if number in bad:
+                with pytest.raises(ValueError, match=f"^{number}$"):
+                    lookahead.next()
+            else:
+                assert lookahead.next() == (number, number)
+        assert lookahead.next() is None
+        assert lookahead.next() is None
+        lookahead.close()
+        assert open_threads() == []
+
+    @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
+    def test_an_exception_of_any_kind_is_the_very_one(self, kind: type[BaseException]) -> None:
+        error = kind("of a thread")
+
+        def work(_: int) -> None:
+            raise error
+
+        lookahead = lookahead_of(work)
+        with pytest.raises(kind) as caught:
+            lookahead.next()
+        assert caught.value is error
+        lookahead.close()
+
+    @pytest.mark.parametrize("consumed", [True, False])
+    def test_what_an_exception_holds_goes_with_it(self, consumed: bool) -> None:
+        """A cycle would keep buffers and open files until garbage is collected."""
+        held: list[weakref.ref[Gate]] = []
+
+        def work(_: int) -> None:
+            big = Gate()
+            held.append(weakref.ref(big))
+            raise ValueError
+
+        gc.disable()
+        try:
+            lookahead = lookahead_of(work, ahead=1)
+            if consumed:
+                with contextlib.suppress(ValueError):
+                    lookahead.next()
+            else:
+                lookahead._begin(_task_of(0))
+            wait_for(lambda: len(held) > 0)
+            lookahead.close()
+            del lookahead
+            assert [ref() for ref in held] == [None] * len(held)
+        finally:
+            gc.enable()
+
+    @pytest.mark.parametrize("which", [1, 2, 3])
+    def test_without_threads_the_caller_does_it(
+        self, monkeypatch: pytest.MonkeyPatch, which: int
+    ) -> None:
+        start, asked = threading.Thread.start, []
+
+        def start_some(thread: threading.Thread) -> None:
+            asked.append(thread)
+            if len(asked) % which == 0:
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start_some)
+        lookahead = lookahead_of(lambda number: number, threads=3)
+        assert rest_of(lookahead) == list(range(20))
+        assert len(asked) >= which
+        lookahead.close()
+
+
+def _task_of(number: int) -> Any:
+    from torchrec_io.feed import _Task  # noqa: PLC0415  # private, for one test
+
+    return _Task(cast("Job", number), cast("Job", number + 1))
+
+
+class TestThreadsEnd:
+    def test_when_closed_after_the_job_they_are_at(self) -> None:
+        gate = Gate()
+        lookahead = lookahead_of(gate, ahead=10)
+        assert lookahead.next() == (0, 0)
+        wait_for(lambda: len(gate.begun) == 3)
+        closing = threading.Thread(target=lookahead.close)
+        closing.start()
+        wait_for(lambda: lookahead._waiting.qsize() == 2)  # wake-up calls alone
+        assert closing.is_alive()  # it waits for them
+        gate.opened.set()
+        closing.join(SECONDS)
+        assert open_threads() == []
+        assert gate.begun == [0, 1, 2]
+
+    def test_when_the_thread_that_asked_has_ended(self) -> None:
+        gate = Gate()
+        lookahead = lookahead_of(gate, ahead=10)
+        asker = threading.Thread(target=lookahead.next)
+        asker.start()
+        asker.join(SECONDS)
+        wait_for(lambda: len(gate.begun) == 3)
+        gate.opened.set()
+        wait_for(lambda: not open_threads())
+        assert sorted(gate.begun) == [0, 1, 2]
+        assert rest_of(lookahead) == list(range(1, 20))  # another thread goes on
+        lookahead.close()
+
+    def test_when_there_is_nothing_to_do(self) -> None:
+        lookahead = lookahead_of(lambda number: number)
+        first = lookahead.next()
+        wait_for(lambda: not open_threads())
+        assert [first, lookahead.next()] == [(0, 0), (1, 1)]
+        wait_for(lambda: not open_threads())
+        assert rest_of(lookahead) == list(range(2, 20))
+        lookahead.close()
+
+    def test_when_it_is_dropped_and_not_closed(self) -> None:
+        lookahead = lookahead_of(lambda number: number)
+        lookahead.next()
+        del lookahead
+        wait_for(lambda: not open_threads())
+
+    def test_when_one_of_them_closes_it(self) -> None:
+        """As when garbage with an iterator in it is collected there."""
+        lookahead = lookahead_of(lambda number: lookahead.close() or number)
+        assert rest_of(lookahead) == list(range(20))
+
+    def test_and_nobody_is_left_waiting_when_another_thread_closes(self) -> None:
+        gate = Gate()
+        lookahead = lookahead_of(gate, ahead=10)
+        results: list[Any] = []
+        asker = threading.Thread(target=lambda: results.extend(rest_of(lookahead)))
+        asker.start()
+        wait_for(lambda: len(gate.begun) == 3)
+        closing = threading.Thread(target=lookahead.close)
+        closing.start()
+        gate.opened.set()
+        for thread in (closing, asker):
+            thread.join(SECONDS)
+        assert results == list(range(20))
+        assert sorted(gate.begun) == list(range(20))
+
+
+class TestInterrupts:
+    def test_while_waiting_for_a_result(self) -> None:
+        gate = Gate()
+
+        def work(number: int) -> int:
+            os.kill(os.getpid(), signal.SIGINT)
+            return gate(number + 1)
+
+        lookahead = lookahead_of(work, count=1)
+        with pytest.raises(KeyboardInterrupt):
+            lookahead.next()
+        gate.opened.set()
+        lookahead.close()
+        assert open_threads() == []
+
+    def test_while_closing(self) -> None:
+        gate = Gate()
+        lookahead = lookahead_of(gate, ahead=10)
+        lookahead.next()
+        wait_for(lambda: len(gate.begun) == 3)
+
+        def interrupt() -> None:
+            wait_for(lambda: lookahead._waiting.qsize() == 2)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):  # it may come a little late
+            lookahead.close()
+            time.sleep(SECONDS)
+        interrupting.join(SECONDS)
+        gate.opened.set()
+        wait_for(lambda: not open_threads())
+        assert gate.begun == [0, 1, 2]
+        lookahead.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+class TestForks:
+    @pytest.mark.parametrize("held", [False, True], ids=["", "with its lock held"])
+    def test_a_child_goes_on_where_its_parent_was(self, held: bool) -> None:
+        gate = Gate()
+        lookahead = lookahead_of(gate, ahead=10)
+        assert lookahead.next() == (0, 0)
+        wait_for(lambda: len(gate.begun) == 3)
+        with lookahead._lock if held else contextlib.nullcontext():
+            child = os.fork()
+            if child == 0:
+                gate.opened.set()
+                good = rest_of(lookahead) == list(range(1, 20))
+                lookahead.close()
+                os._exit(not good or bool(open_threads()))
+        gate.opened.set()
+        assert rest_of(lookahead) == list(range(1, 20))
+        lookahead.close()
+        assert exit_code_of(child) == 0
+
+    def test_a_child_can_close_it_at_once(self) -> None:
+        gate = Gate()
+        lookahead = lookahead_of(gate, ahead=10)
+        lookahead.next()
+        wait_for(lambda: len(gate.begun) == 3)
+        child = os.fork()
+        if child == 0:
+            lookahead.close()
+            os._exit(7)
+        gate.opened.set()
+        assert exit_code_of(child) == 7
+        lookahead.close()
+
+
+def exit_code_of(child: int) -> int:
+    codes: list[int] = []
+
+    def ended() -> bool:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            codes.append(os.waitstatus_to_exitcode(status))
+        return bool(pid)
+
+    try:
+        wait_for(ended)
+    except AssertionError:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    return codes[0]
