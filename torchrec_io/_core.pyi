@@ -45,6 +45,12 @@ def read_ranges(fd: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(Non
     Returns -1, or the number of the range that reaches past the end of the file.
     """
 
+def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    Copies ranges ([n, 3]: offset in `source`, size, place in `buffer`). The two may not share
+    memory.
+    """
+
 def advise_ranges(fd: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:
     """Tells the system that ranges, as in read_ranges, are about to be read."""
 

@@ -99,16 +99,28 @@ std::vector<Range> to_ranges(const Matrix<std::int64_t>& rows) {
   return ranges;
 }
 
-std::int64_t bind_read_ranges(int fd, const Matrix<std::int64_t>& rows,
-                              const WritableBuffer& buffer) {
-  const std::vector<Range> ranges = to_ranges(rows);
-  const MutableBytes target(reinterpret_cast<std::byte*>(buffer.data()), buffer.size());
-  const auto size = static_cast<std::int64_t>(buffer.size());
+MutableBytes to_bytes(const WritableBuffer& buffer) {
+  return {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()};
+}
+
+bool lies_inside(std::int64_t at, std::int64_t size, std::size_t whole) {
+  const auto end = static_cast<std::int64_t>(whole);
+  return at >= 0 && at <= end && size <= end - at;
+}
+
+void check_places(const std::vector<Range>& ranges, MutableBytes buffer) {
   for (const Range& range : ranges) {
-    if (range.place < 0 || range.place > size || range.size > size - range.place) {
+    if (!lies_inside(range.place, range.size, buffer.size())) {
       throw nb::value_error("a range lies outside the buffer");
     }
   }
+}
+
+std::int64_t bind_read_ranges(int fd, const Matrix<std::int64_t>& rows,
+                              const WritableBuffer& buffer) {
+  const std::vector<Range> ranges = to_ranges(rows);
+  const MutableBytes target = to_bytes(buffer);
+  check_places(ranges, target);
   std::size_t failed = 0;
   int error = 0;
   {
@@ -121,6 +133,20 @@ std::int64_t bind_read_ranges(int fd, const Matrix<std::int64_t>& rows,
     throw nb::python_error();
   }
   return error < 0 ? static_cast<std::int64_t>(failed) : -1;
+}
+
+void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
+                 const WritableBuffer& buffer) {
+  const std::vector<Range> ranges = to_ranges(rows);
+  const MutableBytes target = to_bytes(buffer);
+  check_places(ranges, target);
+  for (const Range& range : ranges) {
+    if (!lies_inside(range.offset, range.size, source.size())) {
+      throw nb::value_error("a range lies outside the source");
+    }
+  }
+  const nb::gil_scoped_release unlocked;
+  copy_ranges(bytes_of(source), ranges, target);
 }
 
 void bind_advise_ranges(int fd, const Matrix<std::int64_t>& rows) {
@@ -272,6 +298,10 @@ NB_MODULE(_core, m) {
   m.def("read_ranges", &bind_read_ranges, "fd"_a, "ranges"_a, "buffer"_a,
         "Reads ranges ([n, 3]: file offset, size, place in the buffer) of an open file.\n\n"
         "Returns -1, or the number of the range that reaches past the end of the file.");
+  m.def(
+      "gather", &bind_gather, "source"_a, "ranges"_a, "buffer"_a,
+      "Copies ranges ([n, 3]: offset in `source`, size, place in `buffer`). The two may not share\n"
+      "memory.");
   m.def("advise_ranges", &bind_advise_ranges, "fd"_a, "ranges"_a,
         "Tells the system that ranges, as in read_ranges, are about to be read.");
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace tio {
@@ -48,6 +49,14 @@ void advise_ranges(int fd, std::span<const Range> ranges) {
   static_cast<void>(fd);
   static_cast<void>(ranges);
 #endif
+}
+
+void copy_ranges(Bytes source, std::span<const Range> ranges, MutableBytes buffer) {
+  for (const Range& range : ranges) {
+    const auto size = static_cast<std::size_t>(range.size);
+    std::ranges::copy(source.subspan(static_cast<std::size_t>(range.offset), size),
+                      buffer.subspan(static_cast<std::size_t>(range.place), size).begin());
+  }
 }
 
 }  // namespace tio

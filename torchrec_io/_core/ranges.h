@@ -1,4 +1,5 @@
-// Reads many ranges of a file that the caller has opened: a call a batch instead of one a range.
+// Reads or copies many ranges of bytes: a call a batch instead of one a range. The caller has
+// opened the file.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 namespace tio {
 
 struct Range {
-  std::int64_t offset = 0;  // in the file
+  std::int64_t offset = 0;  // in the file, or in what is copied from
   std::int64_t size = 0;
   std::int64_t place = 0;  // in the buffer
 };
@@ -19,5 +20,8 @@ int read_ranges(int fd, std::span<const Range> ranges, MutableBytes buffer, std:
 
 // Tells the system that the ranges are about to be read. Only a hint: failures do not matter.
 void advise_ranges(int fd, std::span<const Range> ranges);
+
+// Copies each range. Offsets and places must lie inside the two.
+void copy_ranges(Bytes source, std::span<const Range> ranges, MutableBytes buffer);
 
 }  // namespace tio

@@ -200,14 +200,50 @@ class RecordReader:
             TruncatedFileError: a file became shorter since it was indexed.
             OSError: reading failed.
         """
-        buffer = self._read(plan)
+        return self.check(self.read(plan), plan.numbers, plan.placed, plan.sizes)
+
+    def read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
+        """A buffer that holds all the frames of a plan, unchecked.
+
+        Raises:
+            TruncatedFileError: a file became shorter since it was indexed.
+            OSError: reading failed.
+        """
+        buffer = _core.allocate(plan.buffer_bytes)
+        buffer[plan.buffer_bytes :] = 0
+        for file, ranges in plan.ranges:
+            source = self._source(file)
+            short = source.read_ranges(ranges, buffer)
+            if short is not None:
+                raise TruncatedFileError(
+                    "the file became shorter since it was indexed",
+                    path=source.path,
+                    offset=int(ranges[short, 0]),
+                )
+        return buffer
+
+    def check(
+        self,
+        buffer: npt.NDArray[np.uint8],
+        numbers: npt.NDArray[np.int64],
+        placed: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+    ) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        """The sound records among frames in a buffer, and an error for each damaged one.
+
+        Args:
+            buffer: uint8; becomes the block's.
+            numbers: Of the records; int64 ``[n]``.
+            placed: Where each frame starts in the buffer; int64 ``[n]``.
+            sizes: Of the frames, as the index has them; int64 ``[n]``.
+        """
         head, foot = self._format.header_bytes, self._format.footer_bytes
-        lengths = plan.sizes - (head + foot)
-        block = RecordBlock(buffer, plan.placed + head, lengths, plan.numbers)
-        faults = self._format.check(buffer, plan.placed, lengths, self.verify_crc)
+        lengths = sizes - (head + foot)
+        block = RecordBlock(buffer, placed + head, lengths, numbers)
+        faults = self._format.check(buffer, placed, lengths, self.verify_crc)
         errors = []
         for position, error_class, reason in faults:
-            path, record, offset = self.place(int(plan.numbers[position]))
+            path, record, offset = self.place(int(numbers[position]))
             errors.append(error_class(reason, path=path, record=record, offset=offset))
         return block.without([position for position, _, _ in faults]), errors
 
@@ -242,21 +278,6 @@ class RecordReader:
             here = files == file
             starts[here], ends[here] = self._index(file).locate(numbers[here] - self._begins[file])
         return files, starts, ends
-
-    def _read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
-        """A buffer that holds all the frames of a plan."""
-        buffer = _core.allocate(plan.buffer_bytes)
-        buffer[plan.buffer_bytes :] = 0
-        for file, ranges in plan.ranges:
-            source = self._source(file)
-            short = source.read_ranges(ranges, buffer)
-            if short is not None:
-                raise TruncatedFileError(
-                    "the file became shorter since it was indexed",
-                    path=source.path,
-                    offset=int(ranges[short, 0]),
-                )
-        return buffer
 
     def _index(self, file: int) -> RecordIndex:
         """The index of a file, after a look at both where they were not looked at in this epoch."""

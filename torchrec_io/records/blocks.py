@@ -1,0 +1,215 @@
+"""Fetches records by whole blocks, for storage where each read is dear."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..errors import TorchRecIOError
+from .reader import ReadPlan, RecordBlock, RecordReader
+
+
+@dataclass(slots=True)
+class BlockPlan:
+    """Which blocks hold some records.
+
+    Attributes:
+        numbers: Of the records; int64 ``[n]``.
+        sizes: Of their frames, in bytes; int64 ``[n]``.
+        parts: Each block, and which of ``numbers`` it holds.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    parts: list[tuple[int, npt.NDArray[np.int64]]]
+
+    def continues(self, other: BlockPlan) -> bool:
+        """Whether this needs no block that another plan does not need."""
+        return {block for block, _ in self.parts} <= {block for block, _ in other.parts}
+
+
+@dataclass(slots=True)
+class _Held:
+    """All frames of a block, as they were read, and where they are."""
+
+    plan: ReadPlan
+    buffer: npt.NDArray[np.uint8]
+
+
+class BlockReader:
+    """Reads whole blocks of records, each at once, and keeps those used last in memory.
+
+    Stands where a :class:`RecordReader` does. A block takes one read of each file that it is in, if
+    its records follow each other there. Records are checked when they are fetched, so damage to one
+    of a block does not touch the others.
+
+    Nothing that is held crosses a fork or is pickled. Safe to use from several threads: those that
+    want the same block read it once.
+
+    Args:
+        reader: Reads the blocks.
+        block_of: Gives the block of each of some record numbers; int64 ``[n]`` to int64 ``[n]``.
+        numbers_of: Gives the numbers of all records of a block, ascending; int64 ``[n]``.
+        keep: How many blocks are held in memory at most; threads that fetch at the same time may
+            each have another one in hand.
+
+    Raises:
+        ValueError: ``keep`` is less than 1.
+    """
+
+    def __init__(
+        self,
+        reader: RecordReader,
+        block_of: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
+        numbers_of: Callable[[int], npt.NDArray[np.int64]],
+        keep: int,
+    ) -> None:
+        if keep < 1:
+            raise ValueError(f"keep must be at least 1, not {keep}")
+        self._reader = reader
+        self._block_of = block_of
+        self._numbers_of = numbers_of
+        self._keep = keep
+        self._forget_blocks()
+
+    def __len__(self) -> int:
+        return len(self._reader)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {
+            "reader": self._reader,
+            "block_of": self._block_of,
+            "numbers_of": self._numbers_of,
+            "keep": self._keep,
+        }
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__init__(**state)  # type: ignore[misc]  # the state is what __init__ takes
+
+    def plan(self, numbers: npt.NDArray[np.int64]) -> BlockPlan:
+        """Looks up which blocks hold records; reads none of them.
+
+        Args:
+            numbers: Of the records, in any order, repeats allowed; int64 ``[n]``.
+
+        Raises:
+            IndexError: there is no such record.
+        """
+        sizes = self._reader.plan(numbers).sizes
+        blocks = self._block_of(numbers)
+        order = np.argsort(blocks, kind="stable")
+        cuts = np.flatnonzero(np.diff(blocks[order])) + 1
+        parts = [(int(blocks[part[0]]), part) for part in np.split(order, cuts) if len(part)]
+        return BlockPlan(numbers, sizes, parts)
+
+    def will_need(self, plan: BlockPlan) -> None:
+        """Tells the system which blocks are read next, so that it reads them meanwhile."""
+        self._enter_process()
+        for block, _ in plan.parts:
+            with self._lock:
+                known = block in self._held or block in self._foreseen
+            if not known:
+                ahead = self._reader.plan(self._numbers_of(block))
+                with self._lock:
+                    self._foreseen[block] = ahead
+                    while len(self._foreseen) > self._keep:
+                        self._foreseen.popitem(last=False)
+                self._reader.will_need(ahead)
+
+    def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        """Gathers the records of a plan from their blocks, and reads those that are not held.
+
+        Returns:
+            The sound records, in the order asked for, and an error for each damaged one.
+
+        Raises:
+            TruncatedFileError: a file became shorter since it was indexed.
+            OSError: reading failed.
+            ValueError: ``numbers_of`` and ``block_of`` contradict each other.
+        """
+        self._enter_process()
+        ends = np.cumsum(plan.sizes)
+        placed = ends - plan.sizes
+        buffer = _core.allocate(int(plan.sizes.sum()))
+        with self._lock:
+            held = set(self._held)
+        # First what is in memory, before reading the others drives it out.
+        for block, part in sorted(plan.parts, key=lambda part: part[0] not in held):
+            self._gather(block, plan.numbers[part], placed[part], buffer)
+        return self._reader.check(buffer, plan.numbers, placed, plan.sizes)
+
+    def place(self, number: int) -> tuple[str, int, int]:
+        """File, number in that file, and byte offset of a record's frame."""
+        return self._reader.place(number)
+
+    def keys(self, numbers: npt.NDArray[np.int64]) -> list[str]:
+        """``path:offset`` of records, which names each one for good."""
+        return self._reader.keys(numbers)
+
+    def _gather(
+        self,
+        block: int,
+        numbers: npt.NDArray[np.int64],
+        placed: npt.NDArray[np.int64],
+        buffer: npt.NDArray[np.uint8],
+    ) -> None:
+        """Copies frames of a block to their places."""
+        held = self._hold(block)
+        known = held.plan.numbers
+        at = np.searchsorted(known, numbers)
+        if at.max() >= len(known) or (known[at] != numbers).any():
+            raise ValueError(f"numbers_of({block}) lacks records that block_of puts there")
+        ranges = np.stack((held.plan.placed[at], held.plan.sizes[at], placed), axis=1)
+        _core.gather(held.buffer, ranges, buffer)
+
+    def _hold(self, block: int) -> _Held:
+        """A block from memory, or read by this thread, or by another that is at it."""
+        with self._lock:
+            future = self._held.get(block)
+            if future is not None:
+                self._held.move_to_end(block)
+            else:
+                self._drop(self._keep - 1)
+                reading = self._held[block] = Future()
+                ahead = self._foreseen.pop(block, None)
+        return future.result() if future is not None else self._read(block, ahead, reading)
+
+    def _read(self, block: int, ahead: ReadPlan | None, reading: Future[_Held]) -> _Held:
+        try:
+            plan = ahead or self._reader.plan(self._numbers_of(block))
+            held = _Held(plan, self._reader.read(plan))
+        except BaseException as error:
+            with self._lock:
+                if self._held.get(block) is reading:
+                    del self._held[block]  # who asks later tries again
+            reading.set_exception(error)  # who waits now does not wait for ever
+            raise
+        reading.set_result(held)
+        with self._lock:
+            self._drop(self._keep)
+        return held
+
+    def _drop(self, most: int) -> None:
+        """Lets go of blocks that were not used for longest; of those being read, of none."""
+        done = [block for block, future in self._held.items() if future.done()]
+        for block in done[: max(0, len(self._held) - most)]:
+            del self._held[block]
+
+    def _enter_process(self) -> None:
+        if self._pid != os.getpid():
+            self._forget_blocks()  # another thread of the parent may have been at them
+
+    def _forget_blocks(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._held: OrderedDict[int, Future[_Held]] = OrderedDict()
+        # How to read blocks that will be needed: as many as may be held, of which none is.
+        self._foreseen: OrderedDict[int, ReadPlan] = OrderedDict()
