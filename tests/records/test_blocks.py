@@ -277,7 +277,7 @@ def test_threads_with_few_blocks_between_them(watched: WatchedReader) -> None:
     assert watched.most_alive <= 2 + THREADS
 
 
-class Interrupted(BaseException):  # noqa: N818  # as KeyboardInterrupt
+class Interrupted(BaseException):  # as KeyboardInterrupt
     """What is no Exception."""
 
 
