@@ -16,7 +16,7 @@ from isal import igzip_lib, isal_zlib
 
 from .. import _core
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from .storage import LocalFile, Stamp, StrPath
+from .storage import LocalFile, OpenFile, PipeFile, Stamp, StrPath
 
 Compression: TypeAlias = Literal["gzip", "zlib"]
 CompressionChoice: TypeAlias = Literal["auto", "gzip", "zlib"] | None
@@ -33,7 +33,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 class Inflater:
     """Decompresses a file from front to back: every gzip member or zlib stream, one after another.
 
-    All bytes that can be decoded are given before an error is raised, whatever the damage.
+    All bytes that can be decoded are given before an error is raised, whatever the damage; but of a
+    pipe, those are lost that come out together with the damage.
 
     Attributes:
         restarts: ``(stream offset, file offset)`` of each member or stream begun so far.
@@ -43,7 +44,7 @@ class Inflater:
 
     def __init__(
         self,
-        file: LocalFile,
+        file: LocalFile | PipeFile,
         compression: Compression,
         stream_offset: int = 0,
         file_offset: int = 0,
@@ -145,6 +146,8 @@ class Inflater:
         The fast decoder drops the output of a failing call, so another decodes the member again,
         byte by byte where it fails.
         """
+        if isinstance(self._file, PipeFile):
+            return b""  # what was read of it is gone
         stream_at, file_at = self.restarts[-1]
         skip = self._given - stream_at
         decoder = zlib.decompressobj(_WINDOW_BITS[self._compression])
@@ -175,7 +178,8 @@ class CompressedFile:
     """The decompressed stream of a gzip or zlib file, readable at any offset.
 
     Reading forwards decompresses as it goes. Going far back, as a shuffled order does, decompresses
-    the whole file once into an unnamed temporary file and reads there from then on.
+    the whole file once into an unnamed temporary file and reads there from then on. A pipe can only
+    be read forwards.
     """
 
     _CHUNK_BYTES = 1 << 18
@@ -185,11 +189,11 @@ class CompressedFile:
 
     def __init__(
         self,
-        file: StrPath | LocalFile,
+        file: StrPath | LocalFile | PipeFile,
         compression: Compression,
         restarts: Iterable[tuple[int, int]] = ((0, 0),),
     ) -> None:
-        self._file = file if isinstance(file, LocalFile) else LocalFile(file)
+        self._file = file if isinstance(file, OpenFile) else LocalFile(file)
         self.path = self._file.path
         self._compression = compression
         self._restarts = sorted(restarts)
@@ -267,7 +271,13 @@ class CompressedFile:
             self._at += len(chunk)
             if self._at > offset + done:
                 done += _copy(chunk[offset + done - self._at + len(chunk) :], out[done:])
+            if done and isinstance(self._file, PipeFile):
+                break  # what somebody sends now and then does not wait for more
         return done
+
+    def close(self) -> None:
+        """Closes the file early. Nobody may be reading."""
+        self._file.close()
 
     def _spill(self) -> None:
         inflater = Inflater(self._file, self._compression)
@@ -280,6 +290,10 @@ class CompressedFile:
             file.flush()
             self._spilled = LocalFile(file.name)
         self._recent.clear()
+
+
+# What is read from front to back.
+Stream: TypeAlias = LocalFile | PipeFile | CompressedFile
 
 
 def _decode_bytewise(decoder: Any, data: bytes) -> bytes:
@@ -306,12 +320,12 @@ def _is_deflate(method: int) -> bool:
     return method & 0x0F == 8 and method >> 4 <= 7
 
 
-def detect_compression(file: LocalFile) -> Compression | None:
+def detect_compression(file: LocalFile | PipeFile) -> Compression | None:
     """How a file is compressed, by its content; names do not tell.
 
     A sound TFRecord header comes first: a record's length can look like the start of a gzip file.
     """
-    head = file.read(0, 1 << 12)
+    head = file.head()
     if is_record_header(head):
         return None
     if head.startswith(_GZIP_MAGIC):
@@ -335,7 +349,9 @@ def crc32c(data: bytes) -> int:
     return _core.crc32c(np.frombuffer(data, np.uint8))
 
 
-def resolve_compression(file: LocalFile, choice: CompressionChoice) -> Compression | None:
+def resolve_compression(
+    file: LocalFile | PipeFile, choice: CompressionChoice
+) -> Compression | None:
     """Checks the argument ``compression`` and settles ``"auto"``."""
     if choice not in COMPRESSION_CHOICES:
         raise ValueError(f"compression must be one of {COMPRESSION_CHOICES}, not {choice!r}")
@@ -354,7 +370,7 @@ def open_source(
 
 
 def read_up_to_damage(
-    source: LocalFile | CompressedFile, offset: int, out: memoryview
+    source: Stream, offset: int, out: memoryview
 ) -> tuple[int, TorchRecIOError | None]:
     """As ``source.read_into``, but gives what a damaged stream still held, and the damage.
 

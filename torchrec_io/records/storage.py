@@ -17,6 +17,9 @@ from .. import _core
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
+# What is looked at to tell what is in a file.
+_HEAD_BYTES = 1 << 12
+
 
 class ByteSource(Protocol):
     """A stream of bytes that can be read at any offset. Safe to use from several threads."""
@@ -51,31 +54,56 @@ class Stamp(NamedTuple):
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-class LocalFile:
-    """A file read by ``pread``.
-
-    Not mapped: a file that is cut short under a map kills the process, here it is a short read.
+class OpenFile:
+    """An open descriptor.
 
     Attributes:
-        path: Its name.
-        stamp: What it was when it was opened.
+        path: The file's name.
+        stamp: What the file was when it was opened.
+        seeks: Whether it can be read at any offset.
 
     Raises:
         FileNotFoundError, IsADirectoryError: there is no such file.
-        OSError: it cannot seek, as a pipe cannot.
     """
 
-    def __init__(self, path: StrPath) -> None:
+    def __init__(self, path: StrPath, flags: int = 0) -> None:
         self.path = os.fspath(path)
-        self._descriptor, status = _open(self.path)
-        if not _seeks(status):
-            raise OSError(errno.ESPIPE, "only a file that can seek has an index", self.path)
+        self._descriptor = os.open(self.path, os.O_RDONLY | flags)
+        status = os.fstat(self._descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.path)
         self.stamp = Stamp.of(status)
+        self.seeks = _seeks(status)
 
     def __del__(self) -> None:
         # Closed when the last user drops it, so a thread that still reads is never cut off.
         if hasattr(self, "_descriptor"):
+            self.close()
+
+    def close(self) -> None:
+        """Closes it early. Nobody may be reading."""
+        if self._descriptor >= 0:
             os.close(self._descriptor)
+        self._descriptor = -1
+
+
+class LocalFile(OpenFile):
+    """A file read by ``pread``.
+
+    Not mapped: a file that is cut short under a map kills the process, here it is a short read.
+
+    Raises:
+        FileNotFoundError, IsADirectoryError: there is no such file.
+        OSError: it is a pipe, or else cannot be read at any offset.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        # Opening a pipe would wait for somebody to write.
+        super().__init__(path, os.O_NONBLOCK)
+        if not self.seeks:
+            raise OSError(
+                errno.ESPIPE, "a pipe can only be read from front to back, no index", self.path
+            )
 
     @property
     def size(self) -> int:
@@ -98,6 +126,10 @@ class LocalFile:
     def will_need(self, ranges: npt.NDArray[np.int64]) -> None:
         _core.advise_ranges(self._descriptor, ranges)
 
+    def head(self) -> bytes:
+        """The bytes at the front, or some of them."""
+        return self.read(0, _HEAD_BYTES)
+
     def read(self, offset: int, size: int) -> bytes:
         """Up to ``size`` bytes at ``offset``."""
         return os.pread(self._descriptor, size, offset)
@@ -110,17 +142,58 @@ class LocalFile:
         return _core.map_file(self._descriptor, size)
 
 
-def _open(path: str) -> tuple[int, os.stat_result]:
-    descriptor = os.open(path, os.O_RDONLY)
-    status = os.fstat(descriptor)
-    if stat.S_ISDIR(status.st_mode):
-        os.close(descriptor)
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    return descriptor, status
+class PipeFile(OpenFile):
+    """What gives its bytes just once, from front to back: a FIFO, standard input, a terminal.
+
+    Not for several threads.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        super().__init__(path)
+        self._held = b""  # read, but not yet given
+        self._at = 0  # offset of what is given next
+
+    def head(self) -> bytes:
+        """Some bytes at the front, which are still to be read; 12 at least if there are so many."""
+        if self._at:
+            raise ValueError("the front is gone")
+        while len(self._held) < 12 and (more := os.read(self._descriptor, _HEAD_BYTES)):
+            self._held += more
+        return self._held
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        """As a ByteSource has it, but gives what the pipe holds rather than wait for more."""
+        self._check(offset)
+        if self._held:
+            got = min(len(self._held), len(out))
+            out[:got] = self._held[:got]
+            self._held = self._held[got:]
+        else:
+            got = os.readv(self._descriptor, [out])
+        self._at += got
+        return got
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Between 1 and ``size`` bytes; none at the end."""
+        self._check(offset)
+        data, self._held = self._held[:size], self._held[size:]
+        data = data or os.read(self._descriptor, size)
+        self._at += len(data)
+        return data
+
+    def _check(self, offset: int) -> None:
+        if offset != self._at:
+            raise ValueError(f"a pipe is at byte {self._at}, byte {offset} cannot be read")
+
+
+def open_file(path: StrPath) -> LocalFile | PipeFile:
+    """Opens what is to be read from front to back, and only once."""
+    return LocalFile(path) if _seeks(os.stat(path)) else PipeFile(path)
 
 
 def _seeks(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) or stat.S_ISBLK(status.st_mode)
+    mode = status.st_mode
+    return stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
 
 
 def write_atomically(path: StrPath, data: bytes) -> None:

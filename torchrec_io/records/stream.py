@@ -13,12 +13,12 @@ from ..errors import TorchRecIOError
 from .compressed import (
     CompressedFile,
     CompressionChoice,
-    open_source,
+    Stream,
     read_up_to_damage,
     resolve_compression,
 )
 from .formats import TFRECORD, UNKNOWN_END
-from .storage import LocalFile, StrPath
+from .storage import LocalFile, StrPath, open_file
 
 _WINDOW_BYTES = 1 << 20
 
@@ -76,7 +76,7 @@ def iter_records(
     """The records of a TFRecord file, one by one from the first.
 
     Args:
-        path: The data file.
+        path: The data file. A pipe will do, such as ``/dev/stdin``.
         compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
         verify_crc: Whether data is checked against its checksum. Lengths always are.
 
@@ -90,22 +90,24 @@ def iter_records(
         FileNotFoundError, IsADirectoryError: there is no such file.
     """
     source = open_stream(path, compression)
-    for block in iter_blocks(source, verify_crc=verify_crc):
-        if block.faults:
-            yield from block.records(block.faults[0][0])
-            raise block.errors(source.path)[0]
-        yield from block.records(len(block))
+    try:
+        for block in iter_blocks(source, verify_crc=verify_crc):
+            if block.faults:
+                yield from block.records(block.faults[0][0])
+                raise block.errors(source.path)[0]
+            yield from block.records(len(block))
+    finally:
+        source.close()  # who writes to a pipe learns at once that nobody reads on
 
 
-def open_stream(path: StrPath, compression: CompressionChoice) -> LocalFile | CompressedFile:
-    """Opens a data file for reading from front to back."""
-    file = LocalFile(path)
-    return open_source(file, resolve_compression(file, compression))
+def open_stream(path: StrPath, compression: CompressionChoice) -> Stream:
+    """Opens a data file, or a pipe, for reading from front to back."""
+    file = open_file(path)
+    resolved = resolve_compression(file, compression)
+    return file if resolved is None else CompressedFile(file, resolved)
 
 
-def iter_blocks(
-    source: LocalFile | CompressedFile, *, verify_crc: bool = True
-) -> Iterator[FrameBlock]:
+def iter_blocks(source: Stream, *, verify_crc: bool = True) -> Iterator[FrameBlock]:
     """The frames of a stream, about a MiB at a time; a larger frame makes a block of its own.
 
     Raises:
@@ -164,7 +166,7 @@ class _Window:
         stream_end: Where the stream ended when it was opened, or more than that.
     """
 
-    def __init__(self, source: LocalFile | CompressedFile) -> None:
+    def __init__(self, source: Stream) -> None:
         self.source = source
         self.at = 0
         self.damage: TorchRecIOError | None = None
