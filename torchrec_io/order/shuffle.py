@@ -47,7 +47,7 @@ def check_shuffle(shuffle: ShuffleChoice) -> None:
     """Raises ValueError unless ``shuffle`` is False, True, a positive window or a Shuffle."""
     if not isinstance(shuffle, (bool, np.bool_, Shuffle)) and not _is_count(shuffle):
         raise ValueError(
-            "shuffle must be False, True, a window of at least 1 or a Shuffle(block=, window=), "
+            "shuffle must be False, True or a window of at least 1, or a Shuffle(block=, window=), "
             f"not {shuffle!r}"
         )
 
