@@ -329,5 +329,5 @@ NB_MODULE(_core, m) {
   bind_example(m);
 
   bind_subset(m);
-  bind_map(m);
+  bind_memory(m);
 }

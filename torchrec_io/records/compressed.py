@@ -349,12 +349,17 @@ def crc32c(data: bytes) -> int:
     return _core.crc32c(np.frombuffer(data, np.uint8))
 
 
+def check_compression(choice: CompressionChoice) -> None:
+    """Raises ValueError unless the argument ``compression`` is one of its values."""
+    if choice not in COMPRESSION_CHOICES:
+        raise ValueError(f"compression must be one of {COMPRESSION_CHOICES}, not {choice!r}")
+
+
 def resolve_compression(
     file: LocalFile | PipeFile, choice: CompressionChoice
 ) -> Compression | None:
     """Checks the argument ``compression`` and settles ``"auto"``."""
-    if choice not in COMPRESSION_CHOICES:
-        raise ValueError(f"compression must be one of {COMPRESSION_CHOICES}, not {choice!r}")
+    check_compression(choice)
     return detect_compression(file) if choice == "auto" else choice
 
 

@@ -32,13 +32,14 @@ class RecordBlock:
         buffer: uint8; records and what framed them, and padding.
         starts: int64 ``[n]``; where each record's data starts in ``buffer``.
         lengths: int64 ``[n]``; bytes of each record's data.
-        numbers: int64 ``[n]``; the records' numbers over all files.
+        numbers: ``[n]``; what names each record to its reader: int64, its number over all files;
+            or :data:`torchrec_io.records.streamed.PLACE`.
     """
 
     buffer: npt.NDArray[np.uint8]
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.int64]
+    numbers: npt.NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.starts)

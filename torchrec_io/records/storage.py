@@ -188,7 +188,12 @@ class PipeFile(OpenFile):
 
 def open_file(path: StrPath) -> LocalFile | PipeFile:
     """Opens what is to be read from front to back, and only once."""
-    return LocalFile(path) if _seeks(os.stat(path)) else PipeFile(path)
+    return LocalFile(path) if seeks(path) else PipeFile(path)
+
+
+def seeks(path: StrPath) -> bool:
+    """Whether a file can be read at any offset, and more than once."""
+    return _seeks(os.stat(path))
 
 
 def _seeks(status: os.stat_result) -> bool:

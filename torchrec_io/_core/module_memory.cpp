@@ -1,4 +1,4 @@
-// Bindings of files in memory.
+// Bindings of bytes in memory.
 #include <nanobind/nanobind.h>
 #include <sys/mman.h>
 
@@ -32,7 +32,7 @@ nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>> bind_map_file(int descri
 
 }  // namespace
 
-void bind_map(nb::module_& m) {
+void bind_memory(nb::module_& m) {
   using namespace nb::literals;
   m.def("map_file", &bind_map_file, "descriptor"_a, "size"_a,
         "The first bytes of an open file, mapped: read-only, and valid once it is closed.");
