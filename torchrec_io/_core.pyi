@@ -47,8 +47,8 @@ def read_ranges(fd: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(Non
 
 def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """
-    Copies ranges ([n, 3]: offset in `source`, size, place in `buffer`). The two may not share
-    memory.
+    Copies ranges ([n, 3]: offset in `source`, size, place in `buffer`), one after the other.
+    The two may share memory.
     """
 
 def advise_ranges(fd: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:

@@ -47,3 +47,17 @@ def test_a_map_outlives_its_file_and_cannot_be_written(tmp_path: Path) -> None:
     assert not mapped.flags.writeable
     with pytest.raises(OSError, match="descriptor"):
         _core.map_file(-1, 10)
+
+
+def test_gathering_between_buffers_and_inside_one() -> None:
+    source = np.arange(20, dtype=np.uint8)
+    target = np.zeros(10, np.uint8)
+    _core.gather(source, np.array([(15, 5, 0), (0, 2, 8), (20, 0, 10)]), target)
+    assert target.tolist() == [15, 16, 17, 18, 19, 0, 0, 0, 0, 1]
+    _core.gather(source, np.array([(2, 8, 0), (12, 8, 8)]), source)
+    assert source[:16].tolist() == [*range(2, 10), *range(12, 20)]
+    for outside in [(16, 5, 0), (-1, 1, 0), (0, 1, 10), (0, 5, -1), (0, -1, 0), (0, 2**62, 0)]:
+        with pytest.raises(ValueError, match="outside|negative"):
+            _core.gather(source, np.array([outside]), target)
+    with pytest.raises(ValueError, match="three columns"):
+        _core.gather(source, np.zeros((1, 2), np.int64), target)

@@ -300,8 +300,8 @@ NB_MODULE(_core, m) {
         "Returns -1, or the number of the range that reaches past the end of the file.");
   m.def(
       "gather", &bind_gather, "source"_a, "ranges"_a, "buffer"_a,
-      "Copies ranges ([n, 3]: offset in `source`, size, place in `buffer`). The two may not share\n"
-      "memory.");
+      "Copies ranges ([n, 3]: offset in `source`, size, place in `buffer`), one after the other.\n"
+      "The two may share memory.");
   m.def("advise_ranges", &bind_advise_ranges, "fd"_a, "ranges"_a,
         "Tells the system that ranges, as in read_ranges, are about to be read.");
 

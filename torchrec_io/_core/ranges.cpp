@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace tio {
 namespace {
@@ -54,8 +55,9 @@ void advise_ranges(int fd, std::span<const Range> ranges) {
 void copy_ranges(Bytes source, std::span<const Range> ranges, MutableBytes buffer) {
   for (const Range& range : ranges) {
     const auto size = static_cast<std::size_t>(range.size);
-    std::ranges::copy(source.subspan(static_cast<std::size_t>(range.offset), size),
-                      buffer.subspan(static_cast<std::size_t>(range.place), size).begin());
+    const Bytes from = source.subspan(static_cast<std::size_t>(range.offset), size);
+    const MutableBytes to = buffer.subspan(static_cast<std::size_t>(range.place), size);
+    if (size != 0) std::memmove(to.data(), from.data(), size);
   }
 }
 

@@ -21,7 +21,8 @@ int read_ranges(int fd, std::span<const Range> ranges, MutableBytes buffer, std:
 // Tells the system that the ranges are about to be read. Only a hint: failures do not matter.
 void advise_ranges(int fd, std::span<const Range> ranges);
 
-// Copies each range. Offsets and places must lie inside the two.
+// Copies each range, one after the other; the two may share memory. Offsets and places must lie
+// inside them.
 void copy_ranges(Bytes source, std::span<const Range> ranges, MutableBytes buffer);
 
 }  // namespace tio

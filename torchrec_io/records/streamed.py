@@ -19,11 +19,14 @@ from .formats import TFRECORD
 from .reader import RecordBlock
 from .storage import seeks
 from .stream import FrameBlock, iter_blocks, open_stream
+from .window import ShuffleWindow
 
 # What names a record: the number of its file, its number in that, the offset of its frame.
 PLACE = np.dtype([("file", np.int32), ("record", np.int64), ("offset", np.int64)])
 
 _OVERHEAD = TFRECORD.header_bytes + TFRECORD.footer_bytes
+_NONE = np.empty(0, np.int64)
+_NO_RECORDS = RecordBlock(np.empty(0, np.uint8), _NONE, _NONE, np.empty(0, PLACE))
 
 
 @dataclass(slots=True)
@@ -131,9 +134,8 @@ class StreamReader:
         self._check_pipes(shares)
         pieces = self._in_order(share, shares)
         if window > 1:
-            # Of this generator, unlike of those with methods, NumPy keeps the numbers as they are.
-            bits = np.random.PCG64([seed % 2**64, epoch, share])
-            pieces = _shuffled(pieces, window, bits)
+            numbers = [seed % 2**64, epoch, share]
+            pieces = _shuffled(pieces, ShuffleWindow(window, numbers, PLACE))
         return _regrouped(_passing_over(pieces, skip), size)
 
     def plan(self, piece: StreamPiece) -> StreamPiece:
@@ -262,53 +264,8 @@ def _passing_over(pieces: Iterable[StreamPiece], skip: int) -> Iterator[StreamPi
             yield rest
 
 
-def _shuffled(
-    pieces: Iterable[StreamPiece], window: int, bits: np.random.PCG64
-) -> Iterator[StreamPiece]:
-    """The same records, each picked at random from the ``window`` that are held at its time.
-
-    Each has memory of its own here, so that none keeps its neighbours from being given up.
-    """
-    held: list[tuple[bytes, tuple[int, int, int]]] = []
+def _shuffled(pieces: Iterable[StreamPiece], window: ShuffleWindow) -> Iterator[StreamPiece]:
+    """The same records, each picked at random from those that the window holds at its time."""
     for piece in pieces:
-        picked = []
-        for record in _frames(piece.block):
-            if len(held) < window:
-                held.append(record)
-                continue
-            at = int(bits.random_raw()) % window
-            picked.append(held[at])
-            held[at] = record
-        yield StreamPiece(_of_frames(picked), piece.damage)
-    while held:
-        picked = []
-        while held and len(picked) < _DRAINED_AT_ONCE:
-            at = int(bits.random_raw()) % len(held)
-            held[at], held[-1] = held[-1], held[at]
-            picked.append(held.pop())
-        yield StreamPiece(_of_frames(picked), [])
-
-
-_DRAINED_AT_ONCE = 256
-
-
-def _frames(block: RecordBlock) -> Iterator[tuple[bytes, tuple[int, int, int]]]:
-    """Each record's frame and place."""
-    buffer = block.buffer.data
-    begins = (block.starts - TFRECORD.header_bytes).tolist()
-    ends = (block.starts + block.lengths + TFRECORD.footer_bytes).tolist()
-    for begin, end, place in zip(begins, ends, block.numbers.tolist(), strict=True):
-        yield bytes(buffer[begin:end]), place
-
-
-def _of_frames(frames: Sequence[tuple[bytes, tuple[int, int, int]]]) -> RecordBlock:
-    sizes = np.array([len(frame) for frame, _ in frames], np.int64)
-    return RecordBlock(
-        np.frombuffer(b"".join([frame for frame, _ in frames]), np.uint8),
-        np.cumsum(sizes) - sizes + TFRECORD.header_bytes,
-        sizes - _OVERHEAD,
-        np.array([place for _, place in frames], PLACE),
-    )
-
-
-_NO_RECORDS = _of_frames([])
+        yield StreamPiece(window.push(piece.block), piece.damage)
+    yield from (StreamPiece(block, []) for block in window.drain())
