@@ -1,0 +1,297 @@
+"""What tests run in processes of their own: ``main`` with the name of a function and its options.
+
+It is imported there and never the main module, which spawned workers would run once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from multiprocessing import forkserver, resource_tracker
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import write_files
+from tests.support.messages import Example
+
+SECONDS = 20  # a deadline for what should come at once
+COUNT = 40
+BATCH = 4
+BAD = 17  # record that can be made to fail
+FINE, RAISE, HOLD = range(3)
+
+
+class Reading:
+    """A schema function that goes wrong when it is told to, in any process."""
+
+    def __init__(self) -> None:
+        self.mode = torch.zeros(1, dtype=torch.int64)
+        self.mode.share_memory_()  # type: ignore[no-untyped-call]
+
+    def __call__(self, record: bytes) -> int:
+        number: int = Example.FromString(record).features.feature["id"].int64_list.value[0]
+        if number == BAD and self.mode[0] == RAISE:
+            raise ValueError(f"{number} is no good")
+        while self.mode[0] == HOLD:
+            time.sleep(0.005)
+        return number
+
+
+class Slow:
+    """A schema function that takes its time, and logs each batch that it begins."""
+
+    def __init__(self, log: str, seconds: float) -> None:
+        self.log = log
+        self.seconds = seconds
+
+    def __call__(self, record: bytes) -> int:
+        number: int = Example.FromString(record).features.feature["id"].int64_list.value[0]
+        if number % BATCH == 0:
+            self.mark("begun")
+        time.sleep(self.seconds)
+        return number
+
+    def mark(self, what: str) -> None:
+        """Adds a line to the log, from any process."""
+        log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(log, f"{what}\n".encode())
+        os.close(log)
+
+
+def make_loader(dataset: Any, workers: int, method: str, *, persistent: bool) -> Any:
+    if workers == 0:
+        return DataLoader(dataset, batch_size=None)
+    return DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=workers,
+        multiprocessing_context=method,
+        persistent_workers=persistent,
+    )
+
+
+def say(what: Any) -> None:
+    print(json.dumps(what), flush=True)
+
+
+# ---- many rounds in one process, after each of which nothing may be left ----
+
+
+def census() -> dict[str, Any]:
+    """What this process holds."""
+    tasks = os.listdir("/proc/self/task")
+    children = [Path(f"/proc/self/task/{task}/children").read_text("ascii") for task in tasks]
+    # The listing has a descriptor of its own, each time.
+    return {
+        "threads": len(tasks),
+        "python threads": sorted(thread.name for thread in threading.enumerate()),
+        "children": sorted(" ".join(children).split()),
+        "files": len(os.listdir("/proc/self/fd")),
+        "shared memory": Path("/proc/self/maps").read_text("ascii").count(" /dev/shm/"),
+    }
+
+
+def wait_for(now: Callable[[], Any], wanted: Any) -> Any:
+    """What ``now`` gives, once it is as wanted or time is up."""
+    deadline = time.monotonic() + SECONDS
+    while (got := now()) != wanted and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return got
+
+
+def rounds(folder: str, method: str, combinations: list[list[Any]]) -> None:
+    gc.disable()
+    (path,) = write_files(Path(folder), [COUNT])
+    # What multiprocessing starts once and keeps.
+    if method == "forkserver":
+        multiprocessing.set_forkserver_preload([__name__])
+        forkserver.ensure_running()
+    if method in ("spawn", "forkserver"):
+        resource_tracker.ensure_running()
+    live(path, method, [0, False, 1, ["whole"]])
+    wait_for(lambda: census()["threads"], 1)
+    before = census()
+    for combination in combinations:
+        live(path, method, combination)
+        if "function raises" in combination[-1]:
+            gc.collect()  # exceptions know the frames that they went through, and these know them
+        after = wait_for(census, before)
+        assert after == before, (before, after, combination)
+    say("good")
+
+
+def live(path: str, method: str, combination: list[Any]) -> None:
+    """The life of a loader: some rounds, and it is dropped."""
+    workers, persistent, threads, names = combination
+    reading = Reading()
+    dataset = tio.TFRecordDataset(path, reading, batch_size=BATCH, num_threads=threads, prefetch=3)
+    loader = make_loader(dataset, workers, method, persistent=persistent)
+    for name in names:
+        ROUNDS[name](loader, reading)
+
+
+def ends_early(loader: Any, _: Reading) -> None:
+    for batch in loader:
+        assert batch == list(range(BATCH))
+        return
+
+
+def whole(loader: Any, _: Reading) -> None:
+    assert [number for batch in loader for number in batch] == list(range(COUNT))
+
+
+def loop_raises(loader: Any, _: Reading) -> None:
+    with contextlib.suppress(InterruptedError):
+        for _batch in loader:
+            raise InterruptedError
+
+
+def function_raises(loader: Any, reading: Reading) -> None:
+    reading.mode[0] = RAISE
+    with raised(tio.DecodeError, loader) as error:
+        assert (error.path, error.record) == (loader.dataset.paths[0], BAD)
+        if loader.num_workers == 0:
+            assert isinstance(error.__cause__, ValueError)
+            assert error.__cause__.__traceback__ is not None
+        else:
+            assert f"ValueError: {BAD} is no good" in str(error)
+            assert 'raise ValueError(f"{number} is no good")' in str(error)  # of its traceback
+    reading.mode[0] = FINE
+
+
+def record_is_damaged(loader: Any, _: Reading) -> None:
+    path = loader.dataset.paths[0]
+    with open(path, "r+b") as file:
+        sound = file.read()
+        file.seek(sound.index(f"record {BAD}".encode()))
+        file.write(b"R")
+        file.flush()
+        with raised(tio.CorruptRecordError, loader) as error:
+            assert (error.path, error.record) == (path, BAD)
+        file.seek(0)
+        file.write(sound)
+
+
+def worker_is_killed(loader: Any, reading: Reading) -> None:
+    batches = iter(loader)
+    next(batches)
+    reading.mode[0] = HOLD
+    os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+    with raised(RuntimeError, batches) as error:
+        assert str(error).startswith("DataLoader worker (pid"), error
+    reading.mode[0] = FINE
+
+
+@contextlib.contextmanager
+def raised(kind: type[Any], loader: Any) -> Iterator[Any]:
+    """Iterates up to the exception that has to come, and looks at it."""
+    try:
+        for _ in loader:
+            pass
+    except kind as error:
+        del loader
+        yield error
+        # Its frames hold iterators. Those that are garbage end well, too, but PyTorch's take 5 s.
+        traceback.clear_frames(error.__traceback__)
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
+ROUNDS: dict[str, Callable[[Any, Reading], None]] = {
+    "ends early": ends_early,
+    "whole": whole,
+    "loop raises": loop_raises,
+    "function raises": function_raises,
+    "record is damaged": record_is_damaged,
+    "worker is killed": worker_is_killed,
+}
+
+
+# ---- one epoch, in the middle of which the process ends ----
+
+iterator: Iterator[Any]
+
+
+def epoch(folder: str, method: str, combination: list[Any], seconds: float, end: str) -> None:
+    global iterator  # noqa: PLW0603  # nothing closes it before the interpreter is at its end
+    workers, persistent, threads = combination
+    paths = write_files(Path(folder), [50 * BATCH])
+    slow = Slow(str(Path(folder) / "log"), seconds)
+    dataset = tio.TFRecordDataset(paths, slow, batch_size=BATCH, num_threads=threads, prefetch=40)
+    iterator = iter(make_loader(dataset, workers, method, persistent=persistent))
+    first = [next(iterator), next(iterator)]
+    assert first == [list(range(BATCH)), list(range(BATCH, 2 * BATCH))]
+    ENDS[end](slow)
+
+
+def interrupted_while_waiting(slow: Slow) -> None:
+    say("ready")
+    try:
+        for _ in iterator:
+            pass
+    finally:
+        slow.mark("end")
+
+
+def interrupted_in_the_loop(slow: Slow) -> None:
+    try:
+        for _ in iterator:
+            say("ready")
+            time.sleep(SECONDS)
+    finally:
+        slow.mark("end")
+
+
+def exits(slow: Slow) -> None:
+    slow.mark("end")
+    sys.exit(3)
+
+
+def goes_on_in_a_thread(_: Slow) -> None:
+    """The main thread ends; the one that trains has all batches that are left."""
+
+    def train() -> None:
+        threading.main_thread().join()
+        say([number for batch in iterator for number in batch])
+
+    threading.Thread(target=train).start()
+
+
+def leaves_a_daemon_behind(slow: Slow) -> None:
+    """The main thread ends; one that does not count waits for a batch."""
+    begun = threading.Event()
+
+    def train() -> None:
+        for _ in iterator:
+            begun.set()
+
+    threading.Thread(target=train, daemon=True).start()
+    begun.wait(SECONDS)
+    slow.mark("end")
+
+
+ENDS: dict[str, Callable[[Slow], None]] = {
+    "interrupted while waiting": interrupted_while_waiting,
+    "interrupted in the loop": interrupted_in_the_loop,
+    "exits": exits,
+    "goes on in a thread": goes_on_in_a_thread,
+    "leaves a daemon behind": leaves_a_daemon_behind,
+}
+
+
+def main() -> None:
+    functions: dict[str, Callable[..., None]] = {"rounds": rounds, "epoch": epoch}
+    functions[sys.argv[1]](**json.loads(sys.argv[2]))

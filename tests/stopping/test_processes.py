@@ -1,0 +1,184 @@
+"""Whatever ends an epoch: no thread, process, open file or shared memory is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.stopping.program import BATCH
+
+SECONDS = 60  # a deadline for what takes a few
+FEW = ["ends early", "whole"]
+MOST = [*["ends early"] * 3, "function raises", "record is damaged", "loop raises", *FEW]
+ALL = [*MOST, "worker is killed"]
+
+
+class Program:
+    """A function of ``program.py`` in a session of its own, and all processes that come of it."""
+
+    def __init__(self, folder: Path, name: str, **options: Any) -> None:
+        code = "from tests.stopping.program import main; main()"
+        # OpenMP and OpenBLAS would have threads of their own.
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self.folder = folder
+        self._errors = (folder / "stderr").open("w+")
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, name, json.dumps({"folder": str(folder), **options})],
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self._pids = {self._process.pid}
+
+    def close(self) -> None:
+        """Ends what did not end."""
+        for pid in self._alive():
+            os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+        self._errors.close()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def said(self) -> Any:
+        """What it says next; None if that is nothing."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        self._pids |= self._alive()
+        return json.loads(line) if line else None
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does: all processes of the terminal get the signal."""
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def end(self) -> tuple[int, str]:
+        """Exit code and stderr, once it has ended and left nothing behind."""
+        code = self._process.wait(SECONDS)
+        deadline = time.monotonic() + SECONDS
+        while self._alive() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert self._alive() == set()
+        # "torch_PID_..." is PyTorch's, "pym-PID-..." is multiprocessing's.
+        names = [name.replace("-", "_").split("_") for name in os.listdir("/dev/shm")]
+        assert [name for name in names if self._pids & {int(p) for p in name if p.isdigit()}] == []
+        self._errors.seek(0)
+        return code, self._errors.read()
+
+    def log(self) -> list[str]:
+        """The lines of the log so far."""
+        return (self.folder / "log").read_text("ascii").split()
+
+    def _alive(self) -> set[int]:
+        """Processes of the session, less those that have ended."""
+        found = set()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(state[3]) == self._process.pid and state[0] != "Z":
+                found.add(int(pid))
+        return found
+
+
+@pytest.mark.parametrize(
+    ("method", "combinations"),
+    [
+        (
+            "fork",
+            [
+                *([0, False, threads, MOST] for threads in (1, 3)),
+                *([2, kept, threads, ALL] for kept in (False, True) for threads in (1, 3)),
+            ],
+        ),
+        ("forkserver", [[2, False, 3, MOST], [2, True, 1, FEW]]),
+        ("spawn", [[2, True, 3, ALL], [1, False, 1, ["ends early"]]]),
+    ],
+    ids=["fork", "forkserver", "spawn"],
+)
+def test_iterating_again_and_again(
+    tmp_path: Path, method: str, combinations: list[list[Any]]
+) -> None:
+    """Each a number of workers, whether they persist, a number of threads, and what happens."""
+    with closing(Program(tmp_path, "rounds", method=method, combinations=combinations)) as program:
+        said = program.said()
+        code, errors = program.end()
+        assert (said, code) == ("good", 0), errors
+
+
+# The start method, and workers, persistent_workers, threads.
+ALONE = ("fork", [0, False, 3])
+FORKED = ("fork", [2, True, 3])
+SPAWNED = ("spawn", [2, False, 1])
+
+
+def middle_of(epoch: tuple[str, list[Any]], folder: Path, end: str, seconds: float = 0) -> Program:
+    method, combination = epoch
+    options = {"method": method, "combination": combination, "end": end, "seconds": seconds}
+    return Program(folder, "epoch", **options)
+
+
+class TestControlC:
+    @pytest.mark.parametrize("epoch", [ALONE, FORKED, SPAWNED])
+    def test_while_waiting_for_a_slow_function(
+        self, tmp_path: Path, epoch: tuple[str, list[Any]]
+    ) -> None:
+        with closing(
+            middle_of(epoch, tmp_path, "interrupted while waiting", seconds=0.05)
+        ) as program:
+            assert program.said() == "ready"
+            program.interrupt()
+            code, errors = program.end()
+            assert code == -signal.SIGINT
+            assert errors.count("Traceback") == 1
+            assert errors.rstrip().endswith("KeyboardInterrupt")
+            check_little_was_begun(program)
+
+    def test_in_the_loop(self, tmp_path: Path) -> None:
+        with closing(middle_of(ALONE, tmp_path, "interrupted in the loop")) as program:
+            assert program.said() == "ready"
+            program.interrupt()
+            code, errors = program.end()
+            assert code == -signal.SIGINT
+            assert errors.count("Traceback") == 1
+            assert errors.rstrip().endswith("KeyboardInterrupt")
+
+
+class TestExit:
+    @pytest.mark.parametrize("epoch", [ALONE, FORKED])
+    def test_while_an_iterator_is_open(self, tmp_path: Path, epoch: tuple[str, list[Any]]) -> None:
+        with closing(middle_of(epoch, tmp_path, "exits", seconds=0.05)) as program:
+            assert program.end() == (3, "")
+            check_little_was_begun(program)
+
+    def test_of_the_main_thread_alone(self, tmp_path: Path) -> None:
+        with closing(middle_of(ALONE, tmp_path, "goes on in a thread")) as program:
+            assert program.said() == list(range(2 * BATCH, 50 * BATCH))
+            assert program.end() == (0, "")
+
+    def test_while_a_daemon_thread_trains(self, tmp_path: Path) -> None:
+        with closing(middle_of(ALONE, tmp_path, "leaves a daemon behind", seconds=0.05)) as program:
+            assert program.end() == (0, "")
+            check_little_was_begun(program)
+
+
+def check_little_was_begun(program: Program) -> None:
+    """Threads finish the batch that they are at; forty are asked for early.
+
+    Not one batch has to begin after the end; on a machine under load a few may, before the process
+    comes to know of its end.
+    """
+    log = program.log()
+    assert log[log.index("end") :].count("begun") < 15, log
