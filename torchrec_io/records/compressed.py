@@ -264,6 +264,8 @@ class CompressedFile:
             if at <= offset + done < at + len(chunk) and done < len(out):
                 done += _copy(chunk[offset + done - at :], out[done:])
         while done < len(out):
+            if done and isinstance(self._file, PipeFile):
+                break  # what somebody sends now and then does not wait for more
             chunk = self._inflater.read(self._CHUNK_BYTES)
             if not chunk:
                 break
@@ -271,8 +273,6 @@ class CompressedFile:
             self._at += len(chunk)
             if self._at > offset + done:
                 done += _copy(chunk[offset + done - self._at + len(chunk) :], out[done:])
-            if done and isinstance(self._file, PipeFile):
-                break  # what somebody sends now and then does not wait for more
         return done
 
     def close(self) -> None:

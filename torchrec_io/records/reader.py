@@ -287,12 +287,17 @@ class RecordReader:
         index, epoch = self.indexes[file], self._epoch
         if self._looked[file] != epoch:
             with self._opening:
-                source = self._open.get(file)
-                index.check_unchanged()
-                if source is not None and source.stamp != index.data_stamp:
-                    del self._open[file]  # another file of the same content
-                self._looked[file] = epoch
+                if self._looked[file] != epoch:  # no other thread was faster
+                    self._look(file)
+                    self._looked[file] = epoch
         return index
+
+    def _look(self, file: int) -> None:
+        index = self.indexes[file]
+        index.check_unchanged()
+        source = self._open.get(file)
+        if source is not None and source.stamp != index.data_stamp:
+            del self._open[file]  # another file of the same content has its name now
 
     def _source(self, file: int) -> LocalFile | CompressedFile:
         index = self._index(file)

@@ -102,7 +102,7 @@ class LocalFile(OpenFile):
         super().__init__(path, os.O_NONBLOCK)
         if not self.seeks:
             raise OSError(
-                errno.ESPIPE, "a pipe can only be read from front to back, no index", self.path
+                errno.ESPIPE, "a pipe has no index: it is read once, from front to back", self.path
             )
 
     @property
