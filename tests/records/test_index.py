@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import itertools
 import os
@@ -25,6 +26,7 @@ from torchrec_io import (
     TruncatedFileError,
 )
 from torchrec_io.records.index import cache_path, find_or_build, open_indexes
+from torchrec_io.records.storage import LocalFile
 
 RECORDS = [bytes([i]) * (i * i) for i in range(40)]
 OFFSETS = np.cumsum([0] + [len(r) + 16 for r in RECORDS])
@@ -173,6 +175,18 @@ class TestSaved:
         assert index.offsets.tolist() == again.offsets.tolist() == list(range(0, 18 * count, 18))
         del index
         assert again.lengths.tolist() == [2] * count
+
+    def test_is_read_where_no_more_maps_can_be_had(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_tfrecord(tmp_path / "x", [b"ab"] * 20_000)
+        RecordIndex.build(tmp_path / "x").save()
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+        monkeypatch.setattr(LocalFile, "mapped", refuse)
+        assert RecordIndex.load(tmp_path / "x").lengths.tolist() == [2] * 20_000
 
     def test_pickles_by_its_file_and_without(self, data: Path) -> None:
         built = RecordIndex.build(data)

@@ -6,6 +6,7 @@ file, whose layout is in ``docs/index-format.md``. The native core reads it with
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -187,7 +188,12 @@ class RecordIndex:
         size = file.stamp.size
         if size == 0:
             raise IndexFormatError("the index is damaged: it is empty", path=file.path)
-        held = file.read(0, size) if size < _SMALLEST_MAPPED else file.mapped(size)
+        held: bytes | npt.NDArray[np.uint8] | None = None
+        if size >= _SMALLEST_MAPPED:
+            with contextlib.suppress(OSError):  # there are as many maps as there can be
+                held = file.mapped(size)
+        if held is None:
+            held = file.read(0, size)
         index = cls(data_path, held, file.path)
         index._index_stamp = file.stamp
         return index
