@@ -17,12 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.orders import Numbers, chi_square_is_plausible
 from torchrec_io import _core
 from torchrec_io.order import mixed
 from torchrec_io.order.mixed import CELL, ENDLESS, STOP_CHOICES, MixedOrder, Stop, cell_counts
 from torchrec_io.order.shuffle import records_at
-
-from .test_shuffle import Numbers, chi_square_is_plausible
 
 weight_lists = st.lists(st.one_of(st.integers(1, 9), st.floats(1e-3, 1e3)), min_size=1, max_size=4)
 stops = st.sampled_from(STOP_CHOICES)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.support.orders import chi_square_is_plausible
 from torchrec_io.order import split
 from torchrec_io.order.split import (
     fractions_to_counts,
@@ -21,8 +22,6 @@ from torchrec_io.order.split import (
     split_records,
 )
 from torchrec_io.order.subset import Mask, Selection, Span, Subset
-
-from .test_shuffle import chi_square_is_plausible
 
 seeds = st.integers(-(2**70), 2**70)
 fraction_lists = st.lists(st.integers(1, 30), min_size=1, max_size=6).map(

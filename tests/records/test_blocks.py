@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io import CorruptRecordError, RecordIndex, TruncatedFileError, _core
+from torchrec_io import CorruptRecordError, RecordIndex, StaleIndexError, TruncatedFileError, _core
 from torchrec_io.records.blocks import BlockReader
 from torchrec_io.records.reader import ReadPlan, RecordReader
 
@@ -327,6 +327,7 @@ def test_a_forked_child_shares_nothing_that_is_held(watched: WatchedReader) -> N
 def test_damage_is_told_as_the_plain_reader_tells_it(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb", b"cccc", b"dddd"])
     plain = RecordReader([RecordIndex.build(path)])
+    fetch(plain, [0])  # the file is looked at once an epoch, and damaged after that
     content = bytearray(path.read_bytes())
     content[20 + 13] ^= 1
     content[60 + 2] ^= 1
@@ -342,6 +343,7 @@ def test_damage_is_told_as_the_plain_reader_tells_it(tmp_path: Path) -> None:
 def test_a_file_that_became_shorter_is_told_to_every_thread(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb", b"cccc"])
     reader = WatchedReader([RecordIndex.build(path)])
+    fetch(reader, [0])
     whole = path.read_bytes()
     os.truncate(path, 50)
     reader.before = lambda: time.sleep(0.1)
@@ -350,8 +352,21 @@ def test_a_file_that_became_shorter_is_told_to_every_thread(tmp_path: Path) -> N
     assert [(type(error), error.path) for error in errors] == [
         (TruncatedFileError, str(path))
     ] * THREADS
+    assert len(reader.reads) == 2
     path.write_bytes(whole)
     assert fetch(blocks, [0, 2])[1] == [b"aaaa", b"cccc"]
+
+
+def test_a_file_that_changed_between_epochs_is_found_though_its_block_is_held(
+    tmp_path: Path,
+) -> None:
+    path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb"])
+    blocks = in_blocks(RecordReader([RecordIndex.build(path)]), 2, 1)
+    assert fetch(blocks, [1])[1] == [b"bbbb"]
+    write_tfrecord(path, [b"aaaaaa", b"bbbb", b"cc"])
+    blocks.begin_epoch()
+    with pytest.raises(StaleIndexError):
+        fetch(blocks, [1])
 
 
 # ---- gathering ----

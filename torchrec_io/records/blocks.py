@@ -94,6 +94,10 @@ class BlockReader:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__init__(**state)  # type: ignore[misc]  # the state is what __init__ takes
 
+    def begin_epoch(self) -> None:
+        """Has every file looked at anew when records of it are planned next, held or not."""
+        self._reader.begin_epoch()
+
     def plan(self, numbers: npt.NDArray[np.int64]) -> BlockPlan:
         """Looks up which blocks hold records; reads none of them.
 
@@ -102,6 +106,9 @@ class BlockReader:
 
         Raises:
             IndexError: there is no such record.
+            StaleIndexError: a data file, or the file of its index, was replaced or changed.
+            TruncatedFileError: a data file became shorter since it was indexed.
+            FileNotFoundError: a data file is gone.
         """
         sizes = self._reader.plan(numbers).sizes
         blocks = self._block_of(numbers)
@@ -208,8 +215,9 @@ class BlockReader:
             self._forget_blocks()  # another thread of the parent may have been at them
 
     def _forget_blocks(self) -> None:
-        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._held: OrderedDict[int, Future[_Held]] = OrderedDict()
         # How to read blocks that will be needed: as many as may be held, of which none is.
         self._foreseen: OrderedDict[int, ReadPlan] = OrderedDict()
+        # Last: a thread that sees it may use the lock, and the parent's may be held for good.
+        self._pid = os.getpid()
