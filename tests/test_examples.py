@@ -1,0 +1,50 @@
+"""The examples run, and check themselves."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+EXAMPLES = ROOT / "examples"
+
+
+def run(*arguments: object) -> str:
+    """What a Python with these arguments prints; it has to end well."""
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# 1437 records: a rank of two is padded, and one of three is not.
+@pytest.mark.parametrize(("ranks", "steps", "again"), [(2, 23, 1), (3, 15, 0)])
+def test_train_ddp(ranks: int, steps: int, again: int) -> None:
+    printed = run(
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={ranks}",
+        EXAMPLES / "train_ddp.py",
+    )
+    begins = f"{ranks} ranks of {steps} steps: 1437 records, {again} of them again; "
+    assert re.fullmatch(re.escape(begins) + r"test accuracy 0\.9\d{3}\n", printed)
+
+
+def test_train_digits(tmp_path: Path) -> None:
+    printed = run(EXAMPLES / "train_digits.py", "--output", tmp_path)
+    assert len(re.findall(r"^epoch +\d+/15  loss ", printed, re.MULTILINE)) == 15
+    assert re.search(r"^test accuracy 0\.9[789]\d\d on 360 digits", printed, re.MULTILINE)
+    assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")
