@@ -418,7 +418,6 @@ class TestDamage:
         ({"rank": 2, "world_size": 2}, "rank must be in 0..1, not 2"),
         ({"uneven": "spread"}, "'keep', 'drop', 'pad'"),
         ({"on_error": "ignore"}, "'raise', 'skip' or a function"),
-        ({"index": None}, "'auto', a path or a list of paths"),
         ({"compression": "bz2"}, "'gzip', 'zlib'"),
         ({"num_threads": 0}, "num_threads"),
         ({"prefetch": 0}, "prefetch"),

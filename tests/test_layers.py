@@ -22,12 +22,17 @@ ROOMS = (
     "features",
     "tensors",
     "feed",
+    "source",
+    "control",
+    "iterable",
     "dataset",
+    "map_dataset",
+    "mixing",
     "loader",
     "cli",
     "messages",
 )
-WITH_TORCH = {"tensors", "dataset", "loader"}
+WITH_TORCH = {"tensors", "control", "iterable", "dataset", "map_dataset", "mixing", "loader"}
 EVERYWHERE = {"_core", "__version__"}
 
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
@@ -66,7 +71,7 @@ def test_the_files_are_found() -> None:
 def test_imports_are_seen() -> None:
     assert "torchrec_io.records.reader.RecordBlock" in imports_of(PACKAGE / "features/parse.py")
     assert "torchrec_io._core" in imports_of(PACKAGE / "features/parse.py")
-    assert "torch.utils.data.IterableDataset" in imports_of(PACKAGE / "dataset.py")
+    assert "torch.utils.data.IterableDataset" in imports_of(PACKAGE / "iterable.py")
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=module_of)

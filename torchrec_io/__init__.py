@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         IndexFormatError,
         SchemaError,
         StaleIndexError,
+        StateMismatchError,
         TorchRecIOError,
         TruncatedFileError,
     )
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
         SparseFeature,
         VarLenFeature,
     )
+    from .map_dataset import TFRecordMapDataset
     from .messages import Example, SequenceExample
+    from .mixing import mix
+    from .order.shuffle import Shuffle
     from .records.index import RecordIndex
     from .tensors.batch import Batch, Sample
     from .tensors.collate import collate, pad_collate
@@ -61,6 +65,7 @@ _MODULE_OF = {
     "IndexFormatError": "errors",
     "SchemaError": "errors",
     "StaleIndexError": "errors",
+    "StateMismatchError": "errors",
     "TorchRecIOError": "errors",
     "TruncatedFileError": "errors",
     "encode_example": "features.encode",
@@ -76,8 +81,11 @@ _MODULE_OF = {
     "SerializedTensorFeature": "features.specs",
     "SparseFeature": "features.specs",
     "VarLenFeature": "features.specs",
+    "TFRecordMapDataset": "map_dataset",
     "Example": "messages",
     "SequenceExample": "messages",
+    "mix": "mixing",
+    "Shuffle": "order.shuffle",
     "RecordIndex": "records.index",
     "Batch": "tensors.batch",
     "Sample": "tensors.batch",
@@ -111,10 +119,13 @@ __all__ = [
     "SchemaError",
     "SequenceExample",
     "SerializedTensorFeature",
+    "Shuffle",
     "Sparse",
     "SparseFeature",
     "StaleIndexError",
+    "StateMismatchError",
     "TFRecordDataset",
+    "TFRecordMapDataset",
     "TorchRecIOError",
     "TruncatedFileError",
     "VarLenFeature",
@@ -123,6 +134,7 @@ __all__ = [
     "encode_examples",
     "encode_sequence_example",
     "encode_sequence_examples",
+    "mix",
     "pad_collate",
     "parse_example",
     "parse_examples",

@@ -1,54 +1,39 @@
-"""Datasets: records of files as an iterable that PyTorch's DataLoader takes."""
+"""TFRecord files as an iterable that PyTorch's DataLoader takes."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from torch.utils.data import IterableDataset, get_worker_info
 
-from .errors import DecodeError, StaleIndexError, TorchRecIOError
-from .features.parse import ExampleParser, RecordFailure
-from .features.schema import Schema
-from .features.specs import Feature
-from .feed import Feed, Job, Lookahead
-from .order.distributed import resolve_rank
-from .order.plan import EpochPlan, Uneven
-from .order.shuffle import ShuffleChoice
+from .iterable import ErrorPolicy, LoadOptions, RecordDataset
+from .order.orders import Blocks, RecordOrder, StreamedOrder, files_fingerprint
+from .order.plan import Uneven
+from .order.shuffle import Shuffle, ShuffleChoice, check_shuffle
+from .order.split import parse_slice, split_groups, split_records
+from .order.subset import Selection, Span
+from .records.blocks import BlockReader
 from .records.compressed import CompressionChoice
-from .records.index import RecordIndex, find_or_build, logger
+from .records.index import IndexChoice, open_indexes
 from .records.paths import expand_paths
-from .records.reader import ReadPlan, RecordBlock, RecordReader
+from .records.reader import RecordReader
 from .records.storage import StrPath
-from .tensors.batch import Batch
-from .tensors.examples import parse_block
+from .records.streamed import StreamReader
+from .source import Reader, RecordSource, SchemaLike
 
-Decoder: TypeAlias = Callable[[bytes], Any]
-ErrorPolicy: TypeAlias = "Literal['raise', 'skip'] | Callable[[TorchRecIOError], Any]"
-IndexChoice: TypeAlias = "StrPath | Sequence[StrPath]"
+logger = logging.getLogger("torchrec_io")
 
-_Numbers = npt.NDArray[np.int64]
-
-# Without a batch size, records are still read and parsed this many at once.
-_MOST_AT_ONCE = 256
-_WORKER_SLOTS = 1024
+# Records that are read at once to find their groups.
+_GROUPED_AT_ONCE = 256
 
 
-class _Result(NamedTuple):
-    """What became of one batch of record numbers."""
-
-    items: Any  # a Batch, or a list with one item a record
-    numbers: _Numbers  # of the records they are of
-    block: RecordBlock | None  # these records, if some were lost: else they are not needed again
-    errors: list[TorchRecIOError]
-
-
-class TFRecordDataset(IterableDataset[Any]):
+class TFRecordDataset(RecordDataset):
     """Records of TFRecord files, decoded by a schema, in an order that can be repeated.
 
     An index gives every record a number; the order of an epoch is computed from the numbers, the
@@ -66,11 +51,15 @@ class TFRecordDataset(IterableDataset[Any]):
             or ``SequenceExample`` for a ``Schema(context=..., sequence=...)``, and are parsed. A
             callable: it gets each record's bytes, in the loading process.
             ``None``: records are given as bytes.
+        split: A slice of the records, as TensorFlow Datasets writes it: ``"[:80%]"``,
+            ``"[10%:20%]"``, ``"[-100:]"``. For a random split see :meth:`split`.
         batch_size: ``None``: yield samples, dicts with a schema. A number: yield a :class:`Batch`
             of that many records; a list of as many items without a schema.
         drop_last: Leave out a last batch of fewer records.
         shuffle: ``False``: the order of the files. ``True``: a uniform permutation of all records.
-            A number: records move by at most about that many places, which keeps reading local.
+            A number: records move by at most about that many places, which keeps reading local. A
+            :class:`Shuffle`: whole blocks of records, read at once, are put in random order and
+            mixed; for slow storage.
         seed: Of the shuffle. With the epoch it defines the order; see :meth:`set_epoch`.
         epochs: How many epochs one iteration goes through; ``None`` is endless.
         rank: This training process, with ``world_size``; by default as ``torch.distributed`` or
@@ -80,6 +69,8 @@ class TFRecordDataset(IterableDataset[Any]):
             see :class:`torchrec_io.order.plan.EpochPlan`.
         index: ``"auto"``: the index beside each file, else one from the cache, else a new one. A
             path or a list of paths: the index file of each data file, ``.tfidx`` or text.
+            ``None``: read from front to back without one, also from pipes; see docs/streams.md for
+            what that cannot do.
         compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
         verify_crc: Check the data of each record. Lengths are always checked.
         on_error: What to do about a damaged record, or one the schema does not fit: ``"raise"``;
@@ -102,11 +93,14 @@ class TFRecordDataset(IterableDataset[Any]):
         ValueError: another argument is not one of the above.
     """
 
+    _order: RecordOrder | StreamedOrder
+
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
-        schema: Schema | Mapping[str, Feature] | Decoder | None = None,
+        schema: SchemaLike = None,
         *,
+        split: str | None = None,
         batch_size: int | None = None,
         drop_last: bool = False,
         shuffle: ShuffleChoice = False,
@@ -115,7 +109,7 @@ class TFRecordDataset(IterableDataset[Any]):
         rank: int | None = None,
         world_size: int | None = None,
         uneven: Uneven = "keep",
-        index: IndexChoice = "auto",
+        index: IndexChoice | None = "auto",
         compression: CompressionChoice = "auto",
         verify_crc: bool = True,
         on_error: ErrorPolicy = "raise",
@@ -123,270 +117,176 @@ class TFRecordDataset(IterableDataset[Any]):
         prefetch: int = 2,
         with_key: bool = False,
     ) -> None:
-        super().__init__()
-        if on_error not in ("raise", "skip") and not callable(on_error):
-            raise ValueError(f"on_error must be 'raise', 'skip' or a function, not {on_error!r}")
-        _check_least("epochs", epochs, 0)
-        _check_least("batch_size", batch_size, 1)
-        _check_least("num_threads", num_threads, 1)
-        _check_least("prefetch", prefetch, 1)
-        if drop_last and batch_size is None:
-            raise ValueError("drop_last needs a batch_size")
-        resolve_rank(rank, world_size)
-        self.paths = expand_paths(paths)
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.num_threads = num_threads
-        self.prefetch = prefetch
-        self.with_key = with_key
-        self._on_error = on_error
-        self._given_rank = (rank, world_size)
-        # One int64 a slot, in memory that workers share: the epoch, then each worker's skip count.
-        self._shared = torch.zeros(1 + _WORKER_SLOTS, dtype=torch.int64)
-        self._shared.share_memory_()  # type: ignore[no-untyped-call]
-        # All that the order depends on; checks its own arguments.
-        self._plan = EpochPlan(
-            0, batch_size or 1, shuffle, seed, drop_last=drop_last, uneven=uneven
-        )
-        self._decoder, self._parser = _as_decoder(schema)
-        indexes = self._open_indexes(index, compression)
-        self._reader = RecordReader(indexes, verify_crc=verify_crc)
-
-    # ---- what users ask ----
-
-    @property
-    def num_records(self) -> int:
-        """Records in all files, for all ranks together."""
-        return len(self._reader)
-
-    @property
-    def schema(self) -> Schema | None:
-        """The schema records are parsed by, if there is one."""
-        return None if self._parser is None else self._parser.schema
-
-    @property
-    def skipped(self) -> int:
-        """Damages left out so far because of ``on_error``, in this process and in its workers."""
-        return int(self._shared[1:].sum())
-
-    def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch that the next iteration starts with; another one is another shuffle.
-
-        Reaches running workers too (``persistent_workers=True``).
-        """
-        _check_least("epoch", epoch, 0)
-        self._shared[0] = epoch
-
-    def __len__(self) -> int:
-        """Batches, or samples without a batch size, that this rank sees in one iteration.
-
-        Raises:
-            TypeError: ``epochs`` is None, so there is no end.
-        """
-        if self.epochs is None:
-            raise TypeError("an endless dataset has no length")
-        plan = self._plan_for(0, 0, 1)
-        per_epoch = plan.num_rank_records if self.batch_size is None else plan.num_rank_batches
-        return per_epoch * self.epochs
-
-    def __iter__(self) -> Iterator[Any]:
-        worker = get_worker_info()
-        number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        threads = self.num_threads
-        if threads is None:
-            threads = 2 if worker is None else 1
-        return self._iterate(int(self._shared[0]), number, workers, threads)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A spawned worker cannot ask torch.distributed; the parent can.
-        return {**self.__dict__, "_given_rank": resolve_rank(*self._given_rank)}
-
-    # ---- opening ----
-
-    def _open_indexes(
-        self, index: IndexChoice, compression: CompressionChoice
-    ) -> list[RecordIndex]:
-        if index is None:
-            raise ValueError("index must be 'auto', a path or a list of paths, not None")
-        if index != "auto":
-            return _load_indexes(self.paths, index)
-        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            found = list(pool.map(lambda path: find_or_build(path, compression), self.paths))
-        self._handle([error for _, error in found if error is not None], 0)
-        return [built for built, _ in found]
-
-    # ---- iterating ----
-
-    def _plan_for(self, epoch: int, worker: int, workers: int) -> EpochPlan:
-        rank, world_size = resolve_rank(*self._given_rank)
-        batch_size = self.batch_size or _chunk_size(self.num_records, world_size * workers)
-        return EpochPlan(
-            num_records=self.num_records,
+        options = LoadOptions(
             batch_size=batch_size,
-            shuffle=self._plan.shuffle,
-            seed=self._plan.seed,
-            epoch=epoch,
+            drop_last=drop_last,
+            epochs=epochs,
             rank=rank,
             world_size=world_size,
-            worker=worker,
-            num_workers=workers,
-            drop_last=self._plan.drop_last,
-            uneven=self._plan.uneven,
+            uneven=uneven,
+            on_error=on_error,
+            num_threads=num_threads,
+            prefetch=prefetch,
+            with_key=with_key,
         )
+        check_shuffle(shuffle)
+        self.paths = expand_paths(paths)
+        if index is None:
+            if split is not None:
+                raise ValueError("a split needs an index")
+            stream = StreamReader(self.paths, compression=compression, verify_crc=verify_crc)
+            streamed = _streamed_order(self.paths, shuffle, seed, options)
+            super().__init__(RecordSource(stream, schema), streamed, options)
+            return
+        indexes, errors = open_indexes(self.paths, index, compression)
+        reader = RecordReader(indexes, verify_crc=verify_crc)
+        selection: Selection = Span(0, len(reader), len(reader))
+        if split is not None:
+            selection = parse_slice(split, len(reader))
+        order = RecordOrder(
+            selection, shuffle, seed, files_fingerprint([index.identity for index in indexes])
+        )
+        source = RecordSource(_reader_for(reader, order, options), schema)
+        super().__init__(source, order, options)
+        self._handle(errors, 0)
 
-    def _all_batches(
-        self, first_epoch: int, worker: int, workers: int
-    ) -> Iterator[tuple[int, _Numbers]]:
-        epoch = first_epoch
-        while self.epochs is None or epoch < first_epoch + self.epochs:
-            plan = self._plan_for(epoch, worker, workers)
-            if worker >= plan.num_rank_batches:
-                return  # nothing for this worker, in no epoch
-            yield from ((epoch, numbers) for numbers in plan.batches())
-            epoch += 1
+    def replace(self, **options: Any) -> TFRecordDataset:
+        """The same records with other options, such as ``shuffle`` or ``batch_size``.
 
-    def _iterate(self, epoch: int, worker: int, workers: int, threads: int) -> Iterator[Any]:
-        batches = self._all_batches(epoch, worker, workers)
-        feed = Feed(batches, self._reader.plan, self.batch_size or 1)
-        lookahead = Lookahead(self._load, feed, threads, self.prefetch)
-        try:
-            while (done := lookahead.next()) is not None:
-                job, result = done
-                self._handle(result.errors, worker)
-                if self.batch_size is not None and len(result.numbers) < len(job.numbers):
-                    lookahead.recall()
-                    result = self._topped_up(result, job, feed, worker)
-                yield from self._yielded(result)
-        finally:
-            lookahead.close()
+        Takes ``schema`` and the keyword arguments of the constructor but those about the files
+        (``split``, ``index``, ``compression`` and ``verify_crc``). The epoch, the place and the
+        count of skipped records start anew.
 
-    def _topped_up(self, short: _Result, job: Job, feed: Feed, worker: int) -> _Result:
-        """A batch that lost records, with as many of those that come next."""
-        results = [short]
-        missing = len(job.numbers) - len(short.numbers)
-        while missing and len(numbers := feed.take(job.epoch, missing)):
-            more = self._read(self._reader.plan(numbers))
-            self._handle(more.errors, worker)
-            results.append(more)
-            missing -= len(more.numbers)
-        if self._parser is not None:
-            blocks = [result.block for result in results if result.block is not None]
-            items: Any = self._decode(RecordBlock.joined(blocks))[0]
+        Raises:
+            TypeError: there is no such option.
+            ValueError: a value is none of the choices.
+        """
+        order = self._order
+        seed = options.pop("seed", order.seed)
+        shuffle = options.pop("shuffle", order.shuffle)
+        schema = options.pop("schema", self._source.given_schema)
+        load_options = dataclasses.replace(self._options, **options)
+        if isinstance(order, RecordOrder):
+            order = dataclasses.replace(order, shuffle=shuffle, seed=seed)
+            return self._with_order(order, schema, load_options)
+        streamed = _streamed_order(self.paths, shuffle, seed, load_options)
+        return self._copy(RecordSource(self._source.reader, schema), streamed, load_options)
+
+    def split(
+        self,
+        *fractions: float,
+        seed: int = 0,
+        group_by: Callable[[Any], Hashable] | None = None,
+    ) -> list[TFRecordDataset]:
+        """Parts of the dataset, drawn at random: disjoint, and together all of it.
+
+        ``train, validation, test = ds.split(0.8, 0.1, 0.1)``. Nothing is written; the parts read
+        the same files. A record's part depends on the seed, the fractions and the names and content
+        of the files, not on the order they are listed in or where they are. Each part keeps the
+        options of the dataset; :meth:`replace` gives it others.
+
+        Args:
+            fractions: Of each part; they sum to 1.
+            seed: Another one draws other parts. It is not that of the shuffle.
+            group_by: Gets each sample (bytes without a schema) and gives the key of its group:
+                bytes, a string, a number, a scalar tensor or a tuple of those. Groups stay whole,
+                so the parts come as near to the fractions as that allows. Reads the whole dataset
+                once. Records left out by ``on_error`` are in no part.
+
+        Returns:
+            A dataset for each fraction. One of too few records is empty, which is logged.
+
+        Raises:
+            ValueError: the fractions do not sum to 1, or there is no index.
+            TypeError: a key is of another type.
+        """
+        if isinstance(self._order, StreamedOrder):
+            raise ValueError("a split needs an index")  # noqa: TRY004  # the argument was wrong
+        selection = self._order.selection
+        indexes = self._records.indexes
+        if group_by is None:
+            names = [(os.path.basename(index.data_path), f"{index.identity}") for index in indexes]
+            counts = [len(index) for index in indexes]
+            parts = split_records(counts, names, selection, fractions, seed)
         else:
-            items = [item for result in results for item in result.items]
-        return _Result(items, np.concatenate([result.numbers for result in results]), None, [])
+            keys = self._group_keys(group_by)
+            parts = split_groups(keys, selection, len(self._records), fractions, seed)
+        for fraction, part in zip(fractions, parts, strict=True):
+            if len(part) == 0:
+                logger.warning("a split of %s of %d records is empty", fraction, len(selection))
+        return [
+            self._with_order(
+                dataclasses.replace(self._order, selection=part),
+                self._source.given_schema,
+                self._options,
+            )
+            for part in parts
+        ]
 
-    def _yielded(self, result: _Result) -> Iterator[Any]:
-        count = len(result.numbers)
-        if count == 0 or (self._plan.drop_last and count < (self.batch_size or 0)):
-            return
-        keys = self._reader.keys(result.numbers) if self.with_key else []
-        if self.batch_size is not None:
-            yield (keys, result.items) if self.with_key else result.items
-            return
-        samples = result.items.samples() if isinstance(result.items, Batch) else result.items
-        yield from zip(keys, samples, strict=True) if self.with_key else samples
+    @property
+    def _records(self) -> RecordReader:
+        reader = self._source.reader
+        if isinstance(reader, BlockReader):
+            return reader.reader
+        assert isinstance(reader, RecordReader)
+        return reader
 
-    def _load(self, job: Job, following: Job | None) -> _Result:
-        """Reads and decodes one batch, while the system reads the next."""
-        if following is not None and not following.plan.continues(job.plan):
-            # Where a read goes on, the system reads ahead itself.
-            self._reader.will_need(following.plan)
-        result = self._read(job.plan)
-        return result if result.errors else result._replace(block=None)
+    def _with_order(
+        self, order: RecordOrder, schema: SchemaLike, options: LoadOptions
+    ) -> TFRecordDataset:
+        source = RecordSource(_reader_for(self._records, order, options), schema)
+        return self._copy(source, order, options)
 
-    def _read(self, plan: ReadPlan) -> _Result:
-        block, errors = self._reader.fetch(plan)
-        items, block, decode_errors = self._decode(block)
-        return _Result(items, block.numbers, block, [*errors, *decode_errors])
-
-    def _decode(self, block: RecordBlock) -> tuple[Any, RecordBlock, Sequence[TorchRecIOError]]:
-        """The items of a block, the records they are of, and an error for each of the others."""
-        if self._parser is not None:
-            batch, failures = parse_block(self._parser, block)
-            errors = [
-                self._error(block, failure.position, _reason(failure), failure.feature)
-                for failure in failures
-            ]
-            return batch, block.without([failure.position for failure in failures]), errors
-        if self._decoder is None:
-            return [block[i] for i in range(len(block))], block, []
-        return self._decode_each(block, self._decoder)
-
-    def _decode_each(
-        self, block: RecordBlock, decoder: Decoder
-    ) -> tuple[list[Any], RecordBlock, list[TorchRecIOError]]:
-        items: list[Any] = []
-        bad: list[int] = []
-        errors: list[TorchRecIOError] = []
-        for position in range(len(block)):
-            try:
-                items.append(decoder(block[position]))
-            except Exception as error:  # noqa: BLE001  # a user's function may raise anything
-                reason = f"the schema function raised {type(error).__name__}: {error}"
-                placed = self._error(block, position, reason)
-                placed.__cause__ = error
-                errors.append(placed)
-                bad.append(position)
-        return items, block.without(bad), errors
-
-    def _error(
-        self, block: RecordBlock, position: int, reason: str, feature: str | None = None
-    ) -> DecodeError:
-        path, record, offset = self._reader.place(int(block.numbers[position]))
-        return DecodeError(reason, path=path, record=record, offset=offset, feature=feature)
-
-    def _handle(self, errors: list[TorchRecIOError], worker: int) -> None:
-        for error in errors:
-            # A stale index is no damaged record: it would lose all of them, one by one.
-            if self._on_error == "raise" or isinstance(error, StaleIndexError):
-                raise error
-            self._shared[1 + worker % _WORKER_SLOTS] += 1
-            if callable(self._on_error):
-                self._on_error(error)
-            else:
-                logger.warning("skipped: %s", error)
+    def _group_keys(self, group_by: Callable[[Any], Hashable]) -> list[bytes | None]:
+        assert isinstance(self._order, RecordOrder)
+        selection = self._order.selection
+        keys: list[bytes | None] = [None] * len(selection)
+        self._records.begin_epoch()
+        for begin in range(0, len(selection), _GROUPED_AT_ONCE):
+            end = min(begin + _GROUPED_AT_ONCE, len(selection))
+            numbers = selection.numbers_at(np.arange(begin, end, dtype=np.int64))
+            loaded = self._source.read(self._source.reader.plan(numbers))
+            self._handle(loaded.errors, 0)
+            places = selection.positions_of(loaded.numbers).tolist()
+            for place, sample in zip(places, loaded.samples(), strict=True):
+                keys[place] = _key_bytes(group_by(sample))
+        return keys
 
 
-def _as_decoder(
-    schema: Schema | Mapping[str, Feature] | Decoder | None,
-) -> tuple[Decoder | None, ExampleParser | None]:
-    if schema is None:
-        return None, None
-    if isinstance(schema, (Schema, Mapping)):
-        return None, ExampleParser.of(Schema.of(schema))
-    if callable(schema):
-        return schema, None
-    raise ValueError(f"schema must be a Schema, a dict, a function or None, not {schema!r}")
+def _reader_for(reader: RecordReader, order: RecordOrder, options: LoadOptions) -> Reader:
+    """The reader that fits an order: a block shuffle wants whole blocks read at once."""
+    if not isinstance(order.shuffle, Shuffle):
+        return reader
+    blocks = Blocks(order.selection, order.shuffle.block)
+    # The records of two windows are in use at once where one follows the other.
+    in_use = max(order.shuffle.window, options.batch_size or 1)
+    return BlockReader(reader, blocks.of, blocks.numbers, 2 * (in_use // blocks.size + 2))
 
 
-def _reason(failure: RecordFailure) -> str:
-    if failure.offset is None:
-        return failure.reason
-    return f"{failure.reason}, at byte {failure.offset} of the record"
+def _streamed_order(
+    paths: list[str], shuffle: ShuffleChoice, seed: int, options: LoadOptions
+) -> StreamedOrder:
+    check_shuffle(shuffle)
+    if shuffle is True or isinstance(shuffle, Shuffle):
+        raise ValueError(
+            f"without an index shuffle must be False or a number of records, not {shuffle!r}"
+        )
+    if options.uneven != "keep":
+        raise ValueError(f"without an index uneven must be 'keep', not {options.uneven!r}")
+    names = ";".join(os.path.basename(path) for path in paths)
+    files = hashlib.blake2b(os.fsencode(names), digest_size=8).hexdigest()
+    return StreamedOrder(files, int(shuffle), seed)
 
 
-def _load_indexes(paths: list[str], index: IndexChoice) -> list[RecordIndex]:
-    names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
-    if len(names) != len(paths):
-        raise ValueError(f"{len(paths)} data files need as many index files, not {len(names)}")
-    return [RecordIndex.load(name, path) for name, path in zip(names, paths, strict=True)]
-
-
-def _check_least(name: str, value: int | None, least: int) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
-
-
-def _chunk_size(num_records: int, readers: int) -> int:
-    """Records that are dealt to a worker at once where there is no batch size.
-
-    A power of two, so that DataLoader's batches of the usual sizes are all full but the last; small
-    enough that every worker gets some.
-    """
-    chunk = _MOST_AT_ONCE
-    while chunk > 1 and chunk * readers * 2 > num_records:
-        chunk //= 2
-    return chunk
+def _key_bytes(key: Any) -> bytes:
+    """The key of a group, the same in every process."""
+    if isinstance(key, (torch.Tensor, np.generic, np.ndarray)):
+        key = key.tolist()
+    if isinstance(key, tuple):
+        return b"(" + b",".join(_key_bytes(part) for part in key) + b")"
+    if not isinstance(key, (bytes, str, int, float)):
+        raise TypeError(
+            "the key of a group must be bytes, a string, a number, a scalar tensor or a tuple of "
+            f"those, not {key!r}"
+        )
+    return repr(key).encode()

@@ -111,3 +111,7 @@ class SchemaError(TorchRecIOError):
 
 class DecodeError(TorchRecIOError):
     """A sound record does not hold what the schema asks for."""
+
+
+class StateMismatchError(TorchRecIOError):
+    """A saved state is of another order than the dataset's, or cannot be gone on from here."""

@@ -1,21 +1,22 @@
-"""What a loading process works through: batches of record numbers, read a few early by threads."""
+"""What a loading process works through: batches of records, read a few early by threads."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from .records.reader import ReadPlan
+from .records.streamed import StreamPiece
 
-_Numbers = npt.NDArray[np.int64]
+# Records that are still to be read: their numbers, or where there is no index, the records.
+Piece: TypeAlias = "npt.NDArray[np.int64] | StreamPiece"
 _Result = TypeVar("_Result")
 
 
@@ -25,34 +26,31 @@ class Job:
 
     Attributes:
         epoch: That it is of; no batch has records of two epochs.
-        numbers: Of its records.
+        records: Of the batch.
         plan: How to read them.
     """
 
     epoch: int
-    numbers: _Numbers
-    plan: ReadPlan
+    records: Piece
+    plan: Any
 
 
 class Feed:
     """Jobs in their order, which can be cut anew where records turn out to be lost.
 
     Args:
-        batches: Epoch and record numbers of each batch.
+        batches: Epoch and records of each batch.
         plan: Plans how to read some records.
         batch_size: Records of a full batch.
     """
 
     def __init__(
-        self,
-        batches: Iterable[tuple[int, _Numbers]],
-        plan: Callable[[_Numbers], ReadPlan],
-        batch_size: int,
+        self, batches: Iterable[tuple[int, Any]], plan: Callable[[Any], Any], batch_size: int
     ) -> None:
         self._batches = iter(batches)
         self._plan = plan
         self._batch_size = batch_size
-        self._cut: deque[tuple[int, _Numbers]] = deque()  # goes before the batches
+        self._cut: deque[tuple[int, Piece]] = deque()  # goes before the batches
         self._next: Job | None = None
 
     def peek(self) -> Job | None:
@@ -60,9 +58,9 @@ class Feed:
         if self._next is None:
             part = self._pull()
             if part is not None:
-                epoch, numbers = part
-                numbers = self._filled(epoch, numbers)
-                self._next = Job(epoch, numbers, self._plan(numbers))
+                epoch, records = part
+                records = self._filled(epoch, records)
+                self._next = Job(epoch, records, self._plan(records))
         return self._next
 
     def pop(self) -> Job | None:
@@ -75,32 +73,49 @@ class Feed:
         """Has jobs come again, before all others."""
         behind = [] if self._next is None else [self._next]
         self._next = None
-        self._cut.extendleft((job.epoch, job.numbers) for job in reversed([*jobs, *behind]))
+        self._cut.extendleft((job.epoch, job.records) for job in reversed([*jobs, *behind]))
 
-    def take(self, epoch: int, count: int) -> _Numbers:
-        """Takes up to ``count`` records of an epoch off what comes next."""
+    def take(self, epoch: int, count: int) -> Piece | None:
+        """Takes up to ``count`` records of an epoch off what comes next; None if none come."""
         self.put_back([])
-        taken: list[_Numbers] = [np.empty(0, np.int64)]
+        taken: list[Piece] = []
         while count > 0 and (part := self._pull()) is not None:
             if part[0] != epoch:
                 self._cut.appendleft(part)
                 break
-            taken.append(part[1][:count])
-            if len(part[1]) > count:
-                self._cut.appendleft((epoch, part[1][count:]))
-            count -= len(taken[-1])
-        return np.concatenate(taken)
+            first, rest = _cut(part[1], count)
+            taken.append(first)
+            if rest is not None:
+                self._cut.appendleft((epoch, rest))
+            count -= len(first)
+        return _joined(taken) if taken else None
 
-    def _pull(self) -> tuple[int, _Numbers] | None:
+    def _pull(self) -> tuple[int, Piece] | None:
         return self._cut.popleft() if self._cut else next(self._batches, None)
 
-    def _filled(self, epoch: int, numbers: _Numbers) -> _Numbers:
+    def _filled(self, epoch: int, records: Piece) -> Piece:
         """A batch that is short because records were taken off it, filled up from behind."""
-        missing = self._batch_size - len(numbers)
-        if missing <= 0:
-            return numbers
-        more = self.take(epoch, missing)
-        return np.concatenate((numbers, more)) if len(more) else numbers
+        missing = self._batch_size - len(records)
+        more = self.take(epoch, missing) if missing > 0 else None
+        return records if more is None else _joined([records, more])
+
+
+def _cut(piece: Piece, count: int) -> tuple[Piece, Piece | None]:
+    """The first ``count`` records of a piece, and the rest, if there is any."""
+    if len(piece) <= count:
+        return piece, None
+    if isinstance(piece, StreamPiece):
+        return piece.cut(count)
+    return piece[:count], piece[count:]
+
+
+def _joined(pieces: Sequence[Any]) -> Piece:
+    if len(pieces) == 1:
+        only: Piece = pieces[0]
+        return only
+    if isinstance(pieces[0], StreamPiece):
+        return StreamPiece.joined(pieces)
+    return np.concatenate(pieces)
 
 
 class _Task(Generic[_Result]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 import math
@@ -40,6 +41,9 @@ class Shuffled:
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         return records_at(positions, self.size, True, self.seed, epoch)
+
+    def describe(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
 
 
 def mix_of(

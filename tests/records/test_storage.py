@@ -57,7 +57,7 @@ def test_gathering_between_buffers_and_inside_one() -> None:
     _core.gather(source, np.array([(2, 8, 0), (12, 8, 8)]), source)
     assert source[:16].tolist() == [*range(2, 10), *range(12, 20)]
     for outside in [(16, 5, 0), (-1, 1, 0), (0, 1, 10), (0, 5, -1), (0, -1, 0), (0, 2**62, 0)]:
-        with pytest.raises(ValueError, match="outside|negative"):
+        with pytest.raises(ValueError, match=r"outside|negative"):
             _core.gather(source, np.array([outside]), target)
     with pytest.raises(ValueError, match="three columns"):
         _core.gather(source, np.zeros((1, 2), np.int64), target)

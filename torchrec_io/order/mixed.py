@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from .orders import Order
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -31,16 +32,6 @@ CELL_BITS = 16
 CELL = 1 << CELL_BITS
 # Cells of all mixes that are kept, about 650 KB each.
 _CACHED_CELLS = 16
-
-
-class Order(Protocol):
-    """An order of records that is the same length in every epoch."""
-
-    def __len__(self) -> int:
-        """How many records an epoch has."""
-
-    def at(self, positions: Numbers, epoch: int) -> Numbers:
-        """Record numbers at positions of an epoch's order: int64 ``[n]`` of int64 ``[n]``."""
 
 
 class MixedOrder:
@@ -136,6 +127,15 @@ class MixedOrder:
             at = np.flatnonzero(chosen == part)
             numbers[at] = self._records_of(part, turns[at], epoch) + self._bases[part]
         return numbers
+
+    def describe(self) -> dict[str, Any]:
+        """All that the order depends on; see :meth:`Order.describe`."""
+        return {
+            "parts": {str(i): part.describe() for i, part in enumerate(self._parts)},
+            "weights": list(self._weights),
+            "seed": self._seed,
+            "stop": self._stop,
+        }
 
     def choices(self, positions: Numbers) -> tuple[Numbers, Numbers]:
         """Which part comes at each position, and how many times it has come before.

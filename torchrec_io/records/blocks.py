@@ -54,8 +54,11 @@ class BlockReader:
     Nothing that is held crosses a fork or is pickled. Safe to use from several threads: those that
     want the same block read it once.
 
-    Args:
+    Attributes:
         reader: Reads the blocks.
+
+    Args:
+        reader: As above.
         block_of: Gives the block of each of some record numbers; int64 ``[n]`` to int64 ``[n]``.
         numbers_of: Gives the numbers of all records of a block, ascending; int64 ``[n]``.
         keep: How many blocks are held in memory at most; threads that fetch at the same time may
@@ -74,18 +77,18 @@ class BlockReader:
     ) -> None:
         if keep < 1:
             raise ValueError(f"keep must be at least 1, not {keep}")
-        self._reader = reader
+        self.reader = reader
         self._block_of = block_of
         self._numbers_of = numbers_of
         self._keep = keep
         self._forget_blocks()
 
     def __len__(self) -> int:
-        return len(self._reader)
+        return len(self.reader)
 
     def __getstate__(self) -> dict[str, object]:
         return {
-            "reader": self._reader,
+            "reader": self.reader,
             "block_of": self._block_of,
             "numbers_of": self._numbers_of,
             "keep": self._keep,
@@ -96,7 +99,7 @@ class BlockReader:
 
     def begin_epoch(self) -> None:
         """Has every file looked at anew when records of it are planned next, held or not."""
-        self._reader.begin_epoch()
+        self.reader.begin_epoch()
 
     def plan(self, numbers: npt.NDArray[np.int64]) -> BlockPlan:
         """Looks up which blocks hold records; reads none of them.
@@ -110,7 +113,7 @@ class BlockReader:
             TruncatedFileError: a data file became shorter since it was indexed.
             FileNotFoundError: a data file is gone.
         """
-        sizes = self._reader.plan(numbers).sizes
+        sizes = self.reader.plan(numbers).sizes
         blocks = self._block_of(numbers)
         order = np.argsort(blocks, kind="stable")
         cuts = np.flatnonzero(np.diff(blocks[order])) + 1
@@ -124,12 +127,12 @@ class BlockReader:
             with self._lock:
                 known = block in self._held or block in self._foreseen
             if not known:
-                ahead = self._reader.plan(self._numbers_of(block))
+                ahead = self.reader.plan(self._numbers_of(block))
                 with self._lock:
                     self._foreseen[block] = ahead
                     while len(self._foreseen) > self._keep:
                         self._foreseen.popitem(last=False)
-                self._reader.will_need(ahead)
+                self.reader.will_need(ahead)
 
     def fetch(self, plan: BlockPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Gathers the records of a plan from their blocks, and reads those that are not held.
@@ -151,15 +154,15 @@ class BlockReader:
         # First what is in memory, before reading the others drives it out.
         for block, part in sorted(plan.parts, key=lambda part: part[0] not in held):
             self._gather(block, plan.numbers[part], placed[part], buffer)
-        return self._reader.check(buffer, plan.numbers, placed, plan.sizes)
+        return self.reader.check(buffer, plan.numbers, placed, plan.sizes)
 
     def place(self, number: int) -> tuple[str, int, int]:
         """File, number in that file, and byte offset of a record's frame."""
-        return self._reader.place(number)
+        return self.reader.place(number)
 
     def keys(self, numbers: npt.NDArray[np.int64]) -> list[str]:
         """``path:offset`` of records, which names each one for good."""
-        return self._reader.keys(numbers)
+        return self.reader.keys(numbers)
 
     def _gather(
         self,
@@ -191,8 +194,8 @@ class BlockReader:
 
     def _read(self, block: int, ahead: ReadPlan | None, reading: Future[_Held]) -> _Held:
         try:
-            plan = ahead or self._reader.plan(self._numbers_of(block))
-            held = _Held(plan, self._reader.read(plan))
+            plan = ahead or self.reader.plan(self._numbers_of(block))
+            held = _Held(plan, self.reader.read(plan))
         except BaseException as error:
             with self._lock:
                 if self._held.get(block) is reading:

@@ -291,6 +291,11 @@ class RecordIndex:
         return ends - starts - self.format.header_bytes - self.format.footer_bytes
 
     @property
+    def identity(self) -> tuple[int, int, int]:
+        """What tells the data file from others, wherever it is: records, bytes, fingerprint."""
+        return len(self), self._header.data_bytes, self._header.data_fingerprint
+
+    @property
     def restarts(self) -> list[tuple[int, int]]:
         """(Stream offset, file offset) pairs at which decompressing can start."""
         return _core.read_index_restarts(self._bytes)

@@ -1,0 +1,208 @@
+"""TFRecordMapDataset: any record, at any time, for everything of PyTorch that picks records."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    Subset,
+    WeightedRandomSampler,
+    random_split,
+)
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, record, write_files
+from torchrec_io.records.storage import LocalFile
+
+SIZES = [30, 0, 7, 13]
+COUNT = sum(SIZES)
+FIXED = {"id": SCHEMA["id"]}
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("map"), SIZES)
+
+
+def ids_of(samples: Any) -> list[int]:
+    return [int(sample["id"]) for sample in samples]
+
+
+class TestItems:
+    def test_one_by_one(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, SCHEMA)
+        assert len(dataset) == COUNT
+        for i in range(COUNT):
+            sample = dataset[i]
+            assert int(sample["id"]) == i
+            assert sample["name"] == b"record %d" % i
+            assert sample["tokens"].tolist() == list(range(i % 5))
+        assert dataset.schema is not None
+        assert "tokens" in dataset.schema
+
+    def test_without_a_schema(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordMapDataset(paths)
+        assert dataset[-1] == record(COUNT - 1)
+        assert [dataset[i] for i in range(len(dataset))] == [record(i) for i in range(COUNT)]
+        assert tio.TFRecordMapDataset(paths, len)[3] == len(record(3))
+
+    @given(st.slices(COUNT))
+    def test_slices(self, paths: list[str], part: slice) -> None:
+        dataset = tio.TFRecordMapDataset(paths, SCHEMA)
+        assert ids_of(dataset[part]) == list(range(COUNT))[part]
+
+    @given(st.lists(st.integers(-COUNT, COUNT - 1)))
+    def test_several(self, paths: list[str], indices: list[int]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, SCHEMA)
+        expected = [i % COUNT for i in indices]
+        assert ids_of(dataset.__getitems__(indices)) == expected
+        assert ids_of(dataset[i] for i in indices) == expected
+
+    @pytest.mark.parametrize("index", [np.int64(7), torch.tensor(7), np.array(7), True + 6])
+    def test_kinds_of_numbers(self, paths: list[str], index: Any) -> None:
+        assert int(tio.TFRecordMapDataset(paths, FIXED)[index]["id"]) == 7
+
+    def test_what_is_no_record(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, FIXED)
+        for index in (COUNT, -COUNT - 1, 10**30):
+            with pytest.raises(IndexError, match=f"record {index} of {COUNT}"):
+                dataset[index]
+        for wrong in (1.5, "1", None):
+            with pytest.raises(TypeError):
+                dataset[wrong]  # type: ignore[call-overload]
+
+    def test_keys_and_slices_of_the_dataset(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, FIXED, split="[60%:]", with_key=True)
+        assert len(dataset) == 20
+        key, sample = dataset[0]
+        assert key == f"{paths[2]}:0"
+        assert int(sample["id"]) == 30
+        assert [key for key, _ in dataset[:2]] == [key, dataset[1][0]]
+
+    @pytest.mark.parametrize("compression", ["gzip", "zlib"])
+    def test_compressed(self, tmp_path: Path, compression: str) -> None:
+        dataset = tio.TFRecordMapDataset(write_files(tmp_path, SIZES, compression), SCHEMA)
+        order = np.random.default_rng(0).permutation(COUNT).tolist()
+        assert ids_of(dataset.__getitems__(order)) == order
+
+    def test_neighbours_are_read_at_once(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        reads: list[int] = []
+        read_ranges = LocalFile.read_ranges
+
+        def counting(self: LocalFile, ranges: Any, out: Any) -> Any:
+            reads.append(len(ranges))
+            return read_ranges(self, ranges, out)
+
+        monkeypatch.setattr(LocalFile, "read_ranges", counting)
+        dataset = tio.TFRecordMapDataset(paths, SCHEMA)
+        assert ids_of(dataset.__getitems__([9, 3, 5, 4, 32, 31])) == [9, 3, 5, 4, 32, 31]
+        assert reads == [1, 1]  # one in each of two files
+
+
+class TestPyTorch:
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_loader(self, paths: list[str], workers: int) -> None:
+        dataset = tio.TFRecordMapDataset(paths, SCHEMA)
+        loader = DataLoader(
+            dataset, 8, num_workers=workers, collate_fn=tio.collate,
+            multiprocessing_context="fork" if workers else None,
+        )  # fmt: skip
+        batches = list(loader)
+        assert len(batches) == len(loader) == 7
+        assert [n for batch in batches for n in batch["id"].tolist()] == list(range(COUNT))
+        assert batches[1]["name"].tolist()[0] == b"record 8"
+
+    @pytest.mark.parametrize("method", ["spawn", "forkserver"])
+    def test_start_methods(self, paths: list[str], method: str) -> None:
+        dataset = tio.TFRecordMapDataset(paths, FIXED)
+        assert int(dataset[3]["id"]) == 3  # files are open already
+        loader = DataLoader(dataset, 16, num_workers=2, multiprocessing_context=method)
+        assert [n for batch in loader for n in batch["id"].tolist()] == list(range(COUNT))
+
+    def test_random_sampler(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, FIXED)
+        generator = torch.Generator().manual_seed(0)
+        loader = DataLoader(dataset, 8, sampler=RandomSampler(dataset, generator=generator))
+        seen = [n for batch in loader for n in batch["id"].tolist()]
+        assert seen != sorted(seen)
+        assert sorted(seen) == list(range(COUNT))
+
+    def test_weighted_sampler(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, FIXED)
+        weights = [1.0 if i % 10 == 3 else 0.0 for i in range(COUNT)]
+        loader = DataLoader(dataset, 8, sampler=WeightedRandomSampler(weights, 100))
+        seen = [n for batch in loader for n in batch["id"].tolist()]
+        assert len(seen) == 100
+        assert {n % 10 for n in seen} == {3}
+
+    def test_distributed_sampler(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, FIXED)
+        seen = []
+        for rank in range(2):
+            sampler: Any = DistributedSampler(dataset, num_replicas=2, rank=rank, seed=3)
+            loader = DataLoader(dataset, 4, sampler=sampler)
+            seen += [n for batch in loader for n in batch["id"].tolist()]
+        assert sorted(seen) == list(range(COUNT))
+
+    def test_subset_and_random_split(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, FIXED)
+        subset = Subset(dataset, [4, 40, 2])
+        assert ids_of(subset.__getitems__([2, 0])) == [2, 4]
+        assert ids_of(subset[i] for i in range(3)) == [4, 40, 2]
+        parts = random_split(dataset, [0.8, 0.2], torch.Generator().manual_seed(1))
+        seen = [int(part[i]["id"]) for part in parts for i in range(len(part))]
+        assert sorted(seen) == list(range(COUNT))
+
+    def test_batch_sampler(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, FIXED)
+        sampler = BatchSampler(range(COUNT - 1, -1, -1), 10, drop_last=False)
+        (first, *_) = DataLoader(dataset, batch_sampler=sampler)
+        assert first["id"].tolist() == list(range(49, 39, -1))
+
+    def test_pickles(self, paths: list[str]) -> None:
+        dataset = pickle.loads(pickle.dumps(tio.TFRecordMapDataset(paths, SCHEMA)))
+        assert int(dataset[33]["id"]) == 33
+
+
+class TestDamage:
+    @pytest.fixture
+    def damaged(self, tmp_path: Path) -> str:
+        (path,) = write_files(tmp_path, [10])
+        content = bytearray(Path(path).read_bytes())
+        content[-5] ^= 1  # in the last record's data
+        Path(path).write_bytes(content)
+        return path
+
+    def test_that_record_alone_cannot_be_had(self, damaged: str) -> None:
+        dataset = tio.TFRecordMapDataset(damaged, SCHEMA)
+        assert ids_of(dataset[:9]) == list(range(9))
+        with pytest.raises(tio.CorruptRecordError, match="checksum") as caught:
+            dataset[9]
+        assert (caught.value.path, caught.value.record) == (damaged, 9)
+        with pytest.raises(tio.CorruptRecordError):
+            dataset[5:]
+
+    def test_a_record_the_schema_does_not_fit(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, {"absent": tio.FixedLenFeature([], "int64")})
+        with pytest.raises(tio.DecodeError, match="required") as caught:
+            dataset[31]
+        assert (caught.value.path, caught.value.record) == (paths[2], 1)
+
+    def test_a_file_that_cannot_be_indexed(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.tfrecord"
+        path.write_bytes(b"\0" * 100)
+        with pytest.raises(tio.CorruptRecordError):
+            tio.TFRecordMapDataset(path)

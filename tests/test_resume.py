@@ -1,0 +1,409 @@
+"""Saving where a dataset has come to, and going on there: exactly the rest, wherever it stopped."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.records.reader import RecordReader
+
+SIZES = [13, 0, 7, 10]
+COUNT = sum(SIZES)
+SHUFFLES = [False, True, 10, tio.Shuffle(block=4, window=9)]
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("resume"), SIZES)
+
+
+def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 4, "seed": 5, **options})
+
+
+def ids_of(items: Any) -> list[Any]:
+    return [item["id"].tolist() for item in items]
+
+
+def flat(lists: list[list[int]]) -> list[int]:
+    return [number for one in lists for number in one]
+
+
+def through_json(state: dict[str, Any]) -> dict[str, Any]:
+    """The state as a checkpoint would keep it."""
+    kept: dict[str, Any] = json.loads(json.dumps(state))
+    return kept
+
+
+def states_of(dataset: tio.TFRecordDataset) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The state before the first item and behind each one, with the items given so far."""
+    iterator = iter(dataset)
+    yield 0, through_json(dataset.state_dict())
+    for count, _ in enumerate(iterator, 1):
+        yield count, through_json(dataset.state_dict())
+
+
+class TestInOneProcess:
+    @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
+    @pytest.mark.parametrize("epochs", [1, 3])
+    @pytest.mark.parametrize("batch_size", [4, 30, None])
+    @pytest.mark.parametrize("threads", [1, 3])
+    def test_every_step_gives_exactly_the_rest(
+        self, paths: list[str], shuffle: Any, epochs: int, batch_size: int | None, threads: int
+    ) -> None:
+        options = {"shuffle": shuffle, "epochs": epochs, "batch_size": batch_size}
+        dataset = make(paths, num_threads=threads, **options)
+        dataset.set_epoch(2)
+        whole = ids_of(dataset)
+        for given_, state in states_of(dataset):
+            other = make(paths, **options)
+            other.load_state_dict(state)
+            assert other.state_dict() == state
+            assert ids_of(other) == whole[given_:]
+            assert ids_of(other) == whole  # the next iteration is a whole one of the same epochs
+
+    def test_the_same_dataset_goes_back(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True)
+        whole = ids_of(dataset)
+        states = dict(states_of(dataset))
+        for given_ in (5, 2, 7, 0):
+            dataset.load_state_dict(states[given_])
+            assert ids_of(dataset) == whole[given_:]
+
+    def test_a_resumed_iteration_is_saved_again(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True, epochs=2)
+        state = dataset.state_dict()
+        whole = ids_of(dataset)
+        seen: list[list[int]] = []
+        for _ in range(2 * len(whole) + 1):  # one step, save, restart
+            fresh = make(paths, shuffle=True, epochs=2)
+            fresh.load_state_dict(state)
+            seen += ids_of(itertools.islice(iter(fresh), 1))
+            state = through_json(fresh.state_dict())
+        assert seen == whole
+
+    @given(
+        bad=st.sets(st.integers(0, COUNT - 1)),
+        batch_size=st.one_of(st.none(), st.integers(1, 8)),
+        rank=st.integers(0, 2),
+        shuffle=st.booleans(),
+        drop_last=st.booleans(),
+    )
+    def test_with_records_left_out(
+        self,
+        tmp_path_factory: pytest.TempPathFactory,
+        bad: set[int],
+        batch_size: int | None,
+        **options: Any,
+    ) -> None:
+        path = str(tmp_path_factory.mktemp("bad") / "a.tfrecord")
+        write_tfrecord(path, [b"\xff" if i in bad else record(i) for i in range(COUNT)])
+        logging.getLogger("torchrec_io").setLevel(logging.ERROR)
+        options["drop_last"] &= batch_size is not None
+        options |= {"batch_size": batch_size, "world_size": 3, "on_error": "skip", "epochs": 2}
+        dataset = make(path, **options)
+        whole = ids_of(dataset)
+        for given_, state in states_of(dataset):
+            other = make(path, **options)
+            other.load_state_dict(state)
+            assert ids_of(other) == whole[given_:]
+
+    def test_nothing_that_came_before_is_read(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        read: list[int] = []
+        fetch = RecordReader.fetch
+
+        def counting(self: RecordReader, plan: Any) -> Any:
+            read.extend(plan.numbers.tolist())
+            return fetch(self, plan)
+
+        dataset = make(paths, shuffle=True, num_threads=1)
+        whole = ids_of(dataset)
+        states = dict(states_of(dataset))
+        monkeypatch.setattr(RecordReader, "fetch", counting)
+        for given_, state in states.items():
+            other = make(paths, shuffle=True, num_threads=1)
+            other.load_state_dict(state)
+            read.clear()
+            first = ids_of(itertools.islice(iter(other), 1))
+            assert read == flat(whole[given_ : given_ + 1]) == flat(first)
+
+    def test_before_any_iteration(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True)
+        dataset.set_epoch(4)
+        state = dataset.state_dict()
+        other = make(paths, shuffle=True)
+        other.load_state_dict(state)
+        assert ids_of(other) == ids_of(dataset)
+
+
+class TestEpochs:
+    def test_set_epoch_keeps_a_place_in_that_epoch_alone(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True)
+        dataset.set_epoch(3)
+        whole = ids_of(dataset)
+        iterator = iter(dataset)
+        next(iterator)
+        state = dataset.state_dict()
+        dataset.load_state_dict(state)
+        dataset.set_epoch(3)
+        assert ids_of(dataset) == whole[1:]
+        dataset.load_state_dict(state)
+        dataset.set_epoch(4)
+        assert len(ids_of(dataset)) == len(whole)
+        dataset.set_epoch(3)
+        assert ids_of(dataset) == whole
+
+    def test_a_training_loop_goes_on(self, paths: list[str]) -> None:
+        def run(dataset: tio.TFRecordDataset, first: int) -> Iterator[tuple[int, list[int]]]:
+            for epoch in range(first, 4):
+                dataset.set_epoch(epoch)
+                for batch in dataset:
+                    yield epoch, batch["id"].tolist()
+
+        dataset = make(paths, shuffle=10)
+        whole = list(run(dataset, 0))
+        for stop in range(len(whole)):
+            dataset = make(paths, shuffle=10)
+            *_, (epoch, _) = itertools.islice(run(dataset, 0), stop + 1)
+            other = make(paths, shuffle=10)
+            other.load_state_dict(dataset.state_dict())
+            assert list(run(other, epoch)) == whole[stop + 1 :]
+
+
+class TestOtherWorlds:
+    """A run of some ranks is gone on with by others."""
+
+    @given(
+        before=st.integers(1, 4),
+        after=st.integers(1, 4),
+        batch_size=st.integers(1, 5),
+        steps=st.integers(0, 20),
+        shuffle=st.sampled_from(SHUFFLES),
+    )
+    def test_the_same_global_order_goes_on(
+        self,
+        paths: list[str],
+        *,
+        before: int,
+        after: int,
+        batch_size: int,
+        steps: int,
+        shuffle: Any,
+    ) -> None:
+        common = {"batch_size": batch_size, "shuffle": shuffle}
+        (order,) = ids_of(make(paths, shuffle=shuffle, batch_size=COUNT))
+        state = state_after(steps, paths, rank=before - 1, world_size=before, **common)
+        step = after * batch_size
+        ranks = []
+        for rank in range(after):
+            dataset = make(paths, rank=rank, world_size=after, epochs=2, **common)
+            # The run that stopped was in the first of one epoch.
+            dataset.load_state_dict(state)
+            ranks.append(ids_of(dataset))
+        first = order[min(steps * before * batch_size, COUNT) :]
+        full = len(first) // step
+        for number in range(full):
+            came = flat([rank[number] for rank in ranks])
+            assert came == first[number * step : (number + 1) * step]
+        every = sorted(n for rank in ranks for batch in rank for n in batch)
+        assert every == sorted(first + list(range(COUNT)))
+
+    @given(steps=st.integers(0, 3), worlds=st.permutations([1, 2, 3, 4, 6]))
+    def test_a_global_batch_that_stays_the_same(
+        self, paths: list[str], steps: int, worlds: list[int]
+    ) -> None:
+        before, after = worlds[:2]
+        state = state_after(steps, paths, rank=0, world_size=before, batch_size=12 // before)
+        seen = []
+        for rank in range(after):
+            dataset = make(paths, rank=rank, world_size=after, batch_size=12 // after)
+            dataset.load_state_dict(state)
+            seen += flat(ids_of(dataset))
+        assert sorted(seen) == list(range(min(COUNT, 12 * steps), COUNT))
+
+    @pytest.mark.parametrize("given_", range(COUNT + 1))
+    def test_samples_of_one_rank_go_on_anywhere(self, paths: list[str], given_: int) -> None:
+        state = state_after(given_, paths, batch_size=None, shuffle=True)
+        order = ids_of(make(paths, batch_size=None, shuffle=True))
+        seen = []
+        for rank in range(3):
+            dataset = make(paths, batch_size=None, shuffle=True, rank=rank, world_size=3)
+            dataset.load_state_dict(state)
+            seen += ids_of(dataset)
+        assert sorted(seen) == sorted(order[given_:])
+
+    def test_inside_a_step_of_several_ranks_only_as_many_can_go_on(self, paths: list[str]) -> None:
+        common = {"batch_size": None, "world_size": 2}
+        state = state_after(3, paths, rank=0, **common)
+        same = make(paths, rank=1, **common)
+        same.load_state_dict(state)
+        assert ids_of(same) == ids_of(make(paths, rank=1, **common))[3:]
+        other = make(paths, rank=0, batch_size=None, world_size=3)
+        other.load_state_dict(state)
+        with pytest.raises(tio.StateMismatchError, match="inside a global step of 2 x 4"):
+            iter(other)
+
+    def test_a_rank_that_lost_records_speaks_for_itself(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "a.tfrecord")
+        write_tfrecord(path, [b"\xff" if i == 0 else record(i) for i in range(COUNT)])
+        options: dict[str, Any] = {"on_error": "skip", "world_size": 2}
+        dataset = make(path, rank=0, **options)
+        next(iter(dataset))
+        state = dataset.state_dict()
+        other = make(path, rank=1, **options)
+        other.load_state_dict(state)
+        with pytest.raises(tio.StateMismatchError, match="rank 0 inside a global step; rank 1"):
+            iter(other)
+
+
+def state_after(given_: int, paths: Any, **options: Any) -> dict[str, Any]:
+    dataset = make(paths, epochs=1, **options)
+    iterator = iter(dataset)
+    for _ in range(given_):
+        next(iterator, None)
+    return dataset.state_dict()
+
+
+class TestPlainDataLoader:
+    @pytest.mark.parametrize("workers", [0, 1, 2, 3, 5])
+    @pytest.mark.parametrize("persistent", [False, True])
+    def test_batches_are_counted(self, paths: list[str], workers: int, persistent: bool) -> None:
+        if persistent and workers == 0:
+            pytest.skip("persistent_workers needs workers")
+        whole = {}
+        for epoch in (3, 4):
+            dataset = make(paths, shuffle=True)
+            dataset.set_epoch(epoch)
+            whole[epoch] = ids_of(dataset)
+        dataset = make(paths, shuffle=True)
+        loader = DataLoader(
+            dataset,
+            batch_size=None,
+            num_workers=workers,
+            persistent_workers=persistent,
+            multiprocessing_context="fork" if workers else None,
+        )
+        for batches in (1, 0, 5, len(whole[3])):
+            dataset.resume(epoch=3, batches=batches)
+            assert ids_of(loader) == whole[3][batches:]
+            assert ids_of(loader) == whole[3]  # nobody goes on twice
+            dataset.set_epoch(4)
+            assert ids_of(loader) == whole[4]
+
+    @pytest.mark.parametrize("method", ["spawn", "forkserver"])
+    def test_for_any_start_method(self, paths: list[str], method: str) -> None:
+        whole = ids_of(make(paths, shuffle=True))
+        dataset = make(paths, shuffle=True)
+        dataset.resume(epoch=0, batches=3)
+        loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
+        assert ids_of(loader) == whole[3:]
+
+    def test_ranks(self, paths: list[str]) -> None:
+        for rank in range(2):
+            whole = ids_of(make(paths, rank=rank, world_size=2, shuffle=7))
+            for batches in range(len(whole) + 1):
+                dataset = make(paths, rank=rank, world_size=2, shuffle=7)
+                dataset.resume(epoch=0, batches=batches)
+                assert ids_of(dataset) == whole[batches:]
+
+    def test_a_state_of_one_process_goes_on_in_workers(self, paths: list[str]) -> None:
+        whole = ids_of(make(paths, shuffle=True))
+        dataset = make(paths, shuffle=True)
+        dataset.load_state_dict(state_after(3, paths, shuffle=True))
+        loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+        assert ids_of(loader) == whole[3:]
+
+    def test_the_parent_cannot_know_what_workers_gave(self, paths: list[str]) -> None:
+        dataset = make(paths)
+        loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+        next(iter(loader))
+        with pytest.raises(RuntimeError, match=r"StatefulDataLoader, or count batches and resume"):
+            dataset.state_dict()
+        dataset.resume(epoch=0, batches=1)
+        dataset.state_dict()
+
+    @pytest.mark.parametrize(
+        ("options", "arguments", "reason"),
+        [
+            ({}, {"epoch": 0, "batches": 9}, "an epoch has 8 batches, 9 cannot"),
+            ({}, {"epoch": -1, "batches": 1}, "epoch must be"),
+            ({}, {"epoch": 0, "batches": -1}, "batches must be"),
+            ({"batch_size": None}, {"epoch": 0, "batches": 1}, "needs a batch_size and an index"),
+            ({"index": None}, {"epoch": 0, "batches": 1}, "needs a batch_size and an index"),
+        ],
+    )
+    def test_refused(
+        self, paths: list[str], options: Any, arguments: dict[str, int], reason: str
+    ) -> None:
+        with pytest.raises(ValueError, match=reason):
+            make(paths, **options).resume(**arguments)
+
+
+class TestRefused:
+    @pytest.fixture
+    def state(self, paths: list[str]) -> dict[str, Any]:
+        return state_after(2, paths, shuffle=True)
+
+    @pytest.mark.parametrize(
+        ("options", "reason"),
+        [
+            ({"seed": 6}, "seed is 6 here and 5 in the state"),
+            ({"shuffle": 9}, "shuffle is '9' here and 'True' in the state"),
+            ({"shuffle": False, "seed": 1}, "shuffle is 'False' here .*; seed is 1 here"),
+            ({"batch_size": 5}, "batch_size is 5 here and 4 in the state"),
+            ({"batch_size": None}, "batch_size is None here and 4 in the state"),
+            ({"split": "[:50%]"}, "records is 15 here and 30 in the state; split is"),
+        ],
+    )
+    def test_another_order(
+        self, paths: list[str], state: dict[str, Any], options: dict[str, Any], reason: str
+    ) -> None:
+        with pytest.raises(tio.StateMismatchError, match=f"does not fit: .*{reason}"):
+            make(paths, **{"shuffle": True, **options}).load_state_dict(state)
+
+    def test_other_files(self, paths: list[str], state: dict[str, Any], tmp_path: Path) -> None:
+        for other in (paths[::-1], paths[:2], write_files(tmp_path, [12, 0, 8, 10])):
+            with pytest.raises(tio.StateMismatchError, match="files is"):
+                make(other, shuffle=True).load_state_dict(state)
+
+    def test_the_same_files_elsewhere_fit(
+        self, paths: list[str], state: dict[str, Any], tmp_path: Path
+    ) -> None:
+        moved = make(write_files(tmp_path, SIZES), shuffle=True)
+        moved.load_state_dict(state)
+        assert ids_of(moved) == ids_of(make(paths, shuffle=True))[2:]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda state: state.pop("epoch"),
+            lambda state: state.update(consumed=-1),
+            lambda state: state.update(consumed="3"),
+            lambda state: state.update(by_rank=1),
+            lambda state: state.update(by_batch_size=0),
+            lambda state: state.update(order=None),
+            lambda state: state.clear(),
+        ],
+    )
+    def test_what_is_no_state(self, paths: list[str], state: dict[str, Any], change: Any) -> None:
+        change(state)
+        with pytest.raises(tio.StateMismatchError, match="this is no state of a dataset"):
+            make(paths, shuffle=True).load_state_dict(state)
+
+    def test_another_version(self, paths: list[str], state: dict[str, Any]) -> None:
+        with pytest.raises(tio.StateMismatchError, match="version 2, this release knows 1"):
+            make(paths, shuffle=True).load_state_dict({**state, "version": 2})

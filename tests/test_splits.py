@@ -1,0 +1,233 @@
+"""Parts of a dataset: drawn at random, by group, or as a slice; nothing is rewritten."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.tfrecord import write_tfrecord
+
+SIZES = [60, 0, 17, 23]
+COUNT = sum(SIZES)
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("splits"), SIZES)
+
+
+def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 7, **options})
+
+
+def ids_of(dataset: Any) -> list[int]:
+    return [number for batch in dataset for number in batch["id"].tolist()]
+
+
+class TestRandom:
+    def test_disjoint_and_exhaustive(self, paths: list[str]) -> None:
+        train, validation, test = make(paths).split(0.8, 0.1, 0.1, seed=0)
+        parts = [ids_of(part) for part in (train, validation, test)]
+        assert [len(part) for part in parts] == [80, 10, 10]
+        assert sorted(itertools.chain(*parts)) == list(range(COUNT))
+        assert all(part == sorted(part) for part in parts)  # read in the order of the files
+        assert [part.num_records for part in (train, validation, test)] == [80, 10, 10]
+        assert len(train) == 12
+
+    def test_one_file_is_enough(self, tmp_path: Path) -> None:
+        (path,) = write_files(tmp_path, [50])
+        parts = [set(ids_of(part)) for part in make(path).split(0.6, 0.2, 0.2)]
+        assert [len(part) for part in parts] == [30, 10, 10]
+        assert set().union(*parts) == set(range(50))
+
+    @given(st.permutations(range(len(SIZES))), st.integers(0, 5))
+    def test_the_order_of_the_files_does_not_matter(
+        self, paths: list[str], order: list[int], seed: int
+    ) -> None:
+        listed = make([paths[i] for i in order]).split(0.5, 0.3, 0.2, seed=seed)
+        usual = make(paths).split(0.5, 0.3, 0.2, seed=seed)
+        assert [set(ids_of(part)) for part in listed] == [set(ids_of(part)) for part in usual]
+
+    def test_the_place_of_the_files_does_not_matter(self, paths: list[str], tmp_path: Path) -> None:
+        moved = [shutil.copy(path, tmp_path) for path in paths]
+        (there, _) = make(moved).split(0.3, 0.7)
+        (here, _) = make(paths).split(0.3, 0.7)
+        assert ids_of(there) == ids_of(here)
+
+    def test_seeds_and_shuffles(self, paths: list[str]) -> None:
+        first = make(paths, shuffle=True).split(0.5, 0.5, seed=1)[0]
+        assert sorted(ids_of(first)) == ids_of(first.replace(shuffle=False))
+        assert sorted(ids_of(first)) == ids_of(make(paths, seed=9).split(0.5, 0.5, seed=1)[0])
+        assert sorted(ids_of(first)) != ids_of(make(paths).split(0.5, 0.5, seed=2)[0])
+        assert ids_of(first) != ids_of(first.replace(seed=1))
+
+    def test_a_split_is_split_again(self, paths: list[str]) -> None:
+        train, rest = make(paths).split(0.8, 0.2)
+        validation, test = rest.split(0.5, 0.5)
+        parts = [ids_of(part) for part in (train, validation, test)]
+        assert [len(part) for part in parts] == [80, 10, 10]
+        assert sorted(itertools.chain(*parts)) == list(range(COUNT))
+
+    @pytest.mark.parametrize("shuffle", [True, 20, tio.Shuffle(block=5, window=20)], ids=str)
+    def test_parts_are_read_as_any_dataset(self, paths: list[str], shuffle: Any) -> None:
+        part, _ = make(paths, shuffle=shuffle, epochs=2).split(0.7, 0.3)
+        expected = ids_of(part)
+        assert sorted(expected) == sorted(2 * ids_of(part.replace(shuffle=False, epochs=1)))
+        for workers in (2, 3):
+            loader = DataLoader(
+                part, batch_size=None, num_workers=workers, multiprocessing_context="fork"
+            )
+            assert ids_of(loader) == expected
+        iterator = iter(part)
+        seen = ids_of([next(iterator) for _ in range(5)])
+        part.load_state_dict(part.state_dict())
+        assert seen + ids_of(part) == expected
+
+    def test_states_do_not_cross_parts(self, paths: list[str]) -> None:
+        first, second = make(paths).split(0.5, 0.5)
+        with pytest.raises(tio.StateMismatchError, match="split is"):
+            second.load_state_dict(first.state_dict())
+
+    def test_keys_and_errors_name_the_record_in_its_file(self, paths: list[str]) -> None:
+        part = make(paths, with_key=True).split(0.5, 0.5)[1]
+        by_key = {
+            key: number
+            for keys, batch in make(paths, with_key=True)
+            for key, number in zip(keys, batch["id"].tolist(), strict=True)
+        }
+        for keys, batch in part:
+            assert [by_key[key] for key in keys] == batch["id"].tolist()
+
+    def test_an_empty_part_is_logged_and_gives_nothing(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (path,) = write_files(tmp_path, [3])
+        with caplog.at_level(logging.WARNING, "torchrec_io"):
+            train, test = make(path).split(0.9, 0.1)
+        assert "a split of 0.1 of 3 records is empty" in caplog.text
+        assert ids_of(train) == [0, 1, 2]
+        assert ids_of(test) == []
+        assert len(test) == 0
+        assert list(test.replace(epochs=None, shuffle=True)) == []
+        loader = DataLoader(test, batch_size=None, num_workers=2, multiprocessing_context="fork")
+        assert list(loader) == []
+
+    @pytest.mark.parametrize("fractions", [(), (0.5,), (0.5, 0.6), (1.5, -0.5), (1, 0)])
+    def test_fractions_that_are_none(self, paths: list[str], fractions: Any) -> None:
+        with pytest.raises(ValueError, match="fraction"):
+            make(paths).split(*fractions)
+
+    def test_without_an_index(self, paths: list[str]) -> None:
+        with pytest.raises(ValueError, match="needs an index"):
+            make(paths, index=None).split(0.5, 0.5)
+        with pytest.raises(ValueError, match="needs an index"):
+            make(paths, index=None, split="[:50%]")
+
+
+class TestGroups:
+    """Records whose ids are alike in their last digit belong together."""
+
+    def test_groups_stay_whole(self, paths: list[str]) -> None:
+        parts = [
+            set(ids_of(part))
+            for part in make(paths).split(0.6, 0.4, group_by=lambda sample: sample["id"] % 10)
+        ]
+        assert set().union(*parts) == set(range(COUNT))
+        assert not parts[0] & parts[1]
+        assert [len(part) for part in parts] == [60, 40]
+        assert all(len({n % 10 for n in part}) == len(part) / 10 for part in parts)
+
+    @pytest.mark.parametrize(
+        "key",
+        [
+            lambda n: int(n) % 10,
+            lambda n: str(int(n) % 10),
+            lambda n: b"%d" % (int(n) % 10),
+            lambda n: (n % 10, "x"),
+            lambda n: (n % 10).numpy(),
+            lambda n: float(n % 10),
+        ],
+    )
+    def test_kinds_of_keys(self, paths: list[str], key: Any) -> None:
+        first, second = make(paths).split(0.5, 0.5, group_by=lambda sample: key(sample["id"]))
+        assert {n % 10 for n in ids_of(first)}.isdisjoint(n % 10 for n in ids_of(second))
+        assert len(first.replace(batch_size=None)) == 50
+
+    def test_bytes_without_a_schema(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordDataset(paths)
+        parts = dataset.split(0.5, 0.5, group_by=len)
+        lengths = [{len(data) for data in part} for part in parts]
+        assert lengths[0].isdisjoint(lengths[1])
+        assert sum(map(len, parts)) == COUNT
+
+    def test_a_key_that_is_another_object_each_time(self, paths: list[str]) -> None:
+        with pytest.raises(TypeError, match="the key of a group must be"):
+            make(paths).split(0.5, 0.5, group_by=lambda _: object())
+
+    def test_records_that_cannot_be_read(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "a.tfrecord")
+        write_tfrecord(path, [b"\xff" if i == 3 else record(i) for i in range(20)])
+
+        def key(sample: Any) -> int:
+            return int(sample["id"]) % 5
+
+        with pytest.raises(tio.DecodeError):
+            make(path).split(0.5, 0.5, group_by=key)
+        parts = make(path, on_error="skip").split(0.5, 0.5, group_by=key)
+        assert sorted(ids_of(parts[0]) + ids_of(parts[1])) == [i for i in range(20) if i != 3]
+
+
+class TestSlices:
+    @pytest.mark.parametrize(
+        ("split", "begin", "end"),
+        [
+            ("[:80%]", 0, 80),
+            ("[80%:]", 80, 100),
+            ("[10%:20%]", 10, 20),
+            ("[-5%:]", 95, 100),
+            ("[5:55]", 5, 55),
+            ("[:]", 0, 100),
+        ],
+    )
+    @pytest.mark.parametrize("shuffle", [False, True])
+    def test_a_stretch_of_the_records(
+        self, paths: list[str], split: str, begin: int, end: int, shuffle: bool
+    ) -> None:
+        dataset = make(paths, split=split, shuffle=shuffle)
+        assert dataset.num_records == end - begin
+        assert sorted(ids_of(dataset)) == list(range(begin, end))
+        if not shuffle:
+            assert ids_of(dataset) == list(range(begin, end))
+
+    def test_what_is_no_slice(self, paths: list[str]) -> None:
+        for split in ("train", "[:0%]", "[200:]"):
+            with pytest.raises(ValueError, match="slices look like"):
+                make(paths, split=split)
+
+    def test_the_slice_is_split(self, paths: list[str]) -> None:
+        parts = make(paths, split="[20:70]").split(0.5, 0.5)
+        assert sorted(ids_of(parts[0]) + ids_of(parts[1])) == list(range(20, 70))
+
+
+def test_replace(paths: list[str]) -> None:
+    dataset = make(paths, shuffle=True, seed=3)
+    dataset.set_epoch(5)
+    other = dataset.replace(schema=None, batch_size=None, shuffle=False)
+    assert list(other) == [record(i) for i in range(COUNT)]
+    assert dataset.batch_size == 7  # as it was
+    with pytest.raises(TypeError, match="index"):
+        dataset.replace(index=None)
+    with pytest.raises(ValueError, match="batch_size"):
+        dataset.replace(batch_size=0)
+    assert not set(os.listdir(Path(paths[0]).parent)) - {os.path.basename(path) for path in paths}

@@ -1,0 +1,149 @@
+"""torchdata's StatefulDataLoader: stopped anywhere, it gives exactly the rest."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, write_files
+
+# What torchdata 0.11 does when it makes a loader.
+pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+
+SIZES = [13, 0, 7, 10]
+FORK = "fork"
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("stateful"), SIZES)
+
+
+def make(
+    paths: list[str], workers: int, method: str = FORK, persistent: bool = False, **options: Any
+) -> tuple[tio.TFRecordDataset, StatefulDataLoader[Any]]:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 4, "seed": 5, **options})
+    loader: StatefulDataLoader[Any] = StatefulDataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=workers,
+        persistent_workers=persistent,
+        multiprocessing_context=method if workers else None,
+    )
+    return dataset, loader
+
+
+def ids_of(items: Any) -> list[Any]:
+    return [item["id"].tolist() for item in items]
+
+
+def through_json(state: Any) -> Any:
+    """The state as a checkpoint keeps it: only what any format holds."""
+    return json.loads(json.dumps(state))
+
+
+def train(
+    dataset: tio.TFRecordDataset, loader: StatefulDataLoader[Any], epochs: range
+) -> Iterator[tuple[int, list[int]]]:
+    """The usual loop, and what it sees."""
+    for epoch in epochs:
+        dataset.set_epoch(epoch)
+        for batch in loader:
+            yield epoch, batch["id"].tolist()
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+@pytest.mark.parametrize("shuffle", [True, 10])
+def test_every_step_of_an_epoch(paths: list[str], workers: int, shuffle: bool | int) -> None:
+    whole = ids_of(make(paths, 0, shuffle=shuffle)[1])
+    for stop in range(len(whole)):
+        _, loader = make(paths, workers, shuffle=shuffle)
+        seen = ids_of(itertools.islice(iter(loader), stop))
+        state = through_json(loader.state_dict())
+        _, other = make(paths, workers, shuffle=shuffle)
+        other.load_state_dict(state)
+        assert seen + ids_of(other) == whole
+
+
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
+def test_a_training_loop_of_several_epochs(
+    paths: list[str], workers: int, persistent: bool
+) -> None:
+    whole = list(train(*make(paths, 0, shuffle=True), range(3)))
+    per_epoch = len(whole) // 3
+    # In the middle, before and behind the end of an epoch, and behind all.
+    for stop in (1, per_epoch - 1, per_epoch, per_epoch + 1, 2 * per_epoch + 3, len(whole)):
+        dataset, loader = make(paths, workers, persistent=persistent, shuffle=True)
+        seen = list(itertools.islice(train(dataset, loader, range(3)), stop))
+        state = through_json(loader.state_dict())
+        dataset, loader = make(paths, workers, persistent=persistent, shuffle=True)
+        loader.load_state_dict(state)
+        rest = list(train(dataset, loader, range(seen[-1][0], 3)))
+        assert seen + rest == whole
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_epochs_within_one_iteration(paths: list[str], workers: int) -> None:
+    whole = ids_of(make(paths, 0, shuffle=True, epochs=3)[1])
+    for stop in (0, 5, 8, 13, 20):
+        _, loader = make(paths, workers, shuffle=True, epochs=3)
+        seen = ids_of(itertools.islice(iter(loader), stop))
+        _, other = make(paths, workers, shuffle=True, epochs=3)
+        other.load_state_dict(through_json(loader.state_dict()))
+        assert sorted(seen + ids_of(other)) == sorted(whole)
+        if workers == 0:
+            assert seen + ids_of(make_again(paths, loader)) == whole
+
+
+def make_again(paths: list[str], loader: StatefulDataLoader[Any]) -> StatefulDataLoader[Any]:
+    _, other = make(paths, 0, shuffle=True, epochs=3)
+    other.load_state_dict(loader.state_dict())
+    return other
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_every_start_method(paths: list[str], method: str) -> None:
+    whole = ids_of(make(paths, 0, shuffle=True)[1])
+    _, loader = make(paths, 2, method, shuffle=True)
+    seen = ids_of(itertools.islice(iter(loader), 3))
+    _, other = make(paths, 2, method, shuffle=True)
+    other.load_state_dict(through_json(loader.state_dict()))
+    assert seen + ids_of(other) == whole
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_samples(paths: list[str], workers: int) -> None:
+    def loader_of() -> StatefulDataLoader[Any]:
+        dataset = tio.TFRecordDataset(paths, SCHEMA, shuffle=True)
+        return StatefulDataLoader(
+            dataset,
+            batch_size=3,
+            num_workers=workers,
+            collate_fn=tio.collate,
+            multiprocessing_context=FORK if workers else None,
+        )
+
+    whole = ids_of(loader_of())
+    assert sorted(itertools.chain(*whole)) == list(range(sum(SIZES)))
+    for stop in range(0, len(whole), 3):
+        loader = loader_of()
+        seen = ids_of(itertools.islice(iter(loader), stop))
+        other = loader_of()
+        other.load_state_dict(through_json(loader.state_dict()))
+        assert seen + ids_of(other) == whole
+
+
+def test_a_state_of_another_order_is_refused_in_the_worker(paths: list[str]) -> None:
+    _, loader = make(paths, 2, shuffle=True)
+    next(iter(loader))
+    state = loader.state_dict()
+    _, other = make(paths, 2, shuffle=True, seed=6)
+    other.load_state_dict(state)
+    with pytest.raises(tio.StateMismatchError, match="seed is 6 here and 5 in the state"):
+        list(other)

@@ -1,0 +1,148 @@
+"""Records of a dataset's files, read and decoded: what every kind of dataset is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import DecodeError, TorchRecIOError
+from .features.parse import ExampleParser, RecordFailure
+from .features.schema import Schema
+from .features.specs import Feature
+from .records.reader import RecordBlock
+from .tensors.batch import Batch
+from .tensors.examples import parse_block
+
+Decoder: TypeAlias = Callable[[bytes], Any]
+SchemaLike: TypeAlias = Schema | Mapping[str, Feature] | Decoder | None
+
+
+class Reader(Protocol):
+    """Fetches records: by number, in whole blocks, or as a stream gives them."""
+
+    def begin_epoch(self) -> None:
+        """Has every file looked at anew when it is read next."""
+
+    def plan(self, records: Any) -> Any:
+        """How to fetch some records."""
+
+    def will_need(self, plan: Any) -> None:
+        """Tells the system what is fetched next."""
+
+    def fetch(self, plan: Any) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        """The sound records of a plan, in its order, and an error for each other one."""
+
+    def place(self, number: Any) -> tuple[str, int, int]:
+        """File, number in that file, and byte offset of a record's frame."""
+
+    def keys(self, numbers: Any) -> list[str]:
+        """``path:offset`` of records."""
+
+
+class Loaded(NamedTuple):
+    """Some records, and what was wrong with others."""
+
+    items: Any  # a Batch, or a list with one item a record
+    numbers: npt.NDArray[Any]  # of the records they are of
+    block: RecordBlock | None  # these records, where they may be needed again
+    errors: list[TorchRecIOError]
+
+    def samples(self) -> Sequence[Any]:
+        """An item for each record."""
+        items: Sequence[Any] = self.items
+        return self.items.samples() if isinstance(self.items, Batch) else items
+
+
+class RecordSource:
+    """Reads records and makes of them what a schema says.
+
+    Args:
+        reader: Fetches records.
+        schema: A schema, a function of a record's bytes, or None for the bytes.
+
+    Raises:
+        SchemaError: the schema contradicts itself.
+        ValueError: it is none of these.
+    """
+
+    def __init__(self, reader: Reader, schema: SchemaLike) -> None:
+        self.reader = reader
+        self.given_schema = schema
+        self._parser: ExampleParser | None = None
+        self._decoder: Decoder | None = None
+        if isinstance(schema, (Schema, Mapping)):
+            self._parser = ExampleParser.of(Schema.of(schema))
+        elif callable(schema):
+            self._decoder = schema
+        elif schema is not None:
+            raise ValueError(f"schema must be a Schema, a dict, a function or None, not {schema!r}")
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema records are parsed by, if there is one."""
+        return None if self._parser is None else self._parser.schema
+
+    def read(self, plan: Any) -> Loaded:
+        """Reads and decodes the records of a reader's plan.
+
+        Raises:
+            TruncatedFileError, StaleIndexError, OSError: the files are not what was indexed.
+        """
+        block, errors = self.reader.fetch(plan)
+        items, block, decode_errors = self._decode(block)
+        return Loaded(items, block.numbers, block, [*errors, *decode_errors])
+
+    def joined(self, parts: Sequence[Loaded]) -> Loaded:
+        """Several results as one."""
+        numbers = np.concatenate([part.numbers for part in parts])
+        block = RecordBlock.joined([part.block for part in parts if part.block is not None])
+        if self._parser is not None:
+            items: Any = self._decode(block)[0]
+        else:
+            items = [item for part in parts for item in part.items]
+        return Loaded(items, numbers, block, [])
+
+    def _decode(self, block: RecordBlock) -> tuple[Any, RecordBlock, Sequence[TorchRecIOError]]:
+        """The items of a block, the records they are of, and an error for each of the others."""
+        if self._parser is not None:
+            batch, failures = parse_block(self._parser, block)
+            errors = [
+                self._error(block, failure.position, _reason(failure), failure.feature)
+                for failure in failures
+            ]
+            return batch, block.without([failure.position for failure in failures]), errors
+        if self._decoder is None:
+            return [block[i] for i in range(len(block))], block, []
+        return self._decode_each(block, self._decoder)
+
+    def _decode_each(
+        self, block: RecordBlock, decoder: Decoder
+    ) -> tuple[list[Any], RecordBlock, list[TorchRecIOError]]:
+        items: list[Any] = []
+        bad: list[int] = []
+        errors: list[TorchRecIOError] = []
+        for position in range(len(block)):
+            try:
+                items.append(decoder(block[position]))
+            except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+                reason = f"the schema function raised {type(error).__name__}: {error}"
+                placed = self._error(block, position, reason)
+                placed.__cause__ = error
+                errors.append(placed)
+                bad.append(position)
+        return items, block.without(bad), errors
+
+    def _error(
+        self, block: RecordBlock, position: int, reason: str, feature: str | None = None
+    ) -> DecodeError:
+        path, record, offset = self.reader.place(block.numbers[position])
+        return DecodeError(reason, path=path, record=record, offset=offset, feature=feature)
+
+
+def _reason(failure: RecordFailure) -> str:
+    if failure.offset is None:
+        return failure.reason
+    return f"{failure.reason}, at byte {failure.offset} of the record"
