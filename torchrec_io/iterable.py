@@ -288,7 +288,7 @@ class RecordDataset(IterableDataset[Any]):
 
     def _moved(self, progress: Progress, before: Arrangement, now: Arrangement) -> Progress:
         if isinstance(self._order, StreamedOrder):
-            if before != now:
+            if before != now and progress.consumed:
                 raise StateMismatchError(
                     "without an index only the same rank and worker of as many can go on"
                 )

@@ -1,0 +1,238 @@
+"""Several datasets as one: by weight, repeatable, and resumed as any dataset."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.tfrecord import write_tfrecord
+
+FIRST, SECOND = 90, 30  # ids 0..89 and 1000..1029
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str]:
+    folder = tmp_path_factory.mktemp("mix")
+    second = str(folder / "second.tfrecord")
+    write_tfrecord(second, [record(1000 + i) for i in range(SECOND)])
+    return write_files(folder, [40, 50]), second
+
+
+def pair(
+    paths: tuple[list[str], str], **options: Any
+) -> tuple[tio.TFRecordDataset, tio.TFRecordDataset]:
+    options = {"batch_size": 8, **options}
+    first, second = (tio.TFRecordDataset(some, SCHEMA, **options) for some in paths)
+    return first, second
+
+
+def mixed(paths: tuple[list[str], str], stop: Any = "all_exhausted", **options: Any) -> Any:
+    first, second = pair(paths, **options)
+    return tio.mix({first: 3, second: 1}, seed=2, stop=stop)
+
+
+def ids_of(batches: Iterable[Any]) -> list[list[int]]:
+    return [batch["id"].tolist() for batch in batches]
+
+
+def flat(lists: list[list[int]]) -> list[int]:
+    return list(itertools.chain(*lists))
+
+
+class TestOrder:
+    def test_each_record_once_in_each_datasets_order(self, paths: Any) -> None:
+        dataset = mixed(paths)
+        seen = flat(ids_of(dataset))
+        assert [n for n in seen if n < 1000] == list(range(FIRST))
+        assert [n for n in seen if n >= 1000] == list(range(1000, 1000 + SECOND))
+        assert dataset.num_records == FIRST + SECOND
+        assert len(dataset) == len(ids_of(dataset)) == 15
+        both = [batch for batch in ids_of(dataset) if min(batch) < 1000 <= max(batch)]
+        assert len(both) > 5  # within batches, not batch by batch
+
+    def test_the_datasets_own_shuffles_splits_and_epochs(self, paths: Any) -> None:
+        first, second = pair(paths)
+        first = first.split(0.5, 0.5)[0].replace(shuffle=True, seed=7)
+        dataset = tio.mix({first: 1, second: 1}, stop="all_exhausted")
+        for epoch in (0, 3):
+            first.set_epoch(epoch)
+            dataset.set_epoch(epoch)
+            seen = flat(ids_of(dataset))
+            assert [n for n in seen if n < 1000] == flat(ids_of(first))
+            assert [n for n in seen if n >= 1000] == flat(ids_of(second))
+
+    def test_first_exhausted_stops_before_a_record_is_missing(self, paths: Any) -> None:
+        seen = flat(ids_of(mixed(paths, "first_exhausted")))
+        whole = flat(ids_of(mixed(paths)))
+        assert seen == whole[: len(seen)]
+        firsts, seconds = sum(n < 1000 for n in seen), sum(n >= 1000 for n in seen)
+        assert firsts == FIRST or seconds == SECOND
+        assert len(mixed(paths, "first_exhausted")) == -(-len(seen) // 8)
+
+    def test_endless_begins_again(self, paths: Any) -> None:
+        first, second = pair(paths, shuffle=True)
+        dataset = tio.mix({first: 3, second: 1}, stop="endless")
+        with pytest.raises(TypeError, match="endless"):
+            len(dataset)
+        seen = flat(ids_of(itertools.islice(dataset, 60)))
+        for own, low, size in ((first, 0, FIRST), (second, 1000, SECOND)):
+            mine = [n for n in seen if low <= n < low + 1000]
+            for cycle in range(len(mine) // size):
+                own.set_epoch(cycle)
+                assert mine[cycle * size : (cycle + 1) * size] == flat(ids_of(own))
+        assert 0.65 < sum(n < 1000 for n in seen) / len(seen) < 0.85
+
+    @pytest.mark.parametrize("workers", [2, 3])
+    @pytest.mark.parametrize("stop", ["first_exhausted", "all_exhausted", "endless"])
+    def test_any_number_of_workers(self, paths: Any, workers: int, stop: str) -> None:
+        dataset = mixed(paths, stop, shuffle=True)
+        loader = DataLoader(
+            dataset, batch_size=None, num_workers=workers, multiprocessing_context="fork"
+        )
+        iterator = iter(loader)
+        assert ids_of(itertools.islice(iterator, 20)) == ids_of(itertools.islice(dataset, 20))
+
+    def test_a_spawned_worker(self, paths: Any) -> None:
+        dataset = mixed(paths, shuffle=True)
+        loader = DataLoader(
+            dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn"
+        )
+        assert ids_of(loader) == ids_of(dataset)
+
+    def test_ranks_share_it(self, paths: Any) -> None:
+        seen = []
+        for rank in range(3):
+            dataset = mixed(paths, rank=rank, world_size=3)
+            seen += flat(ids_of(dataset))
+        assert sorted(seen) == [*range(FIRST), *range(1000, 1000 + SECOND)]
+
+    def test_keys_name_the_files(self, paths: Any) -> None:
+        for keys, batch in mixed(paths, with_key=True):
+            for key, number in zip(keys, batch["id"].tolist(), strict=True):
+                assert key.startswith(paths[1] if number >= 1000 else paths[0][number >= 40])
+
+
+class TestResume:
+    @given(
+        stop=st.sampled_from(["first_exhausted", "all_exhausted", "endless"]),
+        steps=st.integers(0, 15),
+        epochs=st.integers(1, 2),
+    )
+    def test_every_step(self, paths: Any, stop: str, steps: int, epochs: int) -> None:
+        def rest(dataset: Any) -> list[list[int]]:
+            return ids_of(itertools.islice(dataset, 40))
+
+        options = {"shuffle": True, "epochs": epochs}
+        dataset = mixed(paths, stop, **options)
+        iterator = iter(dataset)
+        for _ in range(steps):
+            next(iterator, None)
+        state = json.loads(json.dumps(dataset.state_dict()))
+        expected = rest(iterator)
+        other = mixed(paths, stop, **options)
+        other.load_state_dict(state)
+        assert rest(iter(other)) == expected
+
+    def test_counted_batches(self, paths: Any) -> None:
+        whole = ids_of(mixed(paths))
+        dataset = mixed(paths)
+        dataset.resume(epoch=0, batches=4)
+        assert ids_of(dataset) == whole[4:]
+
+    def test_another_mix_is_refused(self, paths: Any) -> None:
+        state = mixed(paths).state_dict()
+        first, second = pair(paths)
+        others = {
+            r"weights is \[1.0, 1.0\] here": tio.mix({first: 1, second: 1}, seed=2),
+            "seed is 3 here and 2 in": tio.mix({first: 3, second: 1}, seed=3),
+            "stop is 'endless' here": tio.mix({first: 3, second: 1}, seed=2, stop="endless"),
+            "parts.1.files is": tio.mix({first: 3, first.replace(): 1}, seed=2),
+            "parts.0.shuffle is 'True'": tio.mix({first.replace(shuffle=True): 3, second: 1}),
+        }
+        for reason, dataset in others.items():
+            with pytest.raises(tio.StateMismatchError, match=reason):
+                dataset.load_state_dict(state)
+
+
+class TestRefused:
+    def test_nothing(self) -> None:
+        with pytest.raises(ValueError, match="nothing to mix"):
+            tio.mix({})
+
+    @pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf")])
+    def test_weights(self, paths: Any, weight: float) -> None:
+        first, second = pair(paths)
+        with pytest.raises(ValueError, match="weight 1 must be positive"):
+            tio.mix({first: 1, second: weight})
+
+    def test_stop_rules(self, paths: Any) -> None:
+        first, second = pair(paths)
+        with pytest.raises(ValueError, match=r"first_exhausted.*all_exhausted.*endless"):
+            tio.mix({first: 1, second: 1}, stop="never")  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("options", "reason"),
+        [
+            ({"schema": {"id": SCHEMA["id"]}}, "differ in schema"),
+            ({"batch_size": 4}, "differ in batch_size: 8 and 4"),
+            ({"on_error": "skip"}, "differ in on_error: 'raise' and 'skip'"),
+        ],
+    )
+    def test_datasets_that_differ(self, paths: Any, options: Any, reason: str) -> None:
+        first, second = pair(paths)
+        with pytest.raises(ValueError, match=reason):
+            tio.mix({first: 1, second.replace(**options): 1})
+
+    def test_options_of_the_mix_settle_it(self, paths: Any) -> None:
+        first, second = pair(paths)
+        dataset = tio.mix({first: 1, second.replace(batch_size=4): 1}, batch_size=5)
+        assert dataset.batch_size == 5
+        with pytest.raises(TypeError, match="shuffle"):
+            tio.mix({first: 1, second: 1}, shuffle=True)
+
+    def test_verify_crc(self, paths: Any) -> None:
+        first, _ = pair(paths)
+        unchecked = tio.TFRecordDataset(paths[1], SCHEMA, batch_size=8, verify_crc=False)
+        with pytest.raises(ValueError, match="differ in verify_crc"):
+            tio.mix({first: 1, unchecked: 1})
+
+    def test_what_is_no_dataset(self, paths: Any) -> None:
+        first, _ = pair(paths)
+        with pytest.raises(TypeError, match="only a TFRecordDataset"):
+            tio.mix({first: 1, "other": 1})  # type: ignore[dict-item]
+        streamed = tio.TFRecordDataset(paths[1], SCHEMA, batch_size=8, index=None)
+        with pytest.raises(ValueError, match="without an index"):
+            tio.mix({first: 1, streamed: 1})
+
+    def test_an_empty_dataset(self, paths: Any, tmp_path: Path) -> None:
+        first, _ = pair(paths)
+        empty = tio.TFRecordDataset(write_files(tmp_path, [0]), SCHEMA, batch_size=8)
+        with pytest.raises(ValueError, match="part 1 has no records"):
+            tio.mix({first: 1, empty: 1}, stop="endless")
+        assert flat(ids_of(tio.mix({first: 1, empty: 1}, stop="all_exhausted"))) == list(
+            range(FIRST)
+        )
+
+
+def test_damage_names_the_file(paths: Any, tmp_path: Path) -> None:
+    bad = str(tmp_path / "bad.tfrecord")
+    write_tfrecord(bad, [record(2000), b"\xff", record(2002)])
+    first, _ = pair(paths, on_error="skip")
+    errors: list[tio.TorchRecIOError] = []
+    other = tio.TFRecordDataset(bad, SCHEMA)
+    dataset = tio.mix(
+        {first: 1, other: 1}, stop="all_exhausted", on_error=errors.append, batch_size=9
+    )
+    seen = flat(ids_of(dataset))
+    assert sorted(seen) == [*range(FIRST), 2000, 2002]
+    assert [(error.path, error.record) for error in errors] == [(bad, 1)]

@@ -1,0 +1,209 @@
+"""Ranks and workers in odd numbers, and files that change while they are trained on."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import distributed
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.tfrecord import write_tfrecord
+
+SIZES = [13, 0, 7, 10]
+COUNT = sum(SIZES)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    return write_files(tmp_path, SIZES)
+
+
+def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 4, **options})
+
+
+def load(dataset: Any, workers: int, method: str = "fork", **options: Any) -> DataLoader[Any]:
+    return DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=workers,
+        multiprocessing_context=method if workers else None,
+        **options,
+    )
+
+
+def ids_of(batches: Any) -> list[int]:
+    return [number for batch in batches for number in batch["id"].tolist()]
+
+
+class TestRanks:
+    @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+    def test_workers_know_the_rank_that_torch_distributed_told_the_parent(
+        self, paths: list[str], method: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen = []
+        for rank in range(2):
+            monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+            monkeypatch.setattr(distributed, "get_rank", lambda rank=rank: rank)
+            monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+            seen += ids_of(load(make(paths, shuffle=True), 1, method))
+        assert sorted(seen) == list(range(COUNT))
+
+    @pytest.mark.parametrize("method", ["fork", "spawn"])
+    def test_the_environment_of_torchrun(
+        self, paths: list[str], method: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        seen = []
+        for rank in ("0", "1"):
+            monkeypatch.setenv("RANK", rank)
+            dataset = make(paths)
+            seen.append(ids_of(load(dataset, 1, method)))
+            assert len(dataset) == 4
+        assert sorted(seen[0] + seen[1]) == list(range(COUNT))
+        assert seen[0][:8] == [0, 1, 2, 3, 8, 9, 10, 11]
+
+    def test_a_world_smaller_than_its_rank(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(ValueError, match=r"rank must be in 0\.\.1, not 3"):
+            make(paths, rank=3, world_size=2)
+        monkeypatch.setenv("RANK", "3")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        with pytest.raises(ValueError, match=r"rank must be in 0\.\.1, not 3"):
+            make(paths)
+
+    @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
+    @pytest.mark.parametrize("workers", [0, 3])
+    def test_len_is_true_for_each_rank(self, paths: list[str], uneven: Any, workers: int) -> None:
+        lengths = []
+        for rank in range(4):
+            dataset = make(paths, batch_size=3, uneven=uneven, rank=rank, world_size=4)
+            batches = list(load(dataset, workers))
+            assert len(batches) == len(dataset)
+            lengths.append(len(batches))
+        if uneven != "keep":
+            assert len(set(lengths)) == 1
+
+
+class TestMoreReadersThanRecords:
+    @pytest.mark.parametrize("workers", [0, 1, 5])
+    @pytest.mark.parametrize("batch_size", [1, 2, 100, None])
+    @pytest.mark.parametrize("shuffle", [False, True])
+    def test_workers(
+        self, tmp_path: Path, workers: int, batch_size: int | None, shuffle: bool
+    ) -> None:
+        paths = write_files(tmp_path, [1, 0, 2])
+        dataset = make(paths, batch_size=batch_size, shuffle=shuffle, epochs=2)
+        items = list(load(dataset, workers))
+        ids = [int(i["id"]) for i in items] if batch_size is None else ids_of(items)
+        assert sorted(ids) == [0, 0, 1, 1, 2, 2]
+        assert len(items) == len(dataset)
+
+    @pytest.mark.parametrize(("uneven", "counts"), [
+        ("keep", [1, 1, 1, 0, 0]), ("drop", [0] * 5), ("pad", [1] * 5),
+    ])  # fmt: skip
+    def test_ranks(self, tmp_path: Path, uneven: Any, counts: list[int]) -> None:
+        paths = write_files(tmp_path, [3])
+        ranks = [make(paths, rank=rank, world_size=5, uneven=uneven) for rank in range(5)]
+        assert [len(ids_of(rank)) for rank in ranks] == counts
+        assert [len(rank) for rank in ranks] == counts
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    @pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"epochs": None}, {"index": None}])
+    def test_no_record_at_all(self, tmp_path: Path, workers: int, options: Any) -> None:
+        paths = write_files(tmp_path, [0, 0])
+        dataset = make(paths, **options)
+        assert list(load(dataset, workers)) == []
+        dataset.load_state_dict(make(paths, **options).state_dict())
+        assert list(load(dataset, workers)) == []
+
+
+class TestSeveralEpochsInOneIteration:
+    @pytest.mark.parametrize("workers", [1, 2, 3, 5])
+    @pytest.mark.parametrize("batch_size", [4, 7, 30, 31])
+    def test_the_order_does_not_depend_on_the_workers(
+        self, paths: list[str], workers: int, batch_size: int
+    ) -> None:
+        dataset = make(paths, batch_size=batch_size, shuffle=True, epochs=4)
+        expected = [batch["id"].tolist() for batch in dataset]
+        assert [batch["id"].tolist() for batch in load(dataset, workers)] == expected
+
+    def test_endless(self, paths: list[str]) -> None:
+        dataset = make(paths, batch_size=30, shuffle=True, epochs=None)
+        iterator, own = iter(load(dataset, 3)), iter(dataset)
+        for _ in range(10):
+            assert next(iterator)["id"].tolist() == next(own)["id"].tolist()
+
+
+def replace_file(path: str, first: int, count: int = 13) -> None:
+    """Another file of as many records of the same size, in the place of one."""
+    write_tfrecord(path + ".new", [record(first + i) for i in range(count)])
+    os.replace(path + ".new", path)
+
+
+def touch_later(path: str) -> None:
+    stamp = time.time_ns() + 10**9
+    os.utime(path, ns=(stamp, stamp))
+
+
+class TestFilesThatChange:
+    @pytest.mark.parametrize("workers", [0, 2])
+    @pytest.mark.parametrize("persistent", [False, True])
+    @pytest.mark.parametrize("on_error", ["raise", "skip"])
+    def test_a_file_replaced_between_epochs(
+        self, paths: list[str], workers: int, persistent: bool, on_error: Any
+    ) -> None:
+        if persistent and not workers:
+            pytest.skip("persistent_workers needs workers")
+        dataset = make(paths, on_error=on_error)
+        loader = load(dataset, workers, persistent_workers=persistent)
+        assert ids_of(loader) == list(range(COUNT))
+        replace_file(paths[0], 20)  # ids of two digits, too: the sizes are nearly the same
+        with pytest.raises(tio.StaleIndexError) as caught:
+            ids_of(loader)
+        assert "replaced or changed while it was in use" in str(caught.value)
+        assert caught.value.path == paths[0]
+
+    def test_a_file_replaced_by_the_same_content(self, paths: list[str]) -> None:
+        dataset = make(paths)
+        assert ids_of(dataset) == list(range(COUNT))
+        replace_file(paths[0], 0)
+        touch_later(paths[0])
+        assert ids_of(dataset) == list(range(COUNT))
+
+    def test_a_file_replaced_in_the_middle_of_an_epoch(self, paths: list[str]) -> None:
+        dataset = make(paths, num_threads=1)
+        seen = []
+        with pytest.raises(tio.StaleIndexError) as caught:
+            for number, batch in enumerate(dataset):
+                seen += batch["id"].tolist()
+                if number == 0:
+                    replace_file(paths[3], 40, 10)
+        assert caught.value.path == paths[3]
+        assert seen == list(range(len(seen)))  # what was given was sound
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_an_index_replaced_between_epochs(self, paths: list[str], workers: int) -> None:
+        for path in paths:
+            tio.RecordIndex.build(path).save()
+        dataset = make(paths)
+        loader = load(dataset, workers)
+        assert ids_of(loader) == list(range(COUNT))
+        other = write_tfrecord(paths[0] + ".other", [record(i) for i in range(3)])
+        tio.RecordIndex.build(other).save(paths[0] + ".tfidx")
+        with pytest.raises(tio.StaleIndexError, match="the index file was replaced"):
+            ids_of(loader)
+
+    def test_a_file_that_is_gone(self, paths: list[str]) -> None:
+        dataset = make(paths)
+        assert ids_of(dataset) == list(range(COUNT))
+        os.unlink(paths[2])
+        with pytest.raises((FileNotFoundError, tio.StaleIndexError), match="data-00002"):
+            ids_of(dataset)
