@@ -51,7 +51,7 @@ class Reading:
 
 
 class Slow:
-    """A schema function that takes its time, and logs each batch that it begins."""
+    """A schema function that takes its time from the third batch on, and logs each that begins."""
 
     def __init__(self, log: str, seconds: float) -> None:
         self.log = log
@@ -61,7 +61,8 @@ class Slow:
         number: int = Example.FromString(record).features.feature["id"].int64_list.value[0]
         if number % BATCH == 0:
             self.mark("begun")
-        time.sleep(self.seconds)
+        if number >= 2 * BATCH:
+            time.sleep(self.seconds)
         return number
 
     def mark(self, what: str) -> None:
@@ -93,7 +94,7 @@ def say(what: Any) -> None:
 def census() -> dict[str, Any]:
     """What this process holds."""
     tasks = os.listdir("/proc/self/task")
-    children = [Path(f"/proc/self/task/{task}/children").read_text("ascii") for task in tasks]
+    children = [children_of(task) for task in tasks]
     # The listing has a descriptor of its own, each time.
     return {
         "threads": len(tasks),
@@ -102,6 +103,12 @@ def census() -> dict[str, Any]:
         "files": len(os.listdir("/proc/self/fd")),
         "shared memory": Path("/proc/self/maps").read_text("ascii").count(" /dev/shm/"),
     }
+
+
+def children_of(task: str) -> str:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/self/task/{task}/children").read_text("ascii")
+    return "?"  # the thread has ended meanwhile
 
 
 def wait_for(now: Callable[[], Any], wanted: Any) -> Any:
@@ -151,6 +158,24 @@ def ends_early(loader: Any, _: Reading) -> None:
 
 def whole(loader: Any, _: Reading) -> None:
     assert [number for batch in loader for number in batch] == list(range(COUNT))
+
+
+def is_closed(loader: Any, _: Reading) -> None:
+    """The iterator of this process, by a thread that did not start it."""
+    batches = iter(loader.dataset)
+    next(batches)
+    closing = threading.Thread(target=batches.close)
+    closing.start()
+    closing.join()
+    assert next(batches, None) is None
+
+
+def beside_another(loader: Any, reading: Reading) -> None:
+    """Workers are started, perhaps by a fork, while threads of this process are at work."""
+    batches = iter(loader.dataset)
+    first = next(batches)
+    whole(loader, reading)
+    assert [*first, *(number for batch in batches for number in batch)] == list(range(COUNT))
 
 
 def loop_raises(loader: Any, _: Reading) -> None:
@@ -213,6 +238,8 @@ def raised(kind: type[Any], loader: Any) -> Iterator[Any]:
 ROUNDS: dict[str, Callable[[Any, Reading], None]] = {
     "ends early": ends_early,
     "whole": whole,
+    "is closed": is_closed,
+    "beside another": beside_another,
     "loop raises": loop_raises,
     "function raises": function_raises,
     "record is damaged": record_is_damaged,
