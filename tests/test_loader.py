@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
+from tests.support.loading import error_of
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -145,9 +146,10 @@ class TestErrors:
         self, damaged: str, method: str
     ) -> None:
         dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=4)
-        with pytest.raises(tio.CorruptRecordError) as caught:
-            list(loader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method))
-        error = caught.value
+        error = error_of(
+            loader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
+        )
+        assert isinstance(error, tio.CorruptRecordError)
         assert (error.path, error.record) == (damaged, 19)
         assert error.offset is not None
         assert damaged in str(error)
