@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import torchrec_io as tio
 from tests.conftest import ROOT, TESTS
 from tests.support.datasets import write_files
+
+PACKAGE = ROOT / "torchrec_io"
 
 
 def test_every_difference_has_a_test() -> None:
@@ -22,15 +27,22 @@ def test_every_difference_has_a_test() -> None:
         assert (TESTS / test).is_file(), row
 
 
+def run_page(page: str, folder: Path, sizes: list[int], num_blocks: int) -> dict[str, Any]:
+    """Runs the Python of a page, whose ``paths`` are files of so many records; gives its names."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == num_blocks
+    names: dict[str, Any] = {"paths": write_files(folder, sizes)}
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)  # noqa: S102  # our own page
+    return names
+
+
 class TestQueues:
     text = (ROOT / "docs" / "queues.md").read_text("utf-8")
 
     def test_its_python_runs(self, tmp_path: Path) -> None:
-        blocks = re.findall(r"^```python\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
-        assert len(blocks) == 8
-        names: dict[str, Any] = {"paths": write_files(tmp_path, [9, 4, 11])}
-        for block in blocks:
-            exec(compile(block, "queues.md", "exec"), names)  # noqa: S102  # our own page
+        names = run_page("queues.md", tmp_path, [9, 4, 11], 8)
         # What the blocks have no room to say.
         assert names["key"] == f"{names['paths'][-1]}:{offset_of_last(tmp_path)}"
         assert names["tokens"].shape[0] == 4
@@ -44,6 +56,61 @@ class TestQueues:
         there = [name for name in others if name in tio.__all__]
         assert there == [name for name in others if f"`{name}" in self.text]
         assert bool(there) != ("not there yet" in self.text)
+
+
+class TestOrder:
+    def test_its_python_runs(self, tmp_path: Path) -> None:
+        run_page("order.md", tmp_path, [6, 5], 5)
+
+    def test_the_table_of_uneven_ranks(self, tmp_path: Path) -> None:
+        text = (ROOT / "docs" / "order.md").read_text("utf-8")
+        rows = re.findall(r'^\| `"(keep|drop|pad)"` \| (.*) \| ([\d, ]+) \|$', text, re.MULTILINE)
+        assert len(rows) == 3
+        paths = write_files(tmp_path, [6, 5])
+        schema = {"id": tio.FixedLenFeature([], "int64")}
+        for uneven, batches, lengths in rows:
+            for rank, (cell, length) in enumerate(
+                zip(batches.split(" | "), lengths.split(", "), strict=True)
+            ):
+                dataset = tio.TFRecordDataset(
+                    paths, schema, batch_size=2, uneven=uneven, rank=rank, world_size=4
+                )
+                ids = [" ".join(map(str, batch["id"].tolist())) for batch in dataset]
+                assert re.findall("`(.*?)`", cell) == ids
+                assert len(dataset) == int(length)
+
+
+class TestResuming:
+    # What torchdata 0.11 does when it makes a loader.
+    @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+    def test_its_python_runs(self, tmp_path: Path) -> None:
+        run_page("resuming.md", tmp_path, [9, 4, 11], 5)
+
+
+class TestStreams:
+    def test_its_python_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        run_page("streams.md", tmp_path, [9, 4, 11], 4)
+
+
+@pytest.mark.parametrize(
+    ("page", "column", "count"), [("resuming.md", 1, 9), ("streams.md", 2, 10)]
+)
+def test_messages_are_those_of_the_package(page: str, column: int, count: int) -> None:
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    table = re.split(r"^\| (?:message|what) \|.*\n", text, flags=re.MULTILINE)[1]
+    rows = [row.split("|") for row in table.splitlines()[1:] if row.startswith("|")]
+    assert len(rows) == count
+    # Where a message has values in it, what stands between them is a constant of its own.
+    constants = [
+        node.value
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    for row in rows:
+        message = re.findall("`(.*?)`", row[column])[-1]
+        assert any(message in constant for constant in constants), message
 
 
 def offset_of_last(folder: Path) -> int:
