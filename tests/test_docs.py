@@ -38,6 +38,17 @@ def run_page(page: str, folder: Path, sizes: list[int], num_blocks: int) -> dict
     return names
 
 
+def test_links_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    links = [(page, link) for page in pages for link in links_of(page)]
+    assert len(links) > 20
+    for page, link in links:
+        file, _, heading = link.partition("#")
+        target = page.parent / file if file else page
+        assert target.exists(), (page, link)
+        assert not heading or heading in headings_of(target), (page, link)
+
+
 class TestQueues:
     text = (ROOT / "docs" / "queues.md").read_text("utf-8")
 
@@ -111,6 +122,17 @@ def test_messages_are_those_of_the_package(page: str, column: int, count: int) -
     for row in rows:
         message = re.findall("`(.*?)`", row[column])[-1]
         assert any(message in constant for constant in constants), message
+
+
+def links_of(page: Path) -> list[str]:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
+    return [link for link in links if "://" not in link]
+
+
+def headings_of(page: Path) -> list[str]:
+    """The page's headings as links name them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 def offset_of_last(folder: Path) -> int:
