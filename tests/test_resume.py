@@ -167,6 +167,26 @@ class TestEpochs:
         dataset.set_epoch(3)
         assert ids_of(dataset) == whole
 
+    def test_the_last_of_set_epoch_and_an_iteration_says_where_it_stands(
+        self, paths: list[str]
+    ) -> None:
+        dataset = make(paths, shuffle=True)
+        list(dataset)
+        dataset.set_epoch(4)
+        assert dataset.state_dict()["epoch"] == 4
+        fourth = iter(dataset)
+        next(fourth)
+        state = dataset.state_dict()
+        assert (state["epoch"], state["consumed"]) == (4, 4)
+        dataset.set_epoch(4)
+        assert dataset.state_dict() == state
+        # As StatefulDataLoader has it: the state is loaded after the epoch was set.
+        other = make(paths, shuffle=True)
+        other.set_epoch(5)
+        other.load_state_dict(state)
+        dataset.set_epoch(5)
+        assert ids_of(other) == ids_of(dataset)
+
     def test_a_training_loop_goes_on(self, paths: list[str]) -> None:
         def run(dataset: tio.TFRecordDataset, first: int) -> Iterator[tuple[int, list[int]]]:
             for epoch in range(first, 4):
@@ -266,8 +286,35 @@ class TestOtherWorlds:
         state = dataset.state_dict()
         other = make(path, rank=1, **options)
         other.load_state_dict(state)
-        with pytest.raises(tio.StateMismatchError, match="rank 0 inside a global step; rank 1"):
+        with pytest.raises(tio.StateMismatchError, match="rank 0 of 2 lost records"):
             iter(other)
+        same = make(path, rank=0, **options)
+        same.load_state_dict(state)
+        assert ids_of(same) == ids_of(make(path, rank=0, **options))[1:]
+
+    @pytest.mark.parametrize("batch_size", [2, None])
+    def test_however_many_it_lost(self, tmp_path: Path, batch_size: int | None) -> None:
+        path = str(tmp_path / "a.tfrecord")
+        write_tfrecord(path, [b"\xff" if i in (0, 1) else record(i) for i in range(16)])
+        options: dict[str, Any] = {"on_error": "skip", "batch_size": batch_size}
+        dataset = make(path, rank=0, world_size=2, **options)
+        next(iter(dataset))
+        for rank, world in ((1, 2), (0, 1), (0, 3)):
+            other = make(path, rank=rank, world_size=world, **options)
+            other.load_state_dict(dataset.state_dict())
+            with pytest.raises(tio.StateMismatchError, match="rank 0 of 2 lost records"):
+                iter(other)
+
+    def test_one_rank_alone_may_have_lost_any(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "a.tfrecord")
+        write_tfrecord(path, [b"\xff" if i in (0, 5) else record(i) for i in range(COUNT)])
+        dataset = make(path, on_error="skip")
+        seen = ids_of(itertools.islice(iter(dataset), 2))
+        for rank in range(3):
+            other = make(path, on_error="skip", rank=rank, world_size=3)
+            other.load_state_dict(dataset.state_dict())
+            seen += ids_of(other)
+        assert sorted(flat(seen)) == [i for i in range(COUNT) if i not in (0, 5)]
 
 
 def state_after(given_: int, paths: Any, **options: Any) -> dict[str, Any]:

@@ -226,7 +226,7 @@ def test_replace(paths: list[str]) -> None:
     other = dataset.replace(schema=None, batch_size=None, shuffle=False)
     assert list(other) == [record(i) for i in range(COUNT)]
     assert dataset.batch_size == 7  # as it was
-    with pytest.raises(TypeError, match="index"):
+    with pytest.raises(TypeError, match="'index' cannot be replaced; what can is batch_size"):
         dataset.replace(index=None)
     with pytest.raises(ValueError, match="batch_size"):
         dataset.replace(batch_size=0)

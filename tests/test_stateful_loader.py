@@ -89,6 +89,26 @@ def test_a_training_loop_of_several_epochs(
         assert seen + rest == whole
 
 
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
+def test_set_epoch_wins_over_a_state_of_another_epoch(
+    paths: list[str], workers: int, persistent: bool
+) -> None:
+    """As when a checkpoint was made at the end of an epoch: the loop goes on with the next."""
+    whole = list(train(*make(paths, 0, shuffle=True), range(3)))
+    per_epoch = len(whole) // 3
+    dataset, loader = make(paths, workers, persistent=persistent, shuffle=True)
+    seen = list(train(dataset, loader, range(2)))
+    finished = through_json(loader.state_dict())
+    dataset.set_epoch(1)
+    at_last = iter(loader)
+    for _ in range(per_epoch):  # the last batch came, its end not yet
+        next(at_last)
+    for state in (finished, through_json(loader.state_dict())):
+        other, resumed = make(paths, workers, persistent=persistent, shuffle=True)
+        resumed.load_state_dict(state)
+        assert seen + list(train(other, resumed, range(2, 3))) == whole
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_epochs_within_one_iteration(paths: list[str], workers: int) -> None:
     whole = ids_of(make(paths, 0, shuffle=True, epochs=3)[1])

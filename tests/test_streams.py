@@ -90,7 +90,9 @@ class TestFiles:
         assert sorted(first) == list(range(COUNT))
         dataset.set_epoch(1)
         assert flat(ids_of(dataset)) != first
-        assert flat(ids_of(dataset.replace(shuffle=False))) == list(range(COUNT))
+        plain = dataset.replace(shuffle=False)
+        assert flat(ids_of(plain)) == list(range(COUNT))
+        assert flat(ids_of(plain.replace(batch_size=9))) == list(range(COUNT))
 
     @given(
         bad=st.sets(st.integers(0, COUNT - 1)),
@@ -176,9 +178,16 @@ class TestPipes:
         )
         assert int(done.stdout) == COUNT
 
-    @pytest.mark.parametrize(("options", "workers"), [({"rank": 0, "world_size": 2}, 0), ({}, 2)])
+    @pytest.mark.parametrize(
+        ("options", "workers", "reason"),
+        [
+            ({"rank": 0, "world_size": 2}, 0, "one process alone can read it, not 2"),
+            ({}, 1, "is a pipe: read it with num_workers=0"),
+            ({}, 2, "is a pipe: read it with num_workers=0"),
+        ],
+    )
     def test_one_process_alone_reads_a_pipe(
-        self, tmp_path: Path, options: Any, workers: int
+        self, tmp_path: Path, options: Any, workers: int, reason: str
     ) -> None:
         pipe = str(tmp_path / "pipe")
         os.mkfifo(pipe)
@@ -190,7 +199,7 @@ class TestPipes:
         )
         error = error_of(loader)
         assert isinstance(error, ValueError)
-        assert "one process alone can read it, not 2" in str(error)
+        assert reason in str(error)
 
 
 class TestRefused:
@@ -224,7 +233,7 @@ class TestRefused:
         with pytest.raises(tio.StateMismatchError, match="only the same rank and worker"):
             iter(other)
         for changed, reason in (
-            ({"shuffle": 5}, "shuffle is 5 here and 0"),
+            ({"shuffle": 5}, "shuffle is '5' here and 'False'"),
             ({"seed": 1}, "seed is 1 here"),
             ({"index": "auto"}, "index is None|split is|records is"),
         ):

@@ -12,7 +12,7 @@ _WORKER_SLOTS = 1024
 
 # Numbers by their place; behind them two for each worker: damages skipped, and whether it has begun
 # where the dataset was resumed.
-_EPOCH, _IN_WORKERS, _TAKERS, _HAS_RESUME, _RESUME = range(5)
+_EPOCH, _TIMES_SET, _IN_WORKERS, _TAKERS, _HAS_RESUME, _RESUME = range(6)
 _PROGRESS_FIELDS = len(dataclasses.fields(Progress))
 _SKIPPED = _RESUME + _PROGRESS_FIELDS + len(dataclasses.fields(Arrangement))
 _TAKEN = _SKIPPED + _WORKER_SLOTS
@@ -33,6 +33,16 @@ class Control:
     @epoch.setter
     def epoch(self, epoch: int) -> None:
         self._shared[_EPOCH] = epoch
+
+    @property
+    def times_set(self) -> int:
+        """How many times a user said which epoch comes next."""
+        return int(self._shared[_TIMES_SET])
+
+    def set_epoch(self, epoch: int) -> None:
+        """A user says which epoch comes next."""
+        self._shared[_EPOCH] = epoch
+        self._shared[_TIMES_SET] += 1
 
     @property
     def in_workers(self) -> bool:

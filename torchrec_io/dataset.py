@@ -165,7 +165,7 @@ class TFRecordDataset(RecordDataset):
         seed = options.pop("seed", order.seed)
         shuffle = options.pop("shuffle", order.shuffle)
         schema = options.pop("schema", self._source.given_schema)
-        load_options = dataclasses.replace(self._options, **options)
+        load_options = self._options.replace(**options)
         if isinstance(order, RecordOrder):
             order = dataclasses.replace(order, shuffle=shuffle, seed=seed)
             return self._with_order(order, schema, load_options)
@@ -275,7 +275,7 @@ def _streamed_order(
         raise ValueError(f"without an index uneven must be 'keep', not {options.uneven!r}")
     names = ";".join(os.path.basename(path) for path in paths)
     files = hashlib.blake2b(os.fsencode(names), digest_size=8).hexdigest()
-    return StreamedOrder(files, int(shuffle), seed)
+    return StreamedOrder(files, shuffle, seed)
 
 
 def _key_bytes(key: Any) -> bytes:

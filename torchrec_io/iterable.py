@@ -72,6 +72,19 @@ class LoadOptions:
             raise ValueError("drop_last needs a batch_size")
         resolve_rank(self.rank, self.world_size)
 
+    def replace(self, **options: Any) -> LoadOptions:
+        """The same but for some options.
+
+        Raises:
+            TypeError: there is no such option.
+            ValueError: a value is none of the choices.
+        """
+        known = [field.name for field in dataclasses.fields(self)]
+        for name in options:
+            if name not in known:
+                raise TypeError(f"{name!r} cannot be replaced; what can is {', '.join(known)}")
+        return dataclasses.replace(self, **options)
+
 
 class RecordDataset(IterableDataset[Any]):
     """What the datasets of this package share; use :class:`torchrec_io.TFRecordDataset`.
@@ -92,6 +105,8 @@ class RecordDataset(IterableDataset[Any]):
         self._control = Control()
         # Of the iteration that began last in this process.
         self._position: _Position | None = None
+        # How often the epoch had been set when an iteration began last in this process.
+        self._times_set = 0
         # Where this worker's next iteration begins, if a state was loaded in the worker.
         self._loaded: tuple[Progress, Arrangement] | None = None
 
@@ -130,9 +145,9 @@ class RecordDataset(IterableDataset[Any]):
         or :meth:`load_state_dict` is kept if it is in that epoch, and dropped if not.
         """
         check_least("epoch", epoch, 0)
-        self._control.epoch = epoch
+        self._control.set_epoch(epoch)
         resumed = self._control.peek_resume()
-        if resumed is not None and epoch not in (resumed[0].epoch, resumed[0].first_epoch):
+        if resumed is not None and not resumed[0].is_in(epoch):
             self._control.drop_resume()
 
     def __len__(self) -> int:
@@ -165,11 +180,21 @@ class RecordDataset(IterableDataset[Any]):
                 "DataLoader workers read this dataset, ahead of what was used: take the state of a "
                 "torchdata StatefulDataLoader, or count batches and resume(epoch=..., batches=...)"
             )
-        if self._position is not None:
-            progress, by = self._position.progress, self._position.by
-        else:
-            progress, by = self._control.peek_resume() or self._start(self._arrangement(0, 1))
+        progress, by = self._come_to()
         return to_state(progress, by, self._order.describe(), self.batch_size)
+
+    def _come_to(self) -> tuple[Progress, Arrangement]:
+        if self._position is not None:
+            progress = self._position.progress
+            # A worker is told of the next epoch while it is in this one.
+            if get_worker_info() is not None or not self._wanted_elsewhere(progress):
+                return progress, self._position.by
+        return self._control.peek_resume() or self._start(self._arrangement(0, 1))
+
+    def _wanted_elsewhere(self, progress: Progress) -> bool:
+        """Whether another epoch was set since an iteration began here."""
+        is_set = self._control.times_set != self._times_set
+        return is_set and not progress.is_in(self._control.epoch)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Has the next iteration go on where a state was taken; reads nothing of what came before.
@@ -178,6 +203,9 @@ class RecordDataset(IterableDataset[Any]):
         ``world_size`` goes on in the same order of all records; so does another number of workers
         if the state is not of a DataLoader worker.
 
+        If :meth:`set_epoch` named another epoch since the last iteration, that is where the next
+        one begins, and the state is passed over: ``StatefulDataLoader`` loads it only then.
+
         Raises:
             StateMismatchError: the state is of other files, another split, shuffle, seed or batch
                 size; it says which. Another batch size will do if that times ``world_size`` is the
@@ -185,8 +213,12 @@ class RecordDataset(IterableDataset[Any]):
         """
         world_size = resolve_rank(self._options.rank, self._options.world_size)[1]
         progress, by = from_state(state, self._order.describe(), self.batch_size, world_size)
-        self._control.epoch = progress.first_epoch
         self._position = None
+        if self._wanted_elsewhere(progress):
+            self._control.drop_resume()
+            return
+        if self._control.times_set == self._times_set:
+            self._control.epoch = progress.first_epoch
         if get_worker_info() is not None:
             self._loaded = (progress, by)
         else:
@@ -269,6 +301,9 @@ class RecordDataset(IterableDataset[Any]):
         worker = get_worker_info()
         number, workers = (0, 0) if worker is None else (worker.id, worker.num_workers)
         self._control.in_workers = worker is not None
+        self._times_set = self._control.times_set
+        if worker is not None and isinstance(self._source.reader, StreamReader):
+            self._source.reader.check_no_pipe()
         by = self._arrangement(number, max(1, workers))
         resumed = self._loaded or self._control.take_resume(number, workers)
         self._loaded = None
@@ -298,7 +333,6 @@ class RecordDataset(IterableDataset[Any]):
             now,
             num_records=self.num_records,
             share=self._plan(before, progress).num_worker_records,
-            by_batches=self.batch_size is not None,
         )
 
     def _batches(self, progress: Progress, by: Arrangement) -> Iterator[tuple[int, Any]]:
@@ -321,7 +355,7 @@ class RecordDataset(IterableDataset[Any]):
                 by.worker * by.world_size + by.rank,
                 by.world_size * by.num_workers,
                 size=by.batch_size,
-                window=max(1, self._order.shuffle),
+                window=max(1, int(self._order.shuffle)),
                 seed=self._order.seed,
                 epoch=progress.epoch,
                 skip=progress.consumed,
@@ -350,13 +384,14 @@ class RecordDataset(IterableDataset[Any]):
                 job, loaded = done
                 self._handle(loaded.errors, position.by.worker)
                 self._enter(position, job.epoch)
-                taken = len(job.records)
                 if self.batch_size is None:
                     yield from self._given_samples(loaded, job, position)
                     continue
+                taken = len(job.records)
                 if len(loaded.numbers) < taken:
                     lookahead.recall()
                     loaded, taken = self._topped_up(loaded, job, feed, position.by.worker)
+                position.ahead += taken - len(job.records)
                 position.consumed += taken
                 if self._is_given(len(loaded.numbers)):
                     position.given = True
@@ -403,6 +438,7 @@ class RecordDataset(IterableDataset[Any]):
         if self._options.with_key:
             samples = zip(self._source.reader.keys(loaded.numbers), samples, strict=True)
         before = position.consumed
+        position.ahead += len(job.records) - len(loaded.numbers)
         for end, sample in zip(_ends(loaded.numbers, job), samples, strict=True):
             position.consumed = before + end
             position.given = True
@@ -439,6 +475,7 @@ class _Position:
     first_epoch: int
     begin: int
     consumed: int
+    ahead: int
     dealt: int
     tried: bool = False  # a batch of this epoch
     given: bool = False  # anything of this epoch
@@ -449,7 +486,9 @@ class _Position:
 
     @property
     def progress(self) -> Progress:
-        return Progress(self.epoch, self.first_epoch, self.begin, self.consumed, self.dealt)
+        return Progress(
+            self.epoch, self.first_epoch, self.begin, self.consumed, self.ahead, self.dealt
+        )
 
     def go_to(self, progress: Progress) -> None:
         """Another epoch."""

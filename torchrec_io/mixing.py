@@ -66,7 +66,7 @@ def mix(
     indexes = [index for part in parts for index in part._records.indexes]
     reader = RecordReader(indexes, verify_crc=parts[0]._records.verify_crc)
     source = RecordSource(reader, parts[0]._source.given_schema)
-    return MixedDataset(source, order, dataclasses.replace(common, **options))
+    return MixedDataset(source, order, common.replace(**options))
 
 
 def _order_of(part: TFRecordDataset) -> RecordOrder:

@@ -15,7 +15,7 @@ def error_of(loader: Any) -> Exception:
     # The error's traceback holds the iterator: left to the garbage collector, PyTorch waits five
     # seconds for each worker.
     for frame, _ in traceback.walk_tb(caught.value.__traceback__):
-        holder = frame.f_locals.get("self")
+        holder: Any = frame.f_locals.get("self")
         if hasattr(holder, "_shutdown_workers"):
             holder._shutdown_workers()
     return caught.value

@@ -76,17 +76,22 @@ class StreamedOrder:
 
     Attributes:
         files: What tells the files from others: their names.
-        shuffle: Records of the shuffle buffer; 0 for no shuffle.
+        shuffle: Records of the shuffle buffer, or False.
         seed: Of the shuffle.
     """
 
     files: str
-    shuffle: int
+    shuffle: bool | int
     seed: int
 
     def describe(self) -> dict[str, Any]:
         """As :meth:`Order.describe`."""
-        return {"files": self.files, "index": None, "shuffle": self.shuffle, "seed": int(self.seed)}
+        return {
+            "files": self.files,
+            "index": None,
+            "shuffle": str(self.shuffle),
+            "seed": int(self.seed),
+        }
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ class Progress:
         begin: Records of the epoch's order that were taken before it was dealt to the processes;
             0 unless the iteration was resumed by other processes than before.
         consumed: Records of this process's share that were given, or lost, since.
+        ahead: How many of those were taken out of turn, or in vain: in the place of records that
+            were lost. Only this rank knows of them.
         dealt: Batches that the rank was dealt in earlier epochs of the iteration: DataLoader goes
             on taking turns with its workers from epoch to epoch, so the plan does.
     """
@@ -48,16 +50,15 @@ class Progress:
     first_epoch: int = 0
     begin: int = 0
     consumed: int = 0
+    ahead: int = 0
     dealt: int = 0
 
+    def is_in(self, epoch: int) -> bool:
+        """Whether an iteration that begins with an epoch may be meant."""
+        return epoch in (self.epoch, self.first_epoch)
+
     def moved(
-        self,
-        before: Arrangement,
-        now: Arrangement,
-        *,
-        num_records: int,
-        share: int,
-        by_batches: bool,
+        self, before: Arrangement, now: Arrangement, *, num_records: int, share: int
     ) -> Progress:
         """What a process of another arrangement goes on from.
 
@@ -66,8 +67,6 @@ class Progress:
             now: Who goes on.
             num_records: Records of the epoch.
             share: Records of the whole share of ``before``, from ``begin`` on.
-            by_batches: Whether whole batches are given. A rank stands inside one then only because
-                records were lost, so others stand elsewhere.
 
         Raises:
             StateMismatchError: what was consumed cannot be told from this state alone.
@@ -82,24 +81,23 @@ class Progress:
                 "batch_size can go on from it. With another number, use "
                 "resume(epoch=..., batches=...)"
             )
-        if self.consumed >= share:
-            return dataclasses.replace(self, begin=num_records, consumed=0, dealt=0)
-        within = self.consumed % before.batch_size
-        if alike and by_batches and within:
+        if self.ahead and before.world_size > 1:
             raise StateMismatchError(
-                f"the state was taken by rank {before.rank} inside a global step; "
-                f"rank {now.rank} cannot go on from it"
+                f"rank {before.rank} of {before.world_size} lost records in this epoch, so that it "
+                "stands elsewhere than the others: each rank can go on from its own state alone"
             )
+        if self.consumed >= share:
+            return Progress(self.epoch, self.first_epoch, num_records)
         if alike:
             return self
-        if within and before.world_size > 1:
+        if self.consumed % before.batch_size and before.world_size > 1:
             raise StateMismatchError(
                 f"the state was taken inside a global step of {before.world_size} x "
                 f"{before.batch_size} records, so it takes the same world_size and number of "
                 "workers to go on from it"
             )
         begin = self.begin + self.consumed * before.world_size
-        return dataclasses.replace(self, begin=begin, consumed=0, dealt=0)
+        return Progress(self.epoch, self.first_epoch, begin)
 
 
 def to_state(

@@ -172,6 +172,15 @@ class StreamReader:
         """``path:offset`` of records, which names each one for good."""
         return [f"{self.paths[file]}:{offset}" for file, _, offset in numbers.tolist()]
 
+    def check_no_pipe(self) -> None:
+        """Raises ValueError if there is a pipe, which a worker process cannot be trusted with.
+
+        It may not be what the parent has there, as with standard input, and the next epoch's worker
+        would not know that it was read.
+        """
+        if self._pipes:
+            raise ValueError(f"{self._pipes[0]!r} is a pipe: read it with num_workers=0")
+
     def _check_pipes(self, shares: int) -> None:
         if not self._pipes:
             return
