@@ -105,7 +105,7 @@ class TestStreams:
 
 
 @pytest.mark.parametrize(
-    ("page", "column", "count"), [("resuming.md", 1, 9), ("streams.md", 2, 10)]
+    ("page", "column", "count"), [("resuming.md", 1, 9), ("streams.md", 2, 11)]
 )
 def test_messages_are_those_of_the_package(page: str, column: int, count: int) -> None:
     text = (ROOT / "docs" / page).read_text("utf-8")
