@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io.records.reader import ReadPlan, RecordReader
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -189,6 +190,28 @@ class TestOrder:
         )
         one = tio.TFRecordDataset(paths, SCHEMA, batch_size=3, shuffle=True, num_threads=1)
         assert ids_of(dataset) == ids_of(one)
+
+    @pytest.mark.parametrize("threads", [1, 3])
+    def test_a_block_shuffle_reads_each_block_once_and_whole(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+    ) -> None:
+        (path,) = write_files(tmp_path, [100])
+        offsets = [*tio.RecordIndex.build(path).offsets.tolist(), os.path.getsize(path)]
+        reads: list[tuple[int, int]] = []
+        read_ranges = RecordReader.read
+
+        def watched(self: RecordReader, plan: ReadPlan) -> Any:
+            for _, ranges in plan.ranges:
+                reads.extend((begin, begin + size) for begin, size, _ in ranges.tolist())
+            return read_ranges(self, plan)
+
+        monkeypatch.setattr(RecordReader, "read", watched)
+        shuffle = tio.Shuffle(block=10, window=30)
+        dataset = tio.TFRecordDataset(
+            path, SCHEMA, batch_size=7, shuffle=shuffle, num_threads=threads
+        )
+        assert sorted(flat(ids_of(dataset))) == list(range(100))
+        assert sorted(reads) == [(offsets[i], offsets[i + 10]) for i in range(0, 100, 10)]
 
     def test_a_dropped_iterator_leaves_no_thread_and_no_file(self, paths: list[str]) -> None:
         gc.collect()

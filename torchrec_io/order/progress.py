@@ -133,7 +133,8 @@ def from_state(
     except (KeyError, TypeError, ValueError) as error:
         raise StateMismatchError(f"this is no state of a dataset: {error!r}") from None
     now = {**order, "batch_size": batch_size}
-    if batch_size is not None and batch_size * world_size == by.batch_size * by.world_size:
+    same_step = (batch_size or 0) * world_size == by.batch_size * by.world_size
+    if same_step and saved.get("batch_size") is not None:
         saved["batch_size"] = batch_size
     differences = list(_differences(saved, now, ""))
     if differences:

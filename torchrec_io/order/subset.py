@@ -112,6 +112,7 @@ class Subset:
         self.total = total
         self._words = words
         self._counts = _core.count_bits(words)
+        self._fingerprint: str | None = None  # asked for with every saved state
 
     @classmethod
     def of(cls, mask: Mask) -> Subset:
@@ -157,6 +158,11 @@ class Subset:
 
     def fingerprint(self) -> str:
         """A short name of what is selected: that of a :class:`Span` where it is one."""
+        if self._fingerprint is None:
+            self._fingerprint = self._find_fingerprint()
+        return self._fingerprint
+
+    def _find_fingerprint(self) -> str:
         size = len(self)
         first, last = self.numbers_at(np.array([0, size - 1])).tolist() if size else (0, -1)
         if last - first + 1 == size:
