@@ -67,7 +67,7 @@ package: setup
 	tests/package/run.sh build/package
 
 unit: setup setup-tf
-	python -m pytest
+	python -m pytest -n auto
 
 # ---- tools ----
 

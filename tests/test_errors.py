@@ -25,6 +25,7 @@ CLASSES = [
     errors.IndexFormatError,
     errors.SchemaError,
     errors.DecodeError,
+    errors.StateMismatchError,
 ]
 
 reasons = st.sampled_from(

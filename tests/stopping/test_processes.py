@@ -20,7 +20,7 @@ from tests.stopping.program import BATCH
 SECONDS = 60  # a deadline for what takes a few
 FEW = ["ends early", "whole"]
 # Of those that raise, the frames that they went through, and what these held, are garbage.
-MOST = ["function raises", "record is damaged", *FEW]
+MOST = ["function raises", "file is changed", *FEW]
 CALM = [*["ends early"] * 5, "is closed", "beside another", "loop raises", "whole"]
 ALL = [*CALM, *MOST, "worker is killed"]
 
