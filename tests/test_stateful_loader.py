@@ -164,6 +164,7 @@ def test_a_state_of_another_order_is_refused_in_the_worker(paths: list[str]) -> 
     _, loader = make(paths, 2, shuffle=True)
     next(iter(loader))
     state = loader.state_dict()
+    del loader  # as in error_of
     _, other = make(paths, 2, shuffle=True, seed=6)
     other.load_state_dict(state)
     error = error_of(other)
