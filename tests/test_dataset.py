@@ -284,6 +284,23 @@ class TestDamage:
         error = caught.value
         assert (error.path, error.record, error.offset) == (damaged[2], 3, self.offset)
 
+    def test_what_was_raised_keeps_nothing_open(self, damaged: list[str]) -> None:
+        gc.collect()
+        gc.disable()  # what is freed, is freed at once
+        try:
+            files = len(os.listdir("/proc/self/fd"))
+            dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=10)
+            mapped = tio.TFRecordMapDataset(damaged, SCHEMA)
+            with pytest.raises(tio.CorruptRecordError) as caught:
+                list(dataset)
+            del caught
+            with pytest.raises(tio.CorruptRecordError) as caught:
+                mapped[33]
+            del dataset, mapped, caught
+            assert len(os.listdir("/proc/self/fd")) == files
+        finally:
+            gc.enable()
+
     @pytest.mark.parametrize("schema", [SCHEMA, None], ids=["schema", "bytes"])
     def test_skip_loses_that_record_alone(
         self, damaged: list[str], schema: Any, caplog: pytest.LogCaptureFixture

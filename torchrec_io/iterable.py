@@ -453,12 +453,19 @@ class RecordDataset(IterableDataset[Any]):
         # The stored bytes are needed again only to fill a batch up.
         return loaded if loaded.errors else loaded._replace(block=None)
 
-    def _handle(self, errors: Sequence[TorchRecIOError], worker: int) -> None:
+    def _handle(self, errors: list[TorchRecIOError], worker: int) -> None:
+        """Raises the first error, or counts and tells each; uses the list up."""
         on_error = self._options.on_error
-        for error in errors:
+        while errors:
+            error = errors.pop(0)
             # A stale index is no damaged record: it would lose all of them, one by one.
             if on_error == "raise" or isinstance(error, StaleIndexError):
-                raise error
+                try:
+                    raise error
+                finally:
+                    # Its traceback leads here; a way back would keep files open until the garbage
+                    # collector comes.
+                    del error
             self._control.count_skipped(worker)
             if callable(on_error):
                 on_error(error)

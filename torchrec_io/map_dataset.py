@@ -105,7 +105,7 @@ class TFRecordMapDataset(Dataset[Any]):
         numbers = self._selection.numbers_at(np.array([*map(self._position, indices)], np.int64))
         loaded = self._source.read(reader.plan(numbers))
         if loaded.errors:
-            raise loaded.errors[0]
+            raise loaded.errors.pop(0)  # and not kept in a frame that its traceback leads to
         samples = loaded.samples()
         if not self.with_key:
             return list(samples)
