@@ -38,22 +38,6 @@ def check_frames(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), ord
     Checks frames whose headers start at `starts`; returns (position, fault) of the bad ones.
     """
 
-def read_ranges(fd: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> int:
-    """
-    Reads ranges ([n, 3]: file offset, size, place in the buffer) of an open file.
-
-    Returns -1, or the number of the range that reaches past the end of the file.
-    """
-
-def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
-    """
-    Copies ranges ([n, 3]: offset in `source`, size, place in `buffer`), one after the other.
-    The two may share memory.
-    """
-
-def advise_ranges(fd: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:
-    """Tells the system that ranges, as in read_ranges, are about to be read."""
-
 def encode_index(starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], *, format: int, compression: int, data_bytes: int, data_mtime_ns: int, data_fingerprint: int, stream_end: int) -> bytes:
     """The bytes of a .tfidx file."""
 
@@ -197,6 +181,60 @@ def select_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), orde
 
 def rank_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
     """How many bits are set before each of the `numbers`."""
+
+class IndexSet:
+    """The indexes of files whose records are numbered on from file to file."""
+
+    def __init__(self, counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """`counts`: records of each file."""
+
+    def take(self, file: int, index: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int) -> None:
+        """
+        Notes that a file was looked at in an epoch; the first time, keeps its index.
+        """
+
+    def unseen(self, files: Sequence[int], epoch: int) -> list[int]:
+        """Which of `files` were not looked at in the epoch, or a later one."""
+
+    def locate(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int) -> tuple[list[int], list[int], list[int]]:
+        """
+        (unseen, files, starts): which files must be looked at first, and if none, file and
+        stream offset of each record's frame.
+        """
+
+    def plan(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int, gap: int) -> tuple[list[int], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], list[int], list[int], Annotated[NDArray[numpy.int64], dict(shape=(None, None))], int]:
+        """
+        (unseen, sizes, placed, files, cuts, ranges, buffer_bytes): which files must be
+        looked at first, and if none, the reads that fetch records into one buffer.
+        """
+
+def read_ranges(fds: Sequence[int], cuts: Sequence[int], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, bool]:
+    """
+    Reads ranges ([n, 3]: file offset, size, place in the buffer) of open files; those from
+    cuts[i] to cuts[i + 1] are of fds[i].
+
+    Returns -1, or the number of a range that reaches past the end of its file; and whether
+    the thread had to wait: not all was in memory.
+    """
+
+def advise_ranges(fd: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:
+    """Tells the system that ranges, as in read_ranges, are about to be read."""
+
+def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    Copies ranges ([n, 3]: offset in `source`, size, place in `buffer`), one after the other.
+    The two may share memory.
+    """
+
+def gather_frames(held: Sequence[tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]]], names: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], blocks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], placed: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> int:
+    """
+    Copies frames from blocks to where they are wanted in `buffer`.
+
+    `held` has (buffer, numbers, placed, sizes) of each block, `names` its name; both numbers
+    and names ascend. The frame of numbers[i], in the block blocks[i], goes to placed[i];
+    those of other blocks are left out. Returns -1, or the number of one that its block
+    lacks.
+    """
 
 def map_file(descriptor: int, size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
     """

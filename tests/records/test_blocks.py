@@ -65,7 +65,7 @@ class WatchedReader(RecordReader):
         self.before: Callable[[], None] = lambda: None
 
     def read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
-        self.reads.append([(file, ranges[:, :2].tolist()) for file, ranges in plan.ranges])
+        self.reads.append([(file, ranges[:, :2].tolist()) for file, ranges in plan.by_file()])
         self.before()
         buffer = super().read(plan)
         self.buffers.append(weakref.ref(buffer))

@@ -100,7 +100,7 @@ class TestData:
         for _ in range(2):
             reader.begin_epoch()
             check_reads(reader)
-            assert reader._source(0).stamp.inode == path.stat().st_ino
+            assert reader._sources([0])[0].stamp.inode == path.stat().st_ino
 
     def test_found_by_a_process_that_starts_with_it(self, path: Path) -> None:
         reader = open_reader(path)

@@ -60,12 +60,12 @@ def test_no_such_record(reader: RecordReader, number: int) -> None:
 
 def test_neighbours_are_one_read(reader: RecordReader) -> None:
     plan = reader.plan(np.arange(50))
-    assert [(file, len(ranges)) for file, ranges in plan.ranges] == [(0, 1)]
+    assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(0, 1)]
     # Gaps of under 16 KiB are read over; larger ones are not.
     plan = reader.plan(np.array([49, 3, 20, 0]))
-    assert [(file, len(ranges)) for file, ranges in plan.ranges] == [(0, 1)]
+    assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(0, 1)]
     plan = reader.plan(np.array([50, 52, 53, 60]))
-    assert [(file, len(ranges)) for file, ranges in plan.ranges] == [(2, 3)]
+    assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(2, 3)]
 
 
 def test_places_and_keys(reader: RecordReader) -> None:

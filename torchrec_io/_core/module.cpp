@@ -19,7 +19,6 @@
 #include "module_parts.h"
 #include "permutation.h"
 #include "pool.h"
-#include "ranges.h"
 
 namespace tio {
 namespace {
@@ -83,76 +82,6 @@ std::vector<std::tuple<std::size_t, std::string>> bind_check_frames(
     if (fault != FrameFault::none) faults.emplace_back(i, fault_name(fault));
   }
   return faults;
-}
-
-// ---- reading ----
-
-// Rows of (file offset, size, place in the buffer).
-std::vector<Range> to_ranges(const Matrix<std::int64_t>& rows) {
-  if (rows.shape(1) != 3) throw nb::value_error("ranges must have three columns");
-  std::vector<Range> ranges(rows.shape(0));
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const std::int64_t* row = rows.data() + 3 * i;
-    ranges[i] = {row[0], row[1], row[2]};
-    if (row[0] < 0 || row[1] < 0) throw nb::value_error("a range is negative");
-  }
-  return ranges;
-}
-
-MutableBytes to_bytes(const WritableBuffer& buffer) {
-  return {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()};
-}
-
-bool lies_inside(std::int64_t at, std::int64_t size, std::size_t whole) {
-  const auto end = static_cast<std::int64_t>(whole);
-  return at >= 0 && at <= end && size <= end - at;
-}
-
-void check_places(const std::vector<Range>& ranges, MutableBytes buffer) {
-  for (const Range& range : ranges) {
-    if (!lies_inside(range.place, range.size, buffer.size())) {
-      throw nb::value_error("a range lies outside the buffer");
-    }
-  }
-}
-
-std::int64_t bind_read_ranges(int fd, const Matrix<std::int64_t>& rows,
-                              const WritableBuffer& buffer) {
-  const std::vector<Range> ranges = to_ranges(rows);
-  const MutableBytes target = to_bytes(buffer);
-  check_places(ranges, target);
-  std::size_t failed = 0;
-  int error = 0;
-  {
-    const nb::gil_scoped_release unlocked;
-    error = read_ranges(fd, ranges, target, failed);
-  }
-  if (error > 0) {
-    errno = error;
-    PyErr_SetFromErrno(PyExc_OSError);
-    throw nb::python_error();
-  }
-  return error < 0 ? static_cast<std::int64_t>(failed) : -1;
-}
-
-void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
-                 const WritableBuffer& buffer) {
-  const std::vector<Range> ranges = to_ranges(rows);
-  const MutableBytes target = to_bytes(buffer);
-  check_places(ranges, target);
-  for (const Range& range : ranges) {
-    if (!lies_inside(range.offset, range.size, source.size())) {
-      throw nb::value_error("a range lies outside the source");
-    }
-  }
-  const nb::gil_scoped_release unlocked;
-  copy_ranges(bytes_of(source), ranges, target);
-}
-
-void bind_advise_ranges(int fd, const Matrix<std::int64_t>& rows) {
-  const std::vector<Range> ranges = to_ranges(rows);
-  const nb::gil_scoped_release unlocked;
-  advise_ranges(fd, ranges);
 }
 
 // ---- index ----
@@ -295,16 +224,6 @@ NB_MODULE(_core, m) {
       "check_frames", &bind_check_frames, "buffer"_a, "starts"_a, "lengths"_a, "check_data"_a,
       "Checks frames whose headers start at `starts`; returns (position, fault) of the bad ones.");
 
-  m.def("read_ranges", &bind_read_ranges, "fd"_a, "ranges"_a, "buffer"_a,
-        "Reads ranges ([n, 3]: file offset, size, place in the buffer) of an open file.\n\n"
-        "Returns -1, or the number of the range that reaches past the end of the file.");
-  m.def(
-      "gather", &bind_gather, "source"_a, "ranges"_a, "buffer"_a,
-      "Copies ranges ([n, 3]: offset in `source`, size, place in `buffer`), one after the other.\n"
-      "The two may share memory.");
-  m.def("advise_ranges", &bind_advise_ranges, "fd"_a, "ranges"_a,
-        "Tells the system that ranges, as in read_ranges, are about to be read.");
-
   m.def("encode_index", &bind_encode_index, "starts"_a, "restarts"_a, nb::kw_only(), "format"_a,
         "compression"_a, "data_bytes"_a, "data_mtime_ns"_a, "data_fingerprint"_a, "stream_end"_a,
         "The bytes of a .tfidx file.");
@@ -329,5 +248,7 @@ NB_MODULE(_core, m) {
   bind_example(m);
 
   bind_subset(m);
+  bind_index_set(m);
+  bind_ranges(m);
   bind_memory(m);
 }

@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <utility>
@@ -24,6 +25,8 @@ template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using NumpyVector = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+template <class T>
+using NumpyMatrix = nb::ndarray<nb::numpy, T, nb::ndim<2>>;
 
 inline Bytes bytes_of(const Buffer& buffer) {
   return {reinterpret_cast<const std::byte*>(buffer.data()), buffer.size()};
@@ -34,15 +37,28 @@ std::span<const T> span_of(const Vector<T>& values) {
   return {values.data(), values.size()};
 }
 
+// An array of so many dimensions that NumPy frees with the vector.
+template <class Array, class T>
+Array hand_over(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+  auto owned = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = owned->data();
+  nb::capsule owner(owned.release(),
+                    [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return Array(data, shape, owner);
+}
+
 // Hands a vector over to NumPy, which frees it.
 template <class T>
 NumpyVector<T> to_numpy(std::vector<T> values) {
-  auto owned = std::make_unique<std::vector<T>>(std::move(values));
-  T* data = owned->data();
-  const std::size_t size = owned->size();
-  nb::capsule owner(owned.release(),
-                    [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return NumpyVector<T>(data, {size}, owner);
+  const std::size_t size = values.size();
+  return hand_over<NumpyVector<T>>(std::move(values), {size});
+}
+
+// The same, as rows of so many values; they fill the vector.
+template <class T>
+NumpyMatrix<T> to_numpy_rows(std::vector<T> values, std::size_t columns) {
+  const std::size_t rows = values.size() / columns;
+  return hand_over<NumpyMatrix<T>>(std::move(values), {rows, columns});
 }
 
 }  // namespace tio

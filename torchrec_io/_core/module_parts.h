@@ -7,7 +7,9 @@ namespace tio {
 
 void bind_encode(nanobind::module_& module);
 void bind_example(nanobind::module_& module);
+void bind_index_set(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
+void bind_ranges(nanobind::module_& module);
 void bind_subset(nanobind::module_& module);
 
 }  // namespace tio

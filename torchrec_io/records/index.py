@@ -301,6 +301,11 @@ class RecordIndex:
         return _core.read_index_restarts(self._bytes)
 
     @property
+    def file_bytes(self) -> npt.NDArray[np.uint8]:
+        """What an index file of it holds; where it has one, this may be a map of that."""
+        return self._bytes
+
+    @property
     def stream_end(self) -> int:
         """Stream offset behind the last record."""
         return self._header.stream_end

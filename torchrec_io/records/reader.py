@@ -17,11 +17,18 @@ from .. import _core
 from ..errors import TorchRecIOError, TruncatedFileError
 from .compressed import CompressedFile, open_source
 from .index import RecordIndex
-from .storage import LocalFile
+from .storage import LocalFile, read_ranges
 
 # Two records at most this far apart are read at once: reading on is cheaper than a second call.
 _COALESCE_GAP_BYTES = 1 << 14
 _MOST_OPEN_FILES = 128
+# Those of a batch may be more than are kept open.
+_FILES_AT_ONCE = 16
+# So many reads are announced for each time that the system had to wait, which costs about as much.
+_HINTED_READS = 2
+# One that was announced may not wait. After so many on a slow disk one is not announced, to see
+# whether it would.
+_MOST_HINTED_READS = 256
 
 
 @dataclass(slots=True)
@@ -128,14 +135,12 @@ class RecordReader:
         self.indexes = tuple(indexes)
         self.verify_crc = verify_crc
         self._format = self.indexes[0].format
-        counts = np.array([len(index) for index in self.indexes], np.int64)
-        self._ends = np.cumsum(counts)  # number behind each file's last record
-        self._begins = self._ends - counts
-        self._ends_list: list[int] = self._ends.tolist()
+        self._hints = 0  # how many reads more are announced to the system
+        self._counts = np.array([len(index) for index in self.indexes], np.int64)
         self._forget_files()
 
     def __len__(self) -> int:
-        return int(self._ends[-1])
+        return int(self._counts.sum())
 
     def __getstate__(self) -> dict[str, object]:
         return {"indexes": self.indexes, "verify_crc": self.verify_crc}
@@ -147,11 +152,12 @@ class RecordReader:
         """Has every file looked at anew when it is used next: was it replaced or changed?"""
         self._epoch += 1
 
-    def plan(self, numbers: npt.NDArray[np.int64]) -> ReadPlan:
+    def plan(self, numbers: npt.NDArray[np.int64], gap: int = _COALESCE_GAP_BYTES) -> ReadPlan:
         """Looks up where records are, and joins those that lie near each other into one read.
 
         Args:
             numbers: Of the records, in any order, repeats allowed; int64 ``[n]``.
+            gap: Two records with at most so many bytes between them are read at once.
 
         Raises:
             IndexError: there is no such record.
@@ -159,37 +165,23 @@ class RecordReader:
             TruncatedFileError: a data file became shorter since it was indexed.
             FileNotFoundError: a data file is gone.
         """
-        return self._plan_run(numbers) or _coalesce(numbers, *self._locate(numbers))
-
-    def _plan_run(self, numbers: npt.NDArray[np.int64]) -> ReadPlan | None:
-        """The plan of records that follow each other in one file, as without a shuffle: one read.
-
-        None if they do not. What :func:`_coalesce` would give, in a third of the time.
-        """
-        if len(numbers) == 0:
-            return None
-        first, last = int(numbers[0]), int(numbers[-1])
-        file = bisect.bisect_right(self._ends_list, first)
-        if last - first != len(numbers) - 1 or first < 0 or file == len(self.indexes):
-            return None
-        if last >= self._ends_list[file] or not (numbers[1:] - numbers[:-1] == 1).all():
-            return None
-        starts, ends = self._index(file).locate(numbers - self._begins[file])
-        begin, end = int(starts[0]), int(ends[-1])
-        ranges = np.array([[begin, end - begin, 0]])
-        return ReadPlan(
-            numbers,
-            ends - starts,
-            starts - begin,
-            [(file, ranges)],
-            end - begin,
-            (file, begin, end),
-        )
+        self._enter_process()
+        numbers = np.ascontiguousarray(numbers, np.int64)
+        epoch = self._epoch
+        found = self._set.plan(numbers, epoch, gap)
+        while unseen := found[0]:
+            self._look_at(unseen, epoch)
+            found = self._set.plan(numbers, epoch, gap)
+        return ReadPlan(numbers, *found[1:])
 
     def will_need(self, plan: ReadPlan) -> None:
-        """Tells the system which records are fetched next, so that it reads them meanwhile."""
-        for file, ranges in plan.ranges:
-            self._source(file).will_need(ranges)
+        """Tells the system which records are fetched next, so that it reads them meanwhile.
+
+        Only where it lately had to read some: what is in memory anyway is not worth the calls.
+        """
+        if self._hints > 0:
+            for source, (_, ranges) in zip(self._sources(plan.files), plan.by_file(), strict=True):
+                source.will_need(ranges)
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Reads the records of a plan.
@@ -211,16 +203,20 @@ class RecordReader:
             OSError: reading failed.
         """
         buffer = _core.allocate(plan.buffer_bytes)
-        buffer[plan.buffer_bytes :] = 0
-        for file, ranges in plan.ranges:
-            source = self._source(file)
-            short = source.read_ranges(ranges, buffer)
-            if short is not None:
+        waits = 0
+        for first in range(0, len(plan.files), _FILES_AT_ONCE):
+            files = plan.files[first : first + _FILES_AT_ONCE]
+            sources = self._sources(files)
+            cuts = plan.cuts[first : first + len(files) + 1]
+            reading = read_ranges(sources, cuts, plan.ranges, buffer)
+            if reading.short is not None:
                 raise TruncatedFileError(
                     "the file became shorter since it was indexed",
-                    path=source.path,
-                    offset=int(ranges[short, 0]),
+                    path=sources[bisect.bisect_right(cuts, reading.short) - 1].path,
+                    offset=int(plan.ranges[reading.short, 0]),
                 )
+            waits += reading.waits
+        self._hints = min(max(0, self._hints - 1) + _HINTED_READS * waits, _MOST_HINTED_READS)
         return buffer
 
     def check(
@@ -250,74 +246,67 @@ class RecordReader:
 
     def place(self, number: int) -> tuple[str, int, int]:
         """File, number in that file, and byte offset of a record's frame."""
-        file = int(np.searchsorted(self._ends, number, side="right"))
-        record = number - int(self._begins[file])
-        index = self._index(file)
-        return index.data_path, record, int(index.locate(np.array([record]))[0][0])
+        ((file,), (start,)) = self._locate(np.array([number], np.int64))
+        return self.indexes[file].data_path, number - int(self._counts[:file].sum()), start
 
     def keys(self, numbers: npt.NDArray[np.int64]) -> list[str]:
         """``path:offset`` of records, which names each one for good."""
-        files, starts, _ = self._locate(numbers)
         return [
             f"{self.indexes[file].data_path}:{start}"
-            for file, start in zip(files.tolist(), starts.tolist(), strict=True)
+            for file, start in zip(*self._locate(numbers), strict=True)
         ]
 
-    def _locate(
-        self, numbers: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """File, start and end of each record's frame."""
-        files = np.searchsorted(self._ends, numbers, side="right")
-        if len(numbers) and (numbers.min() < 0 or files.max() == len(self.indexes)):
-            raise IndexError(f"there are {len(self)} records")
-        if len(numbers) and files[0] == files[-1] and np.all(files == files[0]):
-            file = int(files[0])
-            return (files, *self._index(file).locate(numbers - self._begins[file]))
-        starts = np.empty(len(numbers), np.int64)
-        ends = np.empty(len(numbers), np.int64)
-        for file in np.unique(files).tolist():
-            here = files == file
-            starts[here], ends[here] = self._index(file).locate(numbers[here] - self._begins[file])
-        return files, starts, ends
+    def _locate(self, numbers: npt.NDArray[np.int64]) -> tuple[list[int], list[int]]:
+        """File and start of each record's frame."""
+        self._enter_process()
+        epoch = self._epoch
+        found = self._set.locate(numbers, epoch)
+        while unseen := found[0]:
+            self._look_at(unseen, epoch)
+            found = self._set.locate(numbers, epoch)
+        return found[1:]
 
-    def _index(self, file: int) -> RecordIndex:
-        """The index of a file, after a look at both where they were not looked at in this epoch."""
+    def _look_at(self, files: list[int], epoch: int) -> None:
+        """Checks files and their indexes where that was not done in an epoch."""
+        with self._opening:
+            for file in self._set.unseen(files, epoch):  # no other thread was faster
+                index = self.indexes[file]
+                index.check_unchanged()
+                source = self._open.get(file)
+                if source is not None and source.stamp != index.data_stamp:
+                    del self._open[file]  # another file of the same content has its name now
+                self._set.take(file, index.file_bytes, epoch)
+
+    def _sources(self, files: list[int]) -> list[LocalFile | CompressedFile]:
+        """The open files."""
+        self._enter_process()
+        epoch = self._epoch
+        if unseen := self._set.unseen(files, epoch):
+            self._look_at(unseen, epoch)
+        with self._opening:
+            return [self._open.get(file) or self._opened(file) for file in files]
+
+    def _opened(self, file: int) -> LocalFile | CompressedFile:
+        index = self.indexes[file]
+        restarts = index.restarts if index.compression else []
+        opened = LocalFile(index.data_path)
+        index.check_opened(opened)
+        source = open_source(opened, index.compression, restarts or [(0, 0)])
+        while len(self._open) >= _MOST_OPEN_FILES:
+            self._open.popitem(last=False)
+        self._open[file] = source
+        return source
+
+    def _enter_process(self) -> None:
         if self._pid != os.getpid():
             self._forget_files()  # a forked child must not share what its parent opened
-        index, epoch = self.indexes[file], self._epoch
-        if self._looked[file] != epoch:
-            with self._opening:
-                if self._looked[file] != epoch:  # no other thread was faster
-                    self._look(file)
-                    self._looked[file] = epoch
-        return index
-
-    def _look(self, file: int) -> None:
-        index = self.indexes[file]
-        index.check_unchanged()
-        source = self._open.get(file)
-        if source is not None and source.stamp != index.data_stamp:
-            del self._open[file]  # another file of the same content has its name now
-
-    def _source(self, file: int) -> LocalFile | CompressedFile:
-        index = self._index(file)
-        with self._opening:
-            source = self._open.get(file)
-            if source is None:
-                restarts = index.restarts if index.compression else []
-                opened = LocalFile(index.data_path)
-                index.check_opened(opened)
-                source = open_source(opened, index.compression, restarts or [(0, 0)])
-                while len(self._open) >= _MOST_OPEN_FILES:
-                    self._open.popitem(last=False)
-                self._open[file] = source
-        return source
 
     def _forget_files(self) -> None:
         self._opening = threading.Lock()
         self._open: OrderedDict[int, LocalFile | CompressedFile] = OrderedDict()
         self._epoch = 1
-        self._looked = [0] * len(self.indexes)  # in which epoch each file was
+        self._set = _core.IndexSet(self._counts)
+        self._hints = 2  # until it shows whether that is worth it
         # Last: a thread that sees it may use the lock, and the parent's may be held for good.
         self._pid = os.getpid()
 
@@ -330,56 +319,30 @@ class ReadPlan:
         numbers: Of the records; int64 ``[n]``.
         sizes: Of their frames, in bytes; int64 ``[n]``.
         placed: Where each frame will start in the buffer; int64 ``[n]``.
-        ranges: For each file, int64 ``[reads, 3]``: offset, size, place in the buffer.
+        files: Those that are read, in ascending order.
+        cuts: Where the ranges of each file start among all of them, and how many there are.
+        ranges: int64 ``[reads, 3]``: offset, size, place in the buffer.
         buffer_bytes: The size of that buffer.
-        run: File, first and last offset, if this is one read of records that follow each other.
     """
 
     numbers: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
     placed: npt.NDArray[np.int64]
-    ranges: list[tuple[int, npt.NDArray[np.int64]]]
+    files: list[int]
+    cuts: list[int]
+    ranges: npt.NDArray[np.int64]
     buffer_bytes: int
-    run: tuple[int, int, int] | None = None
+
+    def by_file(self) -> list[tuple[int, npt.NDArray[np.int64]]]:
+        """Each file, and its ranges."""
+        return [
+            (file, self.ranges[begin:end])
+            for file, begin, end in zip(self.files, self.cuts[:-1], self.cuts[1:], strict=True)
+        ]
 
     def continues(self, other: ReadPlan) -> bool:
-        """Whether this reads on where another plan ends."""
-        if self.run is None or other.run is None:
+        """Whether this is one read, which goes on where another ends."""
+        if len(self.ranges) != 1 or len(other.ranges) != 1 or self.files != other.files:
             return False
-        return self.run[:2] == (other.run[0], other.run[2])
-
-
-def _coalesce(
-    numbers: npt.NDArray[np.int64],
-    files: npt.NDArray[np.int64],
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-) -> ReadPlan:
-    """Joins frames that lie near each other into ranges to be read at once."""
-    sizes = ends - starts
-    if len(numbers) == 0:
-        return ReadPlan(numbers, sizes, starts, [], 0)
-    order = np.lexsort((starts, files))
-    files, starts, ends = files[order], starts[order], ends[order]
-    breaks = (files[1:] != files[:-1]) | (starts[1:] - ends[:-1] > _COALESCE_GAP_BYTES)
-    first = np.concatenate(([0], np.flatnonzero(breaks) + 1))
-    last = np.concatenate((first[1:], [len(starts)])) - 1
-    range_sizes = ends[last] - starts[first]
-    places = np.cumsum(range_sizes) - range_sizes
-    which = np.concatenate(([0], np.cumsum(breaks)))
-    placed = np.empty(len(starts), np.int64)
-    placed[order] = places[which] + starts - starts[first][which]
-    ranges = np.stack((starts[first], range_sizes, places), axis=1)
-    return ReadPlan(numbers, sizes, placed, _by_file(files[first], ranges), int(range_sizes.sum()))
-
-
-def _by_file(
-    files: npt.NDArray[np.int64], ranges: npt.NDArray[np.int64]
-) -> list[tuple[int, npt.NDArray[np.int64]]]:
-    """Ranges in the order of their files, cut where the file changes."""
-    cuts = np.flatnonzero(files[1:] != files[:-1]) + 1
-    firsts = [0, *cuts.tolist()]
-    return [
-        (int(files[first]), part)
-        for first, part in zip(firsts, np.split(ranges, cuts), strict=True)
-    ]
+        offset, size, _ = other.ranges[0].tolist()
+        return bool(self.ranges[0, 0] == offset + size)

@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -106,6 +107,11 @@ class LocalFile(OpenFile):
             )
 
     @property
+    def descriptor(self) -> int:
+        """Open as long as this object is there."""
+        return self._descriptor
+
+    @property
     def size(self) -> int:
         """Bytes in the file now."""
         return os.fstat(self._descriptor).st_size
@@ -120,8 +126,7 @@ class LocalFile(OpenFile):
         return done
 
     def read_ranges(self, ranges: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> int | None:
-        short = _core.read_ranges(self._descriptor, ranges, out)
-        return None if short < 0 else short
+        return read_ranges([self], [0, len(ranges)], ranges, out).short
 
     def will_need(self, ranges: npt.NDArray[np.int64]) -> None:
         _core.advise_ranges(self._descriptor, ranges)
@@ -184,6 +189,43 @@ class PipeFile(OpenFile):
     def _check(self, offset: int) -> None:
         if offset != self._at:
             raise ValueError(f"a pipe is at byte {self._at}, byte {offset} cannot be read")
+
+
+class Reading(NamedTuple):
+    """How reading went.
+
+    Attributes:
+        short: The number of a range that reaches past the end of its file, if one does.
+        waits: How often the system had to wait for what was read, as far as that is known.
+    """
+
+    short: int | None
+    waits: int
+
+
+def read_ranges(
+    sources: Sequence[ByteSource],
+    cuts: Sequence[int],
+    ranges: npt.NDArray[np.int64],
+    out: npt.NDArray[np.uint8],
+) -> Reading:
+    """Reads ranges of several sources, by one call if all of them are local files.
+
+    Args:
+        sources: What is read.
+        cuts: Where the ranges of each source start, and where those of the last one end.
+        ranges: int64 ``[n, 3]``: stream offset, size, place in ``out``.
+        out: uint8.
+    """
+    descriptors = [file.descriptor for file in sources if isinstance(file, LocalFile)]
+    if len(descriptors) == len(sources):
+        short, waits = _core.read_ranges(descriptors, cuts, ranges, out)
+        return Reading(None if short < 0 else short, waits)
+    for source, begin, end in zip(sources, cuts[:-1], cuts[1:], strict=True):
+        short_of = source.read_ranges(ranges[begin:end], out)
+        if short_of is not None:
+            return Reading(begin + short_of, waits=0)
+    return Reading(None, waits=0)
 
 
 def open_file(path: StrPath) -> LocalFile | PipeFile:
