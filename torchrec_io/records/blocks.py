@@ -22,18 +22,24 @@ class BlockPlan:
     """Which blocks hold some records.
 
     Attributes:
-        numbers: Of the records; int64 ``[n]``.
-        sizes: Of their frames, in bytes; int64 ``[n]``.
-        parts: Each block, and which of ``numbers`` it holds.
+        frames: The records, their frames, and where those go: in the order of the files, as a
+            parser likes it.
+        blocks: Which block each record is in; int64 ``[n]``.
+        needed: All of those; int64, ascending.
     """
 
-    numbers: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    parts: list[tuple[int, npt.NDArray[np.int64]]]
+    frames: ReadPlan
+    blocks: npt.NDArray[np.int64]
+    needed: npt.NDArray[np.int64]
+
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """Of the records; int64 ``[n]``."""
+        return self.frames.numbers
 
     def continues(self, other: BlockPlan) -> bool:
         """Whether this needs no block that another plan does not need."""
-        return {block for block, _ in self.parts} <= {block for block, _ in other.parts}
+        return set(self.needed.tolist()) <= set(other.needed.tolist())
 
 
 @dataclass(slots=True)
@@ -113,17 +119,14 @@ class BlockReader:
             TruncatedFileError: a data file became shorter since it was indexed.
             FileNotFoundError: a data file is gone.
         """
-        sizes = self.reader.plan(numbers).sizes
+        frames = self.reader.plan(numbers, gap=0)
         blocks = self._block_of(numbers)
-        order = np.argsort(blocks, kind="stable")
-        cuts = np.flatnonzero(np.diff(blocks[order])) + 1
-        parts = [(int(blocks[part[0]]), part) for part in np.split(order, cuts) if len(part)]
-        return BlockPlan(numbers, sizes, parts)
+        return BlockPlan(frames, blocks, np.unique(blocks))
 
     def will_need(self, plan: BlockPlan) -> None:
         """Tells the system which blocks are read next, so that it reads them meanwhile."""
         self._enter_process()
-        for block, _ in plan.parts:
+        for block in plan.needed.tolist():
             with self._lock:
                 known = block in self._held or block in self._foreseen
             if not known:
@@ -146,15 +149,12 @@ class BlockReader:
             ValueError: ``numbers_of`` and ``block_of`` contradict each other.
         """
         self._enter_process()
-        ends = np.cumsum(plan.sizes)
-        placed = ends - plan.sizes
-        buffer = _core.allocate(int(plan.sizes.sum()))
-        with self._lock:
-            held = set(self._held)
+        frames = plan.frames
+        buffer = _core.allocate(frames.buffer_bytes)
         # First what is in memory, before reading the others drives it out.
-        for block, part in sorted(plan.parts, key=lambda part: part[0] not in held):
-            self._gather(block, plan.numbers[part], placed[part], buffer)
-        return self.reader.check(buffer, plan.numbers, placed, plan.sizes)
+        for block in self._gather_held(plan, buffer):
+            self._gather(plan, {block: self._hold(block)}, buffer)
+        return self.reader.check(buffer, frames.numbers, frames.placed, frames.sizes)
 
     def place(self, number: int) -> tuple[str, int, int]:
         """File, number in that file, and byte offset of a record's frame."""
@@ -164,21 +164,36 @@ class BlockReader:
         """``path:offset`` of records, which names each one for good."""
         return self.reader.keys(numbers)
 
+    def _gather_held(self, plan: BlockPlan, buffer: npt.NDArray[np.uint8]) -> list[int]:
+        """Copies the frames that are in memory to their places; gives the blocks that are not."""
+        with self._lock:  # so that what is copied from is not driven out, but stays in memory
+            held = {
+                block: future.result()
+                for block in plan.needed.tolist()
+                if (future := self._held.get(block)) is not None and future.done()
+            }
+            for block in held:
+                self._held.move_to_end(block)
+            self._gather(plan, held, buffer)
+        return [block for block in plan.needed.tolist() if block not in held]
+
     def _gather(
-        self,
-        block: int,
-        numbers: npt.NDArray[np.int64],
-        placed: npt.NDArray[np.int64],
-        buffer: npt.NDArray[np.uint8],
+        self, plan: BlockPlan, held: dict[int, _Held], buffer: npt.NDArray[np.uint8]
     ) -> None:
-        """Copies frames of a block to their places."""
-        held = self._hold(block)
-        known = held.plan.numbers
-        at = np.searchsorted(known, numbers)
-        if at.max() >= len(known) or (known[at] != numbers).any():
+        """Copies the frames of blocks to their places. The blocks ascend."""
+        frames = plan.frames
+        missing = _core.gather_frames(
+            [(h.buffer, h.plan.numbers, h.plan.placed, h.plan.sizes) for h in held.values()],
+            np.array(list(held), np.int64),
+            frames.numbers,
+            plan.blocks,
+            frames.placed,
+            frames.sizes,
+            buffer,
+        )
+        if missing >= 0:
+            block = plan.blocks[missing]
             raise ValueError(f"numbers_of({block}) lacks records that block_of puts there")
-        ranges = np.stack((held.plan.placed[at], held.plan.sizes[at], placed), axis=1)
-        _core.gather(held.buffer, ranges, buffer)
 
     def _hold(self, block: int) -> _Held:
         """A block from memory, or read by this thread, or by another that is at it."""
