@@ -208,13 +208,13 @@ class IndexSet:
         looked at first, and if none, the reads that fetch records into one buffer.
         """
 
-def read_ranges(fds: Sequence[int], cuts: Sequence[int], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, bool]:
+def read_ranges(fds: Sequence[int], cuts: Sequence[int], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int]:
     """
     Reads ranges ([n, 3]: file offset, size, place in the buffer) of open files; those from
     cuts[i] to cuts[i + 1] are of fds[i].
 
-    Returns -1, or the number of a range that reaches past the end of its file; and whether
-    the thread had to wait: not all was in memory.
+    Returns -1, or the number of a range that reaches past the end of its file; and how
+    often the thread had to wait: not all was in memory.
     """
 
 def advise_ranges(fd: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:

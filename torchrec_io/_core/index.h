@@ -42,6 +42,12 @@ class IndexView {
   const IndexHeader& header() const { return header_; }
   std::vector<Restart> restarts() const;
 
+  // Has memory bring what `locate` looks at, which for records here and there takes most of its
+  // time.
+  void prefetch(std::uint64_t record) const {
+    if (record < header_.count) __builtin_prefetch(&offsets_[record * 4]);
+  }
+
   // Stream offsets of the start and the end of a record. False: no such record, or a damaged entry.
   bool locate(std::uint64_t record, std::uint64_t& start, std::uint64_t& end) const;
 

@@ -48,10 +48,9 @@ bool IndexSet::take(std::size_t file, Bytes index, std::uint64_t epoch, std::str
 }
 
 bool IndexSet::locate_in_file(Frame& frame) const {
-  const std::int64_t first = frame.file == 0 ? 0 : ends_[frame.file - 1];
   std::uint64_t start = 0;
   std::uint64_t end = 0;
-  if (!views_[frame.file]->locate(static_cast<std::uint64_t>(frame.number - first), start, end) ||
+  if (!views_[frame.file]->locate(static_cast<std::uint64_t>(frame.record), start, end) ||
       end > static_cast<std::uint64_t>(kMost)) {
     return false;
   }
@@ -60,31 +59,39 @@ bool IndexSet::locate_in_file(Frame& frame) const {
   return true;
 }
 
-template <class Visit>
-Found IndexSet::visit_frames(std::span<const std::int64_t> numbers, std::uint64_t epoch,
-                             std::vector<std::int64_t>& unseen, Visit visit) const {
+Found IndexSet::find_files(std::span<const std::int64_t> numbers, std::uint64_t epoch,
+                           std::vector<Frame>& frames, std::vector<std::int64_t>& unseen) const {
   const std::vector<Numbered> order = in_order(numbers);
   if (order.empty()) return Found::all;
   if (order.front().first < 0 || order.back().first >= records()) return Found::no_such_record;
+  frames.reserve(order.size());
   auto end = ends_.begin();  // of the file that the number is in
-  bool seen = is_seen(0, epoch);
-  bool damaged = false;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    Frame frame;
-    frame.number = order[i].first;
-    frame.position = order[i].second;
-    const bool moves = frame.number >= *end;
-    if (moves) end = std::upper_bound(end, ends_.end(), frame.number);
-    frame.file = static_cast<std::size_t>(end - ends_.begin());
-    if (moves) seen = is_seen(frame.file, epoch);
-    if (!seen) {
-      if (moves || i == 0) unseen.push_back(static_cast<std::int64_t>(frame.file));
-    } else if (!damaged && unseen.empty()) {
-      damaged = !locate_in_file(frame) || !visit(frame);
+  bool seen = false;
+  for (const auto& [number, position] : order) {
+    const bool moves = number >= *end;
+    if (moves) end = std::upper_bound(end, ends_.end(), number);
+    const auto file = static_cast<std::size_t>(end - ends_.begin());
+    if (moves || frames.empty()) {
+      seen = is_seen(file, epoch);
+      if (!seen) unseen.push_back(static_cast<std::int64_t>(file));
     }
+    const std::int64_t record = number - (file == 0 ? 0 : ends_[file - 1]);
+    if (seen) views_[file]->prefetch(static_cast<std::uint64_t>(record));
+    frames.push_back({position, file, record, 0, 0});
   }
-  if (!unseen.empty()) return Found::unseen;
-  return damaged ? Found::damaged : Found::all;
+  return unseen.empty() ? Found::all : Found::unseen;
+}
+
+template <class Visit>
+Found IndexSet::visit_frames(std::span<const std::int64_t> numbers, std::uint64_t epoch,
+                             std::vector<std::int64_t>& unseen, Visit visit) const {
+  std::vector<Frame> frames;
+  const Found found = find_files(numbers, epoch, frames, unseen);
+  if (found != Found::all) return found;
+  for (Frame& frame : frames) {
+    if (!locate_in_file(frame) || !visit(frame)) return Found::damaged;
+  }
+  return Found::all;
 }
 
 Found IndexSet::locate(std::span<const std::int64_t> numbers, std::uint64_t epoch, Places& places,
@@ -105,7 +112,7 @@ Found IndexSet::plan(std::span<const std::int64_t> numbers, std::uint64_t epoch,
   Frame last;
   const auto found = visit_frames(numbers, epoch, unseen, [&](const Frame& frame) {
     const bool same_file = !plan.ranges.empty() && frame.file == last.file;
-    const bool again = same_file && frame.number == last.number;
+    const bool again = same_file && frame.record == last.record;
     // Neither is taken for granted: an index may have been damaged on purpose.
     const bool near = same_file && frame.start >= last.end && frame.start - last.end <= gap;
     if (!same_file) {

@@ -71,13 +71,17 @@ class IndexSet {
  private:
   struct Frame {
     std::size_t position = 0;  // among the numbers asked for
-    std::int64_t number = 0;
     std::size_t file = 0;
+    std::int64_t record = 0;  // of the file
     std::int64_t start = 0;
     std::int64_t end = 0;
   };
 
   IndexSet() = default;
+
+  // The files of the records, in the order of their numbers.
+  Found find_files(std::span<const std::int64_t> numbers, std::uint64_t epoch,
+                   std::vector<Frame>& frames, std::vector<std::int64_t>& unseen) const;
 
   // Shows each record's frame in the order of their numbers; `visit` returns false for a damaged
   // one.
