@@ -188,13 +188,13 @@ class RecordIndex:
         size = file.stamp.size
         if size == 0:
             raise IndexFormatError("the index is damaged: it is empty", path=file.path)
-        held: bytes | npt.NDArray[np.uint8] | None = None
+        # Checked as it is read: pages that a map has touched count as memory of the process, and
+        # there are datasets of thousands of indexes.
+        held = _core.allocate(size)
+        index = cls(data_path, held[: file.read_into(0, held.data)], file.path)
         if size >= _SMALLEST_MAPPED:
             with contextlib.suppress(OSError):  # there are as many maps as there can be
-                held = file.mapped(size)
-        if held is None:
-            held = file.read(0, size)
-        index = cls(data_path, held, file.path)
+                index._bytes = file.mapped(size)
         index._index_stamp = file.stamp
         return index
 

@@ -1,0 +1,237 @@
+"""What grows with the data and what does not: 10,000 files, 10^9 records, a uniform shuffle.
+
+Memory is the peak of what is resident less what is after the imports; as in memory.py the pages of
+index files count that were looked at.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import torchrec_io as tio
+from benchmarks.common import MB, arguments, ensure_data, memory_of, run_child, spread, table
+from benchmarks.ours import schema_of
+from benchmarks.workloads import BATCH_SIZE, WORKLOADS
+from torchrec_io import _core
+from torchrec_io.order.progress import Arrangement, Progress
+from torchrec_io.order.shuffle import ShuffleChoice, records_at
+from torchrec_io.records.index import SUFFIX
+from torchrec_io.records.indexed import fingerprint
+from torchrec_io.records.storage import LocalFile
+
+_FILES = 10_000
+_RECORDS_OF_A_FILE = 100_000
+_FRAME_BYTES = 623
+_SHUFFLES: dict[str, ShuffleChoice] = {
+    "False": False,
+    "True": True,
+    "10,000": 10_000,
+    "Shuffle(block=1000, window=10000)": tio.Shuffle(block=1000, window=10_000),
+}
+_SIZES = (2_000_000, 1_000_000_000, 2**30 + 1)
+_PERMUTED_AT_ONCE = 1 << 18
+
+_MOST_PLANNING_MS = 50
+_MOST_MB = 100
+_MOST_OPENING_S = 2
+_MOST_DESCRIPTORS = 10
+_LEAST_MILLION_PERMUTED = 20
+_LEAST_RATIO = 0.5
+
+_Row = list[object]
+
+
+# ---- many files ----
+
+
+def _make_files(folder: Path) -> None:
+    """One sparse file and one index of it, by many names."""
+    first = folder / "00000.tfrecord"
+    with open(first, "wb") as file:
+        file.truncate(_RECORDS_OF_A_FILE * _FRAME_BYTES)
+    data = LocalFile(first)
+    index = _core.encode_index(
+        np.arange(_RECORDS_OF_A_FILE, dtype=np.uint64) * np.uint64(_FRAME_BYTES),
+        np.empty((0, 2), np.uint64),
+        format=0,
+        compression=0,
+        data_bytes=data.stamp.size,
+        data_mtime_ns=data.stamp.mtime_ns,
+        data_fingerprint=fingerprint(data, data.stamp.size),
+        stream_end=data.stamp.size,
+    )
+    (folder / (first.name + SUFFIX)).write_bytes(index)
+    for number in range(1, _FILES):
+        name = folder / f"{number:05}.tfrecord"
+        os.link(first, name)
+        os.link(f"{first}{SUFFIX}", f"{name}{SUFFIX}")
+
+
+def _open_many(folder: str, shuffle: str) -> dict[str, float]:
+    """Opens the files and plans a batch, in this process; seconds, bytes and descriptors."""
+    dataset_class = tio.TFRecordDataset  # imported here, not while the clock runs
+    at_start = memory_of()["VmRSS"]
+    descriptors = _descriptors()
+    start = time.perf_counter()
+    dataset = dataset_class(folder, batch_size=BATCH_SIZE, shuffle=_SHUFFLES[shuffle])
+    opened = time.perf_counter()
+    # What comes before the reading: there is nothing to read in these files.
+    by = Arrangement(batch_size=BATCH_SIZE)
+    _, numbers = next(dataset._batches(Progress(), by))  # noqa: SLF001
+    plan = dataset._source.reader.plan(numbers)  # noqa: SLF001
+    end = time.perf_counter()
+    assert len(plan.numbers) == BATCH_SIZE
+    assert dataset.num_records == _FILES * _RECORDS_OF_A_FILE
+    return {
+        "open": opened - start,
+        "plan": end - opened,
+        "memory": memory_of()["VmHWM"] - at_start,
+        "descriptors": _descriptors() - descriptors,
+    }
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def _many_files(rounds: int) -> list[_Row]:
+    rows: list[_Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        _make_files(Path(folder))
+        for name in _SHUFFLES:
+            runs = [run_child("scale", "--open", folder, "--shuffle", name) for _ in range(rounds)]
+
+            def of(key: str, unit: float, digits: int, runs: list[Any] = runs) -> str:
+                return spread([run[key] / unit for run in runs], digits)
+
+            case = f"shuffle={name}"
+            rows += [
+                [f"{case}: opening, s", of("open", 1, 2), f"< {_MOST_OPENING_S}"],
+                [
+                    f"{case}: descriptors held open",
+                    of("descriptors", 1, 0),
+                    f"< {_MOST_DESCRIPTORS}",
+                ],
+                [f"{case}: first batch planned, ms", of("plan", 1e-3, 1), f"< {_MOST_PLANNING_MS}"],
+                [f"{case}: peak memory, MB", of("memory", MB, 0), f"< {_MOST_MB}"],
+            ]
+    return rows
+
+
+# ---- the permutation ----
+
+
+def _permuting(rounds: int) -> list[_Row]:
+    rows: list[_Row] = []
+    for size in _SIZES:
+        positions = np.arange(min(size, _PERMUTED_AT_ONCE), dtype=np.int64)
+        speeds = []
+        for epoch in range(rounds):
+            start = time.process_time()
+            numbers = records_at(positions, size, shuffle=True, seed=0, epoch=epoch)
+            speeds.append(len(numbers) / (time.process_time() - start) / 1e6)
+        assert len(np.unique(numbers)) == len(positions)
+        assert numbers.max() < size
+        bar = f"> {_LEAST_MILLION_PERMUTED}"
+        rows.append([f"uniform, of {size:,}: million numbers/s", spread(speeds, 0), bar])
+    return rows
+
+
+# ---- shuffled epochs ----
+
+
+def _epoch(dataset: tio.TFRecordDataset) -> tuple[float, float]:
+    """CPU and wall seconds."""
+    gc.collect()
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in dataset:
+        pass
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def _digest(dataset: tio.TFRecordDataset) -> tuple[int, int]:
+    """How many records an epoch gives, and a sum over what is in them, whatever their order."""
+    count = total = 0
+    for batch in dataset:
+        rows = [column.contiguous().view(len(column), -1) for column in batch.values()]
+        flat = torch.cat([row.view(torch.uint8) for row in rows], dim=1)
+        total += sum(hash(record.tobytes()) for record in flat.numpy())
+        count += len(flat)
+    return count, total
+
+
+def _shuffled(rounds: int) -> list[_Row]:
+    workload = WORKLOADS["tabular"]
+    rows: list[_Row] = []
+    for threads in (1, 2):
+        datasets = {
+            name: tio.TFRecordDataset(
+                workload.files,
+                schema_of(workload),
+                batch_size=BATCH_SIZE,
+                shuffle=shuffle,
+                num_threads=threads,
+            )
+            for name, shuffle in _SHUFFLES.items()
+        }
+        # This also warms up.
+        digests = {name: _digest(dataset) for name, dataset in datasets.items()}
+        assert set(digests.values()) == {digests["False"]}
+        assert digests["False"][0] == datasets["False"].num_records
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in datasets}
+        for epoch in range(rounds):
+            for name, dataset in datasets.items():
+                dataset.set_epoch(epoch)
+                found[name].append(_epoch(dataset))
+        rows += _speeds(threads, digests["False"][0], found)
+    return rows
+
+
+def _speeds(threads: int, records: int, found: dict[str, list[tuple[float, float]]]) -> list[_Row]:
+    rows: list[_Row] = []
+    for name, times in found.items():
+        wall = statistics.median(wall for _, wall in times)
+        ratios = [
+            [plain[which] / own[which] for plain, own in zip(found["False"], times, strict=True)]
+            for which in (0, 1)
+        ]
+        by_cpu, by_wall = (spread(of) for of in ratios)
+        bar = f"> {_LEAST_RATIO}" if name == "True" else ""
+        rows.append([threads, name, f"{records / wall / 1e3:,.0f}", by_wall, by_cpu, bar])
+    return rows
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = arguments(__doc__)
+    parser.add_argument("--open", metavar="FOLDER", help="be the process that opens many files")
+    parser.add_argument("--shuffle", choices=list(_SHUFFLES), help="of that process")
+    args = parser.parse_args()
+    if args.open:
+        json.dump(_open_many(args.open, args.shuffle), sys.stdout)
+        return
+
+    ensure_data(["tabular"], args.scale)
+    torch.set_num_threads(1)
+    print(table(["10^9 records of 10,000 files", "figure", "bar"], _many_files(args.rounds)))
+    print()
+    print(table(["permutation", "figure", "bar"], _permuting(args.rounds)))
+    print()
+    headers = ["threads", "shuffle", "thousand records/s"]
+    headers += ["speed over shuffle=False", "the same in CPU time", "bar"]
+    print(table(headers, _shuffled(args.rounds)))
+
+
+if __name__ == "__main__":
+    main()
