@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io import CorruptRecordError, RecordIndex, StaleIndexError, TruncatedFileError
+from torchrec_io import (
+    CorruptRecordError,
+    RecordIndex,
+    StaleIndexError,
+    TruncatedFileError,
+    _core,
+)
 from torchrec_io.records.reader import RecordList, RecordReader
 
 FILES: list[list[bytes]] = [
@@ -61,11 +67,93 @@ def test_no_such_record(reader: RecordReader, number: int) -> None:
 def test_neighbours_are_one_read(reader: RecordReader) -> None:
     plan = reader.plan(np.arange(50))
     assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(0, 1)]
-    # Gaps of under 16 KiB are read over; larger ones are not.
+    # Gaps of up to 4 KiB are read over; larger ones are not.
     plan = reader.plan(np.array([49, 3, 20, 0]))
     assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(0, 1)]
     plan = reader.plan(np.array([50, 52, 53, 60]))
     assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(2, 3)]
+
+
+class TestManyFiles:
+    COUNT = 300
+
+    @pytest.fixture
+    def many(self, tmp_path: Path) -> RecordReader:
+        paths = [
+            write_tfrecord(tmp_path / f"{i:03}", [b"%d" % i] * 2, "gzip" if i == 7 else None)
+            for i in range(self.COUNT)
+        ]
+        return RecordReader([RecordIndex.build(path) for path in paths])
+
+    def test_more_of_them_in_a_batch_than_may_be_open(self, many: RecordReader) -> None:
+        numbers = np.random.default_rng(0).permutation(2 * self.COUNT).tolist()
+        before = len(os.listdir("/proc/self/fd"))
+        assert fetch(many, numbers) == [b"%d" % (number // 2) for number in numbers]
+        assert len(os.listdir("/proc/self/fd")) - before <= 128
+        assert fetch(many, [599, 0]) == [b"299", b"0"]
+
+    @pytest.mark.parametrize("file", [0, 7, 15, 16, 40, 299])
+    def test_the_one_that_became_shorter_is_named(self, many: RecordReader, file: int) -> None:
+        plan = many.plan(np.arange(2 * self.COUNT))
+        path = many.indexes[file].data_path
+        os.truncate(path, os.path.getsize(path) // 2)
+        with pytest.raises((TruncatedFileError, CorruptRecordError)) as caught:
+            many.read(plan)
+        assert caught.value.path == path
+
+
+class TestHints:
+    """The system is told what is read next where it lately had to wait, and only there."""
+
+    @pytest.fixture
+    def waits(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        waits = [0]
+        read_ranges = _core.read_ranges
+        monkeypatch.setattr(_core, "read_ranges", lambda *args: (read_ranges(*args)[0], waits[0]))
+        return waits
+
+    @pytest.fixture
+    def hinted(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        hinted: list[int] = []
+        monkeypatch.setattr(_core, "advise_ranges", lambda _, ranges: hinted.append(len(ranges)))
+        return hinted
+
+    @pytest.fixture
+    def large(self, tmp_path: Path) -> RecordReader:
+        paths = [write_tfrecord(tmp_path / name, [bytes(5000)] * 3) for name in "ab"]
+        return RecordReader([RecordIndex.build(path) for path in paths])
+
+    def step(self, reader: RecordReader) -> None:
+        plan = reader.plan(np.array([0, 5, 3]))
+        reader.will_need(plan)
+        reader.read(plan)
+
+    def test_what_is_in_memory(
+        self, large: RecordReader, waits: list[int], hinted: list[int]
+    ) -> None:
+        for _ in range(10):
+            self.step(large)
+        assert waits == [0]
+        assert hinted == [1, 2] * 2  # until that was known
+
+    def test_what_had_to_be_waited_for(
+        self, large: RecordReader, waits: list[int], hinted: list[int]
+    ) -> None:
+        waits[0] = 200
+        for _ in range(10):
+            self.step(large)
+        assert hinted == [1, 2] * 10
+        waits[0] = 0
+        for _ in range(300):
+            self.step(large)
+        assert len(hinted) == 2 * (10 + 256)  # then one goes without, to see
+        waits[0] = 3
+        self.step(large)
+        waits[0] = 0
+        hinted.clear()
+        for _ in range(10):
+            self.step(large)
+        assert hinted == [1, 2] * 6
 
 
 def test_places_and_keys(reader: RecordReader) -> None:

@@ -20,6 +20,45 @@ def test_read_ranges_tells_which_one_reaches_past_the_end(tmp_path: Path) -> Non
     assert LocalFile(tmp_path / "plain").read_ranges(ranges, np.zeros(20, np.uint8)) == 1
 
 
+@pytest.mark.parametrize(
+    ("cuts", "ranges", "error"),
+    [
+        ([0], [(0, 1, 0)], "a cut more"),
+        ([0, 1, 1], [(0, 1, 0)], "a cut more"),
+        ([0, 2], [(0, 1, 0)], "cuts must"),
+        ([-1, 1], [(0, 1, 0)], "cuts must"),
+        ([1, 0], [(0, 1, 0)], "cuts must"),
+        ([0, 1], [(0, 21, 0)], "outside"),
+        ([0, 1], [(0, 1, 20)], "outside"),
+        ([0, 1], [(0, 1, -1)], "outside"),
+        ([0, 1], [(-1, 1, 0)], "negative"),
+        ([0, 1], [(0, 1)], "three columns"),
+    ],
+)
+def test_reading_stays_inside(
+    tmp_path: Path, cuts: list[int], ranges: list[tuple[int, ...]], error: str
+) -> None:
+    (tmp_path / "x").write_bytes(_DATA)
+    file = LocalFile(tmp_path / "x")
+    out = np.zeros(20, np.uint8)
+    with pytest.raises(ValueError, match=error):
+        _core.read_ranges([file.descriptor], cuts, np.array(ranges, np.int64), out)
+    assert not out.any()
+
+
+def test_a_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_bytes(_DATA)
+    open_file = os.open
+
+    def refusing(path: str, flags: int, *others: int) -> int:
+        if flags & getattr(os, "O_NOATIME", 0):  # as for all but the owner
+            raise PermissionError("not yours")
+        return open_file(path, flags, *others)
+
+    monkeypatch.setattr(os, "open", refusing)
+    assert LocalFile(tmp_path / "x").read(0, 200) == _DATA
+
+
 def test_write_atomically_leaves_the_old_file_or_the_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,8 +19,9 @@ from .compressed import CompressedFile, open_source
 from .index import RecordIndex
 from .storage import LocalFile, read_ranges
 
-# Two records at most this far apart are read at once: reading on is cheaper than a second call.
-_COALESCE_GAP_BYTES = 1 << 14
+# Two records at most this far apart are read at once: in memory, reading on over a page costs about
+# as much as a second call.
+_COALESCE_GAP_BYTES = 1 << 12
 _MOST_OPEN_FILES = 128
 # Those of a batch may be more than are kept open.
 _FILES_AT_ONCE = 16
