@@ -92,14 +92,15 @@ class TestManyFiles:
         assert len(os.listdir("/proc/self/fd")) - before <= 128
         assert fetch(many, [599, 0]) == [b"299", b"0"]
 
-    @pytest.mark.parametrize("file", [0, 7, 15, 16, 40, 299])
+    @pytest.mark.parametrize("file", [0, 15, 16, 99])  # beside a compressed one, or not
     def test_the_one_that_became_shorter_is_named(self, many: RecordReader, file: int) -> None:
-        plan = many.plan(np.arange(2 * self.COUNT))
+        plan = many.plan(np.arange(200))
+        many.read(plan)  # which opens them
         path = many.indexes[file].data_path
-        os.truncate(path, os.path.getsize(path) // 2)
-        with pytest.raises((TruncatedFileError, CorruptRecordError)) as caught:
+        os.truncate(path, 20)
+        with pytest.raises(TruncatedFileError, match="shorter") as caught:
             many.read(plan)
-        assert caught.value.path == path
+        assert (caught.value.path, caught.value.offset) == (path, 0)
 
 
 class TestHints:
