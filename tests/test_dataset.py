@@ -201,8 +201,7 @@ class TestOrder:
         read_ranges = RecordReader.read
 
         def watched(self: RecordReader, plan: ReadPlan) -> Any:
-            for _, ranges in plan.ranges:
-                reads.extend((begin, begin + size) for begin, size, _ in ranges.tolist())
+            reads.extend((begin, begin + size) for begin, size, _ in plan.ranges.tolist())
             return read_ranges(self, plan)
 
         monkeypatch.setattr(RecordReader, "read", watched)
