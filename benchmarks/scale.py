@@ -88,7 +88,7 @@ def _open_many(folder: str, shuffle: str) -> dict[str, float]:
     opened = time.perf_counter()
     # What comes before the reading: there is nothing to read in these files.
     by = Arrangement(batch_size=BATCH_SIZE)
-    _, numbers = next(dataset._batches(Progress(), by))  # noqa: SLF001
+    _, numbers = next(dataset._shares.batches(dataset._source.reader, Progress(), by))  # noqa: SLF001
     plan = dataset._source.reader.plan(numbers)  # noqa: SLF001
     end = time.perf_counter()
     assert len(plan.numbers) == BATCH_SIZE

@@ -23,7 +23,10 @@ ROOMS = (
     "tensors",
     "feed",
     "source",
+    "options",
+    "sharing",
     "control",
+    "iteration",
     "iterable",
     "dataset",
     "map_dataset",
@@ -32,7 +35,7 @@ ROOMS = (
     "cli",
     "messages",
 )
-WITH_TORCH = {"tensors", "control", "iterable", "dataset", "map_dataset", "mixing", "loader"}
+WITH_TORCH = {"tensors", "control", "iterable", "dataset", "map_dataset", "loader"}
 EVERYWHERE = {"_core", "__version__"}
 
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .iterable import ErrorPolicy, LoadOptions, RecordDataset
+from .iterable import RecordDataset
+from .options import ErrorPolicy, LoadOptions
 from .order.orders import Blocks, RecordOrder, StreamedOrder, files_fingerprint
 from .order.plan import Uneven
 from .order.shuffle import Shuffle, ShuffleChoice, check_shuffle
@@ -93,8 +94,6 @@ class TFRecordDataset(RecordDataset):
         ValueError: another argument is not one of the above.
     """
 
-    _order: RecordOrder | StreamedOrder
-
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
@@ -148,7 +147,7 @@ class TFRecordDataset(RecordDataset):
         )
         source = RecordSource(_reader_for(reader, order, options), schema)
         super().__init__(source, order, options)
-        self._handle(errors, 0)
+        self._iteration.handle(errors, 0)
 
     def replace(self, **options: Any) -> TFRecordDataset:
         """The same records with other options, such as ``shuffle`` or ``batch_size``.
@@ -161,11 +160,11 @@ class TFRecordDataset(RecordDataset):
             TypeError: there is no such option.
             ValueError: a value is none of the choices.
         """
-        order = self._order
+        order = self._own_order
         seed = options.pop("seed", order.seed)
         shuffle = options.pop("shuffle", order.shuffle)
         schema = options.pop("schema", self._source.given_schema)
-        load_options = self._options.replace(**options)
+        load_options = self._shares.options.replace(**options)
         if isinstance(order, RecordOrder):
             order = dataclasses.replace(order, shuffle=shuffle, seed=seed)
             return self._with_order(order, schema, load_options)
@@ -200,28 +199,35 @@ class TFRecordDataset(RecordDataset):
             ValueError: the fractions do not sum to 1, or there is no index.
             TypeError: a key is of another type.
         """
-        if isinstance(self._order, StreamedOrder):
+        order = self._own_order
+        if isinstance(order, StreamedOrder):
             raise ValueError("a split needs an index")  # noqa: TRY004  # the argument was wrong
-        selection = self._order.selection
+        selection = order.selection
         indexes = self._records.indexes
         if group_by is None:
             names = [(os.path.basename(index.data_path), f"{index.identity}") for index in indexes]
             counts = [len(index) for index in indexes]
             parts = split_records(counts, names, selection, fractions, seed)
         else:
-            keys = self._group_keys(group_by)
+            keys = self._group_keys(group_by, selection)
             parts = split_groups(keys, selection, len(self._records), fractions, seed)
         for fraction, part in zip(fractions, parts, strict=True):
             if len(part) == 0:
                 logger.warning("a split of %s of %d records is empty", fraction, len(selection))
         return [
             self._with_order(
-                dataclasses.replace(self._order, selection=part),
+                dataclasses.replace(order, selection=part),
                 self._source.given_schema,
-                self._options,
+                self._shares.options,
             )
             for part in parts
         ]
+
+    @property
+    def _own_order(self) -> RecordOrder | StreamedOrder:
+        order = self._shares.order
+        assert isinstance(order, (RecordOrder, StreamedOrder))
+        return order
 
     @property
     def _records(self) -> RecordReader:
@@ -237,16 +243,16 @@ class TFRecordDataset(RecordDataset):
         source = RecordSource(_reader_for(self._records, order, options), schema)
         return self._copy(source, order, options)
 
-    def _group_keys(self, group_by: Callable[[Any], Hashable]) -> list[bytes | None]:
-        assert isinstance(self._order, RecordOrder)
-        selection = self._order.selection
+    def _group_keys(
+        self, group_by: Callable[[Any], Hashable], selection: Selection
+    ) -> list[bytes | None]:
         keys: list[bytes | None] = [None] * len(selection)
         self._records.begin_epoch()
         for begin in range(0, len(selection), _GROUPED_AT_ONCE):
             end = min(begin + _GROUPED_AT_ONCE, len(selection))
             numbers = selection.numbers_at(np.arange(begin, end, dtype=np.int64))
             loaded = self._source.read(self._source.reader.plan(numbers))
-            self._handle(loaded.errors, 0)
+            self._iteration.handle(loaded.errors, 0)
             places = selection.positions_of(loaded.numbers).tolist()
             for place, sample in zip(places, loaded.samples(), strict=True):
                 keys[place] = _key_bytes(group_by(sample))

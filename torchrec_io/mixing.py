@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from .dataset import TFRecordDataset
-from .iterable import LoadOptions, RecordDataset
+from .iterable import RecordDataset
+from .options import LoadOptions
 from .order.mixed import MixedOrder, Stop
 from .order.orders import RecordOrder, StreamedOrder
 from .records.reader import RecordReader
@@ -56,10 +57,10 @@ def mix(
     orders = [_order_of(part) for part in parts]
     _check_alike("schema", [part._source.given_schema for part in parts])
     _check_alike("verify_crc", [part._records.verify_crc for part in parts])
-    common = parts[0]._options
+    common = parts[0]._shares.options
     for field in dataclasses.fields(LoadOptions):
         if field.name not in options:
-            _check_alike(field.name, [getattr(part._options, field.name) for part in parts])
+            _check_alike(field.name, [getattr(part._shares.options, field.name) for part in parts])
     sizes = [len(part._records) for part in parts]
     bases = (np.cumsum(sizes) - sizes).tolist()
     order = MixedOrder(orders, list(datasets.values()), seed, stop, bases=bases)
@@ -72,9 +73,10 @@ def mix(
 def _order_of(part: TFRecordDataset) -> RecordOrder:
     if not isinstance(part, TFRecordDataset):
         raise TypeError(f"only a TFRecordDataset can be mixed, not {part!r}")
-    if isinstance(part._order, StreamedOrder):
+    order = part._own_order
+    if isinstance(order, StreamedOrder):
         raise ValueError("a dataset without an index cannot be mixed")  # noqa: TRY004  # it is one
-    return part._order
+    return order
 
 
 def _check_alike(name: str, values: list[Any]) -> None:

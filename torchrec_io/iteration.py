@@ -1,0 +1,196 @@
+"""One pass of one process over its share of the records."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from .control import Control
+from .errors import DecodeError, StaleIndexError, TorchRecIOError
+from .feed import Feed, Job, Lookahead
+from .options import LoadOptions
+from .order.progress import Arrangement, Progress
+from .records.blocks import BlockPlan
+from .records.reader import ReadPlan
+from .records.streamed import StreamPiece
+from .sharing import Shares
+from .source import Loaded, RecordSource
+
+logger = logging.getLogger("torchrec_io")
+
+
+@dataclass
+class Position:
+    """How far one iteration has come, in the eyes of who takes its items."""
+
+    by: Arrangement
+    epoch: int
+    first_epoch: int
+    begin: int
+    consumed: int
+    ahead: int
+    dealt: int
+    tried: bool = False  # a batch of this epoch
+    given: bool = False  # anything of this epoch
+
+    @classmethod
+    def at(cls, progress: Progress, by: Arrangement) -> Position:
+        return cls(by, *dataclasses.astuple(progress))
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(
+            self.epoch, self.first_epoch, self.begin, self.consumed, self.ahead, self.dealt
+        )
+
+    def go_to(self, progress: Progress) -> None:
+        """Another epoch."""
+        self.__init__(self.by, *dataclasses.astuple(progress))  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """Reads, decodes and gives records, in the order that they are dealt to a process.
+
+    Attributes:
+        source: Reads and decodes.
+        shares: Deals.
+        control: Counts what is skipped.
+    """
+
+    source: RecordSource
+    shares: Shares
+    control: Control
+
+    @property
+    def options(self) -> LoadOptions:
+        """How records are given."""
+        return self.shares.options
+
+    def items(self, position: Position, threads: int) -> Iterator[Any]:
+        """What the dataset gives from a position on; moves it with each item.
+
+        Args:
+            position: Where to begin.
+            threads: How many read and parse; 1 is the calling thread.
+        """
+        batches = self.shares.batches(self.source.reader, position.progress, position.by)
+        feed = Feed(batches, self.source.reader.plan, self.options.batch_size or 1)
+        lookahead = Lookahead(self._load, feed, threads, self.options.prefetch)
+        try:
+            while (done := lookahead.next()) is not None:
+                job, loaded = done
+                self.handle(loaded.errors, position.by.worker)
+                self._enter(position, job.epoch)
+                if self.options.batch_size is None:
+                    yield from self._given_samples(loaded, job, position)
+                    continue
+                taken = len(job.records)
+                if len(loaded.numbers) < taken:
+                    lookahead.recall()
+                    loaded, taken = self._topped_up(loaded, job, feed, position.by.worker)
+                position.ahead += taken - len(job.records)
+                position.consumed += taken
+                if self._is_given(len(loaded.numbers)):
+                    position.given = True
+                    yield self._with_keys(loaded)
+        finally:
+            lookahead.close()
+
+    def handle(self, errors: list[TorchRecIOError], worker: int) -> None:
+        """Raises the first error, or counts and tells each; uses the list up."""
+        on_error = self.options.on_error
+        while errors:
+            error = errors.pop(0)
+            # A stale index is no damaged record: it would lose all of them, one by one.
+            if on_error == "raise" or isinstance(error, StaleIndexError):
+                try:
+                    raise error
+                finally:
+                    # Its traceback leads here; a way back would keep files open until the garbage
+                    # collector comes.
+                    del error
+            self.control.count_skipped(worker)
+            if callable(on_error):
+                on_error(error)
+            else:
+                logger.warning("skipped: %s", error)
+
+    def _enter(self, position: Position, epoch: int) -> None:
+        """Goes on to the epoch of the next batch."""
+        if epoch != position.epoch:
+            if position.tried and not position.given and self.options.epochs is None:
+                # It would look for a good record for ever.
+                raise DecodeError(f"epoch {position.epoch} gave nothing: all of it was skipped")
+            progress = position.progress
+            while progress.epoch != epoch:
+                progress = self.shares.next_epoch(progress, position.by)
+            position.go_to(progress)
+        position.tried = True
+
+    def _topped_up(self, short: Loaded, job: Job, feed: Feed, worker: int) -> tuple[Loaded, int]:
+        """A batch that lost records, with as many of those that come next; and what it took."""
+        parts = [short]
+        taken = len(job.records)
+        missing = taken - len(short.numbers)
+        while missing and (records := feed.take(job.epoch, missing)) is not None:
+            more = self.source.read(self.source.reader.plan(records))
+            self.handle(more.errors, worker)
+            parts.append(more)
+            taken += len(records)
+            missing -= len(more.numbers)
+        return self.source.joined(parts), taken
+
+    def _is_given(self, count: int) -> bool:
+        full = self.options.batch_size is not None and count >= self.options.batch_size
+        return full or (count > 0 and not self.options.drop_last)
+
+    def _with_keys(self, loaded: Loaded) -> Any:
+        if not self.options.with_key:
+            return loaded.items
+        return self.source.reader.keys(loaded.numbers), loaded.items
+
+    def _given_samples(self, loaded: Loaded, job: Job, position: Position) -> Iterator[Any]:
+        samples: Any = loaded.samples()
+        if self.options.with_key:
+            samples = zip(self.source.reader.keys(loaded.numbers), samples, strict=True)
+        before = position.consumed
+        position.ahead += len(job.records) - len(loaded.numbers)
+        for end, sample in zip(_ends(loaded.numbers, job), samples, strict=True):
+            position.consumed = before + end
+            position.given = True
+            yield sample
+        position.consumed = before + len(job.records)
+
+    def _load(self, job: Job, following: Job | None) -> Loaded:
+        """Reads and decodes one batch, while the system reads the next."""
+        if following is not None and not _reads_on(job.plan, following.plan):
+            self.source.reader.will_need(following.plan)
+        loaded = self.source.read(job.plan)
+        # The stored bytes are needed again only to fill a batch up.
+        return loaded if loaded.errors else loaded._replace(block=None)
+
+
+def _ends(numbers: npt.NDArray[Any], job: Job) -> Sequence[int]:
+    """For each record that is left of a job: how many of the job's end with it."""
+    if len(numbers) == len(job.records):
+        return range(1, len(numbers) + 1)
+    planned = job.records.block.numbers if isinstance(job.records, StreamPiece) else job.records
+    ends = []
+    at = 0
+    for number in numbers:
+        while planned[at] != number:
+            at += 1
+        at += 1
+        ends.append(at)
+    return ends
+
+
+def _reads_on(plan: Any, following: Any) -> bool:
+    """Whether a read goes on where another ended; the system then reads ahead by itself."""
+    return isinstance(plan, (ReadPlan, BlockPlan)) and bool(following.continues(plan))

@@ -1,0 +1,144 @@
+"""How epochs are dealt to the processes that share them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import StateMismatchError
+from .options import LoadOptions
+from .order.distributed import resolve_rank
+from .order.mixed import ENDLESS
+from .order.orders import Order, StreamedOrder
+from .order.plan import EpochPlan
+from .order.progress import Arrangement, Progress
+from .records.streamed import StreamReader
+from .source import Reader
+
+# Without a batch size, records are still read and parsed this many at once.
+_MOST_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Shares:
+    """An order of records, and how it is dealt to ranks and workers.
+
+    Attributes:
+        order: Which record comes when.
+        options: With the batch size, ranks and epochs.
+    """
+
+    order: Order | StreamedOrder
+    options: LoadOptions
+
+    @property
+    def num_records(self) -> int:
+        """Records of an epoch, for all ranks together.
+
+        Raises:
+            TypeError: there is no index to know it from.
+        """
+        if isinstance(self.order, StreamedOrder):
+            raise TypeError("without an index nobody knows how many records there are")
+        return len(self.order)
+
+    def arrangement(self, worker: int, num_workers: int) -> Arrangement:
+        """The place of a DataLoader worker of this rank; worker 0 of 1 where there are none."""
+        rank, world_size = resolve_rank(self.options.rank, self.options.world_size)
+        batch_size = self.options.batch_size
+        if batch_size is None:
+            streamed = isinstance(self.order, StreamedOrder)
+            batch_size = _chunk_size(
+                ENDLESS if streamed else self.num_records, world_size * num_workers
+            )
+        return Arrangement(rank, world_size, worker, num_workers, batch_size)
+
+    def plan(self, by: Arrangement, progress: Progress) -> EpochPlan:
+        """The plan of the epoch that a progress is in.
+
+        Raises:
+            TypeError: there is no index.
+        """
+        return EpochPlan(
+            num_records=self.num_records,
+            batch_size=by.batch_size,
+            begin=progress.begin,
+            rank=by.rank,
+            world_size=by.world_size,
+            # Whose turn it is goes on from epoch to epoch.
+            worker=(by.worker - progress.dealt) % by.num_workers,
+            num_workers=by.num_workers,
+            drop_last=self.options.drop_last,
+            uneven=self.options.uneven,
+        )
+
+    def moved(self, progress: Progress, before: Arrangement, now: Arrangement) -> Progress:
+        """What ``now`` goes on from where ``before`` has come; see :meth:`Progress.moved`."""
+        if isinstance(self.order, StreamedOrder):
+            if before != now and progress.consumed:
+                raise StateMismatchError(
+                    "without an index only the same rank and worker of as many can go on"
+                )
+            return progress
+        return progress.moved(
+            before,
+            now,
+            num_records=self.num_records,
+            share=self.plan(before, progress).num_worker_records,
+        )
+
+    def next_epoch(self, progress: Progress, by: Arrangement) -> Progress:
+        """The start of the epoch behind that of a progress."""
+        dealt = 0
+        if not isinstance(self.order, StreamedOrder):
+            dealt = progress.dealt + self.plan(by, progress).num_rank_batches
+        return Progress(progress.epoch + 1, progress.first_epoch, dealt=dealt)
+
+    def batches(
+        self, reader: Reader, progress: Progress, by: Arrangement
+    ) -> Iterator[tuple[int, Any]]:
+        """Epoch and records of each batch that is left of an iteration."""
+        epochs = self.options.epochs
+        while epochs is None or progress.epoch < progress.first_epoch + epochs:
+            reader.begin_epoch()
+            came = progress.consumed > 0
+            for records in self._epoch_batches(reader, progress, by):
+                came = came or len(records) > 0
+                yield progress.epoch, records
+            if not came and not self._may_come_later(by):
+                return
+            progress = self.next_epoch(progress, by)
+
+    def _epoch_batches(self, reader: Reader, progress: Progress, by: Arrangement) -> Iterator[Any]:
+        if isinstance(self.order, StreamedOrder):
+            assert isinstance(reader, StreamReader)
+            return reader.pieces(
+                by.worker * by.world_size + by.rank,
+                by.world_size * by.num_workers,
+                size=by.batch_size,
+                window=max(1, int(self.order.shuffle)),
+                seed=self.order.seed,
+                epoch=progress.epoch,
+                skip=progress.consumed,
+            )
+        order = self.order
+        positions = self.plan(by, progress).batches(progress.consumed)
+        return (order.at(some, progress.epoch) for some in positions)
+
+    def _may_come_later(self, by: Arrangement) -> bool:
+        """Whether a worker that got nothing in an epoch may get something in the next."""
+        streamed = isinstance(self.order, StreamedOrder)
+        return not streamed and self.plan(by, Progress()).num_rank_batches > 0
+
+
+def _chunk_size(num_records: int, readers: int) -> int:
+    """Records that are dealt to a worker at once where there is no batch size.
+
+    A power of two, so that DataLoader's batches of the usual sizes are all full but the last; small
+    enough that every worker gets some.
+    """
+    chunk = _MOST_AT_ONCE
+    while chunk > 1 and chunk * readers * 2 > num_records:
+        chunk //= 2
+    return chunk
