@@ -12,7 +12,7 @@ _WORKER_SLOTS = 1024
 
 # Numbers by their place; behind them two for each worker: damages skipped, and whether it has begun
 # where the dataset was resumed.
-_EPOCH, _TIMES_SET, _IN_WORKERS, _TAKERS, _HAS_RESUME, _RESUME = range(6)
+_EPOCH, _TIMES_SET, _TIMES_SEEN, _IN_WORKERS, _TAKERS, _HAS_RESUME, _RESUME = range(7)
 _PROGRESS_FIELDS = len(dataclasses.fields(Progress))
 _SKIPPED = _RESUME + _PROGRESS_FIELDS + len(dataclasses.fields(Arrangement))
 _TAKEN = _SKIPPED + _WORKER_SLOTS
@@ -33,6 +33,26 @@ class Control:
     @epoch.setter
     def epoch(self, epoch: int) -> None:
         self._shared[_EPOCH] = epoch
+
+    def __setstate__(self, state: dict[str, torch.Tensor]) -> None:
+        self._shared = state["_shared"]
+        # Shared with the original only where it is pickled for a process that is being started.
+        self._shared.share_memory_()  # type: ignore[no-untyped-call]
+
+    def copy(self) -> Control:
+        """The same numbers in memory of its own."""
+        other = Control()
+        other._shared.copy_(self._shared)
+        return other
+
+    @property
+    def times_seen(self) -> int:
+        """How many times one had said so when an iteration began last."""
+        return int(self._shared[_TIMES_SEEN])
+
+    @times_seen.setter
+    def times_seen(self, times: int) -> None:
+        self._shared[_TIMES_SEEN] = times
 
     @property
     def times_set(self) -> int:
@@ -91,6 +111,10 @@ class Control:
             return None
         self._shared[place] = 1
         return self.peek_resume()
+
+    def untaken_resume(self) -> tuple[Progress, Arrangement] | None:
+        """Where the dataset was resumed, if no iteration has begun there."""
+        return None if self._shared[_TAKERS] else self.peek_resume()
 
     def peek_resume(self) -> tuple[Progress, Arrangement] | None:
         """Where the dataset was resumed, whoever has begun there."""

@@ -263,9 +263,10 @@ def _reader_for(reader: RecordReader, order: RecordOrder, options: LoadOptions) 
     """The reader that fits an order: a block shuffle wants whole blocks read at once."""
     if not isinstance(order.shuffle, Shuffle):
         return reader
-    blocks = Blocks(order.selection, order.shuffle.block)
+    most = max(1, len(order))
+    blocks = Blocks(order.selection, min(order.shuffle.block, most))
     # The records of two windows are in use at once where one follows the other.
-    in_use = max(order.shuffle.window, options.batch_size or 1)
+    in_use = max(min(order.shuffle.window, most), options.batch_size or 1)
     return BlockReader(reader, blocks.of, blocks.numbers, 2 * (in_use // blocks.size + 2))
 
 
@@ -273,7 +274,7 @@ def _streamed_order(
     paths: list[str], shuffle: ShuffleChoice, seed: int, options: LoadOptions
 ) -> StreamedOrder:
     check_shuffle(shuffle)
-    if shuffle is True or isinstance(shuffle, Shuffle):
+    if isinstance(shuffle, Shuffle) or (isinstance(shuffle, (bool, np.bool_)) and shuffle):
         raise ValueError(
             f"without an index shuffle must be False or a number of records, not {shuffle!r}"
         )
@@ -281,7 +282,7 @@ def _streamed_order(
         raise ValueError(f"without an index uneven must be 'keep', not {options.uneven!r}")
     names = ";".join(os.path.basename(path) for path in paths)
     files = hashlib.blake2b(os.fsencode(names), digest_size=8).hexdigest()
-    return StreamedOrder(files, shuffle, seed)
+    return StreamedOrder(files, min(int(shuffle), 2**62) or False, seed)
 
 
 def _key_bytes(key: Any) -> bytes:
@@ -290,6 +291,8 @@ def _key_bytes(key: Any) -> bytes:
         key = key.tolist()
     if isinstance(key, tuple):
         return b"(" + b",".join(_key_bytes(part) for part in key) + b")"
+    if isinstance(key, (int, float)) and key == key // 1:
+        key = int(key)  # 1, 1.0 and True are one key to Python
     if not isinstance(key, (bytes, str, int, float)):
         raise TypeError(
             "the key of a group must be bytes, a string, a number, a scalar tensor or a tuple of "

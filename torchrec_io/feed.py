@@ -28,11 +28,22 @@ class Job:
         epoch: That it is of; no batch has records of two epochs.
         records: Of the batch.
         plan: How to read them.
+        error: Why that cannot be done. It is told in its turn, behind the batches before it.
     """
 
     epoch: int
     records: Piece
     plan: Any
+    error: Exception | None = None
+
+    def raise_error(self) -> None:
+        """Raises the error, if there is one, and lets go of it."""
+        error, self.error = self.error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # its traceback leads here
 
 
 class Feed:
@@ -52,15 +63,12 @@ class Feed:
         self._batch_size = batch_size
         self._cut: deque[tuple[int, Piece]] = deque()  # goes before the batches
         self._next: Job | None = None
+        self._failure: Exception | None = None  # of the batches; comes behind all of them
 
     def peek(self) -> Job | None:
         """The job that comes next; None at the end."""
         if self._next is None:
-            part = self._pull()
-            if part is not None:
-                epoch, records = part
-                records = self._filled(epoch, records)
-                self._next = Job(epoch, records, self._plan(records))
+            self._next = self._make()
         return self._next
 
     def pop(self) -> Job | None:
@@ -73,7 +81,11 @@ class Feed:
         """Has jobs come again, before all others."""
         behind = [] if self._next is None else [self._next]
         self._next = None
-        self._cut.extendleft((job.epoch, job.records) for job in reversed([*jobs, *behind]))
+        for job in reversed([*jobs, *behind]):
+            if len(job.records):
+                self._cut.appendleft((job.epoch, job.records))
+            elif job.error is not None:
+                self._failure = job.error
 
     def take(self, epoch: int, count: int) -> Piece | None:
         """Takes up to ``count`` records of an epoch off what comes next; None if none come."""
@@ -90,8 +102,26 @@ class Feed:
             count -= len(first)
         return _joined(taken) if taken else None
 
+    def _make(self) -> Job | None:
+        part = self._pull()
+        if part is None:
+            failure, self._failure = self._failure, None
+            return None if failure is None else Job(0, np.empty(0, np.int64), None, failure)
+        epoch, records = part
+        records = self._filled(epoch, records)
+        try:
+            return Job(epoch, records, self._plan(records))
+        except Exception as error:  # noqa: BLE001  # for who asks for this batch
+            return Job(epoch, records, None, error)
+
     def _pull(self) -> tuple[int, Piece] | None:
-        return self._cut.popleft() if self._cut else next(self._batches, None)
+        if self._cut:
+            return self._cut.popleft()
+        try:
+            return next(self._batches, None)
+        except Exception as error:  # noqa: BLE001  # for who asks for the next batch
+            self._failure = error
+            return None
 
     def _filled(self, epoch: int, records: Piece) -> Piece:
         """A batch that is short because records were taken off it, filled up from behind."""
@@ -213,7 +243,14 @@ class Lookahead(Generic[_Result]):
         if not self._pending:
             return None
         task = self._pending.popleft()
-        return task.job, task.result(self._work)
+        return task.job, task.result(self._work_here)
+
+    def _work_here(self, job: Job, following: Job | None) -> _Result:
+        if self._asker.daemon and not threading.main_thread().is_alive():
+            # The interpreter is at its exit, which ends this thread where it waits; in native code
+            # it would end the process with an error.
+            threading.Event().wait()
+        return self._work(job, following)
 
     def recall(self) -> None:
         """Puts the jobs that were begun early back into the feed."""

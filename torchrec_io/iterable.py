@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import logging
+import multiprocessing
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +15,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from .control import Control
 from .features.schema import Schema
 from .iteration import Iteration, Position
-from .options import LoadOptions, check_least
+from .options import LoadOptions, check_number
 from .order.distributed import resolve_rank
 from .order.mixed import ENDLESS
 from .order.orders import Order, StreamedOrder
@@ -23,6 +26,8 @@ from .source import RecordSource
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+logger = logging.getLogger("torchrec_io")
 
 
 class RecordDataset(IterableDataset[Any]):
@@ -39,12 +44,13 @@ class RecordDataset(IterableDataset[Any]):
     ) -> None:
         super().__init__()
         self._source = source
-        self._shares = Shares(order, options)
-        self._control = Control()
+        self._given_shares = Shares(order, options)
+        # Rank and world size of the process that this was pickled in, and that process.
+        self._pickled_in: tuple[int, int, int] | None = None
+        self._own_control = Control()
+        self._pid = os.getpid()
         # Of the iteration that began last in this process.
         self._position: Position | None = None
-        # How often the epoch had been set when an iteration began last in this process.
-        self._times_set = 0
         # Where this worker's next iteration begins, if a state was loaded in the worker.
         self._loaded: tuple[Progress, Arrangement] | None = None
 
@@ -80,7 +86,7 @@ class RecordDataset(IterableDataset[Any]):
         Reaches running workers too (``persistent_workers=True``). A place given by :meth:`resume`
         or :meth:`load_state_dict` is kept if it is in that epoch, and dropped if not.
         """
-        check_least("epoch", epoch, 0)
+        check_number("epoch", epoch, 0)
         self._control.set_epoch(epoch)
         resumed = self._control.peek_resume()
         if resumed is not None and not resumed[0].is_in(epoch):
@@ -125,11 +131,11 @@ class RecordDataset(IterableDataset[Any]):
             # A worker is told of the next epoch while it is in this one.
             if get_worker_info() is not None or not self._wanted_elsewhere(progress):
                 return progress, self._position.by
-        return self._control.peek_resume() or self._start(self._shares.arrangement(0, 1))
+        return self._control.untaken_resume() or self._start(self._shares.arrangement(0, 1))
 
     def _wanted_elsewhere(self, progress: Progress) -> bool:
         """Whether another epoch was set since an iteration began here."""
-        is_set = self._control.times_set != self._times_set
+        is_set = self._control.times_set != self._control.times_seen
         return is_set and not progress.is_in(self._control.epoch)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -149,11 +155,13 @@ class RecordDataset(IterableDataset[Any]):
         """
         world_size = resolve_rank(self._shares.options.rank, self._shares.options.world_size)[1]
         progress, by = from_state(state, self._shares.order.describe(), self.batch_size, world_size)
+        self._shares.check_state(progress, by)
         self._position = None
         if self._wanted_elsewhere(progress):
+            logger.info("set_epoch named another epoch than the state: its start is next")
             self._control.drop_resume()
             return
-        if self._control.times_set == self._times_set:
+        if self._control.times_set == self._control.times_seen:
             self._control.epoch = progress.first_epoch
         if get_worker_info() is not None:
             self._loaded = (progress, by)
@@ -177,8 +185,8 @@ class RecordDataset(IterableDataset[Any]):
             ValueError: the epoch has fewer batches; or there is no ``batch_size`` or no index, so
                 that batches cannot be counted.
         """
-        check_least("epoch", epoch, 0)
-        check_least("batches", batches, 0)
+        check_number("epoch", epoch, 0)
+        check_number("batches", batches, 0)
         if self.batch_size is None or isinstance(self._shares.order, StreamedOrder):
             raise ValueError("resume counts batches: it needs a batch_size and an index")
         by = self._shares.arrangement(0, 1)
@@ -201,12 +209,42 @@ class RecordDataset(IterableDataset[Any]):
         RecordDataset.__init__(other, source, order, options)
         return other
 
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._own_control = self._control.copy()
+        return other
+
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask torch.distributed; the parent can.
-        rank, world_size = resolve_rank(self._shares.options.rank, self._shares.options.world_size)
-        options = dataclasses.replace(self._shares.options, rank=rank, world_size=world_size)
-        shares = Shares(self._shares.order, options)
-        return {**self.__dict__, "_shares": shares, "_position": None}
+        options = self._shares.options
+        rank = resolve_rank(options.rank, options.world_size)
+        return {
+            **self.__dict__,
+            "_pickled_in": (*rank, os.getpid()),
+            "_own_control": self._control,
+            "_position": None,
+        }
+
+    @property
+    def _shares(self) -> Shares:
+        shares = self._given_shares
+        if self._pickled_in is None or get_worker_info() is None:
+            return shares  # another training process has a rank of its own
+        rank, world_size, pid = self._pickled_in
+        parent = multiprocessing.parent_process()
+        if parent is None or parent.pid != pid:
+            return shares
+        options = dataclasses.replace(shares.options, rank=rank, world_size=world_size)
+        return Shares(shares.order, options)
+
+    @property
+    def _control(self) -> Control:
+        if self._pid != os.getpid() and get_worker_info() is None:
+            # Another training process: it has its own epochs and places.
+            self._pid = os.getpid()
+            self._own_control = self._own_control.copy()
+        return self._own_control
 
     # ---- iterating ----
 
@@ -214,7 +252,6 @@ class RecordDataset(IterableDataset[Any]):
         worker = get_worker_info()
         number, workers = (0, 0) if worker is None else (worker.id, worker.num_workers)
         self._control.in_workers = worker is not None
-        self._times_set = self._control.times_set
         if worker is not None and isinstance(self._source.reader, StreamReader):
             self._source.reader.check_no_pipe()
         by = self._shares.arrangement(number, max(1, workers))
@@ -228,7 +265,7 @@ class RecordDataset(IterableDataset[Any]):
         threads = self._shares.options.num_threads
         if threads is None:
             threads = 2 if worker is None else 1
-        return self._iteration.items(self._position, threads)
+        return self._iteration.items(self._position, threads, self._control.times_set)
 
     @property
     def _iteration(self) -> Iteration:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from .control import Control
 from .errors import DecodeError, StaleIndexError, TorchRecIOError
 from .feed import Feed, Job, Lookahead
 from .options import LoadOptions
+from .order.orders import StreamedOrder
 from .order.progress import Arrangement, Progress
 from .records.blocks import BlockPlan
 from .records.reader import ReadPlan
@@ -40,7 +43,9 @@ class Position:
 
     @classmethod
     def at(cls, progress: Progress, by: Arrangement) -> Position:
-        return cls(by, *dataclasses.astuple(progress))
+        position = cls(by, *dataclasses.astuple(progress))
+        position.given = progress.begin > 0 or progress.consumed > 0
+        return position
 
     @property
     def progress(self) -> Progress:
@@ -72,21 +77,29 @@ class Iteration:
         """How records are given."""
         return self.shares.options
 
-    def items(self, position: Position, threads: int) -> Iterator[Any]:
+    def items(self, position: Position, threads: int, times_set: int) -> Iterator[Any]:
         """What the dataset gives from a position on; moves it with each item.
 
         Args:
             position: Where to begin.
             threads: How many read and parse; 1 is the calling thread.
+            times_set: How often a user had set the epoch when this was asked for.
         """
+        # Not before the first item is asked for: StatefulDataLoader's workers all load their states
+        # before that, and must find the same.
+        self.control.times_seen = times_set
         batches = self.shares.batches(self.source.reader, position.progress, position.by)
         feed = Feed(batches, self.source.reader.plan, self.options.batch_size or 1)
         lookahead = Lookahead(self._load, feed, threads, self.options.prefetch)
         try:
             while (done := lookahead.next()) is not None:
                 job, loaded = done
+                if not self._enter(position, job.epoch):
+                    return
+                if self.options.batch_size is None and self._will_raise(loaded.errors):
+                    sound = _sound_start(loaded.numbers, job)
+                    yield from self._given_samples(loaded, job, position, sound)
                 self.handle(loaded.errors, position.by.worker)
-                self._enter(position, job.epoch)
                 if self.options.batch_size is None:
                     yield from self._given_samples(loaded, job, position)
                     continue
@@ -99,8 +112,15 @@ class Iteration:
                 if self._is_given(len(loaded.numbers)):
                     position.given = True
                     yield self._with_keys(loaded)
+            self._finish(position)
         finally:
             lookahead.close()
+
+    def _finish(self, position: Position) -> None:
+        """Notes that the epoch is over, where this process speaks for all of its step."""
+        known = not isinstance(self.shares.order, StreamedOrder)
+        if known and position.by.num_workers == 1 and position.ahead == 0:
+            position.begin, position.consumed = self.shares.num_records, 0
 
     def handle(self, errors: list[TorchRecIOError], worker: int) -> None:
         """Raises the first error, or counts and tells each; uses the list up."""
@@ -121,17 +141,27 @@ class Iteration:
             else:
                 logger.warning("skipped: %s", error)
 
-    def _enter(self, position: Position, epoch: int) -> None:
-        """Goes on to the epoch of the next batch."""
+    def _will_raise(self, errors: Sequence[TorchRecIOError]) -> bool:
+        if self.options.on_error == "raise":
+            return len(errors) > 0
+        return any(isinstance(error, StaleIndexError) for error in errors)
+
+    def _enter(self, position: Position, epoch: int) -> bool:
+        """Goes on to the epoch of the next batch; False if it is better to stop."""
         if epoch != position.epoch:
             if position.tried and not position.given and self.options.epochs is None:
                 # It would look for a good record for ever.
-                raise DecodeError(f"epoch {position.epoch} gave nothing: all of it was skipped")
+                reason = f"epoch {position.epoch} gave nothing: all of it was skipped"
+                if position.by.num_workers == 1:
+                    raise DecodeError(reason)
+                logger.warning("worker %d ends: its part of %s", position.by.worker, reason)
+                return False
             progress = position.progress
             while progress.epoch != epoch:
                 progress = self.shares.next_epoch(progress, position.by)
             position.go_to(progress)
         position.tried = True
+        return True
 
     def _topped_up(self, short: Loaded, job: Job, feed: Feed, worker: int) -> tuple[Loaded, int]:
         """A batch that lost records, with as many of those that come next; and what it took."""
@@ -155,20 +185,27 @@ class Iteration:
             return loaded.items
         return self.source.reader.keys(loaded.numbers), loaded.items
 
-    def _given_samples(self, loaded: Loaded, job: Job, position: Position) -> Iterator[Any]:
+    def _given_samples(
+        self, loaded: Loaded, job: Job, position: Position, most: int | None = None
+    ) -> Iterator[Any]:
+        """The samples of a job; with ``most``, those before an error that is to be raised."""
         samples: Any = loaded.samples()
         if self.options.with_key:
             samples = zip(self.source.reader.keys(loaded.numbers), samples, strict=True)
         before = position.consumed
-        position.ahead += len(job.records) - len(loaded.numbers)
-        for end, sample in zip(_ends(loaded.numbers, job), samples, strict=True):
+        if most is None:
+            position.ahead += len(job.records) - len(loaded.numbers)
+        given = zip(_ends(loaded.numbers, job), samples, strict=True)
+        for end, sample in itertools.islice(given, most):
             position.consumed = before + end
             position.given = True
             yield sample
-        position.consumed = before + len(job.records)
+        if most is None:
+            position.consumed = before + len(job.records)
 
     def _load(self, job: Job, following: Job | None) -> Loaded:
         """Reads and decodes one batch, while the system reads the next."""
+        job.raise_error()
         if following is not None and not _reads_on(job.plan, following.plan):
             self.source.reader.will_need(following.plan)
         loaded = self.source.read(job.plan)
@@ -180,7 +217,7 @@ def _ends(numbers: npt.NDArray[Any], job: Job) -> Sequence[int]:
     """For each record that is left of a job: how many of the job's end with it."""
     if len(numbers) == len(job.records):
         return range(1, len(numbers) + 1)
-    planned = job.records.block.numbers if isinstance(job.records, StreamPiece) else job.records
+    planned = _numbers_of(job)
     ends = []
     at = 0
     for number in numbers:
@@ -191,6 +228,18 @@ def _ends(numbers: npt.NDArray[Any], job: Job) -> Sequence[int]:
     return ends
 
 
+def _sound_start(numbers: npt.NDArray[Any], job: Job) -> int:
+    """How many of a job's records are left before the first that is lost."""
+    lost = np.flatnonzero(numbers != _numbers_of(job)[: len(numbers)])
+    return int(lost[0]) if len(lost) else len(numbers)
+
+
+def _numbers_of(job: Job) -> npt.NDArray[Any]:
+    return job.records.block.numbers if isinstance(job.records, StreamPiece) else job.records
+
+
 def _reads_on(plan: Any, following: Any) -> bool:
     """Whether a read goes on where another ended; the system then reads ahead by itself."""
+    if following is None:  # it cannot be read
+        return True
     return isinstance(plan, (ReadPlan, BlockPlan)) and bool(following.continues(plan))

@@ -51,6 +51,8 @@ def mix(
             an index or is empty in an endless mix, or ``stop`` is none of the choices.
         TypeError: there is no such option, or something else than a dataset is to be mixed.
     """
+    if not isinstance(datasets, Mapping):
+        raise TypeError(f"mix takes a dict of datasets and their weights, not {datasets!r}")
     parts = list(datasets)
     if not parts:
         raise ValueError("there is nothing to mix: give at least one dataset")

@@ -15,6 +15,15 @@ from .order.plan import UNEVEN_CHOICES, Uneven
 
 ErrorPolicy: TypeAlias = "Literal['raise', 'skip'] | Callable[[TorchRecIOError], Any]"
 
+_LEAST = {
+    "batch_size": 1,
+    "epochs": 0,
+    "rank": 0,
+    "world_size": 1,
+    "num_threads": 1,
+    "prefetch": 1,
+}
+
 
 @dataclass(frozen=True)
 class LoadOptions:
@@ -42,10 +51,12 @@ class LoadOptions:
             )
         if self.uneven not in UNEVEN_CHOICES:
             raise ValueError(f"uneven must be one of {UNEVEN_CHOICES}, not {self.uneven!r}")
-        check_least("epochs", self.epochs, 0)
-        check_least("batch_size", self.batch_size, 1)
-        check_least("num_threads", self.num_threads, 1)
-        check_least("prefetch", self.prefetch, 1)
+        check_number("prefetch", self.prefetch, 1)
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None:
+                check_number(name, value, least)
+                object.__setattr__(self, name, int(value))  # NumPy's integers make no good state
         if self.drop_last and self.batch_size is None:
             raise ValueError("drop_last needs a batch_size")
         resolve_rank(self.rank, self.world_size)
@@ -64,9 +75,8 @@ class LoadOptions:
         return dataclasses.replace(self, **options)
 
 
-def check_least(name: str, value: int | None, least: int) -> None:
-    """Raises ValueError unless a value is None or a whole number of at least ``least``."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+def check_number(name: str, value: int, least: int) -> None:
+    """Raises ValueError unless a value is a whole number of at least ``least``, within 62 bits."""
+    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_number or not least <= value < 2**62:
         raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")

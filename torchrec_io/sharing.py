@@ -18,6 +18,8 @@ from .source import Reader
 
 # Without a batch size, records are still read and parsed this many at once.
 _MOST_AT_ONCE = 256
+# So many workers have something to do where there are few records.
+_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,7 @@ class Shares:
         batch_size = self.options.batch_size
         if batch_size is None:
             streamed = isinstance(self.order, StreamedOrder)
-            batch_size = _chunk_size(
-                ENDLESS if streamed else self.num_records, world_size * num_workers
-            )
+            batch_size = _chunk_size(ENDLESS if streamed else self.num_records, world_size)
         return Arrangement(rank, world_size, worker, num_workers, batch_size)
 
     def plan(self, by: Arrangement, progress: Progress) -> EpochPlan:
@@ -86,7 +86,17 @@ class Shares:
             now,
             num_records=self.num_records,
             share=self.plan(before, progress).num_worker_records,
+            by_batches=self.options.batch_size is not None,
         )
+
+    def check_state(self, progress: Progress, by: Arrangement) -> None:
+        """Raises StateMismatchError if a progress cannot be in this order."""
+        if isinstance(self.order, StreamedOrder):
+            return
+        try:
+            self.plan(by, progress)
+        except ValueError as error:
+            raise StateMismatchError(f"this is no state of a dataset: {error}") from None
 
     def next_epoch(self, progress: Progress, by: Arrangement) -> Progress:
         """The start of the epoch behind that of a progress."""
@@ -132,13 +142,14 @@ class Shares:
         return not streamed and self.plan(by, Progress()).num_rank_batches > 0
 
 
-def _chunk_size(num_records: int, readers: int) -> int:
+def _chunk_size(num_records: int, world_size: int) -> int:
     """Records that are dealt to a worker at once where there is no batch size.
 
     A power of two, so that DataLoader's batches of the usual sizes are all full but the last; small
-    enough that every worker gets some.
+    enough that some workers all get some; the same for any number of workers, so that ranks with
+    other numbers of them still share the records.
     """
     chunk = _MOST_AT_ONCE
-    while chunk > 1 and chunk * readers * 2 > num_records:
+    while chunk > 1 and chunk * world_size * _WORKERS * 2 > num_records:
         chunk //= 2
     return chunk

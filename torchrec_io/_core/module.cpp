@@ -205,6 +205,8 @@ NumpyVector<std::int64_t> bind_block_permute(const Vector<std::int64_t>& positio
 NB_MODULE(_core, m) {
   using namespace tio;
   using namespace nb::literals;
+  // A thread that the interpreter's exit ends holds on to what it was at: nothing to tell users.
+  nb::set_leak_warnings(false);
   m.doc() = "Native core of torchrec_io. Private: its names may change in any release.";
 
   m.def("allocate", &bind_allocate, "size"_a,

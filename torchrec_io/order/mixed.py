@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from .. import _core
 from .orders import Order
+from .shuffle import checked_seed
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -91,7 +92,7 @@ class MixedOrder:
         for number, weight in enumerate(self._weights):
             if not (weight > 0 and math.isfinite(weight)):
                 raise ValueError(f"weight {number} must be positive and finite, not {weight}")
-        self._seed = int(seed)
+        self._seed = checked_seed(seed)
         self._stop: Stop = stop
         self._bases = tuple(int(base) for base in bases)
         self._sizes = tuple(len(part) for part in self._parts)

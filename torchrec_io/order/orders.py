@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .shuffle import ShuffleChoice, check_shuffle, records_at
+from .shuffle import ShuffleChoice, check_shuffle, checked_seed, records_at
 from .subset import Selection
 
 _Numbers = npt.NDArray[np.int64]
@@ -50,6 +50,7 @@ class RecordOrder:
 
     def __post_init__(self) -> None:
         check_shuffle(self.shuffle)
+        object.__setattr__(self, "seed", checked_seed(self.seed))
 
     def __len__(self) -> int:
         return len(self.selection)
@@ -66,7 +67,7 @@ class RecordOrder:
             "records": len(self),
             "split": self.selection.fingerprint(),
             "shuffle": str(self.shuffle),
-            "seed": int(self.seed),
+            "seed": self.seed,
         }
 
 
@@ -84,13 +85,16 @@ class StreamedOrder:
     shuffle: bool | int
     seed: int
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", checked_seed(self.seed))
+
     def describe(self) -> dict[str, Any]:
         """As :meth:`Order.describe`."""
         return {
             "files": self.files,
             "index": None,
             "shuffle": str(self.shuffle),
-            "seed": int(self.seed),
+            "seed": self.seed,
         }
 
 

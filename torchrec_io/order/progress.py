@@ -58,7 +58,13 @@ class Progress:
         return epoch in (self.epoch, self.first_epoch)
 
     def moved(
-        self, before: Arrangement, now: Arrangement, *, num_records: int, share: int
+        self,
+        before: Arrangement,
+        now: Arrangement,
+        *,
+        num_records: int,
+        share: int,
+        by_batches: bool,
     ) -> Progress:
         """What a process of another arrangement goes on from.
 
@@ -67,6 +73,7 @@ class Progress:
             now: Who goes on.
             num_records: Records of the epoch.
             share: Records of the whole share of ``before``, from ``begin`` on.
+            by_batches: Whether ranks give whole batches, so that all have given as many.
 
         Raises:
             StateMismatchError: what was consumed cannot be told from this state alone.
@@ -86,17 +93,18 @@ class Progress:
                 f"rank {before.rank} of {before.world_size} lost records in this epoch, so that it "
                 "stands elsewhere than the others: each rank can go on from its own state alone"
             )
-        if self.consumed >= share:
-            return Progress(self.epoch, self.first_epoch, num_records)
+        consumed = self.consumed
+        if by_batches and consumed >= share:  # the last batch of some ranks may be longer
+            consumed = -(-consumed // before.batch_size) * before.batch_size
         if alike:
-            return self
-        if self.consumed % before.batch_size and before.world_size > 1:
+            return dataclasses.replace(self, consumed=consumed)
+        if consumed % before.batch_size and before.world_size > 1:
             raise StateMismatchError(
                 f"the state was taken inside a global step of {before.world_size} x "
                 f"{before.batch_size} records, so it takes the same world_size and number of "
                 "workers to go on from it"
             )
-        begin = self.begin + self.consumed * before.world_size
+        begin = min(self.begin + consumed * before.world_size, num_records)
         return Progress(self.epoch, self.first_epoch, begin)
 
 
@@ -145,7 +153,7 @@ def from_state(
 def _numbers(state: Mapping[str, Any], cls: type[Any], prefix: str) -> dict[str, int]:
     values = {field.name: state[prefix + field.name] for field in dataclasses.fields(cls)}
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
             raise ValueError(f"{prefix}{name} is {value!r}")
     return values
 

@@ -52,6 +52,13 @@ def check_shuffle(shuffle: ShuffleChoice) -> None:
         )
 
 
+def checked_seed(seed: int) -> int:
+    """The seed as Python's int; ValueError if it is no whole number."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise ValueError(f"seed must be a whole number, not {seed!r}")  # noqa: TRY004
+    return int(seed)
+
+
 def _is_count(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         return False

@@ -250,16 +250,21 @@ def _regrouped(pieces: Iterable[StreamPiece], size: int) -> Iterator[StreamPiece
     """The same records, ``size`` in each piece but the last."""
     held: list[StreamPiece] = []
     count = 0
-    for piece in pieces:
-        begin = 0
-        while count + len(piece) - begin >= size:
-            end = begin + size - count
-            whole = StreamPiece(_part(piece.block, begin, end), [])
-            yield StreamPiece.joined([*held, whole])
-            held, count, begin = [], 0, end
-        if begin < len(piece) or piece.damage:
-            held.append(piece.cut(begin)[1])
-            count += len(piece) - begin
+    try:
+        for piece in pieces:
+            begin = 0
+            while count + len(piece) - begin >= size:
+                end = begin + size - count
+                whole = StreamPiece(_part(piece.block, begin, end), [])
+                yield StreamPiece.joined([*held, whole])
+                held, count, begin = [], 0, end
+            if begin < len(piece) or piece.damage:
+                held.append(piece.cut(begin)[1])
+                count += len(piece) - begin
+    except Exception:
+        if held:  # what came before a file that cannot be read
+            yield StreamPiece.joined(held)
+        raise
     if held:
         yield StreamPiece.joined(held)
 

@@ -1,0 +1,311 @@
+"""States and ranks: of one rank for all, of inherited datasets, of pickled ones."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import multiprocessing
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import distributed
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.tfrecord import write_tfrecord
+
+# What torchdata 0.11 does when it makes a loader.
+pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+
+COUNT = 24
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("ranks"), [COUNT])
+
+
+def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 2, **options})
+
+
+def ids_of(items: Any) -> list[Any]:
+    return [item["id"].tolist() for item in items]
+
+
+def flat(batches: list[list[int]]) -> list[int]:
+    return list(itertools.chain(*batches))
+
+
+def load(dataset: Any, workers: int, method: str = "fork", **options: Any) -> DataLoader[Any]:
+    return DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=workers,
+        multiprocessing_context=method if workers else None,
+        **options,
+    )
+
+
+class TestOneRanksStateForAll:
+    @given(
+        count=st.integers(0, 30),
+        batch_size=st.integers(1, 5),
+        world=st.integers(1, 4),
+        other=st.integers(1, 4),
+        steps=st.integers(0, 8),
+    )
+    def test_whoever_took_it(
+        self,
+        tmp_path_factory: pytest.TempPathFactory,
+        *,
+        count: int,
+        batch_size: int,
+        world: int,
+        other: int,
+        steps: int,
+    ) -> None:
+        paths = write_files(tmp_path_factory.mktemp("n"), [count])
+        begin = min(count, steps * batch_size * world)
+        for rank in range(world):
+            dataset = make(paths, batch_size=batch_size, rank=rank, world_size=world)
+            iterator = iter(dataset)
+            for _ in range(steps):
+                next(iterator, None)
+            state = dataset.state_dict()
+            for ranks in {world, other}:
+                seen = []
+                for after in range(ranks):
+                    going_on = make(paths, batch_size=batch_size, rank=after, world_size=ranks)
+                    going_on.load_state_dict(state)
+                    seen += flat(ids_of(going_on))
+                assert sorted(seen) == list(range(begin, count))
+
+    def test_of_a_loader_with_workers_over_epochs(self, tmp_path: Path) -> None:
+        paths = write_files(tmp_path, [12])
+
+        def loader_of(rank: int) -> StatefulDataLoader[Any]:
+            dataset = make(paths, rank=rank, world_size=2, epochs=2)
+            return StatefulDataLoader(
+                dataset, batch_size=None, num_workers=2, multiprocessing_context="fork"
+            )
+
+        for steps in range(6):
+            loaders = [loader_of(0), loader_of(1)]
+            iterators = [iter(loader) for loader in loaders]
+            for iterator in iterators:
+                for _ in range(steps):
+                    next(iterator)
+            other = loader_of(1)
+            other.load_state_dict(loaders[0].state_dict())
+            assert ids_of(other) == ids_of(iterators[1])
+
+
+def share_of_a_rank(dataset: Any, rank: int, results: Any) -> None:
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
+    dataset.set_epoch(0)
+    results.put((rank, ids_of(dataset), ids_of(load(dataset, 1))))
+
+
+class TestRanksThatInheritADataset:
+    @pytest.mark.parametrize("method", ["fork", "spawn"])
+    @pytest.mark.parametrize("batches", [0, 2])
+    def test_each_has_its_share_and_its_place(
+        self, paths: list[str], method: Any, batches: int
+    ) -> None:
+        """As torch.multiprocessing.spawn starts them: ranks are known in the children alone."""
+        context: Any = multiprocessing.get_context(method)
+        dataset = make(paths)
+        state = make(paths, rank=0, world_size=2)
+        state.resume(epoch=0, batches=batches)
+        dataset.load_state_dict(state.state_dict())
+        results = context.Queue()
+        children = [
+            context.Process(target=share_of_a_rank, args=(dataset, rank, results))
+            for rank in range(2)
+        ]
+        for child in children:
+            child.start()
+        found = sorted(results.get(timeout=60) for _ in children)
+        for child in children:
+            child.join()
+        rests = [flat(rest) for _, rest, _ in found]
+        assert sorted(flat(rests)) == list(range(4 * batches, COUNT))
+        assert sorted(flat([flat(whole) for *_, whole in found])) == list(range(COUNT))
+
+
+class TestCopies:
+    @pytest.mark.parametrize(
+        "copied", [copy.copy, copy.deepcopy, lambda ds: pickle.loads(pickle.dumps(ds))]
+    )
+    def test_a_copy_is_a_dataset_of_its_own(self, paths: list[str], copied: Any) -> None:
+        dataset = copied(make(paths, shuffle=True))
+        dataset.resume(epoch=0, batches=3)
+        loader = load(dataset, 2)
+        whole = ids_of(make(paths, shuffle=True))
+        assert ids_of(loader) == whole[3:]
+        assert ids_of(loader) == whole
+        with pytest.raises(RuntimeError, match="DataLoader workers read this dataset"):
+            dataset.state_dict()
+        persistent = load(dataset, 2, persistent_workers=True)
+        assert ids_of(persistent) == whole
+        dataset.set_epoch(1)
+        assert ids_of(persistent) != whole
+
+    def test_what_one_does_is_nothing_to_the_other(self, paths: list[str]) -> None:
+        dataset = make(paths)
+        other = copy.copy(dataset)
+        other.resume(epoch=0, batches=5)
+        assert len(ids_of(dataset)) == 12
+        assert len(ids_of(other)) == 7
+        again = pickle.loads(pickle.dumps(other))
+        assert again.state_dict()["begin"] == 0  # the place was used
+        assert len(ids_of(again)) == 12
+
+    def test_a_rank_is_looked_up_where_the_copy_is(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        dataset = pickle.loads(pickle.dumps(make(paths)))
+        monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(distributed, "get_rank", lambda: 1)
+        monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+        assert ids_of(dataset)[0] == [2, 3]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_going_back_to_an_older_state(paths: list[str], workers: int) -> None:
+    dataset = make(paths, shuffle=True)
+    whole = ids_of(dataset)
+    place = dataset.replace()
+    place.resume(epoch=0, batches=3)
+    loader = load(dataset, workers)
+    for epoch in range(2):
+        dataset.set_epoch(epoch)
+        list(loader)
+    dataset.load_state_dict(place.state_dict())
+    assert ids_of(loader) == whole[3:]
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_samples_of_a_rank_do_not_depend_on_its_workers(tmp_path: Path, world: int) -> None:
+    paths = write_files(tmp_path, [600])
+    for rank in range(world):
+        dataset = make(paths, batch_size=None, rank=rank, world_size=world)
+        alone = {int(sample["id"]) for sample in load(dataset, 0)}
+        for workers in (1, 3):
+            assert {int(sample["id"]) for sample in load(dataset, workers)} == alone
+
+
+class TestErrorsInTheirTurn:
+    @pytest.mark.parametrize("threads", [1, 3])
+    @pytest.mark.parametrize("index", ["auto", None])
+    @pytest.mark.parametrize("batch_size", [4, None])
+    def test_a_file_that_is_gone(
+        self, tmp_path: Path, threads: int, index: Any, batch_size: int | None
+    ) -> None:
+        paths = write_files(tmp_path, [13, 10])
+        dataset = make(paths, index=index, batch_size=batch_size, num_threads=threads, prefetch=4)
+        os.unlink(paths[1])
+        seen: list[int] = []
+        with pytest.raises((FileNotFoundError, tio.StaleIndexError)):
+            for item in dataset:
+                seen += item["id"].reshape(-1).tolist()
+        assert seen == list(range(len(seen)))
+        assert len(seen) >= (12 if batch_size else 8)
+
+    @pytest.mark.parametrize("threads", [1, 3])
+    @pytest.mark.parametrize("index", ["auto", None])
+    def test_samples_before_a_bad_one(self, tmp_path: Path, threads: int, index: Any) -> None:
+        path = str(tmp_path / "a.tfrecord")
+        write_tfrecord(path, [b"\xff" if i == 100 else record(i) for i in range(300)])
+        dataset = make(path, batch_size=None, num_threads=threads, index=index)
+        seen = []
+        with pytest.raises(tio.DecodeError) as caught:
+            for sample in dataset:
+                seen.append(int(sample["id"]))
+        assert seen == list(range(100))
+        assert caught.value.record == 100
+        assert dataset.state_dict()["consumed"] == 100
+
+
+class TestEndlessAndSkipped:
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_an_epochs_end_that_gives_nothing(self, tmp_path: Path, workers: int) -> None:
+        path = str(tmp_path / "a.tfrecord")
+        write_tfrecord(path, [b"\xff" if i == 7 else record(i) for i in range(8)])
+        options = {"batch_size": 4, "epochs": None, "on_error": lambda _: None, "drop_last": True}
+        dataset = make(path, **options)
+        assert ids_of(itertools.islice(load(dataset, workers), 5)) == [[0, 1, 2, 3]] * 5
+        iterator = iter(dataset)
+        next(iterator)
+        other = make(path, **options)
+        other.load_state_dict(dataset.state_dict())
+        assert ids_of(itertools.islice(other, 3)) == [[0, 1, 2, 3]] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"rank": True, "world_size": 2}, "rank must be a whole number of at least 0, not True"),
+        ({"rank": "0", "world_size": "2"}, "rank must be a whole number"),
+        ({"rank": 0, "world_size": 0}, "world_size must be a whole number of at least 1"),
+        ({"seed": None}, "seed must be a whole number, not None"),
+        ({"seed": 1.5, "index": None}, "seed must be a whole number, not 1.5"),
+        ({"batch_size": 2**70}, "batch_size must be a whole number"),
+        ({"prefetch": None}, "prefetch must be a whole number"),
+        ({"shuffle": np.True_, "index": None}, "must be False or a number of records"),
+    ],
+)
+def test_odd_arguments_are_named(paths: list[str], options: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        make(paths, **options)
+
+
+def test_odd_epochs_are_named(paths: list[str]) -> None:
+    for epoch in (None, 2**63, "1"):
+        with pytest.raises(ValueError, match="epoch must be a whole number of at least 0"):
+            make(paths).set_epoch(epoch)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("index", ["auto", None])
+def test_numpy_numbers_are_numbers(paths: list[str], index: Any) -> None:
+    options: dict[str, Any] = {"batch_size": 4, "seed": 3, "rank": 0, "world_size": 1, "shuffle": 5}
+    numpy = {name: np.int64(value) for name, value in options.items()}
+    dataset = make(paths, index=index, **numpy)
+    whole = ids_of(make(paths, index=index, **options))
+    assert ids_of(dataset) == whole
+    next(iter(dataset))
+    other = make(paths, index=index, **options)
+    other.load_state_dict(json.loads(json.dumps(dataset.state_dict())))
+    assert ids_of(other) == whole[1:]
+
+
+def test_huge_windows_and_blocks(paths: list[str]) -> None:
+    huge = 2**70
+    shuffles = (huge, tio.Shuffle(block=huge, window=3), tio.Shuffle(block=2, window=huge))
+    for shuffle in shuffles:
+        assert sorted(flat(ids_of(make(paths, shuffle=shuffle)))) == list(range(COUNT))
+    assert sorted(flat(ids_of(make(paths, shuffle=huge, index=None)))) == list(range(COUNT))
+
+
+def test_a_state_beyond_the_end(paths: list[str]) -> None:
+    state = make(paths).state_dict()
+    with pytest.raises(tio.StateMismatchError, match=r"begin must be in 0\.\.24, not 25"):
+        make(paths).load_state_dict({**state, "begin": 25})
+
+
+def test_keys_of_groups_that_are_equal_are_one(paths: list[str]) -> None:
+    kinds: Any = itertools.cycle([int, float, np.int64, bool])
+    first, second = make(paths).split(
+        0.5, 0.5, group_by=lambda sample: next(kinds)(int(sample["id"]) % 2)
+    )
+    assert {n % 2 for n in flat(ids_of(first))}.isdisjoint(n % 2 for n in flat(ids_of(second)))
