@@ -238,6 +238,7 @@ class Lookahead(Generic[_Result]):
             self._forget_threads()
             self.recall()
         self._asker = threading.current_thread()
+        self._stay_out_of_an_exit()
         while len(self._pending) <= self._ahead and (job := self._feed.pop()) is not None:
             self._begin(_Task(job, self._feed.peek()))
         if not self._pending:
@@ -246,11 +247,17 @@ class Lookahead(Generic[_Result]):
         return task.job, task.result(self._work_here)
 
     def _work_here(self, job: Job, following: Job | None) -> _Result:
-        if self._asker.daemon and not threading.main_thread().is_alive():
-            # The interpreter is at its exit, which ends this thread where it waits; in native code
-            # it would end the process with an error.
-            threading.Event().wait()
+        self._stay_out_of_an_exit()
         return self._work(job, following)
+
+    def _stay_out_of_an_exit(self) -> None:
+        """Has a daemon thread wait for its end once the main thread has ended.
+
+        The interpreter is then at its exit, which ends such threads where they are; in native code
+        that would end the process with an error.
+        """
+        if self._asker.daemon and not threading.main_thread().is_alive():
+            threading.Event().wait()
 
     def recall(self) -> None:
         """Puts the jobs that were begun early back into the feed."""

@@ -174,7 +174,11 @@ class TestExit:
 
     def test_while_a_daemon_thread_trains(self, tmp_path: Path) -> None:
         with closing(middle_of(ALONE, tmp_path, "leaves a daemon behind", seconds=0.2)) as program:
-            assert program.end() == (0, "")
+            code, errors = program.end()
+            # Where Python's exit meets a daemon thread in native code, the process ends so: about
+            # once in fifty times on a machine under load. From 3.14 on, such threads are left alone.
+            aborted = (-signal.SIGABRT, "terminate called without an active exception\n")
+            assert (code, errors) in {(0, ""), aborted}
             check_little_was_begun(program)
 
 
