@@ -176,7 +176,7 @@ class TestExit:
         with closing(middle_of(ALONE, tmp_path, "leaves a daemon behind", seconds=0.2)) as program:
             code, errors = program.end()
             # Where Python's exit meets a daemon thread in native code, the process ends so: about
-            # once in fifty times on a machine under load. From 3.14 on, such threads are left alone.
+            # once in fifty times on a machine under load. From 3.14 on, such threads just stop.
             aborted = (-signal.SIGABRT, "terminate called without an active exception\n")
             assert (code, errors) in {(0, ""), aborted}
             check_little_was_begun(program)
