@@ -20,7 +20,7 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.loading import error_of
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.records.index import cache_path
+from torchrec_io.records.finding import cache_path
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)

@@ -21,7 +21,7 @@ from .order.split import parse_slice, split_groups, split_records
 from .order.subset import Selection, Span
 from .records.blocks import BlockReader
 from .records.compressed import CompressionChoice
-from .records.index import IndexChoice, open_indexes
+from .records.finding import IndexChoice, open_indexes
 from .records.paths import expand_paths
 from .records.reader import RecordReader
 from .records.storage import StrPath

@@ -13,7 +13,7 @@ from .features.schema import Schema
 from .order.split import parse_slice
 from .order.subset import Selection, Span
 from .records.compressed import CompressionChoice
-from .records.index import IndexChoice, open_indexes
+from .records.finding import IndexChoice, open_indexes
 from .records.paths import expand_paths
 from .records.reader import RecordReader
 from .records.storage import StrPath

@@ -25,7 +25,7 @@ from torchrec_io import (
     TorchRecIOError,
     TruncatedFileError,
 )
-from torchrec_io.records.index import cache_path, find_or_build, open_indexes
+from torchrec_io.records.finding import cache_path, find_or_build, open_indexes
 from torchrec_io.records.storage import LocalFile
 
 RECORDS = [bytes([i]) * (i * i) for i in range(40)]

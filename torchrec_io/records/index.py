@@ -7,13 +7,9 @@ file, whose layout is in ``docs/index-format.md``. The native core reads it with
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import logging
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,17 +27,11 @@ from .formats import TFRECORD, Progress, RecordFormat
 from .indexed import fingerprint, first_misplaced, parse_text
 from .storage import LocalFile, Stamp, StrPath, write_atomically
 
-IndexChoice: TypeAlias = "StrPath | Sequence[StrPath]"
-
-logger = logging.getLogger("torchrec_io")
-
 SUFFIX = ".tfidx"
 
 _COMPRESSION_CODES: dict[Compression | None, int] = {None: 0, "gzip": 1, "zlib": 2}
 _COMPRESSIONS: dict[int, Compression | None] = {v: k for k, v in _COMPRESSION_CODES.items()}
 _FORMATS: dict[int, RecordFormat] = {TFRECORD.code: TFRECORD}
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 _MAGIC = b"\x89TFIDX\r\n"
 # Where times differ, as after a copy, so many records are looked up in the data file.
 _SAMPLED_RECORDS = 64
@@ -425,128 +415,3 @@ def _is_index(name: str) -> bool:
 
 def _replaced(index_path: str) -> StaleIndexError:
     return StaleIndexError("the index file was replaced while it was in use", path=index_path)
-
-
-# ---- finding the index of a data file ----
-
-
-class _Cache:
-    """Where indexes are kept of data files that have none beside them."""
-
-    def __init__(self) -> None:
-        root = os.environ.get("TORCHREC_IO_CACHE")
-        if not root:
-            root = os.path.join(
-                os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "torchrec_io"
-            )
-        self._root = root
-        self._folders: dict[str, str] = {}  # by name, where it really is
-
-    def path(self, data_path: str) -> str:
-        folder, name = os.path.split(data_path)
-        if os.path.islink(data_path):
-            folder, name = os.path.split(os.path.realpath(data_path))
-        if folder not in self._folders:
-            self._folders[folder] = os.path.realpath(folder)
-        full = os.path.join(self._folders[folder], name)
-        digest = hashlib.blake2b(os.fsencode(full), digest_size=10).hexdigest()
-        return os.path.join(self._root, f"{name[:80]}-{digest}{SUFFIX}")
-
-
-def cache_path(data_path: StrPath) -> Path:
-    """Where the index of a data file is kept that has none beside it.
-
-    In ``$TORCHREC_IO_CACHE``, else ``torchrec_io`` in the user's cache directory
-    (``$XDG_CACHE_HOME``, else ``~/.cache``).
-    """
-    return Path(_Cache().path(os.fspath(data_path)))
-
-
-def find_or_build(
-    path: StrPath, compression: CompressionChoice = "auto"
-) -> tuple[RecordIndex, TorchRecIOError | None]:
-    """The index of a data file: the one beside it, else the cached one, else a new one.
-
-    A new one is put into the cache; reading never writes beside somebody's data. An index of a
-    damaged file is not kept.
-
-    Returns:
-        The index, and the damage that ended building it early, if any.
-    """
-    return _find_or_build(os.fspath(path), compression, _Cache())
-
-
-def open_indexes(
-    paths: Sequence[str], index: IndexChoice, compression: CompressionChoice
-) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
-    """The indexes of many data files, by a few threads.
-
-    Args:
-        paths: The data files.
-        index: ``"auto"``: as :func:`find_or_build` has it. A path or several: the index file of
-            each data file.
-        compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
-
-    Returns:
-        An index for each file, and the damages that ended building some of them early.
-
-    Raises:
-        StaleIndexError, IndexFormatError: a given index does not fit or is damaged.
-        ValueError: ``index`` is neither, or not one for each file.
-        FileNotFoundError, IsADirectoryError: there is no such file.
-    """
-    if index is None:
-        raise ValueError("index must be 'auto', a path or a list of paths, not None")
-    if index == "auto":
-        cache = _Cache()
-        found = _in_threads(lambda path: _find_or_build(path, compression, cache), paths)
-        return [built for built, _ in found], [error for _, error in found if error is not None]
-    names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
-    if len(names) != len(paths):
-        raise ValueError(f"{len(paths)} data files need as many index files, not {len(names)}")
-    pairs = list(zip(names, paths, strict=True))
-    return _in_threads(lambda pair: RecordIndex.load(*pair), pairs), []
-
-
-def _in_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
-    """What becomes of each item, in order. Threads take several at once: most take little time."""
-    threads = min(8, os.cpu_count() or 1)
-    size = max(1, min(64, len(items) // (4 * threads)))
-    parts = [items[at : at + size] for at in range(0, len(items), size)]
-    with ThreadPoolExecutor(threads) as pool:
-        done = pool.map(lambda part: [work(item) for item in part], parts)
-        return [result for part in done for result in part]
-
-
-def _find_or_build(
-    path: str, compression: CompressionChoice, cache: _Cache
-) -> tuple[RecordIndex, TorchRecIOError | None]:
-    fitting = _load_fitting(path + SUFFIX, path, compression)
-    if fitting is None:
-        cached = cache.path(path)
-        fitting = _load_fitting(cached, path, compression)
-    if fitting is not None:
-        return fitting, None
-    index, error = RecordIndex.build_partial(path, compression=compression)
-    if error is None:
-        _save_to_cache(index, cached)
-    return index, error
-
-
-def _load_fitting(candidate: str, path: str, compression: CompressionChoice) -> RecordIndex | None:
-    try:
-        index = RecordIndex.load(candidate, path)
-    except FileNotFoundError:
-        return None
-    except (IndexFormatError, StaleIndexError) as error:
-        logger.info("building a new index: %s", error)
-        return None
-    return index if compression in ("auto", index.compression) else None
-
-
-def _save_to_cache(index: RecordIndex, target: str) -> None:
-    try:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        index.save(target)
-    except OSError as error:  # a read-only home: the index lives in memory then
-        logger.info("the index is not kept in the cache: %s", error)
