@@ -243,3 +243,13 @@ class TestRefused:
     def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             make(tmp_path / "absent")
+
+
+def test_a_file_that_grows_moves_no_record_of_another(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [4, 4])
+    seen = []
+    for share in range(3):
+        seen += flat(ids_of(make(paths, rank=share, world_size=3)))
+        with open(paths[0], "ab") as file:
+            file.write(frame(record(100 + share)))
+    assert [number for number in sorted(seen) if number < 100] == list(range(8))

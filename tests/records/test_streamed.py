@@ -77,11 +77,12 @@ def deal(paths: Sequence[str], share: int, shares: int) -> list[Event]:
     if len(files) >= shares:
         return [event for file in files[share::shares] for event in file]
     events: list[Event] = []
-    count = 0
-    for event in itertools.chain(*files):
-        if count % shares == share:
-            events.append(event)
-        count += isinstance(event, Record)
+    for number, file in enumerate(files):
+        count = number
+        for event in file:
+            if count % shares == share:
+                events.append(event)
+            count += isinstance(event, Record)
     return events
 
 

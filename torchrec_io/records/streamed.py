@@ -195,10 +195,11 @@ class StreamReader:
     def _in_order(self, share: int, shares: int) -> Iterator[StreamPiece]:
         """The records of a share, as many at a time as happen to be read at once."""
         by_file = len(self.paths) >= shares
-        count = 0  # records so far of all files that are read
         for file, path in enumerate(self.paths):
             if by_file and file % shares != share:
                 continue
+            # From each file anew: one that grows meanwhile does not move the records of others.
+            count = file
             source = open_stream(path, self.compression)
             try:
                 for block in iter_blocks(source, verify_crc=False):
