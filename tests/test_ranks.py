@@ -155,14 +155,11 @@ def touch_later(path: str) -> None:
 
 
 class TestFilesThatChange:
-    @pytest.mark.parametrize("workers", [0, 2])
-    @pytest.mark.parametrize("persistent", [False, True])
+    @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
     @pytest.mark.parametrize("on_error", ["raise", "skip"])
     def test_a_file_replaced_between_epochs(
         self, paths: list[str], workers: int, persistent: bool, on_error: Any
     ) -> None:
-        if persistent and not workers:
-            pytest.skip("persistent_workers needs workers")
         dataset = make(paths, on_error=on_error)
         loader = load(dataset, workers, persistent_workers=persistent)
         assert ids_of(loader) == list(range(COUNT))

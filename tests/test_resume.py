@@ -330,11 +330,11 @@ def state_after(given_: int, paths: Any, **options: Any) -> dict[str, Any]:
 
 
 class TestPlainDataLoader:
-    @pytest.mark.parametrize("workers", [0, 1, 2, 3, 5])
-    @pytest.mark.parametrize("persistent", [False, True])
+    @pytest.mark.parametrize(
+        ("workers", "persistent"),
+        [(0, False), *itertools.product([1, 2, 3, 5], [False, True])],
+    )
     def test_batches_are_counted(self, paths: list[str], workers: int, persistent: bool) -> None:
-        if persistent and workers == 0:
-            pytest.skip("persistent_workers needs workers")
         whole = {}
         for epoch in (3, 4):
             dataset = make(paths, shuffle=True)

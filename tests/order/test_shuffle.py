@@ -175,14 +175,14 @@ def test_ten_thousand_million_records(shuffle: ShuffleChoice) -> None:
 
 @pytest.mark.parametrize("flag", [False, True])
 def test_a_flag_of_numpy_is_a_flag(flag: bool) -> None:
-    check_shuffle(np.bool_(flag))  # type: ignore[arg-type]
-    order = whole_order(50, np.bool_(flag), 1)  # type: ignore[arg-type]
+    check_shuffle(np.bool_(flag))  # type: ignore[arg-type]  # taken beside the type
+    order = whole_order(50, np.bool_(flag), 1)  # type: ignore[arg-type]  # as above
     assert np.array_equal(order, whole_order(50, flag, 1))
 
 
 def test_a_window_of_numpy_is_a_window() -> None:
-    check_shuffle(np.int32(7))  # type: ignore[arg-type]
-    order = whole_order(50, np.int32(7), 1)  # type: ignore[arg-type]
+    check_shuffle(np.int32(7))  # type: ignore[arg-type]  # taken beside the type
+    order = whole_order(50, np.int32(7), 1)  # type: ignore[arg-type]  # as above
     assert np.array_equal(order, whole_order(50, 7, 1))
 
 

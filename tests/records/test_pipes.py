@@ -12,15 +12,15 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.pipes import feeding
+from tests.support.reading import read
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io import CorruptRecordError, RecordIndex, TorchRecIOError
+from torchrec_io import CorruptRecordError, RecordIndex
 from torchrec_io.records.stream import iter_records
 
 RECORDS = [b"", b"abc", bytes(3 << 20), b"x" * 100, bytes((1 << 20) - 16), *[b"small"] * 9000]
@@ -30,15 +30,6 @@ PACKERS: dict[str | None, Callable[[bytes], bytes]] = {
     "zlib": zlib.compress,
 }
 WINDOW_BITS = {"gzip": 31, "zlib": 15}
-
-
-def read(path: Path, **options: Any) -> tuple[list[tuple[int, bytes]], TorchRecIOError | None]:
-    found: list[tuple[int, bytes]] = []
-    try:
-        found.extend(iter_records(path, **options))
-    except TorchRecIOError as error:
-        return found, error
-    return found, None
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zlib"])

@@ -6,24 +6,15 @@ import gzip
 import itertools
 import struct
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.reading import read
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
-from torchrec_io import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from torchrec_io import CorruptRecordError, TruncatedFileError
 from torchrec_io.records.stream import iter_records
-
-
-def read(path: Path, **options: Any) -> tuple[list[tuple[int, bytes]], TorchRecIOError | None]:
-    found: list[tuple[int, bytes]] = []
-    try:
-        found.extend(iter_records(path, **options))
-    except TorchRecIOError as error:
-        return found, error
-    return found, None
 
 
 def expected(records: list[bytes]) -> list[tuple[int, bytes]]:
