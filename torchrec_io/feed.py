@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,11 @@ from .records.streamed import StreamPiece
 # Records that are still to be read: their numbers, or where there is no index, the records.
 Piece: TypeAlias = "npt.NDArray[np.int64] | StreamPiece"
 _Result = TypeVar("_Result")
+
+# Threads take runs of batches, where these are small: handing work from one thread to another costs
+# about as much as a batch of a few tens of kilobytes. A run of so many bytes still fits the caches.
+_RUN_BYTES = 1 << 20
+_MOST_IN_RUN = 16
 
 
 @dataclass
@@ -35,6 +40,11 @@ class Job:
     records: Piece
     plan: Any
     error: Exception | None = None
+
+    @property
+    def stored_bytes(self) -> int:
+        """About how many bytes are read for it."""
+        return 0 if self.plan is None else int(self.plan.buffer_bytes)
 
     def raise_error(self) -> None:
         """Raises the error, if there is one, and lets go of it."""
@@ -148,72 +158,81 @@ def _joined(pieces: Sequence[Any]) -> Piece:
     return np.concatenate(pieces)
 
 
-class _Task(Generic[_Result]):
-    """A job that a thread may do, and what becomes of it."""
+class Outcome(NamedTuple):
+    """What became of a job: its result, or what it raised."""
 
-    def __init__(self, job: Job, following: Job | None) -> None:
-        self.job = job
+    result: Any
+    error: BaseException | None = None
+
+
+# Does the jobs of a run: an outcome for each, in their order. Is also told the job that follows.
+Work: TypeAlias = Callable[[Sequence[Job], "Job | None"], "list[Outcome]"]
+
+
+class _Task:
+    """A run of jobs that a thread may do, and what becomes of it."""
+
+    def __init__(self, jobs: Sequence[Job], following: Job | None) -> None:
+        self.jobs = jobs
         self._following = following
-        # One answer, once: a result, an exception, or None for "no thread does it". Ctrl-C ends
+        # One answer, once: the outcomes, an exception, or None for "no thread does it". Ctrl-C ends
         # waiting on such a queue at any time, and leaves no lock behind.
-        self._answers: SimpleQueue[tuple[_Result | None, BaseException | None] | None]
-        self._answers = SimpleQueue()
+        self._answers: SimpleQueue[list[Outcome] | BaseException | None] = SimpleQueue()
 
-    def do(self, work: Callable[[Job, Job | None], _Result]) -> None:
-        """Does the job; the answer is its result or what it raised."""
+    def do(self, work: Work) -> None:
+        """Does the jobs; the answer is their outcomes or what it raised."""
         answers = self._answers
         try:
-            answers.put((work(self.job, self._following), None))
+            answers.put(work(self.jobs, self._following))
         except BaseException as error:  # noqa: BLE001  # it is for who asks for the result
-            answers.put((None, error))
+            answers.put(error)
         finally:
             # The exception leads to this frame, which must not lead to the exception.
             del self, answers
 
     def give_back(self) -> None:
-        """Answers that no thread does the job."""
+        """Answers that no thread does the jobs."""
         self._answers.put(None)
 
-    def result(self, work: Callable[[Job, Job | None], _Result]) -> _Result:
-        """Waits for the answer, and does the job if no thread does."""
+    def outcomes(self, work: Work) -> list[Outcome]:
+        """Waits for the answer, and does the jobs if no thread does."""
         answer = self._answers.get()
         if answer is None:
-            return work(self.job, self._following)
-        result, error = answer
-        if error is not None:
+            return work(self.jobs, self._following)
+        if isinstance(answer, BaseException):
             try:
-                raise error
+                raise answer
             finally:
-                del answer, error  # as above
-        return cast("_Result", result)
+                del answer  # as above
+        return answer
 
 
 class Lookahead(Generic[_Result]):
-    """Results of jobs in their order, worked out by background threads up to ``ahead`` early.
+    """Results of jobs in their order, worked out by background threads up to ``ahead`` runs early.
 
     Threads start when there is something to do. They end by themselves a little after there is
-    nothing more, and after at most one job each once the thread that asks for results has ended: an
+    nothing more, and after at most one run each once the thread that asks for results has ended: an
     iterator that lies about holds no thread and does not keep a process from its exit. Jobs that
     no thread does, as after a fork or :meth:`close`, are done by who asks for their results.
 
     Args:
-        work: Does a job; it is also told the one that follows.
+        work: Does the jobs of a run.
         feed: The jobs.
         threads: How many; 1 is the calling thread, which works nothing out early.
-        ahead: How many jobs are begun before their results are asked for.
+        ahead: How many runs are begun before their results are asked for.
     """
 
     # How long a thread waits for another job; an exit of the interpreter may take as long.
     _LINGER_SECONDS = 0.1
 
-    def __init__(
-        self, work: Callable[[Job, Job | None], _Result], feed: Feed, threads: int, ahead: int
-    ) -> None:
+    def __init__(self, work: Work, feed: Feed, threads: int, ahead: int) -> None:
         self._work = work
         self._feed = feed
         self._ahead = ahead
         self._most_threads = min(threads, ahead + 1) if threads > 1 else 0
-        self._pending: deque[_Task[_Result]] = deque()  # in their order, whether done or not
+        self._pending: deque[_Task] = deque()  # in their order, whether done or not
+        self._ready: deque[tuple[Job, Outcome]] = deque()  # of the run before those
+        self._begun = 0
         self._asker = threading.current_thread()
         self._closed = False
         self._forget_threads()
@@ -223,7 +242,7 @@ class Lookahead(Generic[_Result]):
         self._lock = threading.Lock()
         self._serving = 0  # threads that take jobs; as _waiting grows, this is looked at
         self._threads: list[threading.Thread] = []
-        self._waiting: SimpleQueue[_Task[_Result] | None] = SimpleQueue()  # None is a wake-up call
+        self._waiting: SimpleQueue[_Task | None] = SimpleQueue()  # None is a wake-up call
 
     def next(self) -> tuple[Job, _Result] | None:
         """The next job and its result; None at the end.
@@ -233,22 +252,47 @@ class Lookahead(Generic[_Result]):
         """
         if self._most_threads == 0:
             job = self._feed.pop()
-            return None if job is None else (job, self._work(job, self._feed.peek()))
+            return None if job is None else self._taken(job, *self._work([job], self._feed.peek()))
         if self._pid != os.getpid():  # forked: the threads are the parent's
             self._forget_threads()
             self.recall()
         self._asker = threading.current_thread()
         self._stay_out_of_an_exit()
-        while len(self._pending) <= self._ahead and (job := self._feed.pop()) is not None:
-            self._begin(_Task(job, self._feed.peek()))
-        if not self._pending:
-            return None
-        task = self._pending.popleft()
-        return task.job, task.result(self._work_here)
+        while len(self._pending) <= self._ahead and (jobs := self._next_run()):
+            self._begin(_Task(jobs, self._feed.peek()))
+        if not self._ready:
+            if not self._pending:
+                return None
+            task = self._pending.popleft()
+            self._ready.extend(zip(task.jobs, task.outcomes(self._work_here), strict=True))
+        return self._taken(*self._ready.popleft())
 
-    def _work_here(self, job: Job, following: Job | None) -> _Result:
+    def _taken(self, job: Job, outcome: Outcome) -> tuple[Job, _Result]:
+        result, error = outcome
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del outcome, error  # its traceback leads here
+        return job, cast("_Result", result)
+
+    def _next_run(self) -> list[Job]:
+        """The jobs that are done together; none at the end. First runs are short."""
+        most = max(1, min(self._begun // 2, _MOST_IN_RUN))
+        jobs: list[Job] = []
+        room = _RUN_BYTES
+        while len(jobs) < most and (job := self._feed.peek()) is not None:
+            room -= job.stored_bytes
+            if jobs and room < 0:
+                break
+            jobs.append(job)
+            self._feed.pop()
+        self._begun += len(jobs)
+        return jobs
+
+    def _work_here(self, jobs: Sequence[Job], following: Job | None) -> list[Outcome]:
         self._stay_out_of_an_exit()
-        return self._work(job, following)
+        return self._work(jobs, following)
 
     def _stay_out_of_an_exit(self) -> None:
         """Has a daemon thread wait for its end once the main thread has ended.
@@ -262,7 +306,10 @@ class Lookahead(Generic[_Result]):
     def recall(self) -> None:
         """Puts the jobs that were begun early back into the feed."""
         self._give_back_waiting()
-        self._feed.put_back([task.job for task in self._pending])
+        self._feed.put_back(
+            [job for job, _ in self._ready] + [job for task in self._pending for job in task.jobs]
+        )
+        self._ready.clear()
         self._pending.clear()
 
     def close(self) -> None:
@@ -279,7 +326,7 @@ class Lookahead(Generic[_Result]):
                 if thread.is_alive():
                     thread.join()
 
-    def _begin(self, task: _Task[_Result]) -> None:
+    def _begin(self, task: _Task) -> None:
         self._pending.append(task)
         self._waiting.put(task)
         with self._lock:

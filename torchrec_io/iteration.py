@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from .control import Control
 from .errors import DecodeError, StaleIndexError, TorchRecIOError
-from .feed import Feed, Job, Lookahead
+from .feed import Feed, Job, Lookahead, Outcome
 from .options import LoadOptions
 from .order.orders import StreamedOrder
 from .order.progress import Arrangement, Progress
@@ -90,7 +90,7 @@ class Iteration:
         self.control.times_seen = times_set
         batches = self.shares.batches(self.source.reader, position.progress, position.by)
         feed = Feed(batches, self.source.reader.plan, self.options.batch_size or 1)
-        lookahead = Lookahead(self._load, feed, threads, self.options.prefetch)
+        lookahead: Lookahead[Loaded] = Lookahead(self._load, feed, threads, self.options.prefetch)
         try:
             while (done := lookahead.next()) is not None:
                 job, loaded = done
@@ -203,14 +203,24 @@ class Iteration:
         if most is None:
             position.consumed = before + len(job.records)
 
-    def _load(self, job: Job, following: Job | None) -> Loaded:
-        """Reads and decodes one batch, while the system reads the next."""
-        job.raise_error()
-        if following is not None and not _reads_on(job.plan, following.plan):
-            self.source.reader.will_need(following.plan)
-        loaded = self.source.read(job.plan)
+    def _load(self, jobs: Sequence[Job], following: Job | None) -> list[Outcome]:
+        """Reads and decodes some batches, while the system reads the next."""
+        behind = [*jobs[1:], *([] if following is None else [following])]
+        for job, then in zip(jobs, behind, strict=False):
+            if not _reads_on(job.plan, then.plan):
+                self.source.reader.will_need(then.plan)
+        plans = [job.plan for job in itertools.takewhile(lambda job: job.error is None, jobs)]
+        outcomes = [Outcome(loaded) for loaded in self.source.read_sound(plans)]
+        return outcomes + [self._outcome(job) for job in jobs[len(outcomes) :]]
+
+    def _outcome(self, job: Job) -> Outcome:
+        try:
+            job.raise_error()
+            loaded = self.source.read(job.plan)
+        except BaseException as error:  # noqa: BLE001  # for who asks for this batch
+            return Outcome(None, error)
         # The stored bytes are needed again only to fill a batch up.
-        return loaded if loaded.errors else loaded._replace(block=None)
+        return Outcome(loaded if loaded.errors else loaded._replace(block=None))
 
 
 def _ends(numbers: npt.NDArray[Any], job: Job) -> Sequence[int]:

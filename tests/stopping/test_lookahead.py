@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io.feed import Feed, Job, Lookahead
+from torchrec_io.feed import Feed, Job, Lookahead, Outcome
 
 SECONDS = 30  # a deadline for what should come at once
 
@@ -39,30 +39,53 @@ def _no_thread_is_left() -> Iterator[None]:
     wait_for(lambda: not open_threads())
 
 
+class Number(int):
+    """A job: so large that it is a run by itself, unless told otherwise."""
+
+    stored_bytes = 1 << 20
+
+
+class SmallNumber(Number):
+    stored_bytes = 1
+
+
 class Numbers:
     """A feed of numbers."""
 
-    def __init__(self, count: int) -> None:
-        self._left = deque(range(count))
+    def __init__(self, count: int, kind: type[Number]) -> None:
+        self._left = deque(map(kind, range(count)))
 
-    def peek(self) -> int | None:
+    def peek(self) -> Number | None:
         return self._left[0] if self._left else None
 
-    def pop(self) -> int | None:
+    def pop(self) -> Number | None:
         return self._left.popleft() if self._left else None
 
-    def put_back(self, jobs: list[int]) -> None:
+    def put_back(self, jobs: list[Number]) -> None:
         self._left.extendleft(reversed(jobs))
 
 
 def lookahead_of(
-    work: Callable[[int], Any], count: int = 20, threads: int = 2, ahead: int = 4
+    work: Callable[[int], Any],
+    count: int = 20,
+    threads: int = 2,
+    ahead: int = 4,
+    kind: type[Number] = Number,
 ) -> Any:
-    def do(number: Any, following: Any) -> Any:
-        assert following == (number + 1 if number + 1 < count else None)
-        return work(number)
+    def do(run: Any, following: Any) -> Any:
+        last = run[-1]
+        assert [*run] == [*range(run[0], last + 1)]
+        assert following == (last + 1 if last + 1 < count else None)
+        return [outcome_of(work, number) for number in run]
 
-    return Lookahead(do, cast("Feed", Numbers(count)), threads, ahead)
+    return Lookahead(do, cast("Feed", Numbers(count, kind)), threads, ahead)
+
+
+def outcome_of(work: Callable[[int], Any], number: int) -> Outcome:
+    try:
+        return Outcome(work(number))
+    except BaseException as error:  # noqa: BLE001  # as an iteration does
+        return Outcome(None, error)
 
 
 def rest_of(lookahead: Any) -> list[Any]:
@@ -89,14 +112,22 @@ class Gate:
 
 class TestResults:
     @given(
-        count=st.integers(0, 12),
+        count=st.integers(0, 30),
         threads=st.integers(1, 5),
         ahead=st.integers(1, 6),
-        bad=st.sets(st.integers(0, 11)),
-        recalls=st.sets(st.integers(0, 12)),
+        bad=st.sets(st.integers(0, 29)),
+        recalls=st.sets(st.integers(0, 30)),
+        kind=st.sampled_from([Number, SmallNumber]),
     )
     def test_come_in_order_once_whatever_raises_or_is_recalled(
-        self, count: int, threads: int, ahead: int, bad: set[int], recalls: set[int]
+        self,
+        *,
+        count: int,
+        threads: int,
+        ahead: int,
+        bad: set[int],
+        recalls: set[int],
+        kind: type[Number],
     ) -> None:
         closed_at = min(recalls, default=count) + 2
 
@@ -105,7 +136,7 @@ class TestResults:
                 raise ValueError(number)
             return number
 
-        lookahead = lookahead_of(work, count, threads, ahead)
+        lookahead = lookahead_of(work, count, threads, ahead, kind)
         for number in range(count):
             if number in recalls:
                 lookahead.recall()
@@ -182,7 +213,33 @@ class TestResults:
 def _task_of(number: int) -> Any:
     from torchrec_io.feed import _Task  # noqa: PLC0415  # private, for one test
 
-    return _Task(cast("Job", number), cast("Job", number + 1))
+    return _Task([cast("Job", Number(number))], cast("Job", Number(number + 1)))
+
+
+class TestRuns:
+    def runs_of(self, kind: type[Number], threads: int) -> list[list[int]]:
+        runs: list[list[int]] = []
+
+        def do(run: Any, _: Any) -> Any:
+            runs.append([*run])
+            return [Outcome(number) for number in run]
+
+        lookahead: Lookahead[int] = Lookahead(do, cast("Feed", Numbers(200, kind)), threads, 2)
+        assert rest_of(lookahead) == list(range(200))
+        lookahead.close()
+        return sorted(runs)
+
+    def test_small_jobs_are_done_together_after_a_few(self) -> None:
+        sizes = [len(run) for run in self.runs_of(SmallNumber, 2)]
+        assert sizes[:2] == [1, 1]
+        assert max(sizes) == 16
+        assert sizes[:-1] == sorted(sizes[:-1])
+
+    def test_large_jobs_one_by_one(self) -> None:
+        assert self.runs_of(Number, 2) == [[number] for number in range(200)]
+
+    def test_where_nothing_is_done_early_all_one_by_one(self) -> None:
+        assert self.runs_of(SmallNumber, 1) == [[number] for number in range(200)]
 
 
 class TestThreadsEnd:

@@ -24,6 +24,15 @@ inline T load(Bytes bytes, std::size_t at) {
   return value;
 }
 
+// Reads a number of up to 8 bytes that starts at `at`; zeros stand for what is behind the end.
+inline std::uint64_t load_word(Bytes bytes, std::size_t at) {
+  const std::size_t left = bytes.size() - at;
+  if (left >= 8) return load<std::uint64_t>(bytes, at);
+  std::uint64_t word = 0;
+  if (left != 0) std::memcpy(&word, bytes.data() + at, left);
+  return word;
+}
+
 template <class T>
 inline void store(MutableBytes bytes, std::size_t at, T value) {
   static_assert(std::is_trivially_copyable_v<T>);

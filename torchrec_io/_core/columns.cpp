@@ -5,6 +5,7 @@
 
 #include "cast.h"
 #include "example.h"
+#include "record_locator.h"
 #include "sequence.h"
 
 namespace tio {
@@ -130,6 +131,18 @@ class ColumnWriter {
         write_fixed_row<T>(which[i], location(rows_are_records ? which[i] : i));
       }
     });
+  }
+
+  // Writes one record's row of a column of fixed size; false if that is not plain to do.
+  bool write_plain_row(std::size_t feature, const ColumnPlace& place, std::size_t record,
+                       const Location& at) {
+    begin(feature, place);
+    bool good = false;
+    with_element([&]<class T>(T) {
+      Output<T> out{arena_.data() + place.data + record * spec_->count * sizeof(T), spec_->count};
+      good = put_feature(records_[record], at, out) == Outcome::good && out.written == spec_->count;
+    });
+    return good;
   }
 
   // Writes any other column, for all records.
@@ -474,6 +487,64 @@ bool ExampleParser::places_fit(const Located& located, std::span<const ColumnPla
     if (!place_fits(specs_[i], located.sizes[i], located.records, places[i], arena)) return false;
   }
   return true;
+}
+
+namespace {
+
+// The commonest columns of all, of one number a record that is stored as it is. False if it is not
+// just that. (Offset and size come as two numbers: GCC would take a Location through memory.)
+template <class T>
+bool store_scalar(Bytes record, std::size_t offset, std::size_t size, std::byte* target) {
+  T value{};
+  if constexpr (std::same_as<T, float>) {
+    if (size != sizeof(T)) return false;
+    value = load<T>(record, offset);
+  } else if (size - 1 >= 8 ||
+             !decode_word(load_word(record, offset), static_cast<unsigned>(size), value)) {
+    return false;
+  }
+  std::memcpy(target, &value, sizeof(T));
+  return true;
+}
+
+}  // namespace
+
+std::size_t ExampleParser::parse_foreseen(const RecordLocator& locator, const Records& records,
+                                          std::span<const std::size_t> which,
+                                          std::span<const ColumnPlace> places,
+                                          MutableBytes arena) const {
+  const Located nothing;
+  std::vector<Failure> none;
+  ColumnWriter writer(*this, records, nothing, arena, none);
+  std::vector<std::size_t> seen_in(slots_, records.size());
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    const std::size_t record = which[i];
+    const Bytes bytes = records[record];
+    std::size_t seen = 0;
+    const auto take = [&](const EntryTemplate& entry, std::size_t offset, std::size_t size) {
+      const auto slot = static_cast<std::size_t>(entry.slot());
+      // Of several entries with one key the last counts, and the others must still be sound.
+      if (std::exchange(seen_in[slot], record) == record) return false;
+      ++seen;
+      const std::size_t feature = feature_of_[slot];
+      if (plain_[feature].kind != entry.kind()) return false;
+      std::byte* column = arena.data() + places[feature].data;
+      switch (scalar_[feature]) {
+        case Scalar::int64:
+          return store_scalar<std::int64_t>(bytes, offset, size, column + 8 * record);
+        case Scalar::float32: return store_scalar<float>(bytes, offset, size, column + 4 * record);
+        case Scalar::none: break;
+      }
+      const Location at{static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size),
+                        Form::single, entry.kind()};
+      return plain_[feature].matches(at) &&
+             writer.write_plain_row(feature, places[feature], record, at);
+    };
+    if (bytes.size() > kLargestRecord || !locator.walk_foreseen(bytes, take) || seen != slots_) {
+      return i;
+    }
+  }
+  return which.size();
 }
 
 void ExampleParser::fill_fixed(const Records& records, const Located& located,

@@ -81,6 +81,8 @@ struct PlainLocation {
   }
 };
 
+inline constexpr std::uint64_t kLargestRecord = 0x7fffffffU;  // protobuf's, and TensorFlow's
+
 struct Failure {
   std::size_t record = 0;    // position in the batch
   int feature = -1;          // position in the specs; -1: the record as a whole
@@ -125,6 +127,8 @@ struct Integers {
   std::vector<std::size_t> damaged;   // records whose values are not legal
   std::int64_t added = 0;             // values of the unit at hand
 };
+
+class RecordLocator;
 
 class ExampleParser {
  public:
@@ -184,8 +188,13 @@ class ExampleParser {
   // Whether row i of the locations is of record i, or of the i-th record at hand.
   enum class Rows { of_records, of_tile };
 
-  void locate_some(class RecordLocator& locator, const Records& records,
+  void locate_some(RecordLocator& locator, const Records& records,
                    std::span<const std::size_t> which, Rows rows, Located& located) const;
+  // Parses records that are spelled as foreseen and lack nothing, straight into their columns, up
+  // to the first that is not. Returns how many.
+  std::size_t parse_foreseen(const RecordLocator& locator, const Records& records,
+                             std::span<const std::size_t> which,
+                             std::span<const ColumnPlace> places, MutableBytes arena) const;
   void fill_fixed(const Records& records, const Located& located,
                   std::span<const std::size_t> which, Rows rows,
                   std::span<const ColumnPlace> places, MutableBytes arena,
@@ -194,6 +203,10 @@ class ExampleParser {
   std::vector<FeatureSpec> specs_;
   std::vector<PlainLocation> plain_;  // of each feature
   std::vector<std::size_t> slot_of_;  // of each feature
+  // One number a record, that is stored as it is.
+  enum class Scalar : std::uint8_t { none, int64, float32 };
+  std::vector<Scalar> scalar_;           // of each feature
+  std::vector<std::size_t> feature_of_;  // of each slot: its last feature
   std::unordered_map<std::string_view, int> context_;
   std::unordered_map<std::string_view, int> lists_;
   std::size_t slots_ = 0;

@@ -43,6 +43,30 @@ class RecordLocator {
     return true;
   }
 
+  // Walks a record of which every entry is spelled as foreseen, and calls `take(entry, offset,
+  // size)` for each that is asked for, in order: where its values are. False if an entry is not, or
+  // if `take` says so: then nothing is known of the record, and `locate` must look at it.
+  template <class Take>
+  bool walk_foreseen(Bytes record, Take&& take) const {
+    Cursor cursor(record);
+    std::uint32_t tag = 0;
+    Bytes features;
+    if (!cursor.read_tag(tag) || tag != kContextTag || !cursor.read_delimited(features) ||
+        !cursor.done()) {
+      return false;
+    }
+    std::size_t at = record.size() - features.size();
+    for (const EntryTemplate& foreseen : templates_) {
+      std::size_t values = 0;
+      std::size_t end = 0;
+      if (at == record.size()) break;
+      if (!foreseen.match(record, at, record.size(), values, end)) return false;
+      if (foreseen.slot() >= 0 && !take(foreseen, values, end - values)) return false;
+      at = end;
+    }
+    return at == record.size();
+  }
+
  private:
   static constexpr std::uint32_t kContextTag =
       wire::tag(1, wire::delimited);  // Example's features, too

@@ -37,6 +37,11 @@ class BlockPlan:
         """Of the records; int64 ``[n]``."""
         return self.frames.numbers
 
+    @property
+    def buffer_bytes(self) -> int:
+        """Of the records' frames, and what lies between them."""
+        return self.frames.buffer_bytes
+
     def continues(self, other: BlockPlan) -> bool:
         """Whether this needs no block that another plan does not need."""
         return set(self.needed.tolist()) <= set(other.needed.tolist())

@@ -45,6 +45,11 @@ class StreamPiece:
     def __len__(self) -> int:
         return len(self.block)
 
+    @property
+    def buffer_bytes(self) -> int:
+        """Of the records' data."""
+        return int(self.block.lengths.sum())
+
     def cut(self, count: int) -> tuple[StreamPiece, StreamPiece]:
         """The first ``count`` records, and the rest, with the damage."""
         count = min(count, len(self))

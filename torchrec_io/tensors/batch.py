@@ -44,7 +44,6 @@ class Batch:
 
     Attributes:
         arena: uint8 ``[n]``: every column's data, in parts aligned to 64 bytes.
-        lengths: For columns that were padded: each record's own length, int64 ``[B]``, by name.
     """
 
     def __init__(
@@ -65,15 +64,29 @@ class Batch:
         self.arena = arena
         self._columns = tuple(columns)
         self._names = tuple(names)
-        self._padded = dict(padded or {})
-        values: dict[str, Any] = {}
-        parts = _Arena(arena)
+        self._padded = padded or {}
+
+    # Views are made when they are first asked for: a batch that is sent, pinned or moved as a whole
+    # needs none where it was made.
+
+    @functools.cached_property
+    def _views(self) -> dict[str, Any]:
+        """All columns by name, those of lengths too."""
+        views: dict[str, Any] = {}
+        parts = _Arena(self.arena)
         for column in self._columns:
-            _VIEWS[type(column)](parts, column, values)
-        self._values: dict[str, Any] = {name: values[name] for name in self._names}
-        self.lengths: dict[str, Tensor] = {
-            name: values[padding.lengths] for name, padding in self._padded.items()
-        }
+            _VIEWS[type(column)](parts, column, views)
+        return views
+
+    @functools.cached_property
+    def _values(self) -> dict[str, Any]:
+        views = self._views
+        return {name: views[name] for name in self._names}
+
+    @functools.cached_property
+    def lengths(self) -> dict[str, Tensor]:
+        """For columns that were padded: each record's own length, int64 ``[B]``, by name."""
+        return {name: self._views[padding.lengths] for name, padding in self._padded.items()}
 
     # ---- like a dict ----
 
@@ -81,13 +94,13 @@ class Batch:
         return self._values[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._values
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._names)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The column, or ``default`` if there is none of that name."""
