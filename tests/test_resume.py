@@ -127,16 +127,16 @@ class TestInOneProcess:
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         read: list[int] = []
-        fetch = RecordReader.fetch
+        open_files = RecordReader.open_files
 
         def counting(self: RecordReader, plan: Any) -> Any:
             read.extend(plan.numbers.tolist())
-            return fetch(self, plan)
+            return open_files(self, plan)
 
         dataset = make(paths, shuffle=True, num_threads=1)
         whole = ids_of(dataset)
         states = dict(states_of(dataset))
-        monkeypatch.setattr(RecordReader, "fetch", counting)
+        monkeypatch.setattr(RecordReader, "open_files", counting)
         for given_, state in states.items():
             other = make(paths, shuffle=True, num_threads=1)
             other.load_state_dict(state)

@@ -236,6 +236,27 @@ def gather_frames(held: Sequence[tuple[Annotated[NDArray[numpy.uint8], dict(shap
     lacks.
     """
 
+def load(parser: ExampleParser, batches: Sequence[tuple[Sequence[int], Sequence[int], Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], Records]], check_data: bool) -> tuple[list[Located], int]:
+    """
+    Reads, checks and locates batches, up to the first in which anything is wrong.
+
+    Each is (fds, cuts, ranges, placed, lengths, buffer, records): the first three as
+    read_ranges takes them, then where each frame will start in the buffer, the bytes
+    of its data, and the records in that buffer, which must be kept. Returns what was
+    located, and how often the thread had to wait.
+    """
+
+def load_fixed(parser: ExampleParser, batches: Sequence[tuple[Sequence[int], Sequence[int], Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], Records]], targets: Sequence[tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]]], check_data: bool) -> tuple[int, int]:
+    """
+    The same where the parser is fixed, and parses each batch into its target (places,
+    arena). Batches may share a buffer. Returns how many went well, and the waits.
+    """
+
+def fill_run(parser: ExampleParser, located: Sequence[Located], targets: Sequence[tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]]]) -> int:
+    """
+    Fills the targets (places, arena) of located batches; returns how many went well.
+    """
+
 def map_file(descriptor: int, size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
     """
     The first bytes of an open file, mapped: read-only, and valid once it is closed.

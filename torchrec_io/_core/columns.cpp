@@ -71,16 +71,24 @@ Outcome put_floats(Bytes payload, Output<T>& out) {
   return Outcome::good;
 }
 
-// The commonest values of all, without a loop: one float, or one integer of up to eight bytes.
+// Stores the commonest values of all, without a loop: one float, or one integer of up to eight
+// bytes. False if it is none. (Offset and size come as two numbers: GCC would take a Location
+// through memory, and wait for it there.)
 template <class T>
-[[gnu::always_inline]] inline bool put_scalar(Bytes record, Location at, Output<T>& out) {
-  if (at.form != Form::single || out.written == out.room) return false;
+[[gnu::always_inline]] inline bool store_scalar(Bytes record, std::size_t offset, std::size_t size,
+                                                std::byte* target) {
   if constexpr (std::same_as<T, std::int64_t>) {
-    std::int64_t value = 0;
-    return at.size - 1 < 8 && record.size() - at.offset >= 8 &&
-           decode_word(load<std::uint64_t>(record, at.offset), at.size, value) && out.put(value);
+    T value = 0;
+    if (size - 1 >= 8 ||
+        !decode_word(load_word(record, offset), static_cast<unsigned>(size), value)) {
+      return false;
+    }
+    std::memcpy(target, &value, sizeof(T));
+    return true;
   } else if constexpr (std::same_as<T, float>) {
-    return at.size == 4 && out.put(load<float>(record, at.offset));
+    if (size != sizeof(T)) return false;
+    std::memcpy(target, record.data() + offset, sizeof(T));
+    return true;
   }
   return false;
 }
@@ -88,8 +96,14 @@ template <class T>
 // Puts the steps of a run up to the first that is no such value. Returns how many.
 template <class T>
 std::size_t put_scalars(Bytes record, const StepRun& run, Output<T>& out) {
+  const std::size_t most = std::min(run.count, out.room - out.written);
+  std::byte* target = out.data + out.written * sizeof(T);
   std::size_t done = 0;
-  while (done < run.count && put_scalar(record, run[done], out)) ++done;
+  while (done < most &&
+         store_scalar<T>(record, run.offsets[done], run.sizes[done], target + done * sizeof(T))) {
+    ++done;
+  }
+  out.written += done;
   return done;
 }
 
@@ -111,7 +125,12 @@ template <class T>
 
 template <class T>
 inline Outcome put_feature(Bytes record, Location at, Output<T>& out) {
-  return put_scalar(record, at, out) ? Outcome::good : put_values(record, at, out);
+  if (at.form == Form::single && out.written != out.room &&
+      store_scalar<T>(record, at.offset, at.size, out.data + out.written * sizeof(T))) {
+    ++out.written;
+    return Outcome::good;
+  }
+  return put_values(record, at, out);
 }
 
 // ---- columns ----
@@ -488,26 +507,6 @@ bool ExampleParser::places_fit(const Located& located, std::span<const ColumnPla
   }
   return true;
 }
-
-namespace {
-
-// The commonest columns of all, of one number a record that is stored as it is. False if it is not
-// just that. (Offset and size come as two numbers: GCC would take a Location through memory.)
-template <class T>
-bool store_scalar(Bytes record, std::size_t offset, std::size_t size, std::byte* target) {
-  T value{};
-  if constexpr (std::same_as<T, float>) {
-    if (size != sizeof(T)) return false;
-    value = load<T>(record, offset);
-  } else if (size - 1 >= 8 ||
-             !decode_word(load_word(record, offset), static_cast<unsigned>(size), value)) {
-    return false;
-  }
-  std::memcpy(target, &value, sizeof(T));
-  return true;
-}
-
-}  // namespace
 
 std::size_t ExampleParser::parse_foreseen(const RecordLocator& locator, const Records& records,
                                           std::span<const std::size_t> which,

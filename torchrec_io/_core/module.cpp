@@ -252,5 +252,6 @@ NB_MODULE(_core, m) {
   bind_subset(m);
   bind_index_set(m);
   bind_ranges(m);
+  bind_runs(m);
   bind_memory(m);
 }

@@ -32,6 +32,10 @@ inline Bytes bytes_of(const Buffer& buffer) {
   return {reinterpret_cast<const std::byte*>(buffer.data()), buffer.size()};
 }
 
+inline MutableBytes writable_bytes(const WritableBuffer& buffer) {
+  return {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()};
+}
+
 template <class T>
 std::span<const T> span_of(const Vector<T>& values) {
   return {values.data(), values.size()};

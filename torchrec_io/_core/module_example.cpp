@@ -1,4 +1,6 @@
 // Bindings of the parser: check arguments, release the GIL, call, return.
+#include "module_example.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -74,32 +76,10 @@ void init_parser(ExampleParser* self, std::vector<FeatureSpec> specs, bool seque
   new (self) ExampleParser(std::move(specs), sequences);
 }
 
-// What was located, and the records it was located in.
-struct LocatedRecords {
-  const Records* records;
-  Located located;
-};
-
 LocatedRecords bind_locate(const ExampleParser& self, const Records& records) {
   const nb::gil_scoped_release unlocked;
   return {&records, self.locate(records)};
 }
-
-std::vector<ColumnPlace> to_places(const Matrix<std::uint64_t>& places) {
-  if (places.shape(1) != 4) throw nb::value_error("places must have four columns");
-  std::vector<ColumnPlace> columns(places.shape(0));
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    const std::uint64_t* row = places.data() + 4 * i;
-    columns[i] = {row[0], row[1], row[2], row[3]};
-  }
-  return columns;
-}
-
-MutableBytes writable_bytes(const WritableBuffer& buffer) {
-  return {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()};
-}
-
-constexpr const char* kBadPlaces = "a column lies outside the arena or is not aligned";
 
 std::vector<FailureTuple> bind_fill(const ExampleParser& self, const LocatedRecords& batch,
                                     const Matrix<std::uint64_t>& places,

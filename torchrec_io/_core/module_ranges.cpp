@@ -1,4 +1,6 @@
 // Bindings of what reads and copies ranges: check arguments, release the GIL, call, return.
+#include "module_ranges.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -17,47 +19,10 @@ namespace {
 
 using Numbers = Vector<std::int64_t>;
 
-// Rows of (file offset, size, place in the buffer).
-std::vector<Range> to_ranges(const Matrix<std::int64_t>& rows) {
-  if (rows.shape(1) != 3) throw nb::value_error("ranges must have three columns");
-  std::vector<Range> ranges(rows.shape(0));
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const std::int64_t* row = rows.data() + 3 * i;
-    ranges[i] = {row[0], row[1], row[2]};
-    if (row[0] < 0 || row[1] < 0) throw nb::value_error("a range is negative");
-  }
-  return ranges;
-}
-
-MutableBytes to_bytes(const WritableBuffer& buffer) {
-  return {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()};
-}
-
-bool lies_inside(std::int64_t at, std::int64_t size, std::size_t whole) {
-  const auto end = static_cast<std::int64_t>(whole);
-  return at >= 0 && at <= end && size <= end - at;
-}
-
-void check_places(const std::vector<Range>& ranges, MutableBytes buffer) {
-  for (const Range& range : ranges) {
-    if (!lies_inside(range.place, range.size, buffer.size())) {
-      throw nb::value_error("a range lies outside the buffer");
-    }
-  }
-}
-
-void check_cuts(const std::vector<std::int64_t>& cuts, std::size_t files, std::size_t ranges) {
-  if (cuts.size() != files + 1) throw nb::value_error("there must be a cut more than files");
-  if (cuts.front() < 0 || cuts.back() > static_cast<std::int64_t>(ranges) ||
-      !std::ranges::is_sorted(cuts)) {
-    throw nb::value_error("the cuts must ascend, and lie among the ranges");
-  }
-}
-
 auto bind_read_ranges(const std::vector<int>& fds, const std::vector<std::int64_t>& cuts,
                       const Matrix<std::int64_t>& rows, const WritableBuffer& buffer) {
   const std::vector<Range> ranges = to_ranges(rows);
-  const MutableBytes target = to_bytes(buffer);
+  const MutableBytes target = writable_bytes(buffer);
   check_cuts(cuts, fds.size(), ranges.size());
   check_places(ranges, target);
   Reading reading;
@@ -83,7 +48,7 @@ void bind_advise_ranges(int fd, const Matrix<std::int64_t>& rows) {
 void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
                  const WritableBuffer& buffer) {
   const std::vector<Range> ranges = to_ranges(rows);
-  const MutableBytes target = to_bytes(buffer);
+  const MutableBytes target = writable_bytes(buffer);
   check_places(ranges, target);
   for (const Range& range : ranges) {
     if (!lies_inside(range.offset, range.size, source.size())) {
@@ -119,7 +84,7 @@ std::int64_t bind_gather_frames(const std::vector<BlockArrays>& arrays, const Nu
   std::size_t done = 0;
   {
     const nb::gil_scoped_release unlocked;
-    done = copy_frames(held, span_of(names), wanted, to_bytes(buffer));
+    done = copy_frames(held, span_of(names), wanted, writable_bytes(buffer));
   }
   return done < count ? static_cast<std::int64_t>(done) : -1;
 }

@@ -6,13 +6,14 @@ the second pass fills it. Both run in the native core for a whole batch at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..records.reader import RecordBlock, RecordList
+from ..records.reader import NativeReads, ReadArguments, RecordBlock, RecordList
 from .columns import Padded, maker_of
 from .layout import Column, Numbers, Room, Texts, Values
 from .maker import Arena, ColumnMaker, Ints, view_of
@@ -91,7 +92,61 @@ class ExampleParser:
 
     def locate(self, block: RecordBlock | RecordList) -> LocatedBlock:
         """First pass; see :class:`LocatedBlock`."""
-        return LocatedBlock(self, block)
+        located = LocatedBlock(self, block)
+        if not located.is_fixed:
+            located.lay_out(self._core.locate(located.records))
+        return located
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all columns are numbers, of a size that does not depend on the data."""
+        return self._core.is_fixed
+
+    def load(
+        self, reads: Sequence[NativeReads], *, verify_crc: bool
+    ) -> tuple[list[LocatedBlock], int]:
+        """Reads blocks, checks their records and locates them, until anything is wrong.
+
+        Returns:
+            Those that are sound, and how often the system had to wait.
+        """
+        located = [LocatedBlock(self, read.block) for read in reads]
+        arguments = _arguments(reads, located)
+        found, waits = _core.load(self._core, arguments, verify_crc)
+        for number, core_located in enumerate(found):
+            located[number].lay_out(core_located)
+            if located[number].failures:
+                return located[:number], waits
+        return located[: len(found)], waits
+
+    def fill(self, located: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
+        """Fills arenas with located blocks, until anything is wrong; returns how many went well."""
+        done = _core.fill_run(
+            self._core,
+            [block._located for block in located],
+            [(block._places, arena) for block, arena in zip(located, arenas, strict=True)],
+        )
+        for number, (block, arena) in enumerate(zip(located[:done], arenas, strict=False)):
+            block.finish(arena)
+            if block.failures:
+                return number
+        return done
+
+    def load_fixed(
+        self,
+        reads: Sequence[NativeReads],
+        located: Sequence[LocatedBlock],
+        arenas: Sequence[Arena],
+        *,
+        verify_crc: bool,
+    ) -> tuple[int, int]:
+        """All of this at once for blocks that are fixed, which may then share a buffer.
+
+        Returns:
+            How many went well, and how often the system had to wait.
+        """
+        targets = [(block._places, arena) for block, arena in zip(located, arenas, strict=True)]
+        return _core.load_fixed(self._core, _arguments(reads, located), targets, verify_crc)
 
     # ---- what LocatedBlock needs ----
 
@@ -144,7 +199,9 @@ class LocatedBlock:
     Attributes:
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             take them out of it and locate the rest.
-        arena_bytes: The size of the arena that :meth:`fill` needs.
+        is_fixed: Whether nothing depends on the data, so that both passes are one.
+        records: The records, as the core has them.
+        columns: Where the columns will lie.
         room: Where makers reserve their places.
     """
 
@@ -152,34 +209,37 @@ class LocatedBlock:
         self._parser = parser
         self._block = block
         self._rows = len(block)
-        self._records = block.native()
+        self.records = block.native()
         self._kept: dict[int, Any] = {}
         self._placed: dict[int, Values] = {}
         self._writes: list[tuple[Numbers, Ints]] = []
         dense = parser._dense_layout(self._rows)
         self.room = Room(dense.size)
-        self._columns = dense.columns
+        self.columns = dense.columns
         self._places = dense.places
         self.failures: list[RecordFailure] = []
-        # Where nothing depends on the data, both passes are one; unless a schema asks for so much
-        # more than the records can hold that it must be wrong about them.
-        likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self._records.bytes
-        self._at_once = parser._core.is_fixed and dense.size <= likely
-        if not self._at_once:
-            self._locate()
-        self.arena_bytes = self.room.size
+        # Unless a schema asks for so much more than the records can hold that it must be wrong
+        # about them.
+        likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.bytes
+        self.is_fixed = parser._core.is_fixed and dense.size <= likely
 
-    def _locate(self) -> None:
-        self._located = self._parser._core.locate(self._records)
-        self.failures += self._parser.failures(self._located.failures)
+    @property
+    def arena_bytes(self) -> int:
+        """The size of the arena that :meth:`fill` needs."""
+        return self.room.size
+
+    def lay_out(self, located: _core.Located) -> None:
+        """Reserves room for what was located."""
+        self._located = located
+        self.failures += self._parser.failures(located.failures)
         if self.failures or not self._parser._sized:
             return
         self._places = self._places.copy()
-        self._sizes = self._located.sizes().reshape(-1, 4).tolist()
+        self._sizes = located.sizes().reshape(-1, 4).tolist()
         columns: list[Column] = []
         for maker in self._parser._sized:
             columns += maker.lay_out(self)
-        self._columns += tuple(columns)
+        self.columns += tuple(columns)
 
     def __len__(self) -> int:
         return self._rows
@@ -195,17 +255,21 @@ class LocatedBlock:
             is of no use.
         """
         core = self._parser._core
-        if self._at_once:
-            found = core.parse_fixed(self._records, self._places, arena)
+        if self.is_fixed:
+            found = core.parse_fixed(self.records, self._places, arena)
         else:
             found = core.fill(self._located, self._places, arena)
         self.failures = self._parser.failures(found)
-        if not self.failures and not self._at_once:
-            for numbers, values in self._writes:
-                view_of(arena, numbers)[...] = values
-            for maker in self._parser._makers:
-                maker.finish(self, arena)
-        return self._columns, self.failures
+        if not self.failures and not self.is_fixed:
+            self.finish(arena)
+        return self.columns, self.failures
+
+    def finish(self, arena: Arena) -> None:
+        """Does what is left once the native parser has filled the arena."""
+        for numbers, values in self._writes:
+            view_of(arena, numbers)[...] = values
+        for maker in self._parser._makers:
+            maker.finish(self, arena)
 
     # ---- what makers ask for ----
 
@@ -268,6 +332,12 @@ class LocatedBlock:
     def fail(self, record: int, position: int, reason: str) -> None:
         """Notes that a record cannot be parsed."""
         self.failures.append(self._parser.failure(record, position, None, reason))
+
+
+def _arguments(
+    reads: Sequence[NativeReads], located: Sequence[LocatedBlock]
+) -> list[ReadArguments]:
+    return [read.arguments(block.records) for read, block in zip(reads, located, strict=True)]
 
 
 def _group_dense(

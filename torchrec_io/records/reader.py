@@ -8,7 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,14 @@ import numpy.typing as npt
 from .. import _core
 from ..errors import TorchRecIOError, TruncatedFileError
 from .compressed import CompressedFile, open_source
+from .formats import TFRECORD
 from .index import RecordIndex
 from .storage import LocalFile, read_ranges
+
+_Ints: TypeAlias = "npt.NDArray[np.int64]"
+ReadArguments: TypeAlias = (
+    "tuple[list[int], list[int], _Ints, _Ints, _Ints, npt.NDArray[np.uint8], _core.Records]"
+)
 
 # Two records at most this far apart are read at once: in memory, reading on over a page costs about
 # as much as a second call.
@@ -217,8 +223,26 @@ class RecordReader:
                     offset=int(plan.ranges[reading.short, 0]),
                 )
             waits += reading.waits
-        self._hints = min(max(0, self._hints - 1) + _HINTED_READS * waits, _MOST_HINTED_READS)
+        self.note_waits(waits)
         return buffer
+
+    def open_files(self, plan: ReadPlan) -> list[LocalFile] | None:
+        """The files of a plan, if the core can read and check it without help.
+
+        Returns:
+            None if some are compressed, or they are too many to be open at once.
+
+        Raises:
+            TorchRecIOError, OSError: a file is not what was indexed, or cannot be opened.
+        """
+        if self._format is not TFRECORD or len(plan.files) > _FILES_AT_ONCE:
+            return None
+        files = [file for file in self._sources(plan.files) if isinstance(file, LocalFile)]
+        return files if len(files) == len(plan.files) else None
+
+    def note_waits(self, waits: int) -> None:
+        """Notes how often the system lately had to wait for what was read."""
+        self._hints = min(max(0, self._hints - 1) + _HINTED_READS * waits, _MOST_HINTED_READS)
 
     def check(
         self,
@@ -310,6 +334,29 @@ class RecordReader:
         self._hints = 2  # until it shows whether that is worth it
         # Last: a thread that sees it may use the lock, and the parent's may be held for good.
         self._pid = os.getpid()
+
+
+class NativeReads(NamedTuple):
+    """A plan that the core is to carry out by itself; holds the files open."""
+
+    files: list[LocalFile]
+    plan: ReadPlan
+    block: RecordBlock  # of what will be in its buffer
+
+    @classmethod
+    def into(
+        cls, files: list[LocalFile], plan: ReadPlan, buffer: npt.NDArray[np.uint8]
+    ) -> NativeReads:
+        """Reads into a buffer: uint8, of ``plan.buffer_bytes`` at least."""
+        head = TFRECORD.header_bytes
+        lengths = plan.sizes - (head + TFRECORD.footer_bytes)
+        return cls(files, plan, RecordBlock(buffer, plan.placed + head, lengths, plan.numbers))
+
+    def arguments(self, records: _core.Records) -> ReadArguments:
+        """What the core is told; ``records`` are those of the block."""
+        plan, block = self.plan, self.block
+        files = [file.descriptor for file in self.files]
+        return files, plan.cuts, plan.ranges, plan.placed, block.lengths, block.buffer, records
 
 
 @dataclass(slots=True)
