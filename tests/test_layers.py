@@ -24,6 +24,7 @@ ROOMS = (
     "feed",
     "source",
     "options",
+    "batching",
     "sharing",
     "control",
     "iteration",

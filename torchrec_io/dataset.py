@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from .batching import LengthKey, batched_by_length, check_too_long, check_unbatched
+from .errors import TorchRecIOError
 from .iterable import RecordDataset
 from .options import ErrorPolicy, LoadOptions
+from .order.batches import BatchedOrder
 from .order.orders import Blocks, RecordOrder, StreamedOrder, files_fingerprint
 from .order.plan import Uneven
 from .order.shuffle import Shuffle, ShuffleChoice, check_shuffle
@@ -56,7 +59,16 @@ class TFRecordDataset(RecordDataset):
             ``"[10%:20%]"``, ``"[-100:]"``. For a random split see :meth:`split`.
         batch_size: ``None``: yield samples, dicts with a schema. A number: yield a :class:`Batch`
             of that many records; a list of as many items without a schema.
-        drop_last: Leave out a last batch of fewer records.
+        batch_tokens: Yield batches of records of similar length, each of as many records as make
+            its padded size, their number times the longest, at most this; with ``batch_size`` too,
+            of at most that many. See docs/batching.md.
+        length_key: What the length of a record is: the name of a ``VarLenFeature``,
+            ``RaggedFeature`` or ``FixedLenSequenceFeature`` of the schema, whose values (parts, or
+            steps of a feature list) are counted, in one pass over the data whose result is kept in
+            the user's cache directory; or integers ``[N]``, one for each record of the files.
+            Without it, ``batch_tokens`` takes the only such feature of the schema. With
+            ``batch_size`` alone, batches are of that many records of similar length.
+        drop_last: Leave out a last batch of fewer records. Not with batches by length.
         shuffle: ``False``: the order of the files. ``True``: a uniform permutation of all records.
             A number: records move by at most about that many places, which keeps reading local. A
             :class:`Shuffle`: whole blocks of records, read at once, are put in random order and
@@ -77,9 +89,10 @@ class TFRecordDataset(RecordDataset):
         on_error: What to do about a damaged record, or one the schema does not fit: ``"raise"``;
             ``"skip"``: leave it out, count it in :attr:`skipped` and log it; or a function that
             gets the error, after which the record is left out and its batch filled up from what
-            comes next; only the last one of an epoch (and worker) is short. Where a length is
-            damaged, the rest of that file is lost and reported as one
-            error. An index that turns out to be stale always raises.
+            comes next; only the last one of an epoch (and worker) is short. Batches by length are
+            not filled up. Where a length is damaged, the rest of that file is lost and reported as
+            one error, and so are all records longer than ``batch_tokens``, which are left out from
+            the start. An index that turns out to be stale always raises.
         num_threads: Threads that read and parse. 1 is the calling thread; more are background
             threads, which give the same batches in the same order. By default 2, and 1 in
             DataLoader workers.
@@ -91,7 +104,8 @@ class TFRecordDataset(RecordDataset):
         CorruptRecordError, TruncatedFileError: indexing met damage and ``on_error`` is ``"raise"``.
         StaleIndexError, IndexFormatError: a given index does not fit or is damaged.
         SchemaError: the schema contradicts itself.
-        ValueError: another argument is not one of the above.
+        ValueError: another argument is not one of the above; or a record is longer than
+            ``batch_tokens`` and ``on_error`` is ``"raise"``.
     """
 
     def __init__(
@@ -101,6 +115,8 @@ class TFRecordDataset(RecordDataset):
         *,
         split: str | None = None,
         batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        length_key: LengthKey = None,
         drop_last: bool = False,
         shuffle: ShuffleChoice = False,
         seed: int = 0,
@@ -118,6 +134,7 @@ class TFRecordDataset(RecordDataset):
     ) -> None:
         options = LoadOptions(
             batch_size=batch_size,
+            batch_tokens=batch_tokens,
             drop_last=drop_last,
             epochs=epochs,
             rank=rank,
@@ -133,9 +150,11 @@ class TFRecordDataset(RecordDataset):
         if index is None:
             if split is not None:
                 raise ValueError("a split needs an index")
+            check_unbatched(options, length_key, "a stream without an index")
             stream = StreamReader(self.paths, compression=compression, verify_crc=verify_crc)
             streamed = _streamed_order(self.paths, shuffle, seed, options)
             super().__init__(RecordSource(stream, schema), streamed, options)
+            self._length_key = None
             return
         indexes, errors = open_indexes(self.paths, index, compression)
         reader = RecordReader(indexes, verify_crc=verify_crc)
@@ -145,9 +164,10 @@ class TFRecordDataset(RecordDataset):
         order = RecordOrder(
             selection, shuffle, seed, files_fingerprint([index.identity for index in indexes])
         )
-        source = RecordSource(_reader_for(reader, order, options), schema)
-        super().__init__(source, order, options)
-        self._iteration.handle(errors, 0)
+        source = RecordSource(reader, schema)
+        batched = batched_by_length(order, source, options, length_key)
+        super().__init__(source, batched, options)
+        self._prepared(errors, length_key)
 
     def replace(self, **options: Any) -> TFRecordDataset:
         """The same records with other options, such as ``shuffle`` or ``batch_size``.
@@ -164,10 +184,12 @@ class TFRecordDataset(RecordDataset):
         seed = options.pop("seed", order.seed)
         shuffle = options.pop("shuffle", order.shuffle)
         schema = options.pop("schema", self._source.given_schema)
+        length_key = options.pop("length_key", self._length_key)
         load_options = self._shares.options.replace(**options)
         if isinstance(order, RecordOrder):
             order = dataclasses.replace(order, shuffle=shuffle, seed=seed)
-            return self._with_order(order, schema, load_options)
+            return self._with_order(order, schema, load_options, length_key)
+        check_unbatched(load_options, length_key, "a stream without an index")
         streamed = _streamed_order(self.paths, shuffle, seed, load_options)
         return self._copy(RecordSource(self._source.reader, schema), streamed, load_options)
 
@@ -219,6 +241,7 @@ class TFRecordDataset(RecordDataset):
                 dataclasses.replace(order, selection=part),
                 self._source.given_schema,
                 self._shares.options,
+                self._length_key,
             )
             for part in parts
         ]
@@ -226,6 +249,8 @@ class TFRecordDataset(RecordDataset):
     @property
     def _own_order(self) -> RecordOrder | StreamedOrder:
         order = self._shares.order
+        if isinstance(order, BatchedOrder):
+            return order.whole
         assert isinstance(order, (RecordOrder, StreamedOrder))
         return order
 
@@ -238,10 +263,33 @@ class TFRecordDataset(RecordDataset):
         return reader
 
     def _with_order(
-        self, order: RecordOrder, schema: SchemaLike, options: LoadOptions
+        self,
+        order: RecordOrder,
+        schema: SchemaLike,
+        options: LoadOptions,
+        length_key: LengthKey,
     ) -> TFRecordDataset:
-        source = RecordSource(_reader_for(self._records, order, options), schema)
-        return self._copy(source, order, options)
+        before = self._shares.order
+        known = before.lengths if isinstance(before, BatchedOrder) else None
+        source = RecordSource(self._records, schema)
+        batched = batched_by_length(order, source, options, length_key, known)
+        other = self._copy(source, batched, options)
+        return other._prepared([], length_key)  # noqa: SLF001  # of this class
+
+    def _prepared(self, errors: list[TorchRecIOError], length_key: LengthKey) -> TFRecordDataset:
+        """Makes ready to read in the dataset's order; tells what was wrong with the files."""
+        self._iteration.handle(errors, 0)
+        self._length_key = length_key
+        order, options, reader = self._shares.order, self._shares.options, self._records
+        if isinstance(order, BatchedOrder):
+            self._iteration.handle(check_too_long(order, reader, options), 0)
+            self._source.reader = _reader_for(reader, order.order, order.window)
+            if not isinstance(length_key, str):
+                self._length_key = order.lengths if length_key is not None else None
+        else:
+            assert isinstance(order, RecordOrder)
+            self._source.reader = _reader_for(reader, order, options.batch_size or 1)
+        return self
 
     def _group_keys(
         self, group_by: Callable[[Any], Hashable], selection: Selection
@@ -259,14 +307,20 @@ class TFRecordDataset(RecordDataset):
         return keys
 
 
-def _reader_for(reader: RecordReader, order: RecordOrder, options: LoadOptions) -> Reader:
-    """The reader that fits an order: a block shuffle wants whole blocks read at once."""
+def _reader_for(reader: RecordReader, order: RecordOrder, at_once: int) -> Reader:
+    """The reader that fits an order: a block shuffle wants whole blocks read at once.
+
+    Args:
+        reader: Reads records one by one.
+        order: Which record comes when.
+        at_once: Records of the order that batches in turn are made of: one, or a window of them.
+    """
     if not isinstance(order.shuffle, Shuffle):
         return reader
     most = max(1, len(order))
     blocks = Blocks(order.selection, min(order.shuffle.block, most))
     # The records of two windows are in use at once where one follows the other.
-    in_use = max(min(order.shuffle.window, most), options.batch_size or 1)
+    in_use = max(min(order.shuffle.window, most), min(at_once, most))
     return BlockReader(reader, blocks.of, blocks.numbers, 2 * (in_use // blocks.size + 2))
 
 

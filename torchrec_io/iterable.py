@@ -16,6 +16,7 @@ from .control import Control
 from .features.schema import Schema
 from .iteration import Iteration, Position
 from .options import LoadOptions, check_number
+from .order.batches import BatchedOrder
 from .order.distributed import resolve_rank
 from .order.mixed import ENDLESS
 from .order.orders import Order, StreamedOrder
@@ -40,7 +41,10 @@ class RecordDataset(IterableDataset[Any]):
     """
 
     def __init__(
-        self, source: RecordSource, order: Order | StreamedOrder, options: LoadOptions
+        self,
+        source: RecordSource,
+        order: Order | StreamedOrder | BatchedOrder,
+        options: LoadOptions,
     ) -> None:
         super().__init__()
         self._source = source
@@ -67,7 +71,7 @@ class RecordDataset(IterableDataset[Any]):
 
     @property
     def batch_size(self) -> int | None:
-        """Records of a batch, or None if samples are given."""
+        """Records of a batch, the most if it is made by length; None if that is not limited."""
         return self._shares.options.batch_size
 
     @property
@@ -95,15 +99,24 @@ class RecordDataset(IterableDataset[Any]):
     def __len__(self) -> int:
         """Batches, or samples without a batch size, that this rank sees in one whole iteration.
 
+        Of batches made by length another epoch may have more or fewer: they are counted of that
+        which :meth:`set_epoch` said last.
+
         Raises:
             TypeError: there is no end, or no index to know it from.
         """
         epochs = self._shares.options.epochs
         if epochs is None or self.num_records == ENDLESS:
             raise TypeError("an endless dataset has no length")
-        plan = self._shares.plan(self._shares.arrangement(0, 1), Progress())
-        per_epoch = plan.num_rank_records if self.batch_size is None else plan.num_rank_batches
-        return per_epoch * epochs
+        if not self._shares.by_length:
+            return self._length_of(0) * epochs
+        first = self._control.epoch
+        return sum(self._length_of(epoch) for epoch in range(first, first + epochs))
+
+    def _length_of(self, epoch: int) -> int:
+        plan = self._shares.plan(self._shares.arrangement(0, 1), Progress(epoch))
+        in_batches = self._shares.options.in_batches
+        return plan.num_rank_batches if in_batches else plan.num_rank_records
 
     # ---- saving and resuming ----
 
@@ -123,7 +136,12 @@ class RecordDataset(IterableDataset[Any]):
                 "torchdata StatefulDataLoader, or count batches and resume(epoch=..., batches=...)"
             )
         progress, by = self._come_to()
-        return to_state(progress, by, self._shares.order.describe(), self.batch_size)
+        return to_state(progress, by, self._shares.order.describe(), self._batch_size_dealt)
+
+    @property
+    def _batch_size_dealt(self) -> int | None:
+        """The batch size if steps of other batches may have the same records."""
+        return None if self._shares.by_length else self.batch_size
 
     def _come_to(self) -> tuple[Progress, Arrangement]:
         if self._position is not None:
@@ -154,7 +172,9 @@ class RecordDataset(IterableDataset[Any]):
                 same. If only the arrangement of processes does not fit, iterating raises it.
         """
         world_size = resolve_rank(self._shares.options.rank, self._shares.options.world_size)[1]
-        progress, by = from_state(state, self._shares.order.describe(), self.batch_size, world_size)
+        progress, by = from_state(
+            state, self._shares.order.describe(), self._batch_size_dealt, world_size
+        )
         self._shares.check_state(progress, by)
         self._position = None
         if self._wanted_elsewhere(progress):
@@ -187,13 +207,15 @@ class RecordDataset(IterableDataset[Any]):
         """
         check_number("epoch", epoch, 0)
         check_number("batches", batches, 0)
-        if self.batch_size is None or isinstance(self._shares.order, StreamedOrder):
+        streamed = isinstance(self._shares.order, StreamedOrder)
+        if streamed or not self._shares.options.in_batches:
             raise ValueError("resume counts batches: it needs a batch_size and an index")
         by = self._shares.arrangement(0, 1)
-        most = self._shares.plan(by, Progress()).num_rank_batches
+        most = self._shares.plan(by, Progress(epoch)).num_rank_batches
         if batches > most:
             raise ValueError(f"an epoch has {most} batches, {batches} cannot have been used")
-        begin = min(batches * by.world_size * self.batch_size, self.num_records)
+        dealt = batches * by.world_size * by.batch_size
+        begin = min(dealt, self._shares.num_dealt(epoch))
         self._control.epoch = epoch
         self._control.in_workers = False
         self._control.resume_from(Progress(epoch, epoch, begin), by)
@@ -202,7 +224,10 @@ class RecordDataset(IterableDataset[Any]):
     # ---- sharing ----
 
     def _copy(
-        self, source: RecordSource, order: Order | StreamedOrder, options: LoadOptions
+        self,
+        source: RecordSource,
+        order: Order | StreamedOrder | BatchedOrder,
+        options: LoadOptions,
     ) -> Self:
         """The same dataset but for what is given, at its start."""
         other = copy.copy(self)

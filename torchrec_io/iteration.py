@@ -89,26 +89,28 @@ class Iteration:
         # before that, and must find the same.
         self.control.times_seen = times_set
         batches = self.shares.batches(self.source.reader, position.progress, position.by)
-        feed = Feed(batches, self.source.reader.plan, self.options.batch_size or 1)
+        by_length = self.shares.by_length  # such batches are not filled up
+        full = 1 if by_length else self.options.batch_size or 1
+        feed = Feed(batches, self.source.reader.plan, full)
         lookahead: Lookahead[Loaded] = Lookahead(self._load, feed, threads, self.options.prefetch)
         try:
             while (done := lookahead.next()) is not None:
                 job, loaded = done
                 if not self._enter(position, job.epoch):
                     return
-                if self.options.batch_size is None and self._will_raise(loaded.errors):
+                if not self.options.in_batches and self._will_raise(loaded.errors):
                     sound = _sound_start(loaded.numbers, job)
                     yield from self._given_samples(loaded, job, position, sound)
                 self.handle(loaded.errors, position.by.worker)
-                if self.options.batch_size is None:
+                if not self.options.in_batches:
                     yield from self._given_samples(loaded, job, position)
                     continue
                 taken = len(job.records)
-                if len(loaded.numbers) < taken:
+                if len(loaded.numbers) < taken and not by_length:
                     lookahead.recall()
                     loaded, taken = self._topped_up(loaded, job, feed, position.by.worker)
                 position.ahead += taken - len(job.records)
-                position.consumed += taken
+                position.consumed += 1 if by_length else taken
                 if self._is_given(len(loaded.numbers)):
                     position.given = True
                     yield self._with_keys(loaded)
@@ -120,7 +122,7 @@ class Iteration:
         """Notes that the epoch is over, where this process speaks for all of its step."""
         known = not isinstance(self.shares.order, StreamedOrder)
         if known and position.by.num_workers == 1 and position.ahead == 0:
-            position.begin, position.consumed = self.shares.num_records, 0
+            position.begin, position.consumed = self.shares.num_dealt(position.epoch), 0
 
     def handle(self, errors: list[TorchRecIOError], worker: int) -> None:
         """Raises the first error, or counts and tells each; uses the list up."""

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from .batching import check_unbatched
 from .dataset import TFRecordDataset
 from .iterable import RecordDataset
 from .options import LoadOptions
+from .order.batches import BatchedOrder
 from .order.mixed import MixedOrder, Stop
 from .order.orders import RecordOrder, StreamedOrder
 from .records.reader import RecordReader
@@ -48,7 +50,8 @@ def mix(
 
     Raises:
         ValueError: a weight is not positive, the datasets do not fit together, one is read without
-            an index or is empty in an endless mix, or ``stop`` is none of the choices.
+            an index, has batches by length, or is empty in an endless mix; or ``stop`` is none of
+            the choices.
         TypeError: there is no such option, or something else than a dataset is to be mixed.
     """
     if not isinstance(datasets, Mapping):
@@ -60,6 +63,7 @@ def mix(
     _check_alike("schema", [part._source.given_schema for part in parts])
     _check_alike("verify_crc", [part._records.verify_crc for part in parts])
     common = parts[0]._shares.options
+    check_unbatched(common.replace(**options), None, "a mix")
     for field in dataclasses.fields(LoadOptions):
         if field.name not in options:
             _check_alike(field.name, [getattr(part._shares.options, field.name) for part in parts])
@@ -75,6 +79,8 @@ def mix(
 def _order_of(part: TFRecordDataset) -> RecordOrder:
     if not isinstance(part, TFRecordDataset):
         raise TypeError(f"only a TFRecordDataset can be mixed, not {part!r}")
+    if isinstance(part._shares.order, BatchedOrder):
+        raise ValueError("a dataset with batches by length cannot be mixed")  # noqa: TRY004
     order = part._own_order
     if isinstance(order, StreamedOrder):
         raise ValueError("a dataset without an index cannot be mixed")  # noqa: TRY004  # it is one

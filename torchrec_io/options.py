@@ -17,6 +17,7 @@ ErrorPolicy: TypeAlias = "Literal['raise', 'skip'] | Callable[[TorchRecIOError],
 
 _LEAST = {
     "batch_size": 1,
+    "batch_tokens": 1,
     "epochs": 0,
     "rank": 0,
     "world_size": 1,
@@ -34,6 +35,7 @@ class LoadOptions:
     """
 
     batch_size: int | None = None
+    batch_tokens: int | None = None
     drop_last: bool = False
     epochs: int | None = 1
     rank: int | None = None
@@ -57,9 +59,14 @@ class LoadOptions:
             if value is not None:
                 check_number(name, value, least)
                 object.__setattr__(self, name, int(value))  # NumPy's integers make no good state
-        if self.drop_last and self.batch_size is None:
+        if self.drop_last and not self.in_batches:
             raise ValueError("drop_last needs a batch_size")
         resolve_rank(self.rank, self.world_size)
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether batches are given, not samples."""
+        return self.batch_size is not None or self.batch_tokens is not None
 
     def replace(self, **options: Any) -> LoadOptions:
         """The same but for some options.

@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from .errors import StateMismatchError
 from .options import LoadOptions
+from .order.batches import BatchedOrder
 from .order.distributed import resolve_rank
 from .order.mixed import ENDLESS
 from .order.orders import Order, StreamedOrder
@@ -27,12 +31,18 @@ class Shares:
     """An order of records, and how it is dealt to ranks and workers.
 
     Attributes:
-        order: Which record comes when.
+        order: Which record comes when. Of a :class:`BatchedOrder` batches are dealt, each as one
+            thing, in the place of records.
         options: With the batch size, ranks and epochs.
     """
 
-    order: Order | StreamedOrder
+    order: Order | StreamedOrder | BatchedOrder
     options: LoadOptions
+
+    @property
+    def by_length(self) -> bool:
+        """Whether batches are made by the lengths of their records, before they are dealt."""
+        return isinstance(self.order, BatchedOrder)
 
     @property
     def num_records(self) -> int:
@@ -45,10 +55,18 @@ class Shares:
             raise TypeError("without an index nobody knows how many records there are")
         return len(self.order)
 
+    def num_dealt(self, epoch: int) -> int:
+        """What an epoch deals to all ranks together: records, or batches made by length.
+
+        Raises:
+            TypeError: there is no index.
+        """
+        return self.order.count(epoch) if isinstance(self.order, BatchedOrder) else self.num_records
+
     def arrangement(self, worker: int, num_workers: int) -> Arrangement:
         """The place of a DataLoader worker of this rank; worker 0 of 1 where there are none."""
         rank, world_size = resolve_rank(self.options.rank, self.options.world_size)
-        batch_size = self.options.batch_size
+        batch_size = 1 if self.by_length else self.options.batch_size
         if batch_size is None:
             streamed = isinstance(self.order, StreamedOrder)
             batch_size = _chunk_size(ENDLESS if streamed else self.num_records, world_size)
@@ -60,8 +78,11 @@ class Shares:
         Raises:
             TypeError: there is no index.
         """
+        return self._plan_of(self.num_dealt(progress.epoch), by, progress)
+
+    def _plan_of(self, count: int, by: Arrangement, progress: Progress) -> EpochPlan:
         return EpochPlan(
-            num_records=self.num_records,
+            num_records=count,
             batch_size=by.batch_size,
             begin=progress.begin,
             rank=by.rank,
@@ -84,9 +105,9 @@ class Shares:
         return progress.moved(
             before,
             now,
-            num_records=self.num_records,
+            num_records=self.num_dealt(progress.epoch),
             share=self.plan(before, progress).num_worker_records,
-            by_batches=self.options.batch_size is not None,
+            by_batches=self.options.in_batches,
         )
 
     def check_state(self, progress: Progress, by: Arrangement) -> None:
@@ -132,9 +153,26 @@ class Shares:
                 epoch=progress.epoch,
                 skip=progress.consumed,
             )
+        if isinstance(self.order, BatchedOrder):
+            return self._batches_by_length(self.order, progress, by)
         order = self.order
         positions = self.plan(by, progress).batches(progress.consumed)
         return (order.at(some, progress.epoch) for some in positions)
+
+    def _batches_by_length(
+        self, order: BatchedOrder, progress: Progress, by: Arrangement
+    ) -> Iterator[npt.NDArray[np.int64]]:
+        batches = order.epoch(progress.epoch)
+        consumed = progress.consumed
+        # How many there are is known at the end of the lengths alone. Until then a step is a full
+        # one if its last batch is there.
+        for [number] in self._plan_of(ENDLESS, by, progress).batches(consumed):
+            if not batches.reaches(int(number) + by.world_size - 1 - by.rank):
+                break
+            yield batches.records(int(number))
+            consumed += 1
+        for [number] in self.plan(by, progress).batches(consumed):
+            yield batches.records(int(number))
 
     def _may_come_later(self, by: Arrangement) -> bool:
         """Whether a worker that got nothing in an epoch may get something in the next."""

@@ -20,7 +20,7 @@ class Arrangement:
     Attributes:
         rank: Training process, of ``world_size``.
         worker: DataLoader worker of that rank, of ``num_workers``; 0 of 1 without workers.
-        batch_size: Records that are dealt to a process at once.
+        batch_size: Records that are dealt to a process at once; 1 where batches made by length are.
     """
 
     rank: int = 0
@@ -38,8 +38,9 @@ class Progress:
         epoch: That it is in.
         first_epoch: That the iteration began with, which may go through several.
         begin: Records of the epoch's order that were taken before it was dealt to the processes;
-            0 unless the iteration was resumed by other processes than before.
-        consumed: Records of this process's share that were given, or lost, since.
+            0 unless the iteration was resumed by other processes than before. Where batches are
+            made by length, these are dealt, and counted, in the place of records.
+        consumed: Records of this process's share that were given, or lost, since; or batches.
         ahead: How many of those were taken out of turn, or in vain: in the place of records that
             were lost. Only this rank knows of them.
         dealt: Batches that the rank was dealt in earlier epochs of the iteration: DataLoader goes
@@ -116,7 +117,7 @@ def to_state(
         "version": VERSION,
         **dataclasses.asdict(progress),
         **{f"by_{name}": value for name, value in dataclasses.asdict(by).items()},
-        "order": {**order, "batch_size": batch_size},
+        "order": {"batch_size": batch_size, **order},
     }
 
 
@@ -140,7 +141,7 @@ def from_state(
         saved = dict(state["order"])
     except (KeyError, TypeError, ValueError) as error:
         raise StateMismatchError(f"this is no state of a dataset: {error!r}") from None
-    now = {**order, "batch_size": batch_size}
+    now = {"batch_size": batch_size, **order}
     same_step = (batch_size or 0) * world_size == by.batch_size * by.world_size
     if same_step and saved.get("batch_size") is not None:
         saved["batch_size"] = batch_size
