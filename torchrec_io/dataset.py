@@ -154,7 +154,7 @@ class TFRecordDataset(RecordDataset):
             stream = StreamReader(self.paths, compression=compression, verify_crc=verify_crc)
             streamed = _streamed_order(self.paths, shuffle, seed, options)
             super().__init__(RecordSource(stream, schema), streamed, options)
-            self._length_key = None
+            self._length_key: LengthKey = None
             return
         indexes, errors = open_indexes(self.paths, index, compression)
         reader = RecordReader(indexes, verify_crc=verify_crc)

@@ -269,7 +269,7 @@ class _Windows:
         self.size = per_batch * max(_WINDOW_BATCHES, -(-_LEAST_WINDOW // per_batch))
 
     def __len__(self) -> int:
-        return -(-len(self._order) // self.size)
+        return (len(self._order) + self.size - 1) // self.size
 
     def find(self, number: int, epoch: int) -> _Window:
         """The batches of a window."""
