@@ -91,6 +91,11 @@ class TestOrder:
                 assert len(dataset) == int(length)
 
 
+class TestBatching:
+    def test_its_python_runs(self, tmp_path: Path) -> None:
+        run_page("batching.md", tmp_path, [40, 20], 3)
+
+
 class TestResuming:
     # What torchdata 0.11 does when it makes a loader.
     @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")

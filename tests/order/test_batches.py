@@ -43,14 +43,14 @@ def selections(draw: st.DrawFn, total: int) -> Selection:
 
 
 @st.composite
-def orders(draw: st.DrawFn, /, **fixed: Any) -> BatchedOrder:
+def orders(draw: st.DrawFn) -> BatchedOrder:
     lengths = draw(st.lists(st.integers(0, 12), max_size=80))
     tokens = draw(st.one_of(st.none(), st.integers(1, 40)))
     some = st.integers(1, 6)
     size = draw(some if tokens is None else st.one_of(st.none(), some))
     whole = RecordOrder(
         draw(selections(len(lengths))),
-        fixed.get("shuffle", draw(st.sampled_from(SHUFFLES))),
+        draw(st.sampled_from(SHUFFLES)),
         draw(st.integers(0, 3)),
     )
     return BatchedOrder(whole, Lengths(np.array(lengths, np.int64)), tokens, size)
