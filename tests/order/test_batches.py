@@ -19,11 +19,11 @@ from torchrec_io.order.batches import BatchedOrder, Lengths
 from torchrec_io.order.orders import RecordOrder
 from torchrec_io.order.plan import UNEVEN_CHOICES
 from torchrec_io.order.progress import Arrangement, Progress
-from torchrec_io.order.shuffle import Shuffle
+from torchrec_io.order.shuffle import Shuffle, ShuffleChoice
 from torchrec_io.order.subset import Selection, Span, Subset
 from torchrec_io.sharing import Shares
 
-SHUFFLES = [False, True, 7, Shuffle(block=4, window=9)]
+SHUFFLES: list[ShuffleChoice] = [False, True, 7, Shuffle(block=4, window=9)]
 LEAST, BATCHES = 5, 3
 
 
