@@ -261,3 +261,14 @@ def map_file(descriptor: int, size: int) -> Annotated[NDArray[numpy.uint8], dict
     """
     The first bytes of an open file, mapped: read-only, and valid once it is closed.
     """
+
+def take_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> bool:
+    """
+    Takes a piece of shared memory to write to it; False while what is in it is lent.
+    """
+
+def lend_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+    """
+    What was written to a slot that was taken, from byte 64 on. The slot is free again when
+    the last view of that is gone from this process.
+    """

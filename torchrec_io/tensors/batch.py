@@ -148,11 +148,15 @@ class Batch:
     def __copy__(self) -> Batch:
         return self._with(self.arena)  # as of a dict: the values are shared
 
+    @property
+    def layout(self) -> tuple[tuple[Column, ...], tuple[str, ...], Mapping[str, Padding]]:
+        """All that makes a batch of an arena: columns, names, and how columns are padded."""
+        return self._columns, self._names, self._padded
+
     def __reduce__(self) -> tuple[Any, ...]:
-        layout = (self._columns, self._names, self._padded)
         if self.arena.device.type == "cpu" and self.arena.numel() <= _INLINE_BYTES:
-            return _from_bytes, (self.arena.numpy().tobytes(), *layout)
-        return Batch, (self.arena, *layout)
+            return _from_bytes, (self.arena.numpy().tobytes(), *self.layout)
+        return Batch, (self.arena, *self.layout)
 
     def __repr__(self) -> str:
         parts = (f"{name}: {_describe(value)}" for name, value in self.items())
