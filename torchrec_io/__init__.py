@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from .order.shuffle import Shuffle
     from .records.index import RecordIndex
     from .tensors.batch import Batch, Sample
-    from .tensors.collate import collate, pad_collate
+    from .tensors.collate import collate, pad_collate, pin_collate
+    from .tensors.device import DevicePrefetcher, pin_memory
     from .tensors.examples import (
         parse_example,
         parse_examples,
@@ -91,6 +92,9 @@ _MODULE_OF = {
     "Sample": "tensors.batch",
     "collate": "tensors.collate",
     "pad_collate": "tensors.collate",
+    "pin_collate": "tensors.collate",
+    "DevicePrefetcher": "tensors.device",
+    "pin_memory": "tensors.device",
     "parse_example": "tensors.examples",
     "parse_examples": "tensors.examples",
     "parse_sequence_example": "tensors.examples",
@@ -105,6 +109,7 @@ __all__ = [
     "BytesArray",
     "CorruptRecordError",
     "DecodeError",
+    "DevicePrefetcher",
     "Example",
     "FixedLenFeature",
     "FixedLenSequenceFeature",
@@ -140,6 +145,8 @@ __all__ = [
     "parse_examples",
     "parse_sequence_example",
     "parse_sequence_examples",
+    "pin_collate",
+    "pin_memory",
 ]
 
 

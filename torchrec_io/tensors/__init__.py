@@ -1,3 +1,6 @@
 """Columns to torch: batches that are one allocation, and collate functions."""
 
-from . import crossing as crossing  # says how batches cross between processes
+# Both tell others about our types, wherever they are used: PyTorch's default_collate, and what
+# sends batches between processes.
+from . import collate as collate
+from . import crossing as crossing

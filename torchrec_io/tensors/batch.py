@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -25,7 +25,11 @@ from ..features.layout import (
     Texts,
     Values,
 )
+from . import convert
 from .ragged import BytesArray, Ragged, Sparse
+
+if TYPE_CHECKING:
+    from tensordict import TensorDict
 
 Value: TypeAlias = "Tensor | BytesArray | Ragged | Sparse | list[Tensor] | list[BytesArray]"
 
@@ -126,8 +130,9 @@ class Batch:
         return self if arena is self.arena else self._with(arena)
 
     def pin_memory(self) -> Batch:
-        """This batch in page-locked memory. DataLoader calls it if asked to pin."""
-        return self._with(self.arena.pin_memory())
+        """This batch in page-locked memory; itself if it is there. DataLoader calls it."""
+        arena = self.arena.pin_memory()
+        return self if arena is self.arena else self._with(arena)
 
     def is_pinned(self) -> bool:
         """Whether it lies in page-locked memory."""
@@ -144,6 +149,44 @@ class Batch:
 
     def _with(self, arena: Tensor) -> Batch:
         return Batch(arena, self._columns, self._names, self._padded)
+
+    # ---- as others have it ----
+
+    def to_tensordict(self) -> TensorDict:
+        """The columns as a ``TensorDict`` of batch size ``[B]``; needs the tensordict package.
+
+        Tensors and Raggeds of numbers share the arena, the latter as nested tensors of jagged
+        layout. Other columns (bytes, rows of rows, Sparse, lists) are ``NonTensorStack``s of their
+        rows, as :meth:`samples` has them. What was padded has its lengths under ``("lengths",
+        name)``.
+
+        Raises:
+            ValueError: something was padded and another column is named ``"lengths"``.
+        """
+        return convert.to_tensordict(self)
+
+    def to_keyed_jagged(
+        self, names: Sequence[str], lengths_dtype: torch.dtype = torch.int64
+    ) -> tuple[list[str], Tensor, Tensor]:
+        """Keys, values and lengths, as TorchRec's ``KeyedJaggedTensor`` takes them.
+
+        ``KeyedJaggedTensor(keys, values, lengths=lengths)``. Values of several columns are joined
+        in one copy; those of a single one are not copied.
+
+        Args:
+            names: Raggeds of numbers, or Tensors ``[B]`` or ``[B, n]``: n values a record.
+            lengths_dtype: int32 or int64.
+
+        Returns:
+            The names; the values ``[total]``, feature by feature; the lengths
+            ``[len(names) * B]``, likewise.
+
+        Raises:
+            KeyError: there is no such column.
+            TypeError: a column is of another type.
+            ValueError: no name is given, or rows of a Ragged do not follow each other.
+        """
+        return convert.to_keyed_jagged(self, names, lengths_dtype)
 
     def __copy__(self) -> Batch:
         return self._with(self.arena)  # as of a dict: the values are shared

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, overload
 
 import torch
 from torch import Tensor
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from ..features.layout import (
     BytesColumn,
@@ -22,13 +23,26 @@ from ..features.layout import (
     Values,
 )
 from .batch import Batch, Sample, allocate_arena
+from .device import allocate_pinned
+from .device import pin_memory as pin_memory_of
+from .pad_batch import pad_batch
+from .padding import PaddedLength
 from .ragged import BytesArray, Ragged, Sparse
 
 # A value's part of the work: writes its column into the arena.
 _Store = Callable[[Tensor], None]
 
 
-def collate(samples: Sequence[dict[str, Any]]) -> Batch:
+Samples: TypeAlias = "Sequence[Mapping[str, Any]] | Batch"
+Keyed: TypeAlias = "Sequence[tuple[str, Mapping[str, Any]]] | tuple[list[str], Batch]"
+_Allocate = Callable[[int], Tensor]
+
+
+@overload
+def collate(samples: Samples) -> Batch: ...
+@overload
+def collate(samples: Keyed) -> tuple[list[str], Batch]: ...
+def collate(samples: Any) -> Any:
     """Joins samples into one :class:`Batch`; for ``DataLoader(collate_fn=tio.collate)``.
 
     Tensors of one shape are stacked; values whose feature is ragged or padded (as a dataset's
@@ -38,28 +52,118 @@ def collate(samples: Sequence[dict[str, Any]]) -> Batch:
     Different dtypes are promoted to one.
 
     Args:
-        samples: At least one dict; all with the same keys.
+        samples: At least one dict; all with the same keys. Pairs of a key and a sample, as
+            ``with_key`` gives them, become a list of keys and a Batch. A Batch stays as it is.
 
     Raises:
         ValueError: there is no sample, their keys differ, or arrays of bytes differ in shape.
         TypeError: a value is of a type that has no column, or of another one than the others.
     """
-    return _Collation(samples).finish()
+    return _collated(samples, None, allocate_arena)
 
 
-def pad_collate(
-    samples: Sequence[dict[str, Any]], *, fill: float = 0, max_len: int | None = None
-) -> Batch:
-    """As :func:`collate`, but pads ragged values to a Tensor ``[B, longest]``.
+@overload
+def pin_collate(samples: Samples) -> Batch: ...
+@overload
+def pin_collate(samples: Keyed) -> tuple[list[str], Batch]: ...
+def pin_collate(samples: Any) -> Any:
+    """As :func:`collate`, straight into page-locked memory, from which GPUs copy in background.
 
-    ``batch.lengths[name]`` holds the true lengths, int64 ``[B]``. Bytes are padded with ``b""``.
+    The memory is plain where it cannot be page-locked: without CUDA, and in DataLoader workers, for
+    which ``DataLoader(pin_memory=True)`` is the way. To pad as well there is
+    ``pad_collate(pin_memory=True)``. PyTorch uses page-locked memory again, once no Batch or view
+    has it and copies from it have ended.
 
     Args:
-        samples: At least one dict; all with the same keys.
+        samples: As for :func:`collate`; a Batch is copied there, unless it is there.
+
+    Raises:
+        ValueError, TypeError: as :func:`collate`.
+    """
+    return _collated(samples, None, allocate_pinned)
+
+
+@overload
+def pad_collate(
+    samples: None = None,
+    *,
+    fill: float = 0,
+    max_len: int | None = None,
+    buckets: Sequence[int] | None = None,
+    pin_memory: bool = False,
+) -> Callable[[Any], Any]: ...
+@overload
+def pad_collate(
+    samples: Samples,
+    *,
+    fill: float = 0,
+    max_len: int | None = None,
+    buckets: Sequence[int] | None = None,
+    pin_memory: bool = False,
+) -> Batch: ...
+@overload
+def pad_collate(
+    samples: Keyed,
+    *,
+    fill: float = 0,
+    max_len: int | None = None,
+    buckets: Sequence[int] | None = None,
+    pin_memory: bool = False,
+) -> tuple[list[str], Batch]: ...
+def pad_collate(
+    samples: Any = None,
+    *,
+    fill: float = 0,
+    max_len: int | None = None,
+    buckets: Sequence[int] | None = None,
+    pin_memory: bool = False,
+) -> Any:
+    """As :func:`collate`, but pads ragged values to a Tensor ``[B, longest]``.
+
+    Called without samples it makes a collate function of these options, which can be pickled:
+    ``DataLoader(collate_fn=tio.pad_collate(max_len=512, buckets=(64, 128, 256, 512)))``.
+
+    ``batch.lengths[name]`` holds the lengths, int64 ``[B]``, of what is left after cutting. Bytes
+    are padded with ``b""``. FixedLenSequenceFeatures keep the fill that they have, and are cut and
+    padded to a bucket like the others. Of rows of rows the outermost level is cut and padded to a
+    bucket, those below are padded to their longest.
+
+    Args:
+        samples: As for :func:`collate`. Of a Batch, the columns are padded all at once, into a new
+            one.
         fill: What is put behind shorter rows.
         max_len: Rows are cut to this many values.
+        buckets: Ascending lengths. Rows are padded to the first that holds the longest, so that few
+            shapes occur.
+        pin_memory: Put the Batch into page-locked memory, as :func:`pin_collate`.
+
+    Raises:
+        ValueError: as :func:`collate`; a row is longer than the last bucket; ``max_len`` is beyond
+            it; or ``buckets`` do not ascend.
+        TypeError: as :func:`collate`; or there are rows of rows of bytes.
     """
-    return _Collation(samples, pad=True, fill=fill, max_len=max_len).finish()
+    to = PaddedLength.of(max_len, buckets)
+    if samples is None:
+        options = {"fill": fill, "max_len": max_len, "buckets": buckets, "pin_memory": pin_memory}
+        return functools.partial(pad_collate, **options)
+    return _collated(samples, (fill, to), allocate_pinned if pin_memory else allocate_arena)
+
+
+def _collated(data: Any, pad: tuple[float, PaddedLength] | None, allocate: _Allocate) -> Any:
+    """What becomes of samples, a Batch, or either with its keys."""
+    if isinstance(data, Batch):
+        if pad is not None:
+            return pad_batch(data, *pad, allocate)
+        return data if allocate is allocate_arena else pin_memory_of(data)
+    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Batch):
+        return data[0], _collated(data[1], pad, allocate)
+    if len(data) and isinstance(data[0], tuple):
+        keys, samples = zip(*data, strict=True)
+        return list(keys), _collated(samples, pad, allocate)
+    if isinstance(data, Mapping) or not all(isinstance(sample, Mapping) for sample in data):
+        what = type(data).__name__ if isinstance(data, Mapping) else type(data[0]).__name__
+        raise TypeError(f"a Batch is made of a list of samples, which are dicts, not of a {what}")
+    return _Collation(data, pad).finish(allocate)
 
 
 class _Collation:
@@ -67,18 +171,15 @@ class _Collation:
 
     def __init__(
         self,
-        samples: Sequence[dict[str, Any]],
-        *,
-        pad: bool = False,
-        fill: float = 0,
-        max_len: int | None = None,
+        samples: Sequence[Mapping[str, Any]],
+        pad: tuple[float, PaddedLength] | None,
     ) -> None:
         if not samples:
             raise ValueError("there are no samples to collate")
         self._samples = samples
-        self._pad = pad
-        self._fill = fill
-        self._max_len = max_len
+        self._pad = pad is not None
+        self._fill: float
+        self._fill, self._to = pad or (0, PaddedLength())
         self._room = Room()
         self._columns: list[Column] = []
         self._stores: list[_Store] = []
@@ -90,8 +191,8 @@ class _Collation:
         for name in self._names:
             self._lay_out(name, [sample[name] for sample in samples])
 
-    def finish(self) -> Batch:
-        arena = allocate_arena(self._room.size)
+    def finish(self, allocate: _Allocate) -> Batch:
+        arena = allocate(self._room.size)
         for store in self._stores:
             store(arena)
         return Batch(arena, self._columns, self._names, self._padded)
@@ -190,8 +291,8 @@ class _Collation:
         self._columns.append(RaggedColumn(name, splits, self._add_values(values)))
 
     def _add_padded(self, name: str, values: list[Tensor], fill: Any) -> None:
-        lengths = self._add_lengths(name, [len(value) for value in values], fill)
-        shape = (len(values), max(lengths), *values[0].shape[1:])
+        lengths, longest = self._add_lengths(name, [len(value) for value in values], fill)
+        shape = (len(values), longest, *values[0].shape[1:])
         padded = values[0].new_full(shape, fill)
         for row, value, length in zip(padded, values, lengths, strict=True):
             row[:length] = value[:length]
@@ -200,27 +301,27 @@ class _Collation:
         self._store_parts([column.at], [padded])
 
     def _add_padded_bytes(self, name: str, values: list[BytesArray], fill: bytes) -> None:
-        lengths = self._add_lengths(name, [len(value) for value in values], fill)
+        lengths, longest = self._add_lengths(name, [len(value) for value in values], fill)
         inner = values[0].shape[1:]
         count = math.prod(inner)
-        longest = max(lengths) * count
         texts: list[bytes] = []
         for value, length in zip(values, lengths, strict=True):
             row = value.flat()[: length * count]
-            texts += row + [fill] * (longest - len(row))
+            texts += row + [fill] * (longest * count - len(row))
         array = BytesArray.from_list(texts)
-        shape = (len(values), max(lengths), *inner)
+        shape = (len(values), longest, *inner)
         self._add_bytes(name, BytesArray(array.data, array.offsets, shape))
 
-    def _add_lengths(self, name: str, lengths: list[int], fill: Any) -> list[int]:
-        if self._max_len is not None:
-            lengths = [min(length, self._max_len) for length in lengths]
+    def _add_lengths(self, name: str, lengths: list[int], fill: Any) -> tuple[list[int], int]:
+        """Notes lengths; gives what is left of them, and the padded length of all."""
+        longest = self._to.length(max(lengths), name)
+        lengths = [self._to.cut(length) for length in lengths]
         padding = Padding(f"{name}\0lengths", fill)
         self._padded[name] = padding
         column = self._room.take_dense((padding.lengths,), "int64", (len(lengths),))
         self._columns.append(column)
         self._store_parts([column.at], [torch.tensor(lengths)])
-        return lengths
+        return lengths, longest
 
     def _add_sparse(self, name: str, values: list[Sparse]) -> None:
         shapes = {value.dense_shape for value in values}
@@ -301,3 +402,12 @@ def _target(arena: Tensor, dtype: torch.dtype, shape: tuple[int, ...], at: int) 
 
 def _dtype_name(value: Tensor) -> str:
     return str(value.dtype).removeprefix("torch.")
+
+
+def _collate_values(values: list[Any], *, collate_fn_map: Any) -> Any:
+    """What PyTorch's ``default_collate`` makes of values of our types: the same as we do."""
+    del collate_fn_map  # there is nothing in them that is not ours
+    return collate([{"": value} for value in values])[""]
+
+
+default_collate_fn_map.update(dict.fromkeys((BytesArray, Ragged, Sparse), _collate_values))

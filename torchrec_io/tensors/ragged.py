@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import torch
 from torch import Tensor
+
+from .padding import PaddedLength, fill_rows
 
 
 class BytesArray:
@@ -99,6 +101,16 @@ class BytesArray:
         """A copy in page-locked memory."""
         return BytesArray(self.data.pin_memory(), self.offsets.pin_memory(), self.shape)
 
+    def record_stream(self, stream: Any) -> None:
+        """Keeps the memory from reuse until ``stream`` is done; see ``Tensor.record_stream``."""
+        self.data.record_stream(stream)
+        self.offsets.record_stream(stream)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the data is."""
+        return self.offsets.device
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BytesArray):
             return NotImplemented
@@ -177,27 +189,31 @@ class Ragged:
         offsets = self.offsets.tolist()
         return [values[begin:end] for begin, end in itertools.pairwise(offsets)]
 
-    def to_padded(self, fill: float = 0, max_len: int | None = None) -> Tensor:
+    def to_padded(
+        self,
+        fill: float = 0,
+        max_len: int | None = None,
+        buckets: Sequence[int] | None = None,
+    ) -> Tensor:
         """A dense Tensor ``[rows, longest, ...]``, with a dimension for each level of rows.
 
         Args:
             fill: What is put behind shorter rows.
             max_len: Rows of the outermost level are cut to this many.
+            buckets: Ascending lengths. The outermost level is padded to the first that holds the
+                longest row, so that few shapes occur.
 
         Raises:
             TypeError: the values are bytes.
+            ValueError: a row is longer than the last bucket.
         """
         values = self.values.to_padded(fill) if isinstance(self.values, Ragged) else self.values
         if not isinstance(values, Tensor):
             raise TypeError("rows of bytes cannot be padded into a Tensor")
-        lengths = self.lengths
-        longest = int(lengths.max()) if len(self) else 0
-        if max_len is not None:
-            longest = min(longest, max_len)
-        places = torch.arange(longest, device=lengths.device)
-        filled = places < lengths.unsqueeze(1)
-        padded = values.new_full((len(self), longest, *values.shape[1:]), fill)
-        padded[filled] = values[(self.offsets[:-1].unsqueeze(1) + places)[filled]]
+        longest = int(self.lengths.max()) if len(self) else 0
+        length = PaddedLength.of(max_len, buckets).length(longest)
+        padded = values.new_full((len(self), length, *values.shape[1:]), fill)
+        fill_rows(padded, values, self.offsets)
         return padded
 
     def to_nested(self) -> Tensor:
@@ -212,6 +228,25 @@ class Ragged:
         if bool((self.lengths < 0).any()):
             raise ValueError("the offsets do not ascend")
         return torch.nested.nested_tensor_from_jagged(self.values, self.offsets.long())
+
+    def to_jagged(self) -> tuple[Tensor, Tensor]:
+        """Values and lengths, as TorchRec's ``JaggedTensor(values, lengths)`` takes them.
+
+        Returns:
+            The values, which are not copied, and the length of each row: ``[rows]``, of the dtype
+            of offsets.
+
+        Raises:
+            TypeError: the values are bytes, or rows again.
+            ValueError: the rows do not follow each other, so that lengths would not tell them.
+        """
+        if not isinstance(self.values, Tensor):
+            raise TypeError("only rows of numbers can be a jagged tensor")
+        lengths = self.lengths
+        first, last = self.offsets[[0, -1]].tolist()
+        if (first, last) != (0, len(self.values)) or bool((lengths < 0).any()):
+            raise ValueError("the rows do not follow each other from the first value to the last")
+        return self.values, lengths
 
     def to_sparse(self) -> Tensor:
         """A sparse COO tensor ``[rows, longest, ...]``, as TensorFlow gives for a VarLenFeature."""
@@ -237,6 +272,16 @@ class Ragged:
     def pin_memory(self) -> Ragged:
         """A copy in page-locked memory."""
         return Ragged(self.values.pin_memory(), self.offsets.pin_memory())
+
+    def record_stream(self, stream: Any) -> None:
+        """Keeps the memory from reuse until ``stream`` is done; see ``Tensor.record_stream``."""
+        self.values.record_stream(stream)
+        self.offsets.record_stream(stream)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the data is."""
+        return self.offsets.device
 
     def __repr__(self) -> str:
         return f"Ragged({len(self)} rows, values={self.values!r})"
@@ -313,6 +358,16 @@ class Sparse:
     def pin_memory(self) -> Sparse:
         """A copy in page-locked memory."""
         return Sparse(self.indices.pin_memory(), self.values.pin_memory(), self.dense_shape)
+
+    def record_stream(self, stream: Any) -> None:
+        """Keeps the memory from reuse until ``stream`` is done; see ``Tensor.record_stream``."""
+        self.indices.record_stream(stream)
+        self.values.record_stream(stream)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the data is."""
+        return self.indices.device
 
     def __repr__(self) -> str:
         return f"Sparse({len(self.indices)} values in {list(self.dense_shape)})"
