@@ -32,6 +32,7 @@ ROOMS = (
     "dataset",
     "map_dataset",
     "mixing",
+    "places",
     "loader",
     "cli",
     "messages",

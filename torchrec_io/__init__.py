@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         SparseFeature,
         VarLenFeature,
     )
+    from .loader import make_loader
     from .map_dataset import TFRecordMapDataset
     from .messages import Example, SequenceExample
     from .mixing import mix
@@ -82,6 +83,7 @@ _MODULE_OF = {
     "SerializedTensorFeature": "features.specs",
     "SparseFeature": "features.specs",
     "VarLenFeature": "features.specs",
+    "make_loader": "loader",
     "TFRecordMapDataset": "map_dataset",
     "Example": "messages",
     "SequenceExample": "messages",
@@ -139,6 +141,7 @@ __all__ = [
     "encode_examples",
     "encode_sequence_example",
     "encode_sequence_examples",
+    "make_loader",
     "mix",
     "pad_collate",
     "parse_example",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -125,6 +126,22 @@ class Shares:
         if not isinstance(self.order, StreamedOrder):
             dealt = progress.dealt + self.plan(by, progress).num_rank_batches
         return Progress(progress.epoch + 1, progress.first_epoch, dealt=dealt)
+
+    def advanced(self, progress: Progress, by: Arrangement, batches: int) -> Progress:
+        """How far a rank without workers comes from a progress with so many batches given.
+
+        Where it ends an epoch, it stands there and not at the start of the next.
+        """
+        while batches > 0:
+            plan = self.plan(by, progress)
+            done = -(-progress.consumed // by.batch_size)
+            left = plan.num_rank_batches - done
+            if batches <= left:
+                consumed = min((done + batches) * by.batch_size, plan.num_rank_records)
+                return dataclasses.replace(progress, consumed=consumed)
+            batches -= max(0, left)
+            progress = self.next_epoch(progress, by)
+        return progress
 
     def batches(
         self, reader: Reader, progress: Progress, by: Arrangement
