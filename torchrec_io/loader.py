@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler
 
 from .dataset import TFRecordDataset
 from .iterable import RecordDataset
@@ -137,7 +137,7 @@ def make_loader(
         if sampler is not None:
             raise ValueError("a sampler is for map-style datasets: this one has its own order")
         batches = _of_records(_with_batch_size(dataset, batch_size), collate_fn, options)
-    elif hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
+    elif hasattr(dataset, "__len__") and not isinstance(dataset, IterableDataset):
         batches = _of_numbers(dataset, batch_size, sampler, collate_fn, options)
     else:
         raise TypeError(

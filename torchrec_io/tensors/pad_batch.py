@@ -84,9 +84,10 @@ class _Padded:
         lengths = rows.lengths.long()
         longest = int(lengths.max()) if len(rows) else 0
         length = self._to.length(longest, name)
-        self._add_lengths(name, lengths)
+        lengths = self._add_lengths(name, lengths)
         if isinstance(rows.values, BytesArray):
-            self._add_texts(name, _padded_texts(rows.values, rows.offsets, length, b""))
+            texts = _padded_texts(rows.values, rows.offsets, lengths, length, b"")
+            self._add_texts(name, texts)
             return
         self._add_dense(
             name, rows.to_padded(self._fill, self._to.max_len, self._to.buckets or None)
@@ -104,17 +105,20 @@ class _Padded:
                 column.data, column.offsets, (len(lengths) * before, *column.shape[2:])
             )
             fill = fill if isinstance(fill, bytes) else b""
-            self._add_texts(name, _padded_texts(rows, offsets, length, fill))
+            full = torch.full_like(lengths, self._to.cut(before))
+            self._add_texts(name, _padded_texts(rows, offsets, full, length, fill))
             return
         padded = column.new_full((len(column), length, *column.shape[2:]), fill)
-        kept = min(before, length)
+        kept = self._to.cut(before)
         padded[:, :kept] = column[:, :kept]
         self._add_dense(name, padded)
 
-    def _add_lengths(self, name: str, lengths: Tensor) -> None:
+    def _add_lengths(self, name: str, lengths: Tensor) -> Tensor:
+        """Adds what is left of lengths."""
         if self._to.max_len is not None:
             lengths = lengths.clamp(max=self._to.max_len)
         self._add_dense(self._paddings[name].lengths, lengths)
+        return lengths
 
     def _add_dense(self, name: str, values: Tensor) -> None:
         dtype = str(values.dtype).removeprefix("torch.")
@@ -169,15 +173,18 @@ def _single(column: Column, names: set[str]) -> list[Any]:
     ]
 
 
-def _padded_texts(array: BytesArray, offsets: Tensor, length: int, fill: bytes) -> BytesArray:
-    """Rows of bytes values, ``array[offsets[i] : offsets[i + 1]]``, all of one length."""
+def _padded_texts(
+    array: BytesArray, offsets: Tensor, lengths: Tensor, length: int, fill: bytes
+) -> BytesArray:
+    """The first ``lengths[i]`` bytes values of ``array[offsets[i] : offsets[i + 1]]``, padded."""
     inner = math.prod(array.shape[1:])
-    begins, ends = offsets[:-1].long().unsqueeze(1), offsets[1:].long().unsqueeze(1)
+    begins = offsets[:-1].long().unsqueeze(1)
+    ends = begins + lengths.unsqueeze(1)
     places = begins + torch.arange(length, device=offsets.device)
     rows = len(begins)
     shape = (rows, length, *array.shape[1:])
-    longest = int((ends - begins).max()) if rows else 0
-    if inner == 1 and not fill and longest <= length and array.shape[0]:
+    uncut = bool((ends == offsets[1:].unsqueeze(1)).all())
+    if inner == 1 and not fill and uncut and array.shape[0]:
         # Only offsets change: what is put behind a row begins and ends where it does.
         starts = array.offsets[torch.minimum(places, ends)]
         return BytesArray(array.data, torch.cat((starts.flatten(), array.offsets[-1:])), shape)

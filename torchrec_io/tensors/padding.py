@@ -67,22 +67,25 @@ class PaddedLength(NamedTuple):
         return self.buckets[place]
 
 
-def fill_rows(padded: Tensor, values: Tensor, offsets: Tensor) -> None:
+def fill_rows(padded: Tensor, values: Tensor, offsets: Tensor, most: int | None = None) -> None:
     """Writes rows of values into ``padded``, which is filled with what goes behind them.
 
     Args:
         padded: ``[rows, length, ...]``; what is beyond ``length`` is left out.
         values: ``[total, ...]``.
         offsets: ``[rows + 1]``: where rows begin and end.
+        most: Of each row's values, if that is less than ``length``.
     """
     if not len(padded):
         return
     lengths = offsets.diff()
-    places = torch.arange(padded.shape[1], device=offsets.device)
+    most = padded.shape[1] if most is None else min(most, padded.shape[1])
+    padded = padded[:, :most]
+    places = torch.arange(most, device=offsets.device)
     filled = places < lengths.unsqueeze(1)
     ends = torch.stack((offsets[0], offsets[-1], lengths.min(), lengths.max()))
     first, last, shortest, longest = ends.tolist()  # one wait, if that is on a GPU
-    if (first, last) != (0, len(values)) or shortest < 0 or longest > padded.shape[1]:
+    if (first, last) != (0, len(values)) or shortest < 0 or longest > most:
         rows = (offsets[:-1].unsqueeze(1) + places)[filled]
         padded[filled] = values[rows]
         return

@@ -213,7 +213,7 @@ class Ragged:
         longest = int(self.lengths.max()) if len(self) else 0
         length = PaddedLength.of(max_len, buckets).length(longest)
         padded = values.new_full((len(self), length, *values.shape[1:]), fill)
-        fill_rows(padded, values, self.offsets)
+        fill_rows(padded, values, self.offsets, max_len)
         return padded
 
     def to_nested(self) -> Tensor:
