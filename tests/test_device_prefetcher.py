@@ -1,0 +1,464 @@
+"""DevicePrefetcher: batches on their device, a few ahead, whatever the device is doing."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader, DistributedSampler
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, write_files
+from tests.support.fake_cuda import DeviceBatch, FakeGpu, HostBatch
+from tests.tensors.test_batch import make_batch, tensors_of
+from torchrec_io.tensors import device as device_module
+
+# What torchdata 0.11 does when it makes a loader.
+pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    return FakeGpu(monkeypatch)
+
+
+class Numbers:
+    """A loader of batches of one number; notes how many were taken."""
+
+    def __init__(self, gpu: FakeGpu, count: int) -> None:
+        self.gpu = gpu
+        self.count = count
+        self.taken = 0
+        self.most_live = 0  # batches on the device when another was asked for
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[HostBatch]:
+        for number in range(self.count):
+            self.taken += 1
+            self.most_live = max(self.most_live, self.gpu.live)
+            yield HostBatch(self.gpu, number)
+
+
+# ---- streams ----
+
+
+@given(
+    count=st.integers(0, 8),
+    depth=st.integers(1, 4),
+    steps=st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=20),
+)
+def test_whatever_the_device_does_when(
+    count: int, depth: int, steps: list[tuple[bool, int]]
+) -> None:
+    """Copies and computing run at any time; each batch is there when it is computed with."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        gpu = FakeGpu(monkeypatch)
+        seen: list[int] = []
+        progress = iter(steps)
+        for batch in tio.DevicePrefetcher(Numbers(gpu, count), "cuda", depth):
+            batch.use(seen)
+            copies, some = next(progress, (False, 0))
+            gpu.run(gpu.copying[-1] if copies else gpu.compute, some)
+        gpu.finish()
+        assert seen == list(range(count))
+
+
+def test_the_fake_finds_what_it_is_for(gpu: FakeGpu) -> None:
+    host = HostBatch(gpu, 3).pin_memory()
+    side = torch.cuda.Stream(torch.device("cuda", 1))  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(side):
+        moved: Any = host.to(torch.device("cuda", 1), non_blocking=True)
+        done = side.record_event()
+    moved.use([])
+    with pytest.raises(AssertionError, match="before the copy was there"):
+        gpu.run(gpu.compute)
+    gpu.compute.todo.clear()
+    gpu.compute.wait_event(done)
+    moved.use([])
+    del moved
+    gpu.run(gpu.copying[0])
+    with pytest.raises(AssertionError, match="computed with memory that was let go of"):
+        gpu.run(gpu.compute)
+    gpu.on.todo.clear()
+    with torch.cuda.stream(side):
+        host.to(torch.device("cuda", 1), non_blocking=True)
+    del host
+    with pytest.raises(AssertionError, match="copied from memory that was let go of"):
+        gpu.run(gpu.copying[0])
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_it_is_depth_ahead_and_no_more(gpu: FakeGpu, depth: int) -> None:
+    loader = Numbers(gpu, 10)
+    prefetcher = tio.DevicePrefetcher(loader, "cuda", depth)
+    assert len(prefetcher) == 10
+    assert loader.taken == 0
+    given = 0
+    for batch in prefetcher:  # enumerate would hold on to it
+        assert isinstance(batch, DeviceBatch)
+        given += 1  # noqa: SIM113  # see above
+        ahead = min(depth, 10 - given)
+        assert loader.taken == given + ahead
+        assert gpu.live == 1 + ahead
+        del batch
+    assert gpu.live == 0
+    assert loader.most_live == depth
+    assert len(list(prefetcher)) == 10  # again
+    assert len(gpu.copying) == 2
+
+
+def test_what_is_page_locked_is_not_again(gpu: FakeGpu) -> None:
+    class Pinned(HostBatch):
+        def pin_memory(self) -> HostBatch:
+            return self
+
+    loader = [Pinned(gpu, number, pinned=True) for number in range(3)]
+    assert len(list(tio.DevicePrefetcher(loader, "cuda:1"))) == 3
+    assert gpu.pinned == 0
+    assert len(list(tio.DevicePrefetcher(Numbers(gpu, 4), "cuda:1"))) == 4
+    assert gpu.pinned == 4
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def test_batches_of_every_form(gpu: FakeGpu) -> None:
+    host = HostBatch(gpu, 1)
+    items = [
+        host,
+        ("key", host),
+        [host, {"deep": (host, 7)}],
+        {"a": host, "b": b"text"},
+        tio.Sample({"x": host}, {"x": "int64"}),
+        Pair(host, None),
+        collections.OrderedDict(z=host, y=2),
+        "no batch",
+    ]
+    found = list(tio.DevicePrefetcher(items, "cuda"))
+    gpu.finish()
+    assert [type(item) for item in found] == [DeviceBatch, *(type(item) for item in items[1:])]
+    assert found[1][0] == "key"
+    assert found[2][1]["deep"][1] == 7
+    assert found[3]["b"] == b"text"
+    assert found[4].ragged == {"x": "int64"}
+    assert found[5].second is None
+    assert list(found[6]) == ["z", "y"]
+    assert found[7] == "no batch"
+    moved = [found[0], found[1][1], found[2][0], found[2][1]["deep"][0], found[3]["a"]]
+    for batch in (*moved, found[4]["x"], found[5].first, found[6]["z"]):
+        assert isinstance(batch, DeviceBatch)
+        assert batch.memory.number == 1
+        assert batch._recorded == [gpu.compute]
+    assert isinstance(items[3]["a"], HostBatch)  # type: ignore[index]
+
+
+# ---- how it ends ----
+
+
+def test_an_error_comes_behind_the_batches_before_it(gpu: FakeGpu) -> None:
+    class Broken(Numbers):
+        def __iter__(self) -> Iterator[HostBatch]:
+            yield from itertools.islice(super().__iter__(), 3)
+            raise tio.DecodeError("it is damaged", record=3)
+
+    prefetcher = tio.DevicePrefetcher(Broken(gpu, 9), "cuda", depth=4)
+    for _ in range(2):
+        seen: list[int] = []
+        with pytest.raises(tio.DecodeError, match="it is damaged"):
+            for batch in prefetcher:
+                batch.use(seen)
+                del batch
+        gpu.finish()
+        assert seen == [0, 1, 2]
+        assert gpu.live == 0
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_comes_at_once(gpu: FakeGpu, stop: type[BaseException]) -> None:
+    class Interrupted(Numbers):
+        def __iter__(self) -> Iterator[HostBatch]:
+            yield from itertools.islice(super().__iter__(), 3)
+            raise stop
+
+    seen: list[int] = []
+    with pytest.raises(stop) as info:
+        for batch in tio.DevicePrefetcher(Interrupted(gpu, 9), "cuda", depth=2):
+            batch.use(seen)
+            del batch
+    assert gpu.live == 0
+    del info  # its traceback led to all that was there
+    gpu.finish()
+    assert seen == [0]
+
+
+def test_a_loop_that_is_left_leaves_nothing(gpu: FakeGpu) -> None:
+    loader = Numbers(gpu, 9)
+    threads = threading.active_count()
+    gc.disable()  # nothing waits for the garbage collector
+    try:
+        for batch in tio.DevicePrefetcher(loader, "cuda", depth=3):
+            del batch
+            break
+        assert gpu.live == 0
+    finally:
+        gc.enable()
+    assert threading.active_count() == threads
+    assert loader.taken == 4
+    # What was copied from was kept until it was.
+    assert not gpu.copying[0].todo
+
+
+def test_the_loader_s_iterator_is_closed(gpu: FakeGpu) -> None:
+    closed = []
+
+    class Closing(Numbers):
+        def __iter__(self) -> Iterator[HostBatch]:
+            try:
+                yield from super().__iter__()
+            finally:
+                closed.append(True)
+
+    for _ in tio.DevicePrefetcher(Closing(gpu, 9), "cuda"):
+        break
+    assert closed == [True]
+
+
+# ---- states and epochs ----
+
+
+@pytest.fixture
+def any_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies ahead of any batches, to the "GPU", which gives them back as they are."""
+    monkeypatch.setattr(device_module, "checked_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(device_module, "_Copies", _Kept)
+
+
+class _Kept:
+    """Instead of copies."""
+
+    def __init__(self, device: torch.device) -> None:
+        assert device.type == "cuda"
+
+    def start(self, data: Any) -> Any:
+        return data
+
+    def finish(self, data: Any) -> Any:
+        return data
+
+    def close(self, waiting: Any) -> None:
+        collections.deque(waiting, maxlen=0)
+
+
+SIZES = [13, 0, 7]
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    return write_files(tmp_path, SIZES)
+
+
+def ids_of(items: Any) -> list[Any]:
+    return [item["id"].tolist() for item in items]
+
+
+def loader_of(paths: list[str], kind: str) -> Any:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=3, shuffle=True)
+    if kind == "dataset":
+        return dataset
+    if kind == "DataLoader":
+        return DataLoader(dataset, batch_size=None)
+    if kind == "make_loader":
+        return tio.make_loader(dataset, num_workers=2)
+    workers = int(kind[-1])
+    return StatefulDataLoader(dataset, batch_size=None, num_workers=workers)
+
+
+KINDS = ["dataset", "DataLoader", "make_loader", "stateful 0", "stateful 2"]
+
+
+@pytest.mark.usefixtures("any_device")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_state_is_of_the_batch_handed_out(paths: list[str], kind: str, depth: int) -> None:
+    whole = ids_of(loader_of(paths, "dataset"))
+    prefetcher = tio.DevicePrefetcher(loader_of(paths, kind), "cuda", depth)
+    batches = iter(prefetcher)
+    states = [json.loads(json.dumps(prefetcher.state_dict()))]
+    for expected in whole:
+        assert next(batches)["id"].tolist() == expected
+        states.append(json.loads(json.dumps(prefetcher.state_dict())))
+    assert next(batches, None) is None
+    for done, state in enumerate(states):
+        other = tio.DevicePrefetcher(loader_of(paths, kind), "cuda", depth)
+        other.load_state_dict(state)
+        assert ids_of(other) == whole[done:]
+
+
+@pytest.mark.usefixtures("any_device")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_of_a_loop_that_was_left(paths: list[str], kind: str) -> None:
+    whole = ids_of(loader_of(paths, "dataset"))
+    prefetcher = tio.DevicePrefetcher(loader_of(paths, kind), "cuda", 3)
+    seen = ids_of(itertools.islice(prefetcher, 2))
+    prefetcher.set_epoch(0)  # it is that one
+    state = prefetcher.state_dict()
+    other = tio.DevicePrefetcher(loader_of(paths, kind), "cuda", 3)
+    other.load_state_dict(state)
+    assert seen + ids_of(other) == whole
+    prefetcher.load_state_dict(state)
+    assert seen + ids_of(prefetcher) == whole
+
+
+@pytest.mark.usefixtures("any_device")
+@pytest.mark.parametrize("kind", ["dataset", "DataLoader", "make_loader"])
+def test_another_epoch_after_a_loop_that_was_left(paths: list[str], kind: str) -> None:
+    prefetcher = tio.DevicePrefetcher(loader_of(paths, kind), "cuda", 3)
+    next(iter(prefetcher))
+    prefetcher.set_epoch(2)
+    assert prefetcher.state_dict()["epoch"] == 2
+    dataset = loader_of(paths, "dataset")
+    dataset.set_epoch(2)
+    assert ids_of(prefetcher) == ids_of(dataset)
+
+
+@pytest.mark.usefixtures("any_device")
+def test_a_state_that_nobody_knows(paths: list[str]) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=3)
+    prefetcher = tio.DevicePrefetcher(DataLoader(dataset, batch_size=None, num_workers=1), "cuda")
+    assert len(ids_of(prefetcher)) == 7
+    batches = iter(prefetcher)
+    next(batches)
+    with pytest.raises(RuntimeError, match="DataLoader workers read this dataset"):
+        prefetcher.state_dict()
+    del batches
+    other = tio.DevicePrefetcher([1, 2], "cuda")
+    assert list(other) == [1, 2]
+    for call in (other.state_dict, lambda: other.load_state_dict({})):
+        with pytest.raises(TypeError, match=r"state_dict of \[1, 2\]"):
+            call()
+    with pytest.raises(TypeError, match=r"no set_epoch of \[1, 2\]"):
+        other.set_epoch(1)
+
+
+def test_a_sampler_is_told_of_epochs() -> None:
+    data: Any = list(range(10))
+    sampler: DistributedSampler[int] = DistributedSampler(data, num_replicas=1, rank=0)
+    loader: Any = DataLoader(data, sampler=sampler, batch_size=None)
+    tio.DevicePrefetcher(loader, "cpu").set_epoch(3)
+    assert sampler.epoch == 3
+
+
+# ---- devices ----
+
+
+def test_on_the_cpu_it_passes_through() -> None:
+    batches = [make_batch(2), make_batch(3)]
+    prefetcher = tio.DevicePrefetcher(batches, "cpu")
+    found = list(prefetcher)
+    assert all(one is other for one, other in zip(found, batches, strict=True))
+    assert list(prefetcher) == found
+    assert len(prefetcher) == 2
+
+
+def test_a_device_without_streams_gets_copies() -> None:
+    [(key, batch)] = tio.DevicePrefetcher([("a", make_batch(2))], "meta")
+    assert key == "a"
+    assert batch.device.type == "meta"
+    for value in batch.values():
+        for tensor in tensors_of(value):
+            assert tensor.is_meta
+
+
+@without_cuda
+def test_a_device_that_is_not_there() -> None:
+    with pytest.raises(RuntimeError, match=r"device 'cuda': PyTorch finds no CUDA device here"):
+        tio.DevicePrefetcher([], "cuda")
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_number_of_a_device_that_is_not_there() -> None:
+    assert tio.DevicePrefetcher([], "cuda:1").device == torch.device("cuda", 1)
+    with pytest.raises(RuntimeError, match=r"device 'cuda:2': there are 2 CUDA devices"):
+        tio.DevicePrefetcher([], "cuda:2")
+
+
+@pytest.mark.parametrize("depth", [0, -1, 1.5, True])
+def test_a_depth_that_is_none(depth: Any) -> None:
+    with pytest.raises(ValueError, match="depth must be a whole number of at least 1"):
+        tio.DevicePrefetcher([], "cpu", depth)
+
+
+# ---- with CUDA ----
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("depth", [1, 2, 8])
+def test_batches_are_whole_on_a_busy_device(depth: int) -> None:
+    batches = [make_batch(50, first=50 * i) for i in range(20)]
+    busy = torch.randn(2000, 2000, device="cuda")
+    sums = []
+    for batch in tio.DevicePrefetcher(batches, "cuda", depth):
+        assert batch["label"].is_cuda
+        for _ in range(10):
+            busy = (busy @ busy).clamp(-1, 1)
+        sums.append(batch["label"].sum() + batch["ids"].values.sum())
+        del batch  # its memory may be had by the next copy, once the sums are made
+    expected = [int(batch["label"].sum() + batch["ids"].values.sum()) for batch in batches]
+    assert [int(each) for each in sums] == expected
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("workers", [0, 2])
+def test_make_loader_feeds_a_gpu(paths: list[str], workers: int) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=3, shuffle=True)
+    loader = tio.make_loader(
+        dataset,
+        num_workers=workers,
+        device="cuda",
+        multiprocessing_context="spawn" if workers else None,
+    )
+    assert "page-locked memory: yes" in loader.describe()
+    expected = ids_of(tio.make_loader(dataset.replace()))
+    seen, states = [], []
+    for batch in loader:
+        assert batch.device.type == "cuda"
+        seen.append(batch["id"].tolist())
+        states.append(loader.state_dict())
+    assert seen == expected
+    loader.load_state_dict(states[2])
+    assert ids_of(loader) == expected[3:]
+
+
+@pytest.mark.gpu
+@needs_cuda
+def test_collating_into_page_locked_memory() -> None:
+    samples = make_batch(6).samples()
+    for batch in (tio.pin_collate(samples), tio.pad_collate(samples, pin_memory=True)):
+        assert batch.is_pinned()
+        assert batch.pin_memory() is batch
+        assert tio.pin_memory([batch])[0] is batch
+    held = [tio.pin_collate(make_batch(6, first=i).samples()) for i in range(20)]
+    moved = [batch.to("cuda", non_blocking=True) for batch in held]
+    for i, batch in enumerate(held):
+        assert batch["label"].tolist() == list(range(i, i + 6))
+    for i, batch in enumerate(moved):
+        assert batch["label"].tolist() == list(range(i, i + 6))
