@@ -27,19 +27,6 @@ def pin(value: Any) -> Any:
 # ---- anywhere ----
 
 
-@pytest.fixture
-def fake_pinning(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
-    """Stands in for page-locked memory; lists the tensors that were put there."""
-    pinned: list[Tensor] = []
-
-    def pin_tensor(self: Tensor) -> Tensor:
-        pinned.append(self)
-        return self.clone()
-
-    monkeypatch.setattr(Tensor, "pin_memory", pin_tensor)
-    return pinned
-
-
 def test_a_batch_is_pinned_as_a_whole(fake_pinning: list[Tensor]) -> None:
     batch = tio.pad_collate(make_batch(4).samples())
     pinned = pin(batch)

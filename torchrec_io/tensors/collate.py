@@ -157,12 +157,17 @@ def _collated(data: Any, pad: tuple[float, PaddedLength] | None, allocate: _Allo
         return data if allocate is allocate_arena else pin_memory_of(data)
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], Batch):
         return data[0], _collated(data[1], pad, allocate)
+    if isinstance(data, Mapping):
+        raise TypeError("a Batch is made of a list of samples, which are dicts, not of a dict")
     if len(data) and isinstance(data[0], tuple):
         keys, samples = zip(*data, strict=True)
         return list(keys), _collated(samples, pad, allocate)
-    if isinstance(data, Mapping) or not all(isinstance(sample, Mapping) for sample in data):
-        what = type(data).__name__ if isinstance(data, Mapping) else type(data[0]).__name__
-        raise TypeError(f"a Batch is made of a list of samples, which are dicts, not of a {what}")
+    for sample in data:
+        if not isinstance(sample, Mapping):
+            what = type(sample).__name__
+            raise TypeError(
+                f"a Batch is made of a list of samples, which are dicts, not of a list of {what}"
+            )
     return _Collation(data, pad).finish(allocate)
 
 

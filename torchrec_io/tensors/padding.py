@@ -85,13 +85,13 @@ def fill_rows(padded: Tensor, values: Tensor, offsets: Tensor, most: int | None 
     filled = places < lengths.unsqueeze(1)
     ends = torch.stack((offsets[0], offsets[-1], lengths.min(), lengths.max()))
     first, last, shortest, longest = ends.tolist()  # one wait, if that is on a GPU
+    computable = _COMPUTABLE.get(values.dtype)
+    if computable is not None:
+        padded, values = padded.view(computable), values.view(computable)
     if (first, last) != (0, len(values)) or shortest < 0 or longest > most:
         rows = (offsets[:-1].unsqueeze(1) + places)[filled]
         padded[filled] = values[rows]
         return
     # Every value has its place and they come in order: several times as fast.
-    computable = _COMPUTABLE.get(values.dtype)
-    if computable is not None:
-        padded, values = padded.view(computable), values.view(computable)
     filled = filled.view(*filled.shape, *(1 for _ in padded.shape[2:]))
     padded.masked_scatter_(filled, values)

@@ -1,0 +1,297 @@
+"""Columns of every kind stay views of one storage, wherever a batch goes and whoever takes it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.utils.data import DataLoader, IterableDataset, _utils, default_collate
+
+import torchrec_io as tio
+from tests.support.every_kind import all_tensors, contents, make_batch
+from torchrec_io.tensors import batch as batch_module
+from torchrec_io.tensors import device as device_module
+
+
+def storages_of(batch: tio.Batch) -> set[int]:
+    tensors = [batch.arena, *all_tensors(batch)]
+    return {tensor.untyped_storage()._cdata for tensor in tensors}
+
+
+def test_there_is_every_kind() -> None:
+    batch = make_batch()
+    kinds = {type(value) for value in batch.values()}
+    assert kinds == {Tensor, tio.BytesArray, tio.Ragged, tio.Sparse, list}
+    assert isinstance(batch["steps"].values, tio.Ragged)
+    assert isinstance(batch["words"].values, tio.BytesArray)
+    assert len({image.shape for image in batch["image"]}) > 1
+    assert set(batch.lengths) == {"padded", "labels"}
+    assert len(all_tensors(batch)) >= 20
+
+
+WAYS: dict[str, Callable[[tio.Batch], tio.Batch]] = {
+    "collated": lambda batch: tio.collate(batch.samples()),
+    "padded": tio.pad_collate,
+    "padded, as samples": lambda batch: tio.pad_collate(batch.samples()),
+    "pinned": lambda batch: batch.pin_memory(),
+    "pinned by DataLoader": _utils.pin_memory.pin_memory,
+    "pin_collate": lambda batch: tio.pin_collate(batch.samples()),
+    "pickled": lambda batch: pickle.loads(pickle.dumps(batch)),
+    "copied": copy.copy,
+    "copied deeply": copy.deepcopy,
+    "moved": lambda batch: batch.to("meta"),
+    "moved by Lightning": lambda batch: as_lightning_moves(batch, torch.device("meta")),
+    "moved by a prefetcher": lambda batch: next(iter(tio.DevicePrefetcher([batch], "meta"))),
+}
+
+
+@pytest.mark.usefixtures("fake_pinning")
+@pytest.mark.parametrize("way", WAYS)
+def test_one_storage_wherever_it_goes(way: str) -> None:
+    batch = make_batch()
+    there = WAYS[way](batch)
+    assert isinstance(there, tio.Batch)
+    assert len(storages_of(there)) == 1
+    assert list(there) == list(batch)
+    assert len(all_tensors(there)) >= 20
+    if there.device.type == "cpu":
+        expected = batch if "padded" not in way else tio.pad_collate(batch.samples())
+        assert contents(there) == contents(expected)
+    else:
+        shapes = [(tensor.shape, tensor.dtype) for tensor in all_tensors(batch)]
+        assert [(tensor.shape, tensor.dtype) for tensor in all_tensors(there)] == shapes
+
+
+def as_lightning_moves(data: Any, device: torch.device) -> Any:
+    """Lightning's ``move_data_to_device``, which its ``transfer_batch_to_device`` calls."""
+
+    def move(part: Any) -> Any:
+        kwargs = {}
+        if isinstance(part, Tensor) and device.type not in ("cpu", "mps"):
+            kwargs["non_blocking"] = True
+        moved = part.to(device, **kwargs)
+        return part if moved is None else moved
+
+    if callable(getattr(type(data), "to", None)):
+        return move(data)
+    if isinstance(data, dict):
+        return type(data)((key, as_lightning_moves(value, device)) for key, value in data.items())
+    if isinstance(data, (list, tuple)):
+        return type(data)(as_lightning_moves(part, device) for part in data)
+    return data
+
+
+def test_lightning_moves_all_that_a_loader_gives() -> None:
+    batch = make_batch()
+    meta = torch.device("meta")
+    keys, moved = as_lightning_moves((["a", "b"], batch), meta)
+    assert keys == ["a", "b"]
+    assert moved.device == meta
+    [sample] = as_lightning_moves(make_batch(1).samples(), meta)
+    assert sample["tokens"].device == sample["steps"].device == meta
+    assert sample["words"].device == sample["sparse"].device == meta
+
+
+# ---- from workers ----
+
+
+class Source(IterableDataset[Any]):
+    """Batches of every kind; the arena is inline in the message, or a storage of its own."""
+
+    def __init__(self, inline: bool, count: int = 6) -> None:
+        self.inline = inline
+        self.count = count
+
+    def __iter__(self) -> Iterator[tio.Batch]:
+        batch_module._INLINE_BYTES = 1 << 20 if self.inline else -1
+        for i in range(self.count):
+            yield make_batch(4, first=i)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("inline", [True, False])
+def test_one_storage_from_workers(method: str, inline: bool) -> None:
+    """And old batches stay as they are, though persistent workers go on making others."""
+    loader: DataLoader[Any] = DataLoader(
+        Source(inline),
+        batch_size=None,
+        num_workers=1,
+        persistent_workers=True,
+        multiprocessing_context=method,
+    )
+    held = [*loader, *loader]
+    assert len({batch.arena.data_ptr() for batch in held}) == len(held) == 12
+    for number, batch in enumerate(held):
+        assert storages_of(batch) == {batch.arena.untyped_storage()._cdata}
+        assert batch.arena.is_shared() != inline
+        assert contents(batch) == contents(make_batch(4, first=number % 6))
+
+
+# ---- memory that is used again ----
+
+
+def test_a_column_alone_keeps_its_memory() -> None:
+    """Arenas are used again once nothing has a view of them; never before."""
+    columns = []
+    for i in range(30):
+        batch = tio.pad_collate(make_batch(4, first=i))
+        name = list(batch)[i % len(batch)]
+        columns.append((i, name, batch[name]))
+        del batch
+    for i, name, column in columns:
+        expected = tio.pad_collate(make_batch(4, first=i).samples())
+        assert contents_of(column) == contents_of(expected[name])
+
+
+def contents_of(value: Any) -> Any:
+    return value.to_coo().to_dense().tolist() if isinstance(value, tio.Sparse) else plain(value)
+
+
+def plain(value: Any) -> Any:
+    return [plain(item) for item in value] if isinstance(value, list) else value.tolist()
+
+
+# ---- pinning ----
+
+
+def test_pinning_data_of_every_form(
+    fake_pinning: list[Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = make_batch()
+    data = {"batch": batch, "rows": [batch["tokens"], (batch["name"], b"x")], "n": 1}
+    if not torch.cuda.is_available():
+        assert tio.pin_memory(data) is data
+        assert fake_pinning == []
+    monkeypatch.setattr(device_module, "can_pin", lambda: True)
+    pinned = tio.pin_memory(data)
+    assert len(fake_pinning) == 5
+    assert contents(pinned["batch"]) == contents(batch)
+    assert pinned["rows"][0].tolist() == batch["tokens"].tolist()
+    assert pinned["rows"][1][0] == batch["name"]
+    assert pinned["rows"][1][1] == b"x"
+    assert pinned["n"] == 1
+    assert tio.pin_memory(batch.to("meta"))["id"].is_meta  # it is where it is
+    assert len(tio.pin_memory(batch["sparse"]).indices) == 5
+
+
+def test_collating_into_page_locked_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def empty(size: int, *, dtype: torch.dtype, pin_memory: bool) -> Tensor:
+        assert pin_memory
+        asked.append(size)
+        return torch.zeros(size, dtype=dtype)
+
+    batch = make_batch()
+    expected = contents(tio.pad_collate(batch, max_len=2))
+    with monkeypatch.context() as patch:
+        patch.setattr(device_module, "can_pin", lambda: True)
+        patch.setattr(torch, "empty", empty)
+        found = [
+            tio.pin_collate(batch.samples()),
+            tio.pad_collate(batch, max_len=2, pin_memory=True),
+            tio.pad_collate(max_len=2, pin_memory=True)(batch.samples()),
+        ]
+    assert asked == [each.arena.numel() for each in found]
+    assert contents(found[0]) == contents(batch)
+    assert contents(found[1]) == contents(found[2]) == expected
+
+
+def test_workers_do_not_page_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: False)
+    assert device_module.can_pin()
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+        assert not device_module.can_pin()
+    monkeypatch.setattr(device_module, "get_worker_info", object)
+    assert not device_module.can_pin()
+    assert tio.pin_collate(make_batch().samples())["id"].tolist() == [0, 1, 2, 3, 4]
+
+
+# ---- default_collate ----
+
+
+def test_default_collate_of_samples() -> None:
+    """It stacks tensors as it always does, and asks us about values of our types."""
+    batch = make_batch(4)
+    names = ["id", "scores", "name", "words", "steps", "sparse"]
+    samples = [{name: sample[name] for name in names} for sample in batch.samples()]
+    for given in (samples, [tio.Sample(sample) for sample in samples]):
+        found = default_collate(given)
+        assert type(found) is type(given[0])
+        assert found["scores"].tolist() == batch["scores"].tolist()
+        assert found["name"] == batch["name"].tolist()
+        ours = tio.collate(given)
+        for name in ("words", "steps", "sparse"):
+            assert type(found[name]) is type(ours[name])
+            assert contents_of(found[name]) == contents_of(ours[name]) == contents_of(batch[name])
+    with pytest.raises(RuntimeError, match="equal size"):
+        default_collate([{"tokens": row} for row in batch["tokens"]])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_default_collate_in_workers(method: str) -> None:
+    rows = make_batch(4)["words"].rows()
+    loader: DataLoader[Any] = DataLoader(
+        rows,
+        batch_size=2,
+        num_workers=1,
+        multiprocessing_context=method,
+    )
+    assert [batch.tolist() for batch in loader] == [
+        [[], [b"w0"]],
+        [[b"w0", b"w1"], [b"w0", b"w1", b"w2"]],
+    ]
+
+
+# ---- torch.compile ----
+
+
+def of_columns(ids: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
+    return values.sum() + (offsets.diff() * ids).sum()
+
+
+def of_batch(batch: tio.Batch) -> Tensor:
+    tokens = batch["tokens"]
+    return of_columns(batch["id"], tokens.values, tokens.offsets) + batch.lengths["padded"].sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_functions_take_batches(backend: str) -> None:
+    """Whole, in one graph, which serves other batches of the same features."""
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend(backend)
+    compiled = torch.compile(of_batch, backend=counter, fullgraph=True)
+    batches = [make_batch(4, first=4 * i) for i in range(6)]
+    for batch in batches[:3]:
+        assert compiled(batch) == of_batch(batch)
+    # The first has its shapes compiled in, the next any number of values.
+    graphs = counter.frame_count
+    assert graphs <= 2
+    for batch in batches[3:]:
+        assert compiled(batch) == of_batch(batch)
+    assert counter.frame_count == graphs
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_functions_take_padded_columns(backend: str) -> None:
+    """Buckets keep the number of shapes, and so of compilations, small."""
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend(backend)
+
+    def mean(tokens: Tensor, lengths: Tensor) -> Tensor:
+        return tokens.sum(1) / lengths.clamp(min=1)
+
+    compiled = torch.compile(mean, backend=counter, fullgraph=True, dynamic=False)
+    for i in range(8):
+        batch = tio.pad_collate(make_batch(2, first=i), buckets=(2, 4))
+        tokens, lengths = batch["tokens"], batch.lengths["tokens"]
+        assert torch.equal(compiled(tokens, lengths), mean(tokens, lengths))
+    assert counter.frame_count == 2
