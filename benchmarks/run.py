@@ -16,6 +16,7 @@ _MEASUREMENTS = {
     "memory": "Memory",
     "first_batch": "Time to the first batch",
     "transfer": "From worker processes",
+    "device": "To a GPU",
     "scale": "Scale",
 }
 

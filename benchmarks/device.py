@@ -1,0 +1,168 @@
+"""Batches to a GPU: as one arena or column by column, page-locked or not, and while it computes.
+
+Needs a CUDA device, and says so where there is none. Batches are made beforehand, of records in
+memory: only copies and computing are measured.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+import torchrec_io as tio
+from benchmarks.common import arguments, spread, table
+
+_COLUMNS = 40
+_SIZES = (256, 4096, 65536)  # records of a batch
+_BATCHES = 32
+
+
+def _make_batch(records: int) -> tio.Batch:
+    """A batch of 40 int64 columns and a Ragged."""
+    names = [f"f{i:02}" for i in range(_COLUMNS)]
+    schema: dict[str, tio.VarLenFeature | tio.FixedLenFeature] = {
+        name: tio.FixedLenFeature([], "int64") for name in names
+    }
+    schema["tokens"] = tio.VarLenFeature("int64")
+    some = [
+        tio.encode_example({**{name: i + n for n, name in enumerate(names)}, "tokens": [i] * 20})
+        for i in range(256)
+    ]
+    return tio.parse_examples(some * (records // 256), schema)
+
+
+def _columns_of(batch: tio.Batch) -> list[Tensor]:
+    """The tensors of a batch, each of its own memory, as a dict of tensors would have them."""
+    tokens = batch["tokens"]
+    columns = [batch[name] for name in batch if name != "tokens"]
+    return [column.clone() for column in (*columns, tokens.values, tokens.offsets)]
+
+
+# ---- one copy ----
+
+
+def _seconds(copy: Callable[[], object], rounds: int) -> list[float]:
+    """What a copy takes, until the device has it."""
+    times = []
+    for _ in range(3 + rounds * 5):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        copy()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return times[3:]
+
+
+def _copy_all(columns: list[Tensor]) -> list[Tensor]:
+    return [column.to("cuda", non_blocking=True) for column in columns]
+
+
+def _copy_row(records: int, rounds: int) -> list[object]:
+    batch = _make_batch(records)
+    columns = _columns_of(batch)
+    pinned, pinned_columns = batch.pin_memory(), [column.pin_memory() for column in columns]
+    for name in batch:
+        if name != "tokens":
+            assert torch.equal(pinned.to("cuda")[name].cpu(), batch[name])
+    ways: list[Callable[[], object]] = [
+        functools.partial(_copy_all, columns),
+        functools.partial(_copy_all, pinned_columns),
+        functools.partial(batch.to, "cuda", non_blocking=True),
+        functools.partial(pinned.to, "cuda", non_blocking=True),
+    ]
+    times = [statistics.median(_seconds(way, rounds)) for way in ways]
+    size = batch.arena.numel()
+    cells = [f"{seconds * 1e6:,.0f}" for seconds in times]
+    return [f"{size / 1e6:.2f} MB", *cells, f"{size / times[-1] / 1e9:.1f}"]
+
+
+# ---- copies beside computing ----
+
+
+class _Work:
+    """What stands in for a training step: products of matrices, for about as long as asked."""
+
+    def __init__(self, seconds: float) -> None:
+        self._matrix = torch.randn(2048, 2048, device="cuda") / 2048
+        self._steps = 1
+        self._run()
+        start = time.perf_counter()
+        self._steps = 50
+        self._run()
+        self._steps = max(1, round(50 * seconds / (time.perf_counter() - start)))
+
+    def _run(self) -> None:
+        self(torch.zeros(1, device="cuda"))
+        torch.cuda.synchronize()
+
+    def __call__(self, column: Tensor) -> Tensor:
+        for _ in range(self._steps):
+            self._matrix = self._matrix @ self._matrix
+        return column.sum()
+
+
+def _moved(batches: Iterable[tio.Batch]) -> Iterator[tio.Batch]:
+    for batch in batches:
+        yield batch.to("cuda", non_blocking=True)
+
+
+def _pinned(batches: Iterable[tio.Batch]) -> Iterator[tio.Batch]:
+    for batch in batches:
+        yield batch.pin_memory().to("cuda", non_blocking=True)
+
+
+def _epoch(batches: Iterable[tio.Batch], work: _Work) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    sums = [work(batch["f00"]) for batch in batches]
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - start
+    assert len(sums) == _BATCHES
+    return seconds
+
+
+def _overlap_row(records: int, rounds: int) -> list[object]:
+    batches = [_make_batch(records)] * _BATCHES
+    ready = [batches[0].pin_memory()] * _BATCHES
+    there = [batches[0].to("cuda")] * _BATCHES
+    copy = statistics.median(_seconds(functools.partial(ready[0].to, "cuda"), rounds))
+    work = _Work(copy)  # as long as a copy: the case in which doing both at once gains most
+    feeds: list[Callable[[], Iterable[tio.Batch]]] = [
+        lambda: there,
+        lambda: _moved(batches),
+        lambda: _pinned(batches),
+        lambda: _moved(ready),
+        lambda: tio.DevicePrefetcher(ready, "cuda"),
+    ]
+    times: list[list[float]] = [[] for _ in feeds]
+    for _ in range(1 + rounds):
+        for number, feed in enumerate(feeds):
+            times[number].append(_epoch(feed(), work) / _BATCHES * 1e6)
+    medians = [statistics.median(each[1:]) for each in times]
+    gains = [plain / ahead for plain, ahead in zip(times[3][1:], times[4][1:], strict=True)]
+    size = batches[0].arena.numel()
+    return [f"{size / 1e6:.2f} MB", *(f"{each:,.0f}" for each in medians), spread(gains)]
+
+
+def main() -> None:
+    """Prints the tables, or that there is no device."""
+    args = arguments(__doc__).parse_args()
+    if not torch.cuda.is_available():
+        print("There is no CUDA device here: nothing was measured.")
+        return
+    print(f"On {torch.cuda.get_device_name()}, PyTorch {torch.__version__}.\n")
+    print("A copy to the device, in µs:\n")
+    ways = ["42 tensors", "42 page-locked", "one arena", "one page-locked", "its GB/s"]
+    print(table(["batch", *ways], [_copy_row(size, args.rounds) for size in _SIZES]))
+    print("\nA step that computes for as long as its copy takes, in µs:\n")
+    feeds = ["no copy", "pageable", "pinned in the loop", "page-locked", "DevicePrefetcher", "gain"]
+    print(table(["batch", *feeds], [_overlap_row(size, args.rounds) for size in _SIZES]))
+
+
+if __name__ == "__main__":
+    main()
