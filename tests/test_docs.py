@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import torchrec_io as tio
 from tests.conftest import ROOT, TESTS
@@ -101,6 +102,16 @@ class TestResuming:
     @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
     def test_its_python_runs(self, tmp_path: Path) -> None:
         run_page("resuming.md", tmp_path, [9, 4, 11], 5)
+
+
+class TestGpu:
+    def test_its_python_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        run_page("gpu.md", tmp_path, [9, 4, 11], 6)
+        text = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+        if not torch.cuda.is_available():
+            printed = capsys.readouterr().out.splitlines()
+            assert all(f"    {line}\n" in text for line in printed)
+            assert len(printed) == 5
 
 
 class TestStreams:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
+import multiprocessing
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -390,6 +391,19 @@ def test_it_says_what_it_chose(paths: list[str]) -> None:
     assert "lists of records, of 2" in raw.describe()
     assert "when a batch is asked for" in raw.describe()
     assert [len(records) for records in raw] == [2] * 15
+
+
+def test_saying_how_workers_start_does_not_settle_it(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = multiprocessing.get_start_method()
+    default: Any = vars(multiprocessing.context)["_default_context"]
+    monkeypatch.setattr(default, "_actual_context", None)
+    assert f"2 worker processes ({usual})" in make(paths, "batches", 2).describe()
+    assert multiprocessing.get_start_method(allow_none=True) is None
+    context = multiprocessing.get_context("spawn")
+    lines = make(paths, "batches", 2, multiprocessing_context=context).describe()
+    assert "2 worker processes (spawn)" in lines
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -289,11 +289,17 @@ def _about_processes(batches: _Batches, num_workers: int, context: Any) -> str:
             threads = batches.dataset._shares.options.num_threads or 2
         how = "when a batch is asked for" if threads == 1 else f"with {threads} parsing threads"
         return f"read by: this process, {how}"
-    name = getattr(context, "_name", context) or multiprocessing.get_start_method()
+    name = getattr(context, "_name", context) or _start_method()
     kept = "kept from epoch to epoch"
     return (
         f"read by: {num_workers} worker processes ({name}), {kept}; a batch crosses as one buffer"
     )
+
+
+def _start_method() -> str:
+    """How processes start; asking for it plainly would settle it."""
+    known = multiprocessing.get_start_method(allow_none=True)
+    return known or multiprocessing.get_all_start_methods()[0]
 
 
 def _about_pinning(wanted: bool, asked: bool | None) -> str:
