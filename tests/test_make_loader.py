@@ -386,6 +386,8 @@ def test_it_says_what_it_chose(paths: list[str]) -> None:
         "states: batches that were handed out, counted; for any number of workers",
     ]
     assert "StatefulDataLoader" in make(paths, "stream", 2).describe()
+    made = make(paths, "batches", collate_fn=tio.pad_collate(buckets=(4,))).describe()
+    assert "collated by: pad_collate(fill=0, max_len=None, buckets=(4,), pin_memory=False)" in made
     assert "samples, one by one" in make(paths, "samples").describe()
     raw = tio.make_loader(tio.TFRecordDataset(paths, num_threads=1), batch_size=2)
     assert "lists of records, of 2" in raw.describe()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -195,7 +196,7 @@ class _Batches:
     def described(self, collate_fn: Any) -> Iterator[str]:
         yield f"gives: {self.what}"
         if collate_fn is not None:
-            yield f"collated by: {getattr(collate_fn, '__name__', None) or repr(collate_fn)}"
+            yield f"collated by: {_name_of(collate_fn)}"
 
 
 def _of_records(
@@ -280,6 +281,14 @@ def _has_torchdata() -> bool:
 
 
 # ---- in words ----
+
+
+def _name_of(function: Any) -> str:
+    if isinstance(function, functools.partial):
+        options = ", ".join(f"{name}={value!r}" for name, value in function.keywords.items())
+        return f"{_name_of(function.func)}({options})"
+    name: str | None = getattr(function, "__name__", None)
+    return name or repr(function)
 
 
 def _about_processes(batches: _Batches, num_workers: int, context: Any) -> str:
