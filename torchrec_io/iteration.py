@@ -23,6 +23,7 @@ from .records.reader import ReadPlan
 from .records.streamed import StreamPiece
 from .sharing import Shares
 from .source import Loaded, RecordSource
+from .tensors.batch import Batch
 
 logger = logging.getLogger("torchrec_io")
 
@@ -183,9 +184,8 @@ class Iteration:
         return full or (count > 0 and not self.options.drop_last)
 
     def _with_keys(self, loaded: Loaded) -> Any:
-        if not self.options.with_key:
-            return loaded.items
-        return self.source.reader.keys(loaded.numbers), loaded.items
+        items = loaded.items.with_views() if isinstance(loaded.items, Batch) else loaded.items
+        return (self.source.reader.keys(loaded.numbers), items) if self.options.with_key else items
 
     def _given_samples(
         self, loaded: Loaded, job: Job, position: Position, most: int | None = None

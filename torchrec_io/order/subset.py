@@ -219,7 +219,8 @@ class SubsetBuilder:
 
 
 def _check_range(numbers: Numbers, end: int, what: str) -> None:
-    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < end:
+    # In one pass: without their sign negative numbers are the greatest of all.
+    if len(numbers) and numbers.view(np.uint64).max() >= end:
         raise IndexError(f"a {what} lies outside 0..{end - 1}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import get_worker_info
 
 from .. import _core
-from ..features.dtypes import item_bytes
+from ..features.dtypes import RAW_DTYPES, item_bytes
 from ..features.layout import (
     BytesColumn,
     Column,
@@ -65,37 +65,76 @@ class Batch:
             names: The order in which they are shown.
             padded: How padded columns are padded.
         """
+        self._set(arena, columns, names, padded)
+        self.with_views()
+
+    @classmethod
+    def without_views(
+        cls,
+        arena: Tensor,
+        columns: Sequence[Column],
+        names: Sequence[str],
+        padded: Mapping[str, Padding] | None = None,
+    ) -> Batch:
+        """A batch whose views are made by :meth:`with_views`, or when they are first asked for.
+
+        For threads that work ahead: views take as long as much of the rest, and only one thread
+        makes them at a time.
+        """
+        batch = cls.__new__(cls)
+        batch._set(arena, columns, names, padded)  # noqa: SLF001  # it is one of these
+        return batch
+
+    def _set(
+        self,
+        arena: Tensor,
+        columns: Sequence[Column],
+        names: Sequence[str],
+        padded: Mapping[str, Padding] | None,
+    ) -> None:
         self.arena = arena
         self._columns = tuple(columns)
         self._names = tuple(names)
         self._padded = padded or {}
+        self._made: dict[str, Any] | None = None
 
-    # Views are made when they are first asked for: a batch that is sent, pinned or moved as a whole
-    # needs none where it was made.
+    def with_views(self) -> Batch:
+        """This batch with its views made, as who is given it should find it.
 
-    @functools.cached_property
+        ``torch.compile`` takes views, not what makes them. In a worker they are not made: what is
+        sent as a whole needs none.
+        """
+        if get_worker_info() is None:
+            self._views()
+        return self
+
     def _views(self) -> dict[str, Any]:
         """All columns by name, those of lengths too."""
-        views: dict[str, Any] = {}
-        parts = _Arena(self.arena)
-        for column in self._columns:
-            _VIEWS[type(column)](parts, column, views)
-        return views
+        if self._made is None:
+            parts = _Arena(self.arena)
+            views: dict[str, Any] = {}
+            for column in self._columns:
+                _VIEWS[type(column)](parts, column, views)
+            self._made = views
+        return self._made
 
-    @functools.cached_property
+    @property
     def _values(self) -> dict[str, Any]:
-        views = self._views
+        views = self._views()
         return {name: views[name] for name in self._names}
 
-    @functools.cached_property
+    @property
     def lengths(self) -> dict[str, Tensor]:
         """For columns that were padded: each record's own length, int64 ``[B]``, by name."""
-        return {name: self._views[padding.lengths] for name, padding in self._padded.items()}
+        views = self._views()
+        return {name: views[padding.lengths] for name, padding in self._padded.items()}
 
     # ---- like a dict ----
 
     def __getitem__(self, name: str) -> Any:
-        return self._values[name]
+        if name not in self._names:
+            raise KeyError(name)
+        return self._views()[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
@@ -108,7 +147,7 @@ class Batch:
 
     def get(self, name: str, default: Any = None) -> Any:
         """The column, or ``default`` if there is none of that name."""
-        return self._values.get(name, default)
+        return self._views()[name] if name in self._names else default
 
     def keys(self) -> KeysView[str]:
         """Names of the columns."""
@@ -281,7 +320,7 @@ class _Arena:
         """The part that starts at byte ``at``, a multiple of 64."""
         typed = self._typed.get(dtype)
         if typed is None:
-            typed = self._typed[dtype] = self._arena.view(_torch_dtype(dtype))
+            typed = self._typed[dtype] = self._arena.view(_TORCH_DTYPES[dtype])
         return typed.as_strided(shape, strides or _strides(shape), at // typed.itemsize)
 
 
@@ -295,10 +334,9 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-@functools.cache
-def _torch_dtype(dtype: str) -> torch.dtype:
-    found: torch.dtype = getattr(torch, dtype)
-    return found
+_TORCH_DTYPES: dict[str, torch.dtype] = {
+    dtype: getattr(torch, dtype) for dtype in RAW_DTYPES if dtype != "string"
+}
 
 
 def _view_dense(arena: _Arena, column: DenseColumns, values: dict[str, Any]) -> None:

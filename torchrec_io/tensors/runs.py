@@ -32,7 +32,7 @@ def load_run(parser: ExampleParser, reader: RecordReader, plans: Sequence[ReadPl
     arenas = [allocate_arena(block.arena_bytes) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
-        Batch(arena, block.columns, parser.names, parser.padded)
+        Batch.without_views(arena, block.columns, parser.names, parser.padded)
         for arena, block in zip(arenas[:done], located, strict=False)
     ]
 
@@ -55,7 +55,7 @@ def _load_fixed(
     )
     reader.note_waits(waits)
     return [
-        Batch(arena, block.columns, parser.names, parser.padded)
+        Batch.without_views(arena, block.columns, parser.names, parser.padded)
         for arena, block in zip(arenas[:done], blocks, strict=False)
     ]
 
