@@ -22,17 +22,18 @@ if TYPE_CHECKING:
         TorchRecIOError,
         TruncatedFileError,
     )
+    from .features.crops import Crop, RandomCrop, RandomResizedCrop
     from .features.encode import (
         encode_example,
         encode_examples,
         encode_sequence_example,
         encode_sequence_examples,
     )
+    from .features.images import ImageFeature
     from .features.schema import Schema
     from .features.specs import (
         FixedLenFeature,
         FixedLenSequenceFeature,
-        ImageFeature,
         RaggedFeature,
         RawFeature,
         SerializedTensorFeature,
@@ -70,14 +71,17 @@ _MODULE_OF = {
     "StateMismatchError": "errors",
     "TorchRecIOError": "errors",
     "TruncatedFileError": "errors",
+    "Crop": "features.crops",
+    "RandomCrop": "features.crops",
+    "RandomResizedCrop": "features.crops",
     "encode_example": "features.encode",
     "encode_examples": "features.encode",
     "encode_sequence_example": "features.encode",
     "encode_sequence_examples": "features.encode",
+    "ImageFeature": "features.images",
     "Schema": "features.schema",
     "FixedLenFeature": "features.specs",
     "FixedLenSequenceFeature": "features.specs",
-    "ImageFeature": "features.specs",
     "RaggedFeature": "features.specs",
     "RawFeature": "features.specs",
     "SerializedTensorFeature": "features.specs",
@@ -110,6 +114,7 @@ __all__ = [
     "Batch",
     "BytesArray",
     "CorruptRecordError",
+    "Crop",
     "DecodeError",
     "DevicePrefetcher",
     "Example",
@@ -119,6 +124,8 @@ __all__ = [
     "IndexFormatError",
     "Ragged",
     "RaggedFeature",
+    "RandomCrop",
+    "RandomResizedCrop",
     "RawFeature",
     "RecordIndex",
     "Sample",

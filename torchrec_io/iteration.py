@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from .control import Control
 from .errors import DecodeError, StaleIndexError, TorchRecIOError
+from .features.draws import Draws
 from .feed import Feed, Job, Lookahead, Outcome
 from .options import LoadOptions
 from .order.orders import StreamedOrder
@@ -172,12 +173,12 @@ class Iteration:
         taken = len(job.records)
         missing = taken - len(short.numbers)
         while missing and (records := feed.take(job.epoch, missing)) is not None:
-            more = self.source.read(self.source.reader.plan(records))
+            more = self.source.read(self.source.reader.plan(records), self._draws(job))
             self.handle(more.errors, worker)
             parts.append(more)
             taken += len(records)
             missing -= len(more.numbers)
-        return self.source.joined(parts), taken
+        return self.source.joined(parts, self._draws(job)), taken
 
     def _is_given(self, count: int) -> bool:
         full = self.options.batch_size is not None and count >= self.options.batch_size
@@ -211,18 +212,25 @@ class Iteration:
         for job, then in zip(jobs, behind, strict=False):
             if not _reads_on(job.plan, then.plan):
                 self.source.reader.will_need(then.plan)
-        plans = [job.plan for job in itertools.takewhile(lambda job: job.error is None, jobs)]
-        outcomes = [Outcome(loaded) for loaded in self.source.read_sound(plans)]
+        planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
+        sound = self.source.read_sound(
+            [job.plan for job in planned], [self._draws(job) for job in planned]
+        )
+        outcomes = [Outcome(loaded) for loaded in sound]
         return outcomes + [self._outcome(job) for job in jobs[len(outcomes) :]]
 
     def _outcome(self, job: Job) -> Outcome:
         try:
             job.raise_error()
-            loaded = self.source.read(job.plan)
+            loaded = self.source.read(job.plan, self._draws(job))
         except BaseException as error:  # noqa: BLE001  # for who asks for this batch
             return Outcome(None, error)
         # The stored bytes are needed again only to fill a batch up.
         return Outcome(loaded if loaded.errors else loaded._replace(block=None))
+
+    def _draws(self, job: Job) -> Draws:
+        """What the random numbers of a job's records depend on."""
+        return Draws(self.shares.order.seed, job.epoch)
 
 
 def _ends(numbers: npt.NDArray[Any], job: Job) -> Sequence[int]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import DecodeError, TorchRecIOError
+from .features.draws import NO_EPOCH, Draws
 from .features.parse import ExampleParser, RecordFailure
 from .features.schema import Schema
 from .features.specs import Feature
@@ -86,43 +87,49 @@ class RecordSource:
         """The schema records are parsed by, if there is one."""
         return None if self._parser is None else self._parser.schema
 
-    def read(self, plan: Any) -> Loaded:
+    def read(self, plan: Any, draws: Draws = NO_EPOCH) -> Loaded:
         """Reads and decodes the records of a reader's plan.
+
+        Args:
+            plan: See there.
+            draws: What random numbers depend on.
 
         Raises:
             TruncatedFileError, StaleIndexError, OSError: the files are not what was indexed.
         """
         block, errors = self.reader.fetch(plan)
-        items, block, decode_errors = self._decode(block)
+        items, block, decode_errors = self._decode(block, draws)
         return Loaded(items, block.numbers, block, [*errors, *decode_errors])
 
-    def read_sound(self, plans: Sequence[Any]) -> list[Loaded]:
+    def read_sound(self, plans: Sequence[Any], draws: Sequence[Draws]) -> list[Loaded]:
         """As :meth:`read` for the first of some plans, as far as nothing is wrong with them.
 
         Quicker, and not for every kind of reader: what is not given has to be read by itself.
         """
         if self._parser is None or not isinstance(self.reader, RecordReader):
             return []
-        batches = load_run(self._parser, self.reader, plans)
+        batches = load_run(self._parser, self.reader, plans, draws)
         return [
             Loaded(batch, plan.numbers, None, [])
             for batch, plan in zip(batches, plans, strict=False)
         ]
 
-    def joined(self, parts: Sequence[Loaded]) -> Loaded:
-        """Several results as one."""
+    def joined(self, parts: Sequence[Loaded], draws: Draws = NO_EPOCH) -> Loaded:
+        """Several results as one; all of them were read with these ``draws``."""
         numbers = np.concatenate([part.numbers for part in parts])
         block = RecordBlock.joined([part.block for part in parts if part.block is not None])
         if self._parser is not None:
-            items: Any = self._decode(block)[0]
+            items: Any = self._decode(block, draws)[0]
         else:
             items = [item for part in parts for item in part.items]
         return Loaded(items, numbers, block, [])
 
-    def _decode(self, block: RecordBlock) -> tuple[Any, RecordBlock, Sequence[TorchRecIOError]]:
+    def _decode(
+        self, block: RecordBlock, draws: Draws
+    ) -> tuple[Any, RecordBlock, Sequence[TorchRecIOError]]:
         """The items of a block, the records they are of, and an error for each of the others."""
         if self._parser is not None:
-            batch, failures = parse_block(self._parser, block)
+            batch, failures = parse_block(self._parser, block, draws)
             errors = [
                 self._error(block, failure.position, _reason(failure), failure.feature)
                 for failure in failures

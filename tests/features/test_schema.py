@@ -20,8 +20,9 @@ from torchrec_io.features.dtypes import (
     item_bytes,
     numeric_bytes,
 )
+from torchrec_io.features.images import ImageFeature
 from torchrec_io.features.schema import Schema
-from torchrec_io.features.specs import FixedLenFeature, ImageFeature, RawFeature, VarLenFeature
+from torchrec_io.features.specs import FixedLenFeature, RawFeature, VarLenFeature
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 FLOATS = ("float32", "float64", "float16", "bfloat16")

@@ -30,6 +30,12 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def set_fields(spec: Any, **fields: Any) -> None:
+    """Sets fields of a frozen dataclass, as its ``__init__`` must."""
+    for name, value in fields.items():
+        object.__setattr__(spec, name, value)
+
+
 def check_shape(shape: Shape) -> tuple[int, ...]:
     """A shape as a tuple; a SchemaError if it is none, or of more values than fit in memory."""
     try:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoded import Tensors, make_image, make_raw
+from .decoded import Tensors, make_raw
+from .image_columns import make_image
+from .images import ImageFeature
 from .layout import (
     BytesColumn,
     Column,
@@ -40,7 +42,6 @@ from .specs import (
     Feature,
     FixedLenFeature,
     FixedLenSequenceFeature,
-    ImageFeature,
     RaggedFeature,
     RawFeature,
     SerializedTensorFeature,
@@ -102,7 +103,7 @@ class Padded(ColumnMaker):
         super().__init__(name, [native])
         self._feature = feature
         fill = (feature.default_value or (nothing,))[0]
-        self.padding = Padding(f"{name}\0lengths", fill)
+        self.padding: Padding = Padding(f"{name}\0lengths", fill)
 
     def lay_out(self, batch: LocatedBlock) -> list[Column]:
         sizes = batch.sizes(self.first)

@@ -1,4 +1,4 @@
-"""Columns that are decoded from bytes values: raw arrays, serialized tensors, images."""
+"""Columns that are decoded from bytes values: raw arrays and serialized tensors."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
-from .decode import BAD_BOOL, BadValueError, check_raw_shape, decode_image, store_image
+from .decode import BAD_BOOL, BadValueError, check_raw_shape
 from .dtypes import MOST_VALUES, item_bytes
 from .layout import BytesColumn, Column, ListColumn, Numbers, Texts, Values
 from .maker import ASIDE, RAW, RESIZED, SPAN, Arena, ColumnMaker, native_spec, view_of
 from .partitions import offsets_of
-from .specs import ImageFeature, RawFeature, SerializedTensorFeature
+from .specs import RawFeature, SerializedTensorFeature
 
 if TYPE_CHECKING:
     from .parse import LocatedBlock
@@ -184,67 +183,3 @@ _TENSOR_TYPES = {
     "uint64": 23,
 }
 _MOST_DIMS = 64  # that PyTorch works with
-
-
-# ---- images ----
-
-
-class _Image(ColumnMaker):
-    """ImageFeature that is resized: decoded straight into its column."""
-
-    def __init__(self, name: str, feature: ImageFeature, shape: tuple[int, ...]) -> None:
-        super().__init__(name, [native_spec(name, "string", SPAN)])
-        self._feature = feature
-        self._shape = shape
-
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        column = batch.room.take_dense(
-            (self.name,), self._feature.dtype, (len(batch), *self._shape)
-        )
-        batch.keep(self, Numbers(column.dtype, column.shape, column.at))
-        return [column]
-
-    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
-        column = view_of(arena, batch.kept(self))
-        for record, value in enumerate(batch.values(self.first)):
-            try:
-                store_image(decode_image(value, self._feature), self._feature, column[record])
-            except BadValueError as error:
-                batch.fail(record, self.first, str(error))
-
-
-class _ImageList(ColumnMaker):
-    """ImageFeature of any sizes: decoded before the arena is sized.
-
-    What images turn out to be counts, not what their headers claim.
-    """
-
-    def __init__(self, name: str, feature: ImageFeature) -> None:
-        super().__init__(name, [native_spec(name, "string", SPAN)])
-        self._feature = feature
-
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        images: list[npt.NDArray[np.uint8]] = []
-        for record, value in enumerate(batch.values(self.first)):
-            try:
-                images.append(decode_image(value, self._feature))
-            except BadValueError as error:
-                batch.fail(record, self.first, str(error))
-        arrays = tuple(
-            batch.room.take_numbers(self._feature.dtype, self._feature.shape_of(*image.shape[:2]))
-            for image in images
-        )
-        batch.keep(self, list(zip(images, arrays, strict=True)))
-        return [ListColumn(self.name, arrays)]
-
-    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
-        for image, array in batch.kept(self):
-            store_image(image, self._feature, view_of(arena, array))
-
-
-def make_image(name: str, feature: ImageFeature, *, in_lists: bool) -> ColumnMaker:
-    """What makes the column of an ImageFeature."""
-    del in_lists  # a Schema has no such feature list
-    if feature.size is None:
-        return _ImageList(name, feature)
-    return _Image(name, feature, feature.shape_of(*feature.size))

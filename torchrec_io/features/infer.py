@@ -18,13 +18,13 @@ from ..records.paths import expand_paths
 from ..records.storage import StrPath
 from ..records.stream import iter_records
 from .checks import is_text
+from .images import ImageFeature
 from .looks import IMAGES, TENSOR, image_size, look_of
 from .peek import Kind, PeekedFeature, peek, peek_sequence
 from .specs import (
     Feature,
     FixedLenFeature,
     FixedLenSequenceFeature,
-    ImageFeature,
     VarLenFeature,
 )
 

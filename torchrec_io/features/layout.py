@@ -77,10 +77,18 @@ class ListColumn(NamedTuple):
 
 
 class Padding(NamedTuple):
-    """How a column is padded: with what; and the hidden column of each record's own length."""
+    """How a column is padded.
+
+    Attributes:
+        lengths: The hidden column of each record's own length: ``[B]``, or ``[B, axes]`` where
+            other axes than the first are padded.
+        fill: What it is padded with.
+        axes: Which axes of a record's value are padded.
+    """
 
     lengths: str
     fill: Any
+    axes: tuple[int, ...] = (0,)
 
 
 Column: TypeAlias = DenseColumns | BytesColumn | RaggedColumn | SparseColumn | ListColumn

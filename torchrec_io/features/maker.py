@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .. import _core
 from .dtypes import DTYPES, numeric_bytes
-from .layout import Column, Numbers
+from .layout import Column, Numbers, Padding
 
 if TYPE_CHECKING:
     from .parse import LocatedBlock
@@ -32,9 +32,11 @@ class ColumnMaker:
         first: Position of the first one among those of all makers.
         dense: Dtype and shape of a record's value, if that is all there is to know: such columns
             are laid out together, before anything is located.
+        padding: How the column is padded, if it is.
     """
 
     dense: tuple[str, tuple[int, ...]] | None = None
+    padding: Padding | None = None
 
     def __init__(self, name: str, specs: list[_core.FeatureSpec]) -> None:
         self.name = name

@@ -14,10 +14,12 @@ import numpy.typing as npt
 
 from .. import _core
 from ..records.reader import NativeReads, ReadArguments, RecordBlock, RecordList
-from .columns import Padded, maker_of
+from .columns import maker_of
+from .draws import NO_EPOCH, Draws
 from .layout import Column, Numbers, Room, Texts, Values
 from .maker import Arena, ColumnMaker, Ints, view_of
 from .schema import Schema
+from .threads import default_threads
 
 # A byte of a record makes 8 of a column of int64, unless records lack features with defaults.
 _PLAUSIBLE_GROWTH = 8
@@ -77,7 +79,7 @@ class ExampleParser:
         self._dense_groups = _group_dense(self._makers)
         self._dense_layouts: dict[int, _DenseLayout] = {}
         self.names = tuple(schema)
-        self.padded = {m.name: m.padding for m in self._makers if isinstance(m, Padded)}
+        self.padded = {m.name: m.padding for m in self._makers if m.padding is not None}
 
     @classmethod
     def of(cls, schema: Schema) -> ExampleParser:
@@ -90,9 +92,20 @@ class ExampleParser:
     def __reduce__(self) -> tuple[type[ExampleParser], tuple[Schema]]:
         return ExampleParser, (self.schema,)
 
-    def locate(self, block: RecordBlock | RecordList) -> LocatedBlock:
-        """First pass; see :class:`LocatedBlock`."""
-        located = LocatedBlock(self, block)
+    def locate(
+        self,
+        block: RecordBlock | RecordList,
+        draws: Draws = NO_EPOCH,
+        threads: int | None = None,
+    ) -> LocatedBlock:
+        """First pass; see :class:`LocatedBlock`.
+
+        Args:
+            block: The records.
+            draws: What random numbers depend on.
+            threads: How many decode images at a time; by default as many as there are CPUs.
+        """
+        located = LocatedBlock(self, block, draws, threads)
         if not located.is_fixed:
             located.lay_out(self._core.locate(located.records))
         return located
@@ -103,14 +116,28 @@ class ExampleParser:
         return self._core.is_fixed
 
     def load(
-        self, reads: Sequence[NativeReads], *, verify_crc: bool
+        self,
+        reads: Sequence[NativeReads],
+        draws: Sequence[Draws],
+        threads: int | None,
+        *,
+        verify_crc: bool,
     ) -> tuple[list[LocatedBlock], int]:
         """Reads blocks, checks their records and locates them, until anything is wrong.
+
+        Args:
+            reads: Of each block.
+            draws: As for :meth:`locate`, of each block.
+            threads: As for :meth:`locate`.
+            verify_crc: Whether data is checked.
 
         Returns:
             Those that are sound, and how often the system had to wait.
         """
-        located = [LocatedBlock(self, read.block) for read in reads]
+        located = [
+            LocatedBlock(self, read.block, draw, threads)
+            for read, draw in zip(reads, draws, strict=True)
+        ]
         arguments = _arguments(reads, located)
         found, waits = _core.load(self._core, arguments, verify_crc)
         for number, core_located in enumerate(found):
@@ -205,9 +232,17 @@ class LocatedBlock:
         room: Where makers reserve their places.
     """
 
-    def __init__(self, parser: ExampleParser, block: RecordBlock | RecordList) -> None:
+    def __init__(
+        self,
+        parser: ExampleParser,
+        block: RecordBlock | RecordList,
+        draws: Draws = NO_EPOCH,
+        threads: int | None = None,
+    ) -> None:
         self._parser = parser
         self._block = block
+        self._draws = draws
+        self._threads = threads
         self._rows = len(block)
         self.records = block.native()
         self._kept: dict[int, Any] = {}
@@ -273,6 +308,11 @@ class LocatedBlock:
 
     # ---- what makers ask for ----
 
+    @property
+    def threads(self) -> int:
+        """How many may decode images at a time."""
+        return self._threads or default_threads()
+
     def sizes(self, position: int) -> ColumnSizes:
         """How much room the column of a native spec needs."""
         return ColumnSizes(*self._sizes[position])
@@ -300,6 +340,10 @@ class LocatedBlock:
         return [
             self._block.view(record)[at : at + size] for record, (at, size) in enumerate(places)
         ]
+
+    def generator(self, record: int, feature: str) -> np.random.Generator:
+        """Makes the random numbers of a feature of a record."""
+        return self._draws.generator(self._block.numbers[record], feature)
 
     def place(self, position: int, values: Values, rows: int = 0, steps: int = 0) -> None:
         """Tells the native parser where to write."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import SchemaError
 from .checks import is_text
 from .dtypes import is_integer, stored_dtype
+from .images import ImageFeature
 from .specs import (
     Feature,
     FixedLenFeature,
     FixedLenSequenceFeature,
-    ImageFeature,
     RaggedFeature,
     RawFeature,
     SerializedTensorFeature,

@@ -28,13 +28,14 @@ from inspect import Parameter, signature
 from typing import Any
 
 from ..errors import SchemaError
+from .crops import RandomCrop, RandomResizedCrop
 from .dtypes import item_bytes
+from .images import ImageFeature
 from .schema import Schema
 from .specs import (
     Feature,
     FixedLenFeature,
     FixedLenSequenceFeature,
-    ImageFeature,
     RaggedFeature,
     RawFeature,
     RowLengths,
@@ -70,6 +71,8 @@ _PARTITIONS: dict[str, _Spec] = {
     for made in (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds, UniformRowLength)
 }
 
+_CROPS: dict[str, _Spec] = {made.__name__: made for made in (RandomResizedCrop, RandomCrop)}
+
 
 def _parts(schema: Schema, write: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
     """The written specs of each part of a schema, by the name the part has in JSON."""
@@ -88,7 +91,7 @@ def _parts(schema: Schema, write: Callable[[Any], Any]) -> dict[str, dict[str, A
 
 def _arguments(spec: Any) -> dict[str, Any]:
     """The arguments that make a spec or partition, less those that are as by default."""
-    if type(spec) not in (*_FEATURES.values(), *_PARTITIONS.values()):
+    if type(spec) not in (*_FEATURES.values(), *_PARTITIONS.values(), *_CROPS.values()):
         raise SchemaError(f"a {type(spec).__name__} cannot be written as text")
     arguments = {
         name: getattr(spec, name)
@@ -99,6 +102,10 @@ def _arguments(spec: Any) -> dict[str, Any]:
         if_left_out = (spec.fixed_length // item_bytes(spec.dtype),)
         if spec.shape == if_left_out:
             del arguments["shape"]
+    if "augment" in arguments and type(spec.augment) not in _CROPS.values():
+        raise SchemaError(
+            f"an augment function cannot be written as text, unless it is a {' or a '.join(_CROPS)}"
+        )
     if "default_value" in arguments and (
         isinstance(spec, FixedLenSequenceFeature) or not spec.shape
     ):
@@ -309,15 +316,42 @@ def _read_partition(value: Any) -> Any:
     return _read_spec(value, _PARTITIONS, "a partition")
 
 
+def _read_augment(value: Any) -> Any:
+    return _read_spec(value, _CROPS, "an augment function")
+
+
+def _real(value: Any) -> Any:
+    """Checks that a value is a number, whole or not; which one its spec knows."""
+    return value if type(value) is float else _of(int, "a number")(value)
+
+
+def _read_decoder(value: Any) -> Any:
+    return None if value is None else _text(value)
+
+
 _text, _number, _flag = _of(str, "text"), _of(int, "a whole number"), _of(bool, "true or false")
 # Arguments of one name are alike in all specs.
 _READ: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
-        ("dtype", "row_splits_dtype", "value_key", "shape_key", "key", "layout"), _text
+        ("dtype", "row_splits_dtype", "value_key", "shape_key", "key", "layout", "resize", "mixed"),
+        _text,
     ),
-    **dict.fromkeys(("fixed_length", "channels", "max_pixels", "length"), _number),
-    **dict.fromkeys(("allow_missing", "already_sorted", "validate", "little_endian"), _flag),
-    **dict.fromkeys(("shape", "size"), _list_of(_number)),
+    **dict.fromkeys(("fixed_length", "channels", "max_pixels", "length", "fill"), _number),
+    **dict.fromkeys(
+        (
+            "allow_missing",
+            "already_sorted",
+            "validate",
+            "little_endian",
+            "apply_exif_orientation",
+        ),
+        _flag,
+    ),
+    **dict.fromkeys(("shape", "size", "crop"), _list_of(_number)),
+    **dict.fromkeys(("scale", "ratio"), _list_of(_real)),
+    "flip": _real,
+    "augment": _read_augment,
+    "decoder": _read_decoder,
     "index_key": _list_of(_text),
     "partitions": _list_of(_read_partition),
 }
@@ -375,6 +409,14 @@ def _python_spec(spec: Any) -> str:
     return f"tio.{type(spec).__name__}({', '.join(words)})"
 
 
+def _python_part(part: Any) -> str:
+    """Source of a partition, or of an augment function."""
+    if type(part) in _CROPS.values():
+        return _python_spec(part)
+    [argument] = _arguments(part).values()
+    return f"tio.RaggedFeature.{type(part).__name__}({_python(argument)})"
+
+
 def _python(value: Any) -> str:
     """Source of a value; escapes all that is not printable, as ``repr`` does."""
     if isinstance(value, tuple):
@@ -383,9 +425,8 @@ def _python(value: Any) -> str:
         return f'struct.unpack(">d", bytes.fromhex("{struct.pack(">d", value).hex()}"))[0]'
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
-    if type(value) in _PARTITIONS.values():
-        [argument] = _arguments(value).values()
-        return f"tio.RaggedFeature.{type(value).__name__}({_python(argument)})"
+    if dataclasses.is_dataclass(value):
+        return _python_part(value)
     if not isinstance(value, (str, bytes)):
         return repr(value)
     text = repr(bytes(value) if isinstance(value, bytes) else str(value))

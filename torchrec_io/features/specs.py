@@ -10,10 +10,11 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from ..errors import SchemaError
 from .checks import Shape, check_default, check_key, check_shape, is_whole
+from .checks import set_fields as _set
 from .dtypes import (
     RAW_DTYPES,
     DType,
@@ -366,56 +367,6 @@ class SerializedTensorFeature(Feature):
         _set(self, shape=None if shape is None else check_shape(shape))
 
 
-@dataclass(frozen=True)
-class ImageFeature(Feature):
-    """An encoded image: PNG, JPEG, GIF (first frame), BMP, WebP, TIFF: whatever Pillow reads.
-
-    With ``size`` it gives a Tensor ``[B, C, H, W]`` (or ``[B, H, W, C]``). Without, a list of B
-    Tensors, each of its own size.
-
-    Args:
-        channels: 1 (gray), 3 (RGB) or 4 (RGBA); images of other modes are converted.
-        dtype: "uint8", 0 to 255, or a float dtype, scaled to 0..1.
-        layout: "CHW", as PyTorch's layers want, or "HWC".
-        size: ``(height, width)`` that images are resized to, by antialiased bilinear filtering.
-        max_pixels: Images that claim more pixels are refused before they are decoded
-            (decompression bombs). Pillow's own ``PIL.Image.MAX_IMAGE_PIXELS`` holds as well: it
-            warns above that, and refuses more than twice as many.
-
-    Raises:
-        SchemaError: an argument is not one of the above.
-    """
-
-    channels: Literal[1, 3, 4] = 3
-    dtype: DType = "uint8"
-    layout: Literal["CHW", "HWC"] = "CHW"
-    size: Sequence[int] | None = None
-    max_pixels: int = 1 << 26
-
-    def __post_init__(self) -> None:
-        _set(self, dtype=dtype_name(self.dtype))
-        if not is_whole(self.channels) or self.channels not in (1, 3, 4):
-            raise SchemaError(f"channels must be 1, 3 or 4, not {self.channels!r}")
-        if not is_whole(self.max_pixels) or self.max_pixels < 1:
-            raise SchemaError(f"max_pixels must be a whole number from 1, not {self.max_pixels!r}")
-        _set(self, channels=int(self.channels), max_pixels=int(self.max_pixels))
-        if self.dtype not in ("uint8", "float32", "float64", "float16"):
-            raise SchemaError(f"an image's dtype must be uint8 or a float, not {self.dtype}")
-        if self.layout not in ("CHW", "HWC"):
-            raise SchemaError(f"layout must be 'CHW' or 'HWC', not {self.layout!r}")
-        if self.size is not None:
-            size = check_shape(self.size)
-            if len(size) != 2 or 0 in size:
-                raise SchemaError(f"size must be (height, width), not {self.size!r}")
-            _set(self, size=size)
-
-    def shape_of(self, height: int, width: int) -> tuple[int, int, int]:
-        """Shape of a decoded image."""
-        if self.layout == "CHW":
-            return self.channels, height, width
-        return height, width, self.channels
-
-
 def as_feature(spec: Any) -> Feature:
     """A spec of this module; one of ``tf.io`` is translated, by its class's name and fields.
 
@@ -457,9 +408,3 @@ def _as_partition(partition: Any) -> Any:
     if isinstance(partition, made):
         return partition
     return made(partition.length if made is UniformRowLength else partition.key)
-
-
-def _set(feature: Any, **fields: Any) -> None:
-    """Sets fields of a frozen dataclass, as its ``__init__`` must."""
-    for name, value in fields.items():
-        object.__setattr__(feature, name, value)

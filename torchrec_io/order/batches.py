@@ -152,6 +152,11 @@ class BatchedOrder:
         return self._totals[epoch]
 
     @property
+    def seed(self) -> int:
+        """Of the shuffle."""
+        return self.order.seed
+
+    @property
     def window(self) -> int:
         """Records of a window."""
         return self._windows.size

@@ -109,6 +109,11 @@ class MixedOrder:
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._parts, self._weights, self._seed, self._stop, self._bases)
 
+    @property
+    def seed(self) -> int:
+        """Of the choice between parts; theirs are in their orders."""
+        return self._seed
+
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         """Record numbers at positions of an epoch's order.
 

@@ -19,6 +19,10 @@ _Numbers = npt.NDArray[np.int64]
 class Order(Protocol):
     """The records of an epoch in their order, as a function of the position."""
 
+    @property
+    def seed(self) -> int:
+        """Of all that is random in an epoch, with the epoch."""
+
     def __len__(self) -> int:
         """Records of an epoch."""
 

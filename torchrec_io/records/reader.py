@@ -112,6 +112,11 @@ class RecordList:
     def __len__(self) -> int:
         return len(self.records)
 
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """What names each record: its position."""
+        return np.arange(len(self.records))
+
     def view(self, position: int) -> memoryview:
         """A record's data, without a copy."""
         return memoryview(self.records[position])

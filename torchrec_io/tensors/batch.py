@@ -125,7 +125,10 @@ class Batch:
 
     @property
     def lengths(self) -> dict[str, Tensor]:
-        """For columns that were padded: each record's own length, int64 ``[B]``, by name."""
+        """For columns that were padded: each record's own length, int64 ``[B]``, by name.
+
+        Of images height and width, ``[B, 2]``.
+        """
         views = self._views()
         return {name: views[padding.lengths] for name, padding in self._padded.items()}
 
@@ -255,8 +258,9 @@ class Batch:
             if isinstance(value, Ragged)
         }
         padded = {name: padding.fill for name, padding in self._padded.items()}
+        axes = {name: padding.axes for name, padding in self._padded.items()}
         return [
-            Sample(zip(self._names, row, strict=True), ragged, padded)
+            Sample(zip(self._names, row, strict=True), ragged, padded, axes)
             for row in zip(*columns, strict=True)
         ]
 
@@ -265,7 +269,12 @@ class Batch:
         if name not in self._padded:
             return rows
         lengths = self.lengths[name].tolist()
-        return [row[:length] for row, length in zip(rows, lengths, strict=True)]
+        axes = self._padded[name].axes
+        if axes == (0,):
+            return [row[:length] for row, length in zip(rows, lengths, strict=True)]
+        for axis, sizes in zip(axes, zip(*lengths, strict=True), strict=bool(lengths)):
+            rows = [row.narrow(axis, 0, size) for row, size in zip(rows, sizes, strict=True)]
+        return rows
 
 
 class Sample(dict[str, Any]):
@@ -276,6 +285,7 @@ class Sample(dict[str, Any]):
     Attributes:
         ragged: Names whose values become rows of a Ragged, each with the dtype of its offsets.
         padded: Names whose values are padded to the longest, each with what it is padded with.
+        axes: Which axes of a padded value that is; by default the first.
     """
 
     def __init__(
@@ -283,13 +293,15 @@ class Sample(dict[str, Any]):
         values: Any = (),
         ragged: Mapping[str, str] | None = None,
         padded: Mapping[str, Any] | None = None,
+        axes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         super().__init__(values)
         self.ragged = ragged or {}
         self.padded = padded or {}
+        self.axes = axes or {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Sample, (dict(self), self.ragged, self.padded)
+        return Sample, (dict(self), self.ragged, self.padded, self.axes)
 
 
 def allocate_arena(size: int) -> Tensor:

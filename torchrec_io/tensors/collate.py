@@ -229,10 +229,18 @@ class _Collation:
             return sample.padded[name]
         return self._fill if self._pad and self._is_ragged(name) else None
 
+    def _axes(self, name: str) -> tuple[int, ...]:
+        """Which axes of the values of a feature are padded."""
+        sample = self._samples[0]
+        return sample.axes.get(name, (0,)) if isinstance(sample, Sample) else (0,)
+
     def _lay_out_tensors(self, name: str, values: list[Tensor]) -> None:
         fill = self._padding(name)
+        axes = self._axes(name)
         are_rows = all(value.dim() > 0 for value in values)
-        if fill is not None and are_rows:
+        if fill is not None and axes != (0,) and _alike_but(axes, values):
+            self._add_padded_axes(name, values, fill, axes)
+        elif fill is not None and axes == (0,) and are_rows:
             self._add_padded(name, values, fill)
         elif self._is_ragged(name) and are_rows:
             self._add_rows(name, values)
@@ -304,6 +312,22 @@ class _Collation:
         column = self._room.take_dense((name,), _dtype_name(padded), shape)
         self._columns.append(column)
         self._store_parts([column.at], [padded])
+
+    def _add_padded_axes(
+        self, name: str, values: list[Tensor], fill: Any, axes: tuple[int, ...]
+    ) -> None:
+        padding = Padding(f"{name}\0lengths", fill, axes)
+        self._padded[name] = padding
+        lengths = torch.tensor([[value.shape[axis] for axis in axes] for value in values])
+        sides = self._room.take_dense((padding.lengths,), "int64", tuple(lengths.shape))
+        self._store_parts([sides.at], [lengths])
+        largest = [max(sizes) for sizes in zip(*(value.shape for value in values), strict=True)]
+        padded = values[0].new_full((len(values), *largest), fill)
+        for row, value in zip(padded, values, strict=True):
+            row[tuple(slice(size) for size in value.shape)] = value
+        column = self._room.take_dense((name,), _dtype_name(padded), tuple(padded.shape))
+        self._store_parts([column.at], [padded])
+        self._columns += [sides, column]
 
     def _add_padded_bytes(self, name: str, values: list[BytesArray], fill: bytes) -> None:
         lengths, longest = self._add_lengths(name, [len(value) for value in values], fill)
@@ -381,6 +405,14 @@ def _joined(values: list[BytesArray]) -> BytesArray:
     array = BytesArray.from_list([text for value in values for text in value.flat()])
     rows = sum(value.shape[0] if value.shape else 1 for value in values)
     return BytesArray(array.data, array.offsets, (rows, *inner))
+
+
+def _alike_but(axes: tuple[int, ...], values: list[Tensor]) -> bool:
+    """Whether tensors have those axes, and differ in the size of no other one."""
+    others = {
+        tuple(size for axis, size in enumerate(value.shape) if axis not in axes) for value in values
+    }
+    return len(others) == 1 and min(value.dim() for value in values) > max(axes)
 
 
 def _enlarged(value: Tensor, inner: list[int], fill: float) -> Tensor:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
+from torch.utils.data import get_worker_info
+
 from ..errors import DecodeError, SchemaError
+from ..features.draws import NO_EPOCH, Draws
 from ..features.parse import ExampleParser, RecordFailure
 from ..features.schema import Schema
 from ..features.specs import Feature
@@ -16,32 +19,45 @@ _Record: TypeAlias = "bytes | bytearray | memoryview"
 _Block = TypeVar("_Block", RecordBlock, RecordList)
 
 
-def parse_block(parser: ExampleParser, block: _Block) -> tuple[Batch, list[RecordFailure]]:
+def parse_block(
+    parser: ExampleParser, block: _Block, draws: Draws = NO_EPOCH
+) -> tuple[Batch, list[RecordFailure]]:
     """Parses a block, less the records that cannot be parsed.
+
+    Args:
+        parser: Knows the schema.
+        block: The records.
+        draws: What random numbers depend on.
 
     Returns:
         The batch of the good records, in their order, and one failure for each bad one, by position
         in ``block``.
     """
-    located = parser.locate(block)
+    located = parser.locate(block, draws, image_threads())
     bad = located.failures
     if not bad:
         arena = allocate_arena(located.arena_bytes)
         columns, bad = located.fill(arena.numpy())
         if not bad:
             return Batch(arena, columns, parser.names, parser.padded), []
-    return _parse_rest(parser, block, bad)
+    return _parse_rest(parser, block, bad, draws)
+
+
+def image_threads() -> int | None:
+    """How many threads decode the images of a batch; None: as many as there are CPUs."""
+    # DataLoader has as many workers as are to be busy.
+    return None if get_worker_info() is None else 1
 
 
 def _parse_rest(
-    parser: ExampleParser, block: _Block, bad: list[RecordFailure]
+    parser: ExampleParser, block: _Block, bad: list[RecordFailure], draws: Draws
 ) -> tuple[Batch, list[RecordFailure]]:
     """Parses a block less its bad records, of which decoding may find more."""
     failures: dict[int, RecordFailure] = {}
     for failure in bad:
         failures.setdefault(failure.position, failure)
     kept = [position for position in range(len(block)) if position not in failures]
-    batch, more = parse_block(parser, block.without(list(failures)))
+    batch, more = parse_block(parser, block.without(list(failures)), draws)
     for failure in more:
         position = kept[failure.position]
         failures[position] = failure._replace(position=position)

@@ -81,6 +81,14 @@ class BytesArray:
             for begin, end in itertools.pairwise(offsets)
         ]
 
+    def views(self) -> list[Tensor]:
+        """All values in row-major order, each as uint8 ``[its bytes]``; they share the data.
+
+        What ``torchvision.io.decode_jpeg`` takes, for example.
+        """
+        offsets = self.offsets.tolist()
+        return [self.data[begin:end] for begin, end in itertools.pairwise(offsets)]
+
     def tolist(self) -> Any:
         """The values as bytes in nested lists; a single bytes if there are no dimensions."""
         values: list[Any] = self.flat()

@@ -11,14 +11,28 @@ from collections.abc import Sequence
 
 from .. import _core
 from ..errors import TorchRecIOError
+from ..features.draws import Draws
 from ..features.parse import ExampleParser, LocatedBlock
 from ..records.reader import NativeReads, ReadPlan, RecordReader
 from ..records.storage import LocalFile
 from .batch import Batch, allocate_arena
+from .examples import image_threads
 
 
-def load_run(parser: ExampleParser, reader: RecordReader, plans: Sequence[ReadPlan]) -> list[Batch]:
-    """A batch for each of the first of some plans, as far as nothing is wrong with them."""
+def load_run(
+    parser: ExampleParser,
+    reader: RecordReader,
+    plans: Sequence[ReadPlan],
+    draws: Sequence[Draws],
+) -> list[Batch]:
+    """A batch for each of the first of some plans, as far as nothing is wrong with them.
+
+    Args:
+        parser: Knows the schema.
+        reader: Made the plans.
+        plans: Of the batches.
+        draws: What random numbers of each batch depend on.
+    """
     files = _open_files(reader, plans)
     plans = plans[: len(files)]
     if not plans:
@@ -27,7 +41,9 @@ def load_run(parser: ExampleParser, reader: RecordReader, plans: Sequence[ReadPl
         return _load_fixed(parser, reader, plans, files)
     buffers = [_core.allocate(plan.buffer_bytes) for plan in plans]
     reads = [NativeReads.into(*each) for each in zip(files, plans, buffers, strict=True)]
-    located, waits = parser.load(reads, verify_crc=reader.verify_crc)
+    located, waits = parser.load(
+        reads, draws[: len(reads)], image_threads(), verify_crc=reader.verify_crc
+    )
     reader.note_waits(waits)
     arenas = [allocate_arena(block.arena_bytes) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])

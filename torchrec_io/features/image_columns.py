@@ -1,0 +1,172 @@
+"""Columns of images: decoded by several threads, straight into the arena where sizes are known."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .decode import BadValueError
+from .images import ImageFeature
+from .layout import BytesColumn, Column, ListColumn, Numbers, Padding
+from .maker import FIXED, SPAN, Arena, ColumnMaker, native_spec, view_of
+from .pixels import Decoded, decode_image
+from .threads import run_each
+
+if TYPE_CHECKING:
+    from .parse import LocatedBlock
+
+
+class _Decoding(ColumnMaker):
+    """Base of the makers that decode."""
+
+    def __init__(self, name: str, feature: ImageFeature) -> None:
+        super().__init__(name, [native_spec(name, "string", SPAN)])
+        self._feature = feature
+
+    def _decode(self, batch: LocatedBlock, take: Callable[[int, Decoded], None]) -> None:
+        """Decodes the image of each record, several at a time, and hands it on."""
+        values = batch.values(self.first)
+        bad: list[tuple[int, str]] = []
+
+        def decode(record: int) -> None:
+            draw = functools.partial(batch.generator, record, self.name)
+            try:
+                take(record, decode_image(values[record], self._feature, draw))
+            except BadValueError as error:
+                bad.append((record, str(error)))
+
+        run_each(decode, len(values), batch.threads)
+        for record, reason in sorted(bad):
+            batch.fail(record, self.first, reason)
+
+
+class _Sized(_Decoding):
+    """ImageFeature of one size: decoded straight into its column."""
+
+    def __init__(self, name: str, feature: ImageFeature, shape: tuple[int, ...]) -> None:
+        super().__init__(name, feature)
+        self._shape = shape
+
+    def lay_out(self, batch: LocatedBlock) -> list[Column]:
+        shape = (len(batch), *self._shape)
+        column = batch.room.take_dense((self.name,), str(self._feature.dtype), shape)
+        batch.keep(self, Numbers(column.dtype, column.shape, column.at))
+        return [column]
+
+    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
+        column = view_of(arena, batch.kept(self))
+        self._decode(batch, lambda record, image: store_image(image, self._feature, column[record]))
+
+
+class _Mixed(_Decoding):
+    """ImageFeature of any sizes: decoded before the arena is sized.
+
+    What images turn out to be counts, not what their headers claim.
+    """
+
+    def lay_out(self, batch: LocatedBlock) -> list[Column]:
+        images: list[Any] = [None] * len(batch)
+        self._decode(batch, images.__setitem__)
+        if batch.failures:
+            return []
+        columns, places = self._take_room(batch, [image.pixels.shape[:2] for image in images])
+        batch.keep(self, (images, places))
+        return columns
+
+    def _take_room(
+        self, batch: LocatedBlock, sizes: list[tuple[int, int]]
+    ) -> tuple[list[Column], Any]:
+        """Room for images of some heights and widths; and what :meth:`_values` needs to know."""
+        arrays = tuple(
+            batch.room.take_numbers(str(self._feature.dtype), self._feature.shape_of(*size))
+            for size in sizes
+        )
+        return [ListColumn(self.name, arrays)], arrays
+
+    def _values(self, arena: Arena, places: Any) -> list[npt.NDArray[Any]]:
+        """Where in the arena each image goes."""
+        return [view_of(arena, place) for place in places]
+
+    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
+        images, places = batch.kept(self)
+        values = self._values(arena, places)
+
+        def store(record: int) -> None:
+            store_image(images[record], self._feature, values[record])
+
+        run_each(store, len(images), batch.threads)
+
+
+class _Padded(_Mixed):
+    """As :class:`_Mixed`, in one padded column."""
+
+    def __init__(self, name: str, feature: ImageFeature) -> None:
+        super().__init__(name, feature)
+        axes = (1, 2) if feature.layout == "CHW" else (0, 1)
+        self.padding = Padding(f"{name}\0lengths", _fill_of(feature), axes)
+
+    def _take_room(
+        self, batch: LocatedBlock, sizes: list[tuple[int, int]]
+    ) -> tuple[list[Column], Any]:
+        assert self.padding is not None
+        sides = np.array(sizes, np.int64).reshape(-1, 2)
+        height, width = sides.max(axis=0, initial=0).tolist()
+        lengths = batch.room.take_dense((self.padding.lengths,), "int64", sides.shape)
+        batch.write(Numbers("int64", lengths.shape, lengths.at), sides)
+        shape = (len(sizes), *self._feature.shape_of(height, width))
+        column = batch.room.take_dense((self.name,), str(self._feature.dtype), shape)
+        return [lengths, column], Numbers(column.dtype, column.shape, column.at)
+
+    def _values(self, arena: Arena, places: Any) -> list[npt.NDArray[Any]]:
+        return list(view_of(arena, places))
+
+
+class _Undecoded(ColumnMaker):
+    """ImageFeature that is left as it is stored."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, [native_spec(name, "string", FIXED, count=1)])
+
+    def lay_out(self, batch: LocatedBlock) -> list[Column]:
+        texts = batch.room.take_texts((len(batch),), batch.sizes(self.first).bytes)
+        batch.place(self.first, texts)
+        return [BytesColumn(self.name, texts)]
+
+
+def make_image(name: str, feature: ImageFeature, *, in_lists: bool) -> ColumnMaker:
+    """What makes the column of an ImageFeature."""
+    del in_lists  # a Schema has no such feature list
+    if feature.decoder is None:
+        return _Undecoded(name)
+    if feature.size is not None:
+        return _Sized(name, feature, feature.shape_of(*feature.size))
+    return _Padded(name, feature) if feature.mixed == "pad" else _Mixed(name, feature)
+
+
+def store_image(image: Decoded, feature: ImageFeature, out: npt.NDArray[Any]) -> None:
+    """Writes an image into its record's value: layout, dtype and scale as the feature says."""
+    value = out.transpose(1, 2, 0) if feature.layout == "CHW" else out
+    (top, left), (height, width) = image.at, image.pixels.shape[:2]
+    inner = value[top : top + height, left : left + width]
+    if feature.dtype == "uint8":
+        inner[...] = image.pixels
+    else:
+        np.multiply(image.pixels, _UNIT, out=inner, casting="unsafe")
+    if inner.shape != value.shape:
+        fill = _fill_of(feature)
+        value[:top] = fill
+        value[top + height :] = fill
+        value[top : top + height, :left] = fill
+        value[top : top + height, left + width :] = fill
+
+
+_UNIT = np.float32(1 / 255)
+
+
+def _fill_of(feature: ImageFeature) -> int | float:
+    """What is put around images, as it is in the column."""
+    return feature.fill if feature.dtype == "uint8" else float(np.float32(feature.fill) * _UNIT)

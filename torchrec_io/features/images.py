@@ -1,0 +1,139 @@
+"""ImageFeature: how images are decoded, cut and sized."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import SchemaError
+from .checks import is_whole, set_fields
+from .crops import Augment, check_size
+from .dtypes import DType, dtype_name
+from .specs import Feature
+
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "layout": ("CHW", "HWC"),
+    "resize": ("stretch", "cover", "contain"),
+    "mixed": ("list", "pad"),
+    "decoder": ("pillow", "simplejpeg", None),
+}
+
+
+@dataclass(frozen=True)
+class ImageFeature(Feature):
+    """An encoded image: PNG, JPEG, GIF, BMP, WebP, TIFF: what Pillow reads, but for EPS.
+
+    With ``size`` it gives a Tensor ``[B, C, H, W]`` (or ``[B, H, W, C]``). Without, a list of B
+    Tensors, each of its own size, or with ``mixed="pad"`` one padded Tensor. What becomes of odd
+    images is written in docs/images.md. First of all images are turned
+    (``apply_exif_orientation``), then cut (``crop``, then ``augment``), resized, and at last
+    mirrored if ``augment`` says so.
+
+    Args:
+        channels: 1 (gray), 3 (RGB) or 4 (RGBA); images of other modes are converted.
+        dtype: "uint8", 0 to 255, or a float dtype, scaled to 0..1.
+        layout: "CHW", as PyTorch's layers want, or "HWC".
+        size: ``(height, width)`` that images are resized to, by antialiased bilinear filtering.
+        max_pixels: Images that claim more pixels are refused before they are decoded
+            (decompression bombs). Pillow's own ``PIL.Image.MAX_IMAGE_PIXELS`` holds as well: it
+            warns above that, and refuses more than twice as many.
+        resize: How ``size`` is reached: "stretch" changes the ratio of height and width. "cover"
+            keeps it: the image fills the size, and what juts out on both sides is cut off.
+            "contain" keeps it, too: all of the image is seen, with ``fill`` around it.
+        fill: What is put around images, 0 to 255, in every channel; a float dtype scales it.
+        crop: ``(top, left, height, width)`` of a box that is cut out of every image. An image that
+            it does not fit in cannot be decoded.
+        augment: A function that chooses a box of each record's image: it gets height and width (of
+            the crop) and a NumPy Generator, seeded by the dataset's seed, the epoch, the record's
+            number and the feature's name, and returns a :class:`Crop`. Several threads call it at a
+            time. :class:`RandomResizedCrop` and :class:`RandomCrop` are such functions. What it
+            raises, or a box outside of the image, is a DecodeError of that record.
+        mixed: Without ``size``: "list", or "pad": a Tensor ``[B, C, H, W]`` of the greatest height
+            and width of the batch, images at its top left and ``fill`` in the rest;
+            ``batch.lengths[name]`` is int64 ``[B, 2]``, each image's height and width.
+        decoder: "pillow", or "simplejpeg" for JPEGs (``pip install torchrec-io[jpeg]``), which
+            decodes large ones at 1/2, 1/4 or 1/8 of their size where that is enough. ``None``: a
+            :class:`BytesArray` ``[B]`` of the bytes as they are stored, which something else is to
+            decode; the other arguments are then of no use, and refused.
+        apply_exif_orientation: Turn images as their EXIF data says. TensorFlow does not.
+
+    Raises:
+        SchemaError: an argument is not one of the above.
+        ImportError: the decoder's package is missing.
+    """
+
+    channels: Literal[1, 3, 4] = 3
+    dtype: DType = "uint8"
+    layout: Literal["CHW", "HWC"] = "CHW"
+    size: Sequence[int] | None = None
+    max_pixels: int = 1 << 26
+    resize: Literal["stretch", "cover", "contain"] = "stretch"
+    fill: int = 0
+    crop: Sequence[int] | None = None
+    augment: Augment | None = None
+    mixed: Literal["list", "pad"] = "list"
+    decoder: Literal["pillow", "simplejpeg"] | None = "pillow"
+    apply_exif_orientation: bool = False
+
+    def __post_init__(self) -> None:
+        set_fields(self, dtype=dtype_name(self.dtype))
+        if not is_whole(self.channels) or self.channels not in (1, 3, 4):
+            raise SchemaError(f"channels must be 1, 3 or 4, not {self.channels!r}")
+        if not is_whole(self.max_pixels) or self.max_pixels < 1:
+            raise SchemaError(f"max_pixels must be a whole number from 1, not {self.max_pixels!r}")
+        if not is_whole(self.fill) or not 0 <= self.fill <= 255:
+            raise SchemaError(f"fill must be a whole number from 0 to 255, not {self.fill!r}")
+        for name in ("channels", "max_pixels", "fill"):
+            set_fields(self, **{name: int(getattr(self, name))})
+        if self.dtype not in ("uint8", "float32", "float64", "float16"):
+            raise SchemaError(f"an image's dtype must be uint8 or a float, not {self.dtype}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise SchemaError(f"{name} must be {_either(choices)}, not {getattr(self, name)!r}")
+        set_fields(self, apply_exif_orientation=bool(self.apply_exif_orientation))
+        self._check_geometry()
+        self._check_decoder()
+
+    def _check_geometry(self) -> None:
+        if self.size is not None:
+            set_fields(self, size=check_size(self.size))
+            if self.mixed == "pad":
+                raise SchemaError("with a size all images have the same: no mixed='pad'")
+        elif self.resize != "stretch":
+            raise SchemaError(f"resize={self.resize!r} needs a size")
+        if self.crop is not None:
+            set_fields(self, crop=_check_crop(self.crop))
+        if self.augment is not None and not callable(self.augment):
+            raise SchemaError(f"augment must be a function, not {self.augment!r}")
+
+    def _check_decoder(self) -> None:
+        if self.decoder == "simplejpeg" and importlib.util.find_spec("simplejpeg") is None:
+            raise ImportError(
+                "decoder='simplejpeg' needs the package simplejpeg: pip install torchrec-io[jpeg]"
+            )
+        if self.decoder is not None:
+            return
+        for field in dataclasses.fields(self):
+            if field.name != "decoder" and getattr(self, field.name) != field.default:
+                raise SchemaError(f"decoder=None leaves images undecoded: no {field.name}")
+
+    def shape_of(self, height: int, width: int) -> tuple[int, int, int]:
+        """Shape of a decoded image."""
+        if self.layout == "CHW":
+            return self.channels, height, width
+        return height, width, self.channels
+
+
+def _check_crop(crop: Any) -> tuple[int, ...]:
+    box = tuple(crop) if isinstance(crop, (tuple, list)) else ()
+    if len(box) != 4 or not all(map(is_whole, box)) or min(box[:2]) < 0 or min(box[2:]) < 1:
+        raise SchemaError(f"crop must be (top, left, height, width) in the image, not {crop!r}")
+    return tuple(map(int, box))
+
+
+def _either(choices: Sequence[str | None]) -> str:
+    *others, last = map(repr, choices)
+    return f"{', '.join(others)} or {last}"

@@ -1,0 +1,226 @@
+"""Decoding one image: bytes to pixels, by Pillow or simplejpeg."""
+
+from __future__ import annotations
+
+import io
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
+
+from .decode import BadValueError
+from .geometry import Draw, View, view_of_image
+from .images import ImageFeature
+
+Pixels = npt.NDArray[np.uint8]
+
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_JPEG = b"\xff\xd8\xff"
+# Tried in this order, then all others. EPS runs another program, Ghostscript, on the data.
+_USUAL = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+_REFUSED = ("EPS",)
+
+
+class Decoded(NamedTuple):
+    """A decoded image.
+
+    Attributes:
+        pixels: uint8 ``[H, W, C]``.
+        at: Top and left of its place in the record's value.
+    """
+
+    pixels: Pixels
+    at: tuple[int, int]
+
+
+def decode_image(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded:
+    """Decodes one image, cut and resized as the feature says.
+
+    Args:
+        data: Of the image file.
+        feature: See there.
+        draw: Makes the generator that ``augment`` gets.
+
+    Raises:
+        BadValueError: it is no image, is damaged or cut short, claims too many pixels, or is none
+            that the feature can show.
+        RuntimeError: Pillow was told to fill up images that are cut short.
+    """
+    try:
+        decoded = None
+        if feature.decoder == "simplejpeg" and data[:3] == _JPEG:
+            decoded = _by_simplejpeg(data, feature, draw)
+        if decoded is None:
+            decoded = _by_pillow(data, feature, draw)
+    except BadValueError:
+        raise
+    except UnidentifiedImageError:
+        raise BadValueError("the image cannot be decoded: it is of no known format") from None
+    except Exception as error:  # Pillow's plugins raise nearly anything on hostile bytes
+        raise BadValueError(f"the image cannot be decoded: {error}") from error
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        raise RuntimeError(
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set: damaged images would pass as sound ones"
+        )
+    return decoded
+
+
+def _by_pillow(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded:
+    with _opened(data) as image:
+        _check_pixels(image.height, image.width, feature)
+        turn = None
+        if image.format == "TIFF":
+            image.load()  # which turns it: Pillow does that by itself, and then has another size
+        elif feature.apply_exif_orientation:
+            turn = _turn_of(image)
+        turned = image if turn is None else image.transpose(turn.method)
+        view = view_of_image(feature, turned.height, turned.width, draw)
+        wide = image.mode == "I" and image.format in ("PNG", "PPM")  # some versions' 16 bits
+        return Decoded(_shown(turned, view, feature, wide=wide), view.at)
+
+
+def _opened(data: memoryview) -> ImageFile.ImageFile:
+    # All plugins are loaded first: a thread that opens an image while another loads them might not
+    # know its format.
+    Image.init()
+    formats = dict.fromkeys([*(name for name in _USUAL if name in Image.OPEN), *Image.ID])
+    for name in _REFUSED:
+        formats.pop(name, None)
+    # Pillow warns of images over its own, larger limit. That is not suppressed: warning filters
+    # belong to the process, and images are decoded in threads.
+    return Image.open(io.BytesIO(data), formats=tuple(formats))
+
+
+def _check_pixels(height: int, width: int, feature: ImageFeature) -> None:
+    if width * height > feature.max_pixels:
+        raise BadValueError(
+            f"the image claims {width} x {height} pixels, more than max_pixels={feature.max_pixels}"
+        )
+
+
+# ---- EXIF ----
+
+
+class _Turn(NamedTuple):
+    """How the pixels of an image are to be arranged anew.
+
+    Attributes:
+        method: As Pillow calls it.
+        swaps: Whether rows become columns; that comes first.
+        reverses: Whether columns, and rows, then stand in reverse.
+    """
+
+    method: Image.Transpose
+    swaps: bool
+    reverses: tuple[bool, bool]
+
+
+_TURNS = {
+    2: _Turn(Image.Transpose.FLIP_LEFT_RIGHT, swaps=False, reverses=(True, False)),
+    3: _Turn(Image.Transpose.ROTATE_180, swaps=False, reverses=(True, True)),
+    4: _Turn(Image.Transpose.FLIP_TOP_BOTTOM, swaps=False, reverses=(False, True)),
+    5: _Turn(Image.Transpose.TRANSPOSE, swaps=True, reverses=(False, False)),
+    6: _Turn(Image.Transpose.ROTATE_270, swaps=True, reverses=(True, False)),
+    7: _Turn(Image.Transpose.TRANSVERSE, swaps=True, reverses=(True, True)),
+    8: _Turn(Image.Transpose.ROTATE_90, swaps=True, reverses=(False, True)),
+}
+
+
+def _turn_of(image: Image.Image) -> _Turn | None:
+    """How an image is to be turned by its EXIF data; None if it is upright, or nothing is said."""
+    return _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+
+
+# ---- pixels ----
+
+
+def _shown(image: Image.Image, view: View, feature: ImageFeature, *, wide: bool = False) -> Pixels:
+    """The pixels of a view of an image; ``wide``: values of mode "I" have 16 bits."""
+    image.load()
+    if view.box != (0, 0, *image.size):
+        image = image.crop(view.box)
+    image = _to_mode(image, _MODES[feature.channels], wide=wide)
+    if view.is_resized:
+        height, width = view.size
+        image = image.resize((width, height), Image.Resampling.BILINEAR, box=view.part)
+    return _flipped(np.asarray(image), view)
+
+
+def _flipped(array: Pixels, view: View) -> Pixels:
+    array = array[:, :, np.newaxis] if array.ndim == 2 else array
+    return array[:, ::-1] if view.flip else array
+
+
+def _to_mode(image: Image.Image, mode: str, *, wide: bool) -> Image.Image:
+    if image.mode.startswith("I;16") or wide:
+        # Pillow clips 16-bit gray to 255; TensorFlow's decoders keep the upper byte, as is right.
+        image = Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
+    elif image.mode in ("I", "F"):
+        kind = "floats" if image.mode == "F" else "32 bits"
+        raise BadValueError(f"the image's pixels are {kind}, which have no rule for 8 bits")
+    return image if image.mode == mode else image.convert(mode)
+
+
+# ---- simplejpeg ----
+
+
+def _by_simplejpeg(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded | None:
+    """A decoded JPEG; None if it is not one for simplejpeg."""
+    import simplejpeg  # noqa: PLC0415  # an extra
+
+    try:
+        height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
+    except ValueError:  # damage, or subsampling that only Pillow knows
+        return None
+    if colors not in ("RGB", "YCbCr", "Gray"):
+        return None
+    _check_pixels(height, width, feature)
+    turn = None
+    if feature.apply_exif_orientation:
+        with _opened(data) as opened:
+            turn = _turn_of(opened)
+    sizes = (width, height) if turn is not None and turn.swaps else (height, width)
+    view = view_of_image(feature, *sizes, draw)
+    # The smallest images may have as many pixels at several scales.
+    eighths = view.eighths() if max(height, width) >= 8 else 8
+    pixels: Pixels = simplejpeg.decode_jpeg(
+        data,
+        "GRAY" if colors == "Gray" else "RGB",
+        fastdct=False,
+        fastupsample=False,
+        min_height=-(-height * eighths // 8) if eighths < 8 else 0,
+        min_width=-(-width * eighths // 8) if eighths < 8 else 0,
+        min_factor=2 if eighths < 8 else 1,
+        strict=True,
+    )
+    if turn is None and not view.is_resized and pixels.shape[2] == feature.channels:
+        left, top, right, bottom = view.box
+        return Decoded(_flipped(pixels[top:bottom, left:right], view), view.at)
+    image: Image.Image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    if turn is not None:
+        image = image.transpose(turn.method)
+    if eighths < 8:
+        view = _scaled(view, eighths / 8, image, sizes, turn)
+    return Decoded(_shown(image, view, feature), view.at)
+
+
+def _scaled(
+    view: View, scale: float, image: Image.Image, sizes: tuple[int, int], turn: _Turn | None
+) -> View:
+    """A view of an image of some height and width, as one of an image decoded at a scale."""
+    # The last pixel of a scaled row is of fewer stored ones; turned, that may be the first.
+    x, y = 0.0, 0.0
+    if turn is not None:
+        x = (image.width - sizes[1] * scale) * turn.reverses[0]
+        y = (image.height - sizes[0] * scale) * turn.reverses[1]
+    (left, top, *_), part = view.box, view.part
+    return view._replace(
+        box=(0, 0, *image.size),
+        part=(
+            (left + part[0]) * scale + x,
+            (top + part[1]) * scale + y,
+            min((left + part[2]) * scale + x, image.width),
+            min((top + part[3]) * scale + y, image.height),
+        ),
+    )
