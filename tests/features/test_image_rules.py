@@ -1,0 +1,290 @@
+"""What becomes of odd images: the table of rules in docs/images.md, row by row."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFile, ImageOps, features
+
+import torchrec_io as tio
+from tests.support.images import (
+    column_of,
+    decoded,
+    encoded,
+    noise,
+    opened,
+    oriented,
+    smooth,
+    write_images,
+)
+from torchrec_io.errors import DecodeError
+
+DECODERS = ["pillow", "simplejpeg"]
+both = pytest.mark.parametrize("decoder", DECODERS)
+
+
+def frames(kind: str, **options: Any) -> bytes:
+    """An animation: red, then green, then blue."""
+    first, *others = (Image.new("RGB", (6, 4), color) for color in ("red", "lime", "blue"))
+    return encoded(first, kind, save_all=True, append_images=others, duration=100, **options)
+
+
+@both
+@pytest.mark.parametrize(
+    ("kind", "options"), [("GIF", {}), ("WEBP", {"lossless": True}), ("PNG", {})]
+)
+def test_of_animations_the_first_frame_counts(
+    kind: str, options: dict[str, Any], decoder: Any
+) -> None:
+    data = frames(kind, **options)
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.n_frames == 3  # type: ignore[attr-defined]  # of animations
+    assert decoded(data, decoder=decoder).tolist() == [[[255, 0, 0]] * 6] * 4
+
+
+@both
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_gray_becomes_equal_channels(kind: str, decoder: Any) -> None:
+    data = encoded(smooth(16, 17)[:, :, 0].copy(), kind)
+    gray = np.asarray(opened(data))
+    assert decoded(data, channels=1, decoder=decoder)[..., 0].tolist() == gray.tolist()
+    assert decoded(data, decoder=decoder).tolist() == np.stack([gray] * 3, -1).tolist()
+    opaque = np.stack([gray, gray, gray, np.full_like(gray, 255)], -1)
+    assert decoded(data, channels=4, decoder=decoder).tolist() == opaque.tolist()
+
+
+@both
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_color_becomes_gray_by_its_luma(kind: str, decoder: Any) -> None:
+    data = encoded(smooth(16, 17), kind)
+    found = decoded(data, channels=1, decoder=decoder)[..., 0]
+    assert found.tolist() == np.asarray(opened(data).convert("L")).tolist()
+    red, green, blue = np.moveaxis(np.asarray(opened(data)).astype(int), -1, 0)
+    luma = (299 * red + 587 * green + 114 * blue) / 1000
+    assert np.abs(found - luma).max() < 1
+
+
+def test_alpha_is_dropped_or_added() -> None:
+    array = noise(5, 6, 4)
+    data = encoded(array)
+    assert decoded(data).tolist() == array[..., :3].tolist()
+    assert decoded(data, channels=4).tolist() == array.tolist()
+    rgb = noise(5, 6)
+    assert decoded(encoded(rgb), channels=4)[..., 3].tolist() == [[255] * 6] * 5
+    gray = Image.fromarray(array).convert("LA")
+    assert decoded(encoded(gray), channels=1)[..., 0].tolist() == np.asarray(gray)[..., 0].tolist()
+
+
+def test_what_is_transparent_does_not_bleed_when_it_is_resized() -> None:
+    array = np.zeros((4, 4, 4), np.uint8)
+    array[:, :2] = 255, 0, 0, 255
+    array[:, 2:] = 0, 255, 0, 0  # green, but not to be seen
+    [[red]] = decoded(encoded(array), channels=4, size=(1, 1)).tolist()
+    assert red[:2] == [255, 0]
+    assert 100 < red[3] < 150
+
+
+@pytest.mark.parametrize("mode", ["P", "1"])
+def test_palettes_and_bits_become_colors(mode: str) -> None:
+    image = Image.fromarray(noise(5, 6))
+    image = image.quantize(8) if mode == "P" else image.convert("1")
+    assert image.mode == mode
+    assert decoded(encoded(image)).tolist() == np.asarray(image.convert("RGB")).tolist()
+
+
+def test_a_transparent_color_of_a_palette_is_transparent() -> None:
+    image = Image.new("P", (3, 2), 1)
+    image.putpalette([10, 20, 30, 40, 50, 60])
+    image.putpixel((0, 0), 0)
+    data = encoded(image, transparency=0)
+    found = decoded(data, channels=4)
+    assert found[0, 0].tolist() == [10, 20, 30, 0]
+    assert found[0, 1].tolist() == [40, 50, 60, 255]
+    assert decoded(data)[0, 0].tolist() == [10, 20, 30]
+
+
+def png16(array: Any) -> bytes:
+    """A PNG file of 16 bits a value; 1 (gray), 2 (gray, alpha), 3 or 4 channels."""
+    height, width, channels = array.shape
+    header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in array)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("crop", [None, (1, 1, 3, 4)])
+def test_of_16_bits_the_upper_eight_count(channels: int, crop: Any) -> None:
+    array = np.random.default_rng(channels).integers(0, 2**16, (5, 7, channels), np.uint16)
+    array[1, 1:4] = [[[0] * channels], [[255] * channels], [[65535] * channels]][0]
+    upper = array >> 8 if crop is None else array[1:4, 1:5] >> 8
+    found = decoded(png16(array), channels=1 if channels <= 2 else channels, crop=crop)
+    assert found.tolist() == upper[..., : found.shape[2]].tolist()
+    wide = Image.fromarray(array[..., 0])
+    for kind in ("TIFF", "PPM"):
+        first = decoded(encoded(wide, kind), channels=1, crop=crop)
+        assert first[..., 0].tolist() == upper[..., 0].tolist()
+
+
+@pytest.mark.parametrize("mode", ["I", "F"])
+def test_wider_numbers_are_refused(mode: str) -> None:
+    data = encoded(Image.new(mode, (3, 2), 5), "TIFF")
+    with pytest.raises(DecodeError, match="no rule for 8 bits") as caught:
+        decoded(data)
+    assert caught.value.feature == "image"
+
+
+@both
+def test_cmyk_becomes_rgb_as_pillow_has_it(decoder: Any) -> None:
+    data = encoded(Image.fromarray(smooth(32, 40)).convert("CMYK"), "JPEG", quality=95)
+    image = opened(data)
+    assert image.mode == "CMYK"
+    found = decoded(data, decoder=decoder)
+    assert found.tolist() == np.asarray(image.convert("RGB")).tolist()
+    sized = decoded(data, decoder=decoder, size=(8, 9))
+    resized = image.convert("RGB").resize((9, 8), Image.Resampling.BILINEAR)
+    assert sized.tolist() == np.asarray(resized).tolist()
+
+
+def as_ycck(data: bytes) -> bytes:
+    """A CMYK JPEG whose Adobe marker says that its colors are YCCK."""
+    at = data.index(b"Adobe")
+    return data[: at + 11] + b"\x02" + data[at + 12 :]
+
+
+@both
+def test_ycck_becomes_rgb_as_pillow_has_it(decoder: Any) -> None:
+    cmyk = encoded(Image.fromarray(smooth(32, 40)).convert("CMYK"), "JPEG", quality=95)
+    data = as_ycck(cmyk)
+    expected = np.asarray(opened(data).convert("RGB"))
+    assert decoded(data, decoder=decoder).tolist() == expected.tolist()
+    assert expected.tolist() != np.asarray(opened(cmyk).convert("RGB")).tolist()
+
+
+# ---- EXIF ----
+
+KINDS = [("JPEG", {"quality": 95}), ("PNG", {}), ("WEBP", {"lossless": True})]
+
+
+@both
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+@pytest.mark.parametrize("orientation", [1, 2, 3, 4, 5, 6, 7, 8, 0, 9])
+def test_exif_turns_images_where_that_is_asked_for(
+    kind: str, options: dict[str, Any], orientation: int, decoder: Any
+) -> None:
+    data = encoded(smooth(18, 31), kind, exif=oriented(orientation), **options)
+    stored = np.asarray(opened(data))
+    turned = np.asarray(ImageOps.exif_transpose(opened(data)))
+    assert (turned.shape != stored.shape) == (orientation in (5, 6, 7, 8))
+    assert decoded(data, decoder=decoder).tolist() == stored.tolist()
+    found = decoded(data, decoder=decoder, apply_exif_orientation=True)
+    assert found.tolist() == turned.tolist()
+    crop: dict[str, Any] = {"crop": (2, 3, 10, 12), "apply_exif_orientation": True}
+    assert decoded(data, decoder=decoder, **crop).tolist() == turned[2:12, 3:15].tolist()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("orientation", [1, 3, 6])
+def test_tiff_is_always_turned(orientation: int, asked: bool) -> None:
+    array = noise(4, 7)
+    data = encoded(array, "TIFF", tiffinfo={0x0112: orientation})
+    turned = {1: array, 3: array[::-1, ::-1], 6: array.swapaxes(0, 1)[:, ::-1]}[orientation]
+    assert decoded(data, apply_exif_orientation=asked).tolist() == turned.tolist()
+    found = decoded(data, apply_exif_orientation=asked, crop=(1, 0, 2, 3))
+    assert found.tolist() == turned[1:3, :3].tolist()
+
+
+# ---- damage ----
+
+
+@both
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF"])
+@pytest.mark.parametrize("options", [{}, {"size": (9, 9)}, {"mixed": "pad"}])
+def test_what_is_cut_short_is_refused(kind: str, options: dict[str, Any], decoder: Any) -> None:
+    whole = encoded(noise(40, 40), kind)
+    sound = encoded(noise(40, 40))
+    assert decoded(whole, decoder=decoder, **options).size
+    for part in (0.2, 0.6, 0.95):
+        images = [sound, whole[: int(len(whole) * part)], sound]
+        with pytest.raises(DecodeError, match="the image cannot be decoded") as caught:
+            column_of(images, decoder=decoder, **options)
+        assert (caught.value.record, caught.value.feature) == (1, "image")
+
+
+@both
+def test_pillow_s_setting_for_cut_images_is_refused(
+    monkeypatch: pytest.MonkeyPatch, decoder: Any
+) -> None:
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    for kind in ("PNG", "JPEG"):
+        whole = encoded(noise(40, 40), kind)
+        with pytest.raises((RuntimeError, DecodeError), match=r"TRUNCATED|cannot be decoded"):
+            decoded(whole[: len(whole) // 2], decoder=decoder)
+    with pytest.raises(RuntimeError, match="LOAD_TRUNCATED_IMAGES is set"):
+        decoded(encoded(noise(4, 4)), decoder=decoder)
+
+
+def damaged_jpeg() -> bytes:
+    """A JPEG with wrong bytes in its pixels, which libjpeg goes on from with a warning."""
+    data = bytearray(encoded(noise(64, 64), "JPEG", quality=90))
+    at = len(data) // 2
+    data[at : at + 40] = b"\xff\x00" * 20
+    return bytes(data)
+
+
+def test_simplejpeg_refuses_damage_that_pillow_passes_over() -> None:
+    assert decoded(damaged_jpeg()).shape == (64, 64, 3)
+    with pytest.raises(DecodeError, match="the image cannot be decoded: ") as caught:
+        decoded(damaged_jpeg(), decoder="simplejpeg")
+    assert caught.value.feature == "image"
+
+
+@both
+def test_bombs_are_refused(decoder: Any) -> None:
+    for kind in ("JPEG", "PNG"):
+        with pytest.raises(DecodeError, match="claims 41 x 40 pixels, more than max_pixels=1639"):
+            decoded(encoded(noise(40, 41), kind), decoder=decoder, max_pixels=1639)
+        assert decoded(encoded(noise(40, 41), kind), decoder=decoder, max_pixels=1640).size
+
+
+def test_eps_is_refused() -> None:
+    """Pillow has another program run it."""
+    data = encoded(noise(4, 4), "EPS")
+    assert opened_format(data) == "EPS"
+    with pytest.raises(DecodeError, match="of no known format"):
+        decoded(data)
+
+
+def opened_format(data: bytes) -> str | None:
+    with Image.open(io.BytesIO(data)) as image:
+        return image.format
+
+
+@pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow has no JPEG 2000")
+def test_other_formats_of_pillow_s_are_read() -> None:
+    array = noise(16, 17)
+    for kind in ("JPEG2000", "TGA", "PPM"):
+        assert decoded(encoded(array, kind)).tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("size", [None, (4, 4)])
+def test_errors_are_told_in_the_order_of_records(tmp_path: Any, size: Any) -> None:
+    images = [encoded(noise(9, 9)) if number % 3 else b"none" for number in range(20)]
+    path = write_images(tmp_path / "x.tfrecord", images)
+    told: list[Any] = []
+    schema = {"id": tio.FixedLenFeature([], "int64"), "image": tio.ImageFeature(size=size)}
+    dataset = tio.TFRecordDataset(path, schema, batch_size=20, on_error=told.append)
+    [batch] = dataset
+    assert batch["id"].tolist() == [number for number in range(20) if number % 3]
+    assert [error.record for error in told] == list(range(0, 20, 3))
+    offsets = tio.RecordIndex.build(path).offsets
+    assert [error.offset for error in told] == [int(offsets[n]) for n in range(0, 20, 3)]
+    assert {(error.path, error.feature) for error in told} == {(path, "image")}
