@@ -55,7 +55,8 @@ def expected(epoch: int, seed: int, numbers: Iterable[int] = range(COUNT)) -> di
     made = {}
     for number in numbers:
         rng = Draws(seed, epoch).generator(np.int64(number), "image")
-        crop = tio.RandomResizedCrop()(*ARRAYS[number].shape[:2], rng)
+        height, width = ARRAYS[number].shape[:2]
+        crop = tio.RandomResizedCrop()(height, width, rng)
         box = tio.ImageFeature(crop=crop[:4], size=(6, 5))
         [image] = tio.parse_examples([record_of(IMAGES[number])], {"image": box})["image"]
         made[number] = (image.flip(-1) if crop.flip else image).numpy().tobytes()

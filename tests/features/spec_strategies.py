@@ -113,14 +113,44 @@ def raw(draw: st.DrawFn) -> tio.RawFeature:
     return tio.RawFeature(dtype, **options)
 
 
-images = st.builds(
-    tio.ImageFeature,
-    channels=st.sampled_from([1, 3, 4, np.int64(3)]),
-    dtype=st.sampled_from(["uint8", "float32", "float64", "float16"]),
-    layout=st.sampled_from(["CHW", "HWC"]),
-    size=st.none() | st.tuples(st.integers(1, 900), st.integers(1, 900)),
-    max_pixels=st.just(1 << 26) | st.integers(1, 1 << 40),
+_lengths = st.integers(1, 900)
+_chances = st.floats(0, 1)
+crops = st.one_of(
+    st.builds(
+        tio.RandomResizedCrop,
+        st.tuples(st.floats(0.01, 1), st.floats(0.01, 1) | st.just(1)).map(sorted),
+        st.tuples(st.floats(0.1, 9), st.floats(0.1, 9) | st.just(3)).map(sorted),
+        _chances | st.sampled_from([0, 1]),
+    ),
+    st.builds(tio.RandomCrop, st.tuples(_lengths, _lengths), _chances),
 )
+
+
+@st.composite
+def images(draw: st.DrawFn) -> tio.ImageFeature:
+    """ImageFeatures, some of which leave images undecoded."""
+    if draw(st.sampled_from([True, *[False] * 9])):
+        return tio.ImageFeature(decoder=None)
+    size = draw(st.none() | st.tuples(_lengths, _lengths))
+    resizes: list[Any] = ["stretch", "cover", "contain"]
+    mixed: list[Any] = ["list", "pad"]
+    index = st.integers(0, 900)
+    return tio.ImageFeature(
+        channels=draw(st.sampled_from([1, 3, 4, np.int64(3)])),
+        dtype=draw(st.sampled_from(["uint8", "float32", "float64", "float16"])),
+        layout=draw(st.sampled_from(["CHW", "HWC"])),
+        size=size,
+        max_pixels=draw(st.just(1 << 26) | st.integers(1, 1 << 40)),
+        resize=draw(st.sampled_from(resizes)) if size else "stretch",
+        fill=draw(st.just(0) | st.integers(0, 255)),
+        crop=draw(st.none() | st.tuples(index, index, _lengths, _lengths)),
+        augment=draw(st.none() | crops),
+        mixed="list" if size else draw(st.sampled_from(mixed)),
+        decoder=draw(st.sampled_from(["pillow", "simplejpeg"])),
+        apply_exif_orientation=draw(st.booleans()),
+    )
+
+
 serialized = st.builds(
     tio.SerializedTensorFeature, st.sampled_from((*RAW_DTYPES, "string")), st.none() | shapes
 )
@@ -134,7 +164,7 @@ _SPECS: dict[str, st.SearchStrategy[Any]] = {
     "RaggedFeature": ragged,
     "RawFeature": raw(),
     "SerializedTensorFeature": serialized,
-    "ImageFeature": images,
+    "ImageFeature": images(),
 }
 
 

@@ -166,6 +166,37 @@ def test_a_spec_of_another_s_making_has_no_text() -> None:
         assert caught.value.feature == "x"
 
 
+def test_what_an_augment_looks_like() -> None:
+    schema = tio.Schema(
+        {
+            "a": tio.ImageFeature(augment=tio.RandomCrop((4, 5))),
+            "b": tio.ImageFeature(augment=tio.RandomResizedCrop(flip=1), size=(4, 5)),
+            "c": tio.ImageFeature(decoder=None),
+        }
+    )
+    assert json.loads(schema.to_json())["features"] == {
+        "a": {"type": "ImageFeature", "augment": {"type": "RandomCrop", "size": [4, 5]}},
+        "b": {
+            "type": "ImageFeature",
+            "size": [4, 5],
+            "augment": {"type": "RandomResizedCrop", "flip": 1.0},
+        },
+        "c": {"type": "ImageFeature", "decoder": None},
+    }
+    assert "augment=tio.RandomCrop(size=[4, 5])" in schema.to_python()
+    assert "augment=tio.RandomResizedCrop(flip=1.0)" in schema.to_python()
+    check_exact(run(schema.to_python()), schema)
+
+
+@pytest.mark.parametrize("augment", [lambda *_: tio.Crop(0, 0, 1, 1), math.hypot, len])
+def test_an_augment_of_one_s_own_has_no_text(augment: Any) -> None:
+    schema = tio.Schema({"x": tio.ImageFeature(augment=augment)})
+    for write in (schema.to_json, schema.to_python):
+        with pytest.raises(tio.SchemaError, match="unless it is a RandomResizedCrop or") as caught:
+            write()
+        assert caught.value.feature == "x"
+
+
 @pytest.mark.parametrize("name", ["\x7f", "\x1b[31m", "\u202e", "\n", "'\"", "\x9b", "", "日"])
 def test_hostile_names_are_escaped(name: str) -> None:
     schema = tio.Schema({name: tio.RaggedFeature("int64", (name or "x") + "!")})
@@ -308,6 +339,22 @@ SPARSE = {"type": "SparseFeature", "index_key": ["i"], "value_key": "v", "dtype"
         ({**SPARSE, "size": [1], "already_sorted": 1}, "1 stands where true or false"),
         ({"type": "ImageFeature", "max_pixels": 0}, "whole number from 1"),
         ({"type": "ImageFeature", "max_pixels": 1e6}, "where a whole number"),
+        ({"type": "ImageFeature", "fill": 0.5}, "where a whole number"),
+        ({"type": "ImageFeature", "decoder": 3}, "3 stands where text"),
+        ({"type": "ImageFeature", "decoder": "none"}, "decoder must be"),
+        ({"type": "ImageFeature", "apply_exif_orientation": 1}, "where true or false"),
+        ({"type": "ImageFeature", "crop": [0, 0, 1]}, "crop must be"),
+        ({"type": "ImageFeature", "augment": "flip"}, "an augment function is a JSON object"),
+        ({"type": "ImageFeature", "augment": {"type": "Flip"}}, '"type" of an augment function'),
+        ({"type": "ImageFeature", "augment": {"type": "RandomCrop"}}, "needs 'size'"),
+        (
+            {"type": "ImageFeature", "augment": {"type": "RandomResizedCrop", "flip": True}},
+            "True stands where a number",
+        ),
+        (
+            {"type": "ImageFeature", "augment": {"type": "RandomResizedCrop", "scale": [1, 2]}},
+            "no part is larger",
+        ),
         ({"type": "ImageFeature", "channels": True}, "where a whole number"),
         ({"type": "ImageFeature", "channels": 2}, "channels must be"),
         ({"type": "RaggedFeature", "dtype": "int64", "partitions": {}}, "where a list belongs"),
