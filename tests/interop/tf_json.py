@@ -309,6 +309,19 @@ def parse_tensor(serialized: bytes, dtype: str) -> Json:
     )
 
 
+def decode_image(data: bytes, channels: int) -> Json:
+    """What ``tf.io.decode_image`` makes of an image; of a JPEG by the exact transform."""
+
+    def ask() -> Json:
+        if data[:2] == b"\xff\xd8":
+            return array_to_json(
+                tf.io.decode_jpeg(data, channels=channels, dct_method="INTEGER_ACCURATE")
+            )
+        return array_to_json(tf.io.decode_image(data, channels=channels, expand_animations=False))
+
+    return answer_or_refusal(ask)
+
+
 def serialize_tensor(form: Json) -> bytes:
     """What ``tf.io.serialize_tensor`` makes of a tensor."""
     serialized: bytes = tf.io.serialize_tensor(array_from_json(form)).numpy()

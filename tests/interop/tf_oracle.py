@@ -18,6 +18,8 @@ refusals and arrays are described in ``tf_json.py``. Requests and their answers:
     an array or a refusal
 ``{"op": "parse_tensor", "serialized": hex, "dtype": ...}``
     an array or a refusal
+``{"op": "decode_image", "data": hex, "channels": number}``
+    an array or a refusal
 ``{"op": "serialize_tensor", "array": {...}}``
     ``{"serialized": hex}``
 ``{"op": "read_records", "path": ..., "compression": "" | "GZIP" | "ZLIB"}``
@@ -86,6 +88,11 @@ def answer_parse_tensor(request: Json) -> Json:
     return tf_json.parse_tensor(bytes.fromhex(request["serialized"]), request["dtype"])
 
 
+def answer_decode_image(request: Json) -> Json:
+    """Decode an image."""
+    return tf_json.decode_image(bytes.fromhex(request["data"]), request["channels"])
+
+
 def answer_serialize_tensor(request: Json) -> Json:
     """Make a TensorProto."""
     return {"serialized": tf_json.serialize_tensor(request["array"]).hex()}
@@ -114,6 +121,7 @@ ANSWERS = {
     "parse_single_sequence_example": answer_parse_single_sequence_example,
     "decode_raw": answer_decode_raw,
     "parse_tensor": answer_parse_tensor,
+    "decode_image": answer_decode_image,
     "serialize_tensor": answer_serialize_tensor,
     "read_records": answer_read_records,
     "write_records": answer_write_records,
