@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import torchrec_io as tio
 from tests.conftest import ROOT, TESTS
 from tests.support.datasets import write_files
+from tests.support.images import encoded, smooth, write_images
 
 PACKAGE = ROOT / "torchrec_io"
 
@@ -28,12 +31,14 @@ def test_every_difference_has_a_test() -> None:
         assert (TESTS / test).is_file(), row
 
 
-def run_page(page: str, folder: Path, sizes: list[int], num_blocks: int) -> dict[str, Any]:
+def run_page(
+    page: str, folder: Path, sizes: list[int], num_blocks: int, paths: list[str] | None = None
+) -> dict[str, Any]:
     """Runs the Python of a page, whose ``paths`` are files of so many records; gives its names."""
     text = (ROOT / "docs" / page).read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == num_blocks
-    names: dict[str, Any] = {"paths": write_files(folder, sizes)}
+    names: dict[str, Any] = {"paths": paths or write_files(folder, sizes)}
     for block in blocks:
         exec(compile(block, page, "exec"), names)  # noqa: S102  # our own page
     return names
@@ -118,6 +123,30 @@ class TestStreams:
     def test_its_python_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         run_page("streams.md", tmp_path, [9, 4, 11], 4)
+
+
+class TestImages:
+    def test_its_python_runs(self, tmp_path: Path) -> None:
+        images = [
+            encoded(smooth(70 + 3 * n, 200 - 5 * n, seed=n), "JPEG", quality=90) for n in range(24)
+        ]
+        path = write_images(tmp_path / "images", images)
+        names = run_page("images.md", tmp_path, [], 5, [path])
+        box = names["halves"].augment(30, 50, np.random.default_rng(1))
+        assert box[2:4] == (30, 30)
+        assert box.left in (0, 20)
+
+    def test_every_rule_has_a_test(self) -> None:
+        text = (ROOT / "docs" / "images.md").read_text("utf-8")
+        rows = re.findall(r"^\| .* \| `([\w/.]+)::(\w+)` \|$", text, re.MULTILINE)
+        assert len(rows) == 18
+        for file, test in rows:
+            assert f"\ndef {test}(" in (TESTS / file).read_text("utf-8"), test
+
+    def test_every_argument_is_explained(self) -> None:
+        text = (ROOT / "docs" / "images.md").read_text("utf-8")
+        for field in dataclasses.fields(tio.ImageFeature):
+            assert re.search(rf"\b{field.name}\b", text), field.name
 
 
 @pytest.mark.parametrize(
