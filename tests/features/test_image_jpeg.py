@@ -14,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.images import (
@@ -25,6 +26,7 @@ from tests.support.images import (
     oriented,
     record_of,
     smooth,
+    write_images,
 )
 from torchrec_io.errors import SchemaError
 from torchrec_io.features.geometry import View
@@ -224,6 +226,17 @@ def test_scaled_with_an_augment() -> None:
     by_pillow = column_of([data] * 8, **feature).to(torch.float64)
     assert len({image.numpy().tobytes() for image in found}) == 8
     assert (found - by_pillow).abs().mean() < 4
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_from_a_dataset(tmp_path: Any, num_workers: int) -> None:
+    images = [encoded(smooth(100, 90, seed=number), "JPEG") for number in range(9)]
+    path = write_images(tmp_path / "x.tfrecord", images)
+    schema = {"image": tio.ImageFeature(decoder="simplejpeg", size=(20, 20))}
+    dataset = tio.TFRecordDataset(path, schema, batch_size=9)
+    [batch] = DataLoader(dataset, batch_size=None, num_workers=num_workers)
+    expected = column_of(images, decoder="simplejpeg", size=(20, 20))
+    assert torch.equal(batch["image"], expected)
 
 
 # ---- the package ----

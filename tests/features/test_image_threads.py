@@ -55,7 +55,9 @@ def test_several_threads_work_at_the_same_time() -> None:
     assert threading.current_thread() in here
 
 
-@pytest.mark.parametrize(("count", "most", "expected"), [(3, 4, 1), (8, 9, 2), (99, 1, 1)])
+@pytest.mark.parametrize(
+    ("count", "most", "expected"), [(1, 4, 1), (3, 4, 1), (8, 9, 4), (99, 1, 1)]
+)
 def test_few_images_are_left_to_few_threads(
     count: int, most: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
