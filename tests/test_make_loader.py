@@ -60,6 +60,12 @@ MADE: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
         tio.TFRecordDataset(paths, SCHEMA, batch_size=8, drop_last=True, epochs=2),
         {},
     ),
+    "by length": lambda paths: (
+        tio.TFRecordDataset(
+            paths, SCHEMA, batch_tokens=9, length_key="tokens", shuffle=True, epochs=2
+        ),
+        {},
+    ),
     "a rank": lambda paths: (
         tio.TFRecordDataset(paths, SCHEMA, batch_size=3, rank=1, world_size=2, uneven="pad"),
         {},
@@ -389,6 +395,8 @@ def test_it_says_what_it_chose(paths: list[str]) -> None:
     made = make(paths, "batches", collate_fn=tio.pad_collate(buckets=(4,))).describe()
     assert "collated by: pad_collate(fill=0, max_len=None, buckets=(4,), pin_memory=False)" in made
     assert "samples, one by one" in make(paths, "samples").describe()
+    by_length = "of any number of records of similar length, 9 tokens at most"
+    assert by_length in make(paths, "by length").describe()
     raw = tio.make_loader(tio.TFRecordDataset(paths, num_threads=1), batch_size=2)
     assert "lists of records, of 2" in raw.describe()
     assert "when a batch is asked for" in raw.describe()

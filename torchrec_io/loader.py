@@ -203,13 +203,11 @@ def _of_records(
     dataset: RecordDataset, collate_fn: Callable[[Any], Any] | None, options: dict[str, Any]
 ) -> _Batches:
     """Batches of a dataset that has an order."""
-    size = dataset.batch_size
-    kind = "lists of records" if dataset.schema is None else "batches made by native code"
-    what = "samples, one by one" if size is None else f"{kind}, of {size} records"
+    options_of = dataset._shares.options
     countable = (
-        size is not None
+        options_of.in_batches
         and not isinstance(dataset._shares.order, StreamedOrder)
-        and dataset._shares.options.on_error == "raise"
+        and options_of.on_error == "raise"
     )
     load: Any = DataLoader
     if options["num_workers"] > 0 and not countable and _has_torchdata():
@@ -224,7 +222,7 @@ def _of_records(
         place = Counted(dataset)
     else:
         place = Unknown(dataset) if load is DataLoader else OfWorkers(dataset, loader)
-    return _Batches(dataset, loader, place, what)
+    return _Batches(dataset, loader, place, _about_batches(dataset))
 
 
 def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDataset:
@@ -289,6 +287,19 @@ def _name_of(function: Any) -> str:
         return f"{_name_of(function.func)}({options})"
     name: str | None = getattr(function, "__name__", None)
     return name or repr(function)
+
+
+def _about_batches(dataset: RecordDataset) -> str:
+    """What a dataset gives."""
+    options = dataset._shares.options
+    if not options.in_batches:
+        return "samples, one by one"
+    kind = "lists of records" if dataset.schema is None else "batches made by native code"
+    size = "any number of" if options.batch_size is None else str(options.batch_size)
+    if not dataset._shares.by_length:
+        return f"{kind}, of {size} records"
+    most = "" if options.batch_tokens is None else f", {options.batch_tokens} tokens at most"
+    return f"{kind}, of {size} records of similar length{most}"
 
 
 def _about_processes(batches: _Batches, num_workers: int, context: Any) -> str:

@@ -101,7 +101,7 @@ class Counted(InProcess):
     def state_dict(self) -> dict[str, Any]:
         progress, by = self._come_to()
         dataset = self._dataset
-        return to_state(progress, by, dataset._shares.order.describe(), dataset.batch_size)
+        return to_state(progress, by, dataset._shares.order.describe(), dataset._batch_size_dealt)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
@@ -123,7 +123,8 @@ class Counted(InProcess):
         if self._dataset._wanted_elsewhere(progress):
             return self._next_begin()
         if self._ended:
-            progress = dataclasses.replace(progress, begin=shares.num_records, consumed=0)
+            whole = shares.num_dealt(progress.epoch)
+            progress = dataclasses.replace(progress, begin=whole, consumed=0)
         return progress, by
 
 

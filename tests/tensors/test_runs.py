@@ -14,6 +14,7 @@ import torchrec_io as tio
 from tests.features.forms import batch_to_json
 from tests.support.datasets import SCHEMA, write_files
 from torchrec_io import _core
+from torchrec_io.features.draws import NO_EPOCH
 from torchrec_io.features.parse import ExampleParser
 from torchrec_io.records.finding import open_indexes
 from torchrec_io.records.reader import RecordReader
@@ -28,6 +29,10 @@ def reader_of(paths: list[str], **options: Any) -> RecordReader:
     indexes, errors = open_indexes(paths, "auto", "auto")
     assert not errors
     return RecordReader(indexes, **options)
+
+
+def run_of(parser: ExampleParser, reader: RecordReader, plans: list[Any]) -> list[tio.Batch]:
+    return load_run(parser, reader, plans, [NO_EPOCH] * len(plans))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +57,7 @@ def one_by_one(parser: ExampleParser, reader: RecordReader, plans: list[Any]) ->
 def test_the_same_batches(files: list[str], schema: str, batches: list[list[int]]) -> None:
     parser, reader = ExampleParser.of(SCHEMAS[schema]), reader_of(files)
     plans = [reader.plan(np.array(numbers, np.int64)) for numbers in batches]
-    found = load_run(parser, reader, plans)
+    found = run_of(parser, reader, plans)
     assert [batch_to_json(batch) for batch in found] == one_by_one(parser, reader, plans)
     assert len(found) == len(plans)
 
@@ -73,7 +78,7 @@ def test_up_to_the_first_with_a_damaged_record(
     parser = ExampleParser.of(SCHEMAS[schema])
     reader = reader_of([path], verify_crc=verify_crc)
     plans = [reader.plan(np.arange(at, at + 5)) for at in range(0, 30, 5)]
-    found = [batch_to_json(batch) for batch in load_run(parser, reader, plans)]
+    found = [batch_to_json(batch) for batch in run_of(parser, reader, plans)]
     assert found == one_by_one(parser, reader, plans)
     assert len(found) == bad // 5
 
@@ -90,7 +95,7 @@ def test_up_to_the_first_that_the_schema_does_not_fit(files: list[str]) -> None:
         plans = [reader.plan(np.array([1]))] + [
             reader.plan(np.arange(at, at + 5)) for at in range(1, 40, 5)
         ]
-        found = [batch_to_json(batch) for batch in load_run(parser, reader, plans)]
+        found = [batch_to_json(batch) for batch in run_of(parser, reader, plans)]
         assert found == one_by_one(parser, reader, plans)
         assert len(found) < len(plans)
 
@@ -102,22 +107,22 @@ def test_not_where_a_file_became_shorter_or_is_gone(tmp_path: Path) -> None:
     plans = [reader.plan(np.arange(at, at + 5)) for at in (0, 5, 10)]
     with open(paths[1], "r+b") as file:
         file.truncate(20)
-    assert len(load_run(parser, reader, plans)) == 1
+    assert len(run_of(parser, reader, plans)) == 1
     Path(paths[2]).unlink()
     reader.begin_epoch()
-    assert load_run(parser, reader, plans[2:]) == []
+    assert run_of(parser, reader, plans[2:]) == []
 
 
 def test_not_of_compressed_files(tmp_path: Path) -> None:
     reader = reader_of(write_files(tmp_path, [5], "gzip"))
     plans = [reader.plan(np.arange(5))]
-    assert load_run(ExampleParser.of(SCHEMAS["any"]), reader, plans) == []
+    assert run_of(ExampleParser.of(SCHEMAS["any"]), reader, plans) == []
 
 
 def test_not_of_many_files_at_once(tmp_path: Path) -> None:
     parser, reader = ExampleParser.of(SCHEMAS["any"]), reader_of(write_files(tmp_path, [1] * 20))
     some, all_ = np.arange(16), np.arange(20)
-    assert len(load_run(parser, reader, [reader.plan(some), reader.plan(all_)])) == 1
+    assert len(run_of(parser, reader, [reader.plan(some), reader.plan(all_)])) == 1
 
 
 def test_what_does_not_fit_together_is_refused(files: list[str]) -> None:
