@@ -1,91 +1,165 @@
-"""One epoch of one workload in this process, timed or digested. Both sides run this same code.
-
-Nothing but the standard library here: TensorFlow's processes import this module too.
-"""
+"""Epochs of a peer in this process: compared, value by value, or timed. All peers run this code."""
 
 from __future__ import annotations
 
-import argparse
+import gc
 import hashlib
-import json
+import itertools
+import multiprocessing
+import os
 import resource
-import sys
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from benchmarks.workloads import WORKLOADS, Workload
+import numpy as np
 
-# Batches of a workload: columns by name. Their ``len`` is the number of records.
-Batches = Callable[[Workload], Iterable[Mapping[str, Any]]]
-# A column as a NumPy array, or as a list of bytes.
-ToHost = Callable[[Any], Any]
+from benchmarks.common import memory_of
+from benchmarks.peers.base import HostBatch, Peer
+from benchmarks.workloads import Column, Workload
 
-
-def cpu_seconds() -> float:
-    """User and system time of this process, all threads together."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+_TICKS = os.sysconf("SC_CLK_TCK")
+# Of an image, for comparison: each channel of the pixels of a coarse grid.
+_GRID = np.s_[:, 3::7, 3::7]
 
 
-def main(batches: Batches, to_host: ToHost) -> None:
-    """The command line of a side: prints what came out as one line of JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("workload", choices=WORKLOADS)
-    parser.add_argument("--digest", action="store_true", help="digest all values, time nothing")
-    parser.add_argument("--arrays", action="store_true", help="time with columns as NumPy arrays")
-    args = parser.parse_args()
-    stream = batches(WORKLOADS[args.workload])
-    if args.digest:
-        result = _digest(stream, to_host)
-    else:
-        result = _time(stream, to_host if args.arrays else _as_it_is)
-    json.dump(result, sys.stdout)
+# ---- the same values ----
 
 
-def _as_it_is(column: Any) -> Any:
-    return column
+def check(peer: Peer, workload: Workload, workers: int, pictures: str) -> dict[str, Any]:
+    """A digest of all values of an epoch, whatever the order of the records.
+
+    Each record is hashed, with dtypes and lengths, all columns together; what is summed up are the
+    hashes. Decoders of JPEG may differ by a little: of images, points of a grid are written to the
+    file ``pictures``, in the order of the records' numbers.
+    """
+    records = total = 0
+    numbers, grids = [], []
+    for batch in peer.batches(workload, workers):
+        host = peer.to_host(workload, batch)
+        for name, column in workload.columns.items():
+            if column.kind == "jpeg":
+                image = host[name]
+                assert image.shape[1:] == column.shape, f"{name} is of shape {image.shape}"
+                assert image.dtype == np.uint8, f"{name} is of {image.dtype}"
+                numbers.append(host["number"].copy())
+                grids.append(image[_GRID].copy())
+        for record in _records(workload, host):
+            digest = hashlib.blake2b(record, digest_size=8).digest()
+            total = (total + int.from_bytes(digest, "little")) % (1 << 64)
+            records += 1
+    if grids:
+        order = np.argsort(np.concatenate(numbers))
+        np.save(pictures, np.concatenate(grids)[order])
+    return {"records": records, "digest": f"{total:016x}"}
 
 
-def _time(batches: Iterable[Mapping[str, Any]], hand_over: ToHost) -> dict[str, Any]:
-    """CPU time of the batches after the first, with every column taken in hand."""
-    iterator = iter(batches)
-    first = _rows(next(iterator))
-    before = cpu_seconds()
+def _records(workload: Workload, host: HostBatch) -> Iterator[bytes]:
+    """The bytes of each record of a batch, images left out."""
+    missing = workload.columns.keys() - host.keys()
+    assert not missing, f"no columns {sorted(missing)}"
+    columns = [
+        _values(name, column, host[name])
+        for name, column in workload.columns.items()
+        if column.kind != "jpeg"
+    ]
+    for values in zip(*columns, strict=True):
+        yield b"".join(len(value).to_bytes(8, "little") + value for value in values)
+
+
+def _values(name: str, column: Column, values: Any) -> list[bytes]:
+    """The bytes of each record's value: as little-endian numbers of the column's dtype."""
+    if column.kind == "string":
+        return [bytes(value) for value in values]
+    dtype = np.dtype(np.uint8 if column.kind == "raw" else column.kind)
+    if column.shape is not None:
+        assert values.dtype == dtype, f"{name} is of {values.dtype}"
+        assert values.shape[1:] == column.shape, f"{name} is of shape {values.shape}"
+        return [row.tobytes() for row in values]
+    flat, ends = values
+    assert flat.dtype == dtype, f"{name} is of {flat.dtype}"
+    if flat.ndim == 2:  # padded rows and their lengths
+        return [row[:length].tobytes() for row, length in zip(flat, ends, strict=True)]
+    bounds = itertools.pairwise(ends)
+    return [flat[start:end].tobytes() for start, end in bounds]
+
+
+# ---- speed ----
+
+
+def measure(peer: Peer, workload: Workload, workers: int, seconds: float) -> dict[str, Any]:
+    """Rates and memory. Epochs are read until some seconds are over; an epoch may be cut short.
+
+    What counts of each epoch is what comes after its first batch: the time, the records and the CPU
+    time of all processes. Every column of a batch is taken in hand, and let go.
+    """
+    rows = _Rows(workload)
+    begin = time.perf_counter()
+    epochs = peer.batches(workload, workers)
+    first_batch = 0.0
+    wall = cpu = 0.0
     timed = 0
-    for batch in iterator:
-        columns = [hand_over(column) for column in batch.values()]
-        timed += len(columns[0])
-    return {"records": first + timed, "timed": timed, "cpu_s": cpu_seconds() - before}
+    while wall < seconds:
+        iterator = iter(epochs)
+        rows.of(next(iterator))
+        start, start_cpu = time.perf_counter(), _cpu_seconds()
+        first_batch = first_batch or start - begin
+        stop = start + seconds - wall
+        for batch in iterator:
+            timed += rows.of(batch)
+            if time.perf_counter() > stop:
+                break
+        wall += time.perf_counter() - start
+        cpu += _cpu_seconds() - start_cpu
+        del iterator
+        begin = time.perf_counter()
+    own_peak = memory_of()["VmHWM"]
+    del epochs
+    _end_workers()
+    worker_peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return {
+        "records_per_s": timed / wall,
+        "records_per_cpu_s": timed / max(cpu, 1 / _TICKS),
+        "first_batch_s": first_batch,
+        "peak_bytes": own_peak + (worker_peak if workers else 0),
+    }
 
 
-def _rows(batch: Mapping[str, Any]) -> int:
-    counts = {len(column) for column in batch.values()}
-    if len(counts) != 1:
-        raise AssertionError(f"columns of different lengths: {counts}")
-    return counts.pop()
+class _Rows:
+    """Counts the records of batches."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._first = next(iter(workload.columns))
+
+    def of(self, batch: Any) -> int:
+        columns = list(batch.values())
+        assert columns
+        return len(batch[self._first])
 
 
-def _digest(batches: Iterable[Mapping[str, Any]], to_host: ToHost) -> dict[str, Any]:
-    """A digest of each column's values, bit by bit and in order, however they were batched."""
-    digests: dict[str, Any] = {}
-    records = 0
-    for batch in batches:
-        records += _rows(batch)
-        for name, column in batch.items():
-            host = to_host(column)
-            if name not in digests:
-                digests[name] = hashlib.blake2b(_type_of(host).encode(), digest_size=16)
-            _add(digests[name], host)
-    return {"records": records, "columns": {name: d.hexdigest() for name, d in digests.items()}}
+def _cpu_seconds() -> float:
+    """User and system time of this process, of its children that ended, and of those alive."""
+    ended = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in ended) + _cpu_of_children()
 
 
-def _type_of(host: Any) -> str:
-    return "bytes" if isinstance(host, list) else f"{host.dtype} {host.shape[1:]}"
+def _cpu_of_children() -> float:
+    ticks = 0
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in children.read_text().split():
+            try:
+                stat = Path(f"/proc/{pid}/stat").read_text()
+            except (FileNotFoundError, ProcessLookupError):  # ended meanwhile
+                continue
+            fields = stat.rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / _TICKS
 
 
-def _add(digest: Any, host: Any) -> None:
-    if not isinstance(host, list):
-        digest.update(host.tobytes())
-        return
-    for value in host:
-        digest.update(len(value).to_bytes(8, "little") + value)
+def _end_workers() -> None:
+    """Their peak is known only when they have ended."""
+    gc.collect()
+    for process in multiprocessing.active_children():
+        process.terminate()
+        process.join(5)

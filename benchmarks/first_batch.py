@@ -21,7 +21,7 @@ from benchmarks.common import (
     spread,
     table,
 )
-from benchmarks.ours import schema_of
+from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import BATCH_SIZE, WORKLOADS
 
 _SMALL_FILE_BYTES = 19 * MB

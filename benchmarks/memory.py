@@ -25,7 +25,7 @@ from benchmarks.common import (
     run_child,
     table,
 )
-from benchmarks.ours import schema_of
+from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import BATCH_SIZE, WORKLOADS
 
 _SHUFFLE = 10_000

@@ -21,7 +21,7 @@ import torch
 
 import torchrec_io as tio
 from benchmarks.common import MB, arguments, ensure_data, memory_of, run_child, spread, table
-from benchmarks.ours import schema_of
+from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import BATCH_SIZE, WORKLOADS
 from torchrec_io import _core
 from torchrec_io.order.progress import Arrangement, Progress

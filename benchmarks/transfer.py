@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 import torchrec_io as tio
 from benchmarks.common import arguments, ensure_data, spread, table
-from benchmarks.ours import schema_of
+from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import WORKLOADS
 from torchrec_io.tensors import batch as batch_module
 

@@ -19,12 +19,15 @@ class Column(NamedTuple):
     """A feature of each record.
 
     Attributes:
-        kind: "int64", "float32" or "string"; "raw": an array of uint8, stored as bytes.
-        shape: Of one record's value.
+        kind: "int64", "float32" or "string"; "raw": an array of uint8, stored as bytes; "jpeg": an
+            image, stored as JPEG, that is decoded to uint8 ``[height, width, channels]``.
+        shape: Of one record's value; None for a list of any length.
+        in_lists: Whether it is a feature list of a SequenceExample, of one value a step.
     """
 
     kind: str
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] | None = ()
+    in_lists: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,10 @@ class Workload:
         name: Of the data set and its folder.
         records: How many there are at scale 1.
         shards: Files they are spread over.
-        columns: What each record holds.
-        target: How many times TensorFlow's throughput is aimed at.
+        columns: What each record holds. The first has one value in each record.
+        target: How many times the wall-clock speed of tf.data's best setting is aimed at.
+        compression: Of the files: "" or "GZIP".
+        batch_size: Records of a batch.
     """
 
     name: str
@@ -44,6 +49,8 @@ class Workload:
     shards: int
     columns: dict[str, Column]
     target: float
+    compression: str = ""
+    batch_size: int = BATCH_SIZE
 
     @property
     def folder(self) -> Path:
@@ -55,20 +62,27 @@ class Workload:
         """Its files, in order."""
         return [str(self.folder / self._shard_name(shard)) for shard in range(self.shards)]
 
+    @property
+    def is_sequence(self) -> bool:
+        """Whether the records are SequenceExamples."""
+        return any(column.in_lists for column in self.columns.values())
+
     def is_made(self, scale: float) -> bool:
         """Whether the files exist, at this scale."""
         try:
-            return bool(json.loads(self._info.read_text()) == {"scale": scale})
+            return bool(json.loads(self._info.read_text())["scale"] == scale)
         except FileNotFoundError:
             return False
 
     def mark_made(self, scale: float) -> None:
         """Notes that the files exist, at this scale."""
-        self._info.write_text(json.dumps({"scale": scale}))
+        info = {"scale": scale, "records": int(self.records * scale)}
+        self._info.write_text(json.dumps(info))
 
-    def mark_unmade(self) -> None:
-        """Takes that note away."""
-        self._info.unlink(missing_ok=True)
+    @property
+    def made_records(self) -> int:
+        """How many records the files hold."""
+        return int(json.loads(self._info.read_text())["records"])
 
     @property
     def _info(self) -> Path:
@@ -83,37 +97,75 @@ def data_dir() -> Path:
     return Path(os.environ.get("BENCH_DATA") or ROOT / "benchmarks" / "data")
 
 
+_SCALARS = {
+    "label": Column("int64"),
+    **{f"f{i}": Column("float32") for i in range(13)},
+    **{f"c{i}": Column("int64") for i in range(26)},
+}
+
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for workload in (
-        Workload(
-            "tabular",
-            1_000_000,
-            8,
-            {
-                "label": Column("int64"),
-                **{f"f{i}": Column("float32") for i in range(13)},
-                **{f"c{i}": Column("int64") for i in range(26)},
-            },
-            target=5.0,
-        ),
+        Workload("tabular", 500_000, 8, _SCALARS, target=10),
         Workload(
             "mnist",
             200_000,
             4,
             {"label": Column("int64"), "image": Column("int64", (784,))},
-            target=5.0,
+            target=8,
         ),
         Workload(
             "image_raw",
-            50_000,
+            100_000,
             4,
             {
                 "label": Column("int64"),
                 "shape": Column("string"),
                 "image": Column("raw", (64, 64, 3)),
             },
-            target=3.0,
+            target=4,
         ),
+        Workload(
+            "jpeg",
+            20_000,
+            4,
+            {
+                "label": Column("int64"),
+                "number": Column("int64"),
+                "image": Column("jpeg", (224, 224, 3)),
+            },
+            target=1.5,
+            batch_size=64,
+        ),
+        Workload(
+            "embeddings",
+            100_000,
+            4,
+            {"id": Column("string"), "vector": Column("float32", (768,))},
+            target=5,
+        ),
+        Workload(
+            "ragged",
+            200_000,
+            4,
+            {
+                "label": Column("int64"),
+                "tokens": Column("int64", None),
+                "weights": Column("float32", None),
+            },
+            target=5,
+        ),
+        Workload(
+            "sequence",
+            200_000,
+            4,
+            {
+                "length": Column("int64"),
+                "tokens": Column("int64", None, in_lists=True),
+                "labels": Column("int64", None, in_lists=True),
+            },
+            target=6,
+        ),
+        Workload("gzip", 200_000, 8, _SCALARS, target=3, compression="GZIP"),
     )
 }

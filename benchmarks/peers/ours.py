@@ -1,0 +1,99 @@
+"""This library: TFRecordDataset in a DataLoader, checksums verified, as it is by default."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from torch.utils.data import DataLoader, IterableDataset
+
+import torchrec_io as tio
+from benchmarks.peers.base import Batch, HostBatch, Peer
+from benchmarks.workloads import Column, Workload
+from torchrec_io.features.specs import Feature
+
+# Loaded here, not while the clock runs.
+_LOADED = (tio.Batch, tio.Ragged, tio.BytesArray, tio.TFRecordDataset)
+_HAS_SIMPLEJPEG = (
+    "decoder" in inspect.signature(tio.ImageFeature).parameters
+    and importlib.util.find_spec("simplejpeg") is not None
+)
+_DECODER: dict[str, Any] = {"decoder": "simplejpeg"} if _HAS_SIMPLEJPEG else {}
+
+
+def schema_of(workload: Workload) -> tio.Schema:
+    """What our parser is told about a workload's records."""
+    features = {name: _feature(column) for name, column in workload.columns.items()}
+    if not workload.is_sequence:
+        return tio.Schema(features)
+    in_lists = {name for name, column in workload.columns.items() if column.in_lists}
+    return tio.Schema(
+        context={name: feature for name, feature in features.items() if name not in in_lists},
+        sequence={name: features[name] for name in in_lists},
+    )
+
+
+def _feature(column: Column) -> Feature:
+    if column.kind == "raw":
+        return tio.RawFeature("uint8", column.shape)
+    if column.kind == "jpeg" and column.shape is not None:
+        return tio.ImageFeature(layout="HWC", size=column.shape[:2], **_DECODER)
+    if column.in_lists:
+        return tio.FixedLenSequenceFeature((), column.kind)
+    if column.shape is None:
+        return tio.VarLenFeature(column.kind)
+    return tio.FixedLenFeature(column.shape, column.kind)
+
+
+class _Ours(Peer):
+    def supports(self, workload: Workload, workers: int) -> str | None:  # noqa: ARG002
+        return None
+
+    def batches(self, workload: Workload, workers: int) -> Iterable[Batch]:
+        return DataLoader(_dataset(workload), batch_size=None, num_workers=workers)
+
+    def to_host(self, workload: Workload, batch: Any) -> HostBatch:
+        host: HostBatch = {}
+        for name, value in batch.items():
+            if isinstance(value, tio.BytesArray):
+                host[name] = value.tolist()
+            elif isinstance(value, tio.Ragged):
+                host[name] = (value.values.numpy(), value.offsets.numpy())
+            elif workload.columns[name].in_lists:
+                lengths: Any = batch.lengths[name]
+                host[name] = (value.numpy(), lengths.numpy())
+            else:
+                host[name] = value.numpy()
+        return host
+
+
+class _AsDicts(Peer):
+    """The same batches, each column sent as a tensor by itself, as from any other dataset."""
+
+    def supports(self, workload: Workload, workers: int) -> str | None:
+        if workload.name != "tabular" or not workers:
+            return "only to compare how batches come from worker processes"
+        return None
+
+    def batches(self, workload: Workload, workers: int) -> Iterable[Batch]:
+        dicts = _Dicts(_dataset(workload))
+        return DataLoader(dicts, batch_size=None, num_workers=workers)
+
+
+class _Dicts(IterableDataset[dict[str, Any]]):
+    def __init__(self, dataset: tio.TFRecordDataset) -> None:
+        self._dataset = dataset
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        batch: Mapping[str, Any]
+        for batch in self._dataset:
+            yield {name: column.clone() for name, column in batch.items()}
+
+
+def _dataset(workload: Workload) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset(workload.files, schema_of(workload), batch_size=workload.batch_size)
+
+
+PEERS: list[Peer] = [_Ours("torchrec_io"), _AsDicts("torchrec_io, sent as a dict of tensors")]

@@ -1,0 +1,74 @@
+"""Measures the peers of one module, on request; runs in the peer's own environment.
+
+The module is imported once. Each measurement is of a process of its own, forked from this one
+before the library has done anything. Requests and answers are lines of JSON; an answer has
+"skipped" where a peer has no such thing, "error" where it failed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks import epoch
+from benchmarks.peers.base import Peer
+from benchmarks.workloads import WORKLOADS
+
+_LIMIT_S = 300  # after which a measurement is given up
+
+
+def _answer(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
+    workload, workers = WORKLOADS[request["workload"]], request["workers"]
+    if why := peer.supports(workload, workers):
+        return {"skipped": why}
+    if request["what"] == "check":
+        peer.prepare(workload)
+        return epoch.check(peer, workload, workers, request["pictures"])
+    return epoch.measure(peer, workload, workers, request["seconds"])
+
+
+def _in_fork(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What it gives, or the error, from a process that is ended with all that it started."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.setpgid(0, 0)
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001  # whatever a peer may raise
+            traceback.print_exc()
+            result = {"error": f"{type(error).__name__}: {error}"[:300]}
+        os.write(write, json.dumps(result).encode() + b"\n")
+        os._exit(0)
+    os.close(write)
+    with open(read, encoding="utf-8") as answers:
+        line = answers.readline() if select.select([read], [], [], _LIMIT_S)[0] else ""
+    os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return json.loads(line) if line else {"error": f"no end within {_LIMIT_S} s, or a crash"}
+
+
+def main() -> None:
+    """Serves until its input ends."""
+    # What libraries print must not come between the answers.
+    with open(os.dup(1), "w", encoding="utf-8", buffering=1) as answers:
+        os.dup2(2, 1)
+        module = importlib.import_module(f"benchmarks.peers.{sys.argv[1]}")
+        peers: dict[str, Peer] = {peer.name: peer for peer in module.PEERS}
+        print(json.dumps({"peers": list(peers)}), file=answers)
+        for line in sys.stdin:
+            request = json.loads(line)
+            peer = peers[request["peer"]]
+            result = _in_fork(lambda peer=peer, request=request: _answer(peer, request))  # type: ignore[misc]
+            print(json.dumps(result), file=answers)
+
+
+if __name__ == "__main__":
+    main()

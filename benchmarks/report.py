@@ -1,0 +1,224 @@
+"""What came out of side_by_side.py: tables and a plot."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib import pyplot as plt
+
+from benchmarks.common import MB, spread, table
+from benchmarks.workloads import WORKLOADS
+
+OURS = "torchrec_io"
+_AS_DICTS = "torchrec_io, sent as a dict of tensors"
+_TF_DATA = "tf.data"
+_LEAST_OVER_PEERS = 10
+_LEAST_FROM_WORKERS = 0.5
+_LEAST_OVER_DICTS = 20
+_LEAST_OF_CEILING = 0.6
+
+
+class Case(NamedTuple):
+    """Something to measure."""
+
+    peer: str
+    workload: str
+    workers: int
+
+    def __str__(self) -> str:
+        return f"{self.peer}, {self.workload}, {_how(self.workers)}"
+
+
+class Results:
+    """What was measured, and what could not be.
+
+    Attributes:
+        of: What was found for each case, round by round.
+        ceilings: Bytes per second that a C program reads, round by round.
+        remarks: Why something was not measured: the cases by peer and reason.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[Case, list[dict[str, Any]]] = defaultdict(list)
+        self.ceilings: list[float] = []
+        self.remarks: dict[tuple[str, str], list[Case]] = defaultdict(list)
+
+    def add(self, case: Case, found: dict[str, Any]) -> None:
+        """Keeps what a round gave."""
+        self.of[case].append(found)
+
+    def note(self, peer: str, why: str, case: Case | None = None) -> None:
+        """Keeps why something was not measured."""
+        self.remarks[peer, why] += [case] if case else []
+
+    def workloads(self) -> list[str]:
+        """Those that were measured."""
+        return list(dict.fromkeys(case.workload for case in self.of))
+
+    def peers(self, workload: str) -> list[str]:
+        """Those that were measured on a workload, ours first."""
+        return list(dict.fromkeys(case.peer for case in self.of if case.workload == workload))
+
+    def rates(self, case: Case) -> list[float]:
+        """Records per second, round by round."""
+        return [found["records_per_s"] for found in self.of.get(case, ())]
+
+    def fastest(self, workload: str, workers: int, *, tensorflow: bool) -> Case | None:
+        """TensorFlow's best setting, or the fastest of the others, by its median."""
+        cases = [
+            case
+            for case in self.of
+            if (case.workload, case.workers) == (workload, workers)
+            and not case.peer.startswith(OURS)
+            and case.peer.startswith(_TF_DATA) == tensorflow
+        ]
+        return max(cases, key=lambda case: statistics.median(self.rates(case)), default=None)
+
+    def ratios(self, case: Case) -> list[float]:
+        """How many times as fast ours is with as many workers, round by round."""
+        ours = self.rates(Case(OURS, case.workload, case.workers))
+        return [a / b for a, b in zip(ours, self.rates(case), strict=False)]
+
+
+def _how(workers: int) -> str:
+    return f"{workers} workers" if workers else "one process"
+
+
+# ---- tables ----
+
+
+def speeds(results: Results) -> str:
+    """A row for each peer and workload."""
+    headers = ["workload", "", "records/s, one process", "2 workers", "ours is"]
+    headers += ["with 2 workers", "per CPU-second, one process", "2 workers"]
+    headers += ["first batch, ms, one process", "2 workers"]
+    headers += ["peak memory, MB, one process", "2 workers"]
+    rows = []
+    for workload in results.workloads():
+        for peer in results.peers(workload):
+            cases = [Case(peer, workload, workers) for workers in (0, 2)]
+            rows.append(
+                [
+                    workload,
+                    peer,
+                    *(_median(results, case, "records_per_s", 1) for case in cases),
+                    *(_times(results, case) for case in cases),
+                    *(_median(results, case, "records_per_cpu_s", 1) for case in cases),
+                    *(_median(results, case, "first_batch_s", 1e-3) for case in cases),
+                    *(_median(results, case, "peak_bytes", MB) for case in cases),
+                ]
+            )
+    return table(headers, rows)
+
+
+def _median(results: Results, case: Case, key: str, unit: float) -> str:
+    found = [of[key] / unit for of in results.of.get(case, ())]
+    return f"{statistics.median(found):,.0f}" if found else ""
+
+
+def _times(results: Results, case: Case) -> str:
+    ratios = results.ratios(case)
+    if case.peer == OURS or not ratios:
+        return ""
+    return f"{statistics.median(ratios):.1f}x"
+
+
+def bars(results: Results) -> str:
+    """A row for each figure that has a bar."""
+    rows = [row for workload in results.workloads() for row in _bars_of(results, workload)]
+    rows += _from_workers(results)
+    rows += _of_ceiling(results)
+    return table(["", "against", "ratio (least to greatest)", "bar"], rows)
+
+
+def _bars_of(results: Results, workload: str) -> list[list[object]]:
+    rows: list[list[object]] = []
+    best = results.fastest(workload, 0, tensorflow=True)
+    if best:
+        rows.append([workload, best.peer, spread(results.ratios(best)), WORKLOADS[workload].target])
+    for workers in (0, 2):
+        best = results.fastest(workload, workers, tensorflow=False)
+        if best:
+            against = f"{best.peer}, the fastest peer of PyTorch, {_how(workers)}"
+            rows.append([workload, against, spread(results.ratios(best)), _LEAST_OVER_PEERS])
+    return rows
+
+
+def _from_workers(results: Results) -> list[list[object]]:
+    sent = results.rates(Case(OURS, "tabular", 2))
+    rows: list[list[object]] = []
+    for against, case, bar in (
+        ("in process", Case(OURS, "tabular", 0), _LEAST_FROM_WORKERS),
+        (
+            "the same batches as dicts of 40 tensors",
+            Case(_AS_DICTS, "tabular", 2),
+            _LEAST_OVER_DICTS,
+        ),
+    ):
+        ratios = [a / b for a, b in zip(sent, results.rates(case), strict=False)]
+        if ratios:
+            rows.append(["tabular, from 2 workers", against, spread(ratios), bar])
+    return rows
+
+
+def _of_ceiling(results: Results) -> list[list[object]]:
+    rates = results.rates(Case(OURS, "image_raw", 0))
+    if not rates or not results.ceilings:
+        return []
+    workload = WORKLOADS["image_raw"]
+    records = workload.made_records
+    size = sum(os.path.getsize(file) for file in workload.files) / records
+    ratios = [rate * size / most for rate, most in zip(rates, results.ceilings, strict=False)]
+    most = statistics.median(results.ceilings) / 1e9
+    against = f"read() + CRC + one copy, in C: {most:.1f} GB/s"
+    return [["image_raw", against, spread(ratios), _LEAST_OF_CEILING]]
+
+
+def notes(results: Results) -> str:
+    """Why something was not measured."""
+    lines = []
+    for (peer, why), cases in results.remarks.items():
+        workloads = ", ".join(dict.fromkeys(case.workload for case in cases))
+        ways = ", ".join(dict.fromkeys(_how(case.workers) for case in cases))
+        lines.append(f"- {peer}: {why}{f' ({workloads}; {ways})' if cases else ''}")
+    return "\n".join(lines)
+
+
+# ---- the plot ----
+
+
+def draw(results: Results, path: str) -> None:
+    """How many times as fast ours is in one process: bars and, as lines, what is aimed at."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    workloads = results.workloads()
+    mpl.use("agg")
+    figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
+    kinds = [
+        ("tf.data, its best setting", True, "tab:orange"),
+        ("the fastest peer of PyTorch", False, "tab:blue"),
+    ]
+    for number, (label, tensorflow, colour) in enumerate(kinds):
+        found: list[tuple[float, float, float]] = []
+        for position, workload in enumerate(workloads):
+            best = results.fastest(workload, 0, tensorflow=tensorflow)
+            if best:
+                target = WORKLOADS[workload].target if tensorflow else _LEAST_OVER_PEERS
+                ratio = statistics.median(results.ratios(best))
+                found.append((position + 0.4 * number - 0.2, ratio, target))
+        drawn = axes.bar([at for at, _, _ in found], [r for _, r, _ in found], 0.38, color=colour)
+        drawn.set_label(f"against {label}")
+        axes.bar_label(drawn, [f"{ratio:.1f}" for _, ratio, _ in found], fontsize=8)
+        for at, _, target in found:
+            axes.hlines(target, at - 0.19, at + 0.19, color="black", linewidth=1.5)
+    axes.plot([], [], color="black", linewidth=1.5, label="aimed at")
+    axes.axhline(1, color="grey", linewidth=0.8)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(workloads)), workloads)
+    axes.set_ylabel("records/s of torchrec_io, times the peer's")
+    axes.legend(loc="upper left", fontsize=8)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
