@@ -71,6 +71,7 @@ unit: setup setup-tf
 
 # ---- tools ----
 
+# Peers get environments of their own, in benchmarks/venvs; one that cannot be had is left out.
 bench: setup setup-tf
 	python benchmarks/run.py
 
@@ -83,4 +84,4 @@ format: setup
 	clang-format -i $(CPP)
 
 clean:
-	rm -rf build dist $(VENV) $(TF_VENV)
+	rm -rf build dist benchmarks/venvs $(VENV) $(TF_VENV)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
 _MEASUREMENTS = {
-    "throughput": "Throughput against tf.data",
+    "side_by_side": "Side by side with peers",
     "parse": "Parsing",
     "encode": "Encoding",
     "index": "Building an index",
     "memory": "Memory",
+    "epochs": "Memory over many epochs",
     "first_batch": "Time to the first batch",
     "transfer": "From worker processes",
     "device": "To a GPU",
@@ -32,12 +33,13 @@ def main() -> None:
     """Runs what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("measurements", nargs="*", default=list(_MEASUREMENTS), help="default: all")
-    parser.add_argument("--scale", default="1.0", help="of the data files")
+    parser.add_argument("--scale", help="of the data files; default: each measurement's own")
     parser.add_argument("--rounds", help="default: each measurement's own")
     args = parser.parse_args()
-    options = ["--scale", args.scale]
-    if args.rounds is not None:
-        options += ["--rounds", args.rounds]
+    options = []
+    for name in ("scale", "rounds"):
+        if value := getattr(args, name):
+            options += [f"--{name}", value]
     _run("machine")
     for measurement in args.measurements:
         print(f"\n### {_MEASUREMENTS[measurement]}\n", flush=True)

@@ -60,10 +60,10 @@ class _Ours(Peer):
             if isinstance(value, tio.BytesArray):
                 host[name] = value.tolist()
             elif isinstance(value, tio.Ragged):
-                host[name] = (value.values.numpy(), value.offsets.numpy())
+                values: Any = value.values
+                host[name] = (values.numpy(), value.offsets.numpy())
             elif workload.columns[name].in_lists:
-                lengths: Any = batch.lengths[name]
-                host[name] = (value.numpy(), lengths.numpy())
+                host[name] = (value.numpy(), batch.lengths[name].numpy())
             else:
                 host[name] = value.numpy()
         return host
