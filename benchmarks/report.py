@@ -52,8 +52,8 @@ class Results:
         self.of[case].append(found)
 
     def note(self, peer: str, why: str, case: Case | None = None) -> None:
-        """Keeps why something was not measured."""
-        self.remarks[peer, why] += [case] if case else []
+        """Keeps why something was not measured, of all settings of a peer together."""
+        self.remarks[peer.partition(",")[0], why] += [case] if case else []
 
     def workloads(self) -> list[str]:
         """Those that were measured."""
@@ -179,9 +179,11 @@ def _of_ceiling(results: Results) -> list[list[object]]:
 
 
 def notes(results: Results) -> str:
-    """Why something was not measured."""
+    """Why something of the peers was not measured."""
     lines = []
     for (peer, why), cases in results.remarks.items():
+        if peer == OURS:
+            continue
         workloads = ", ".join(dict.fromkeys(case.workload for case in cases))
         ways = ", ".join(dict.fromkeys(_how(case.workers) for case in cases))
         lines.append(f"- {peer}: {why}{f' ({workloads}; {ways})' if cases else ''}")
