@@ -221,6 +221,6 @@ def draw(results: Results, path: str) -> None:
     axes.set_yscale("log")
     axes.set_xticks(range(len(workloads)), workloads)
     axes.set_ylabel("records/s of torchrec_io, times the peer's")
-    axes.legend(loc="upper left", fontsize=8)
+    figure.legend(loc="outside upper center", ncols=3, fontsize=8)
     figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -45,7 +45,7 @@ def _in_fork(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             result = work()
         except BaseException as error:  # noqa: BLE001  # whatever a peer may raise
             traceback.print_exc()
-            result = {"error": f"{type(error).__name__}: {error}"[:300]}
+            result = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:200]}
         os.write(write, json.dumps(result).encode() + b"\n")
         os._exit(0)
     os.close(write)
