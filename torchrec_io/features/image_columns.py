@@ -27,15 +27,27 @@ class _Decoding(ColumnMaker):
         super().__init__(name, [native_spec(name, "string", SPAN)])
         self._feature = feature
 
-    def _decode(self, batch: LocatedBlock, take: Callable[[int, Decoded], None]) -> None:
-        """Decodes the image of each record, several at a time, and hands it on."""
+    def _decode(
+        self,
+        batch: LocatedBlock,
+        take: Callable[[int, Decoded], None],
+        column: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
+        """Decodes the image of each record, several at a time, and hands it on.
+
+        Args:
+            batch: The records.
+            take: Gets each record and its image.
+            column: uint8 ``[B, H, W, C]``, where images may be decoded to at once.
+        """
         values = batch.values(self.first)
         bad: list[tuple[int, str]] = []
 
         def decode(record: int) -> None:
             draw = functools.partial(batch.generator, record, self.name)
             try:
-                take(record, decode_image(values[record], self._feature, draw))
+                into = None if column is None else column[record]
+                take(record, decode_image(values[record], self._feature, draw, into))
             except BadValueError as error:
                 bad.append((record, str(error)))
 
@@ -59,7 +71,12 @@ class _Sized(_Decoding):
 
     def finish(self, batch: LocatedBlock, arena: Arena) -> None:
         column = view_of(arena, batch.kept(self))
-        self._decode(batch, lambda record, image: store_image(image, self._feature, column[record]))
+        is_plain = self._feature.layout == "HWC" and self._feature.dtype == "uint8"
+        self._decode(
+            batch,
+            lambda record, image: store_image(image, self._feature, column[record]),
+            column if is_plain else None,
+        )
 
 
 class _Mixed(_Decoding):
@@ -153,7 +170,8 @@ def store_image(image: Decoded, feature: ImageFeature, out: npt.NDArray[Any]) ->
     (top, left), (height, width) = image.at, image.pixels.shape[:2]
     inner = value[top : top + height, left : left + width]
     if feature.dtype == "uint8":
-        inner[...] = image.pixels
+        if not np.may_share_memory(inner, image.pixels):  # it was decoded there
+            inner[...] = image.pixels
     else:
         np.multiply(image.pixels, _UNIT, out=inner, casting="unsafe")
     if inner.shape != value.shape:

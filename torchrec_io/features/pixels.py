@@ -34,13 +34,17 @@ class Decoded(NamedTuple):
     at: tuple[int, int]
 
 
-def decode_image(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded:
+def decode_image(
+    data: memoryview, feature: ImageFeature, draw: Draw, into: Pixels | None = None
+) -> Decoded:
     """Decodes one image, cut and resized as the feature says.
 
     Args:
         data: Of the image file.
         feature: See there.
         draw: Makes the generator that ``augment`` gets.
+        into: uint8 ``[H, W, C]``, contiguous: where pixels go if nothing is left to be done to
+            them once they are decoded. Its content is of no use if this raises.
 
     Raises:
         BadValueError: it is no image, is damaged or cut short, claims too many pixels, or is none
@@ -50,7 +54,7 @@ def decode_image(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded
     try:
         decoded = None
         if feature.decoder == "simplejpeg" and data[:3] == _JPEG:
-            decoded = _by_simplejpeg(data, feature, draw)
+            decoded = _by_simplejpeg(data, feature, draw, into)
         if decoded is None:
             decoded = _by_pillow(data, feature, draw)
     except BadValueError:
@@ -165,7 +169,9 @@ def _to_mode(image: Image.Image, mode: str, *, wide: bool) -> Image.Image:
 # ---- simplejpeg ----
 
 
-def _by_simplejpeg(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded | None:
+def _by_simplejpeg(
+    data: memoryview, feature: ImageFeature, draw: Draw, into: Pixels | None
+) -> Decoded | None:
     """A decoded JPEG; None if it is not one for simplejpeg."""
     import simplejpeg  # noqa: PLC0415  # an extra
 
@@ -184,15 +190,19 @@ def _by_simplejpeg(data: memoryview, feature: ImageFeature, draw: Draw) -> Decod
     view = view_of_image(feature, *sizes, draw)
     # The smallest images may have as many pixels at several scales.
     eighths = view.eighths() if max(height, width) >= 8 else 8
+    channels = 1 if colors == "Gray" else 3
+    is_whole = view.box == (0, 0, width, height) and not view.is_resized and not view.flip
+    fits = into is not None and into.shape == (height, width, channels)
     pixels: Pixels = simplejpeg.decode_jpeg(
         data,
-        "GRAY" if colors == "Gray" else "RGB",
+        "GRAY" if channels == 1 else "RGB",
         fastdct=False,
         fastupsample=False,
         min_height=-(-height * eighths // 8) if eighths < 8 else 0,
         min_width=-(-width * eighths // 8) if eighths < 8 else 0,
         min_factor=2 if eighths < 8 else 1,
         strict=True,
+        buffer=into if is_whole and fits and turn is None else None,
     )
     if turn is None and not view.is_resized and pixels.shape[2] == feature.channels:
         left, top, right, bottom = view.box
