@@ -1,8 +1,9 @@
-"""Batches from two DataLoader workers: inline, as one storage, and as a dict of tensors.
+"""Batches from two DataLoader workers: by slots, inline, as one storage, and as a dict of tensors.
 
-Shows where ``_INLINE_BYTES`` of ``torchrec_io/tensors/batch.py`` should be. The batches are read
-beforehand; workers only copy them into new memory, as a batch just parsed is, and send them. The
-consumer copies what it gets, as a copy to a device does.
+Shows where ``_INLINE_BYTES`` of ``torchrec_io/tensors/crossing.py`` should be, and that of
+``batch.py`` for what finds no slot. The batches are read beforehand; workers only copy them into
+new memory, as a batch just parsed is, and send them. The consumer copies what it gets, as a copy to
+a device does.
 """
 
 from __future__ import annotations
@@ -22,11 +23,18 @@ from benchmarks.common import arguments, ensure_data, spread, table
 from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import WORKLOADS
 from torchrec_io.tensors import batch as batch_module
+from torchrec_io.tensors import crossing
 
-_ARENA_BYTES = tuple(1 << shift for shift in range(14, 25))
-_WAYS = ("inline", "one storage", "dict of tensors")
+_ARENA_BYTES = tuple(1 << shift for shift in range(12, 25))
 _WARM_UP = 8  # batches
 _NEVER, _ALWAYS = -1, 1 << 62
+# Up to which sizes batches are sent inline, in the place of slots and in the place of a storage.
+_WAYS = {
+    "slots": (_NEVER, _NEVER),
+    "inline": (_ALWAYS, _ALWAYS),
+    "one storage": (_ALWAYS, _NEVER),
+    "dict of tensors": (_ALWAYS, _ALWAYS),
+}
 
 
 class _Cost(NamedTuple):
@@ -63,7 +71,7 @@ def _read_batch(arena_bytes: int) -> tio.Batch:
 
 def _measure(batch: tio.Batch, way: str, seconds: float) -> _Cost:
     """Sends and takes batches for some time."""
-    batch_module._INLINE_BYTES = _ALWAYS if way == "inline" else _NEVER  # noqa: SLF001
+    crossing._INLINE_BYTES, batch_module._INLINE_BYTES = _WAYS[way]  # noqa: SLF001
     loader = DataLoader(
         _Source(batch, way == "dict of tensors"),
         batch_size=None,
@@ -113,15 +121,17 @@ def _row(size: int, rounds: int, seconds: float) -> list[object]:
         for way in _WAYS:
             costs[way].append(_measure(batch, way, seconds))
     rates = [[cost.rate for cost in costs[way]] for way in _WAYS]
-    inline, storage, as_dict = rates
-    gains = [a / b for a, b in zip(inline, storage, strict=True)]
-    over_dict = [max(of) / of[2] for of in zip(inline, storage, as_dict, strict=True)]
+    slots, inline, storage, as_dict = rates
+    over_inline = [a / b for a, b in zip(slots, inline, strict=True)]
+    over_storage = [a / b for a, b in zip(slots, storage, strict=True)]
+    over_dict = [a / b for a, b in zip(slots, as_dict, strict=True)]
     cpu = (statistics.median(cost.cpu for cost in costs[way]) for way in _WAYS)
     return [
         _size_name(size),
         " / ".join(f"{statistics.median(of):,.0f}" for of in rates),
         " / ".join(f"{seconds * 1e6:,.0f}" for seconds in cpu),
-        spread(gains),
+        spread(over_inline),
+        spread(over_storage),
         f"{statistics.median(over_dict):.1f}",
     ]
 
@@ -132,15 +142,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    used = batch_module._INLINE_BYTES  # noqa: SLF001
+    used = crossing._INLINE_BYTES  # noqa: SLF001
     ensure_data(["tabular"], args.scale)
     print(f"In use: inline up to {_size_name(used)}. Ways: {' / '.join(_WAYS)}.\n")
     headers = [
         "arena",
         "batches/s",
         "consumer's CPU, µs a batch",
-        "inline over one storage",
-        "best over dict",
+        "slots over inline",
+        "slots over one storage",
+        "slots over dict",
     ]
     print(table(headers, [_row(size, args.rounds, args.seconds) for size in _ARENA_BYTES]))
 
