@@ -278,7 +278,7 @@ class Lookahead(Generic[_Result]):
 
     def _next_run(self) -> list[Job]:
         """The jobs that are done together; none at the end. First runs are short."""
-        most = max(1, min(self._begun // 2, _MOST_IN_RUN))
+        most = max(1, min(self._begun, _MOST_IN_RUN))
         jobs: list[Job] = []
         room = _RUN_BYTES
         while len(jobs) < most and (job := self._feed.peek()) is not None:
