@@ -33,6 +33,7 @@ from .maker import (
     RAGGED,
     Arena,
     ColumnMaker,
+    Held,
     Ints,
     native_spec,
     view_of,
@@ -49,14 +50,17 @@ from .specs import (
     UniformRowLength,
     VarLenFeature,
 )
+from .valid_range import Limits
 
 if TYPE_CHECKING:
     from .parse import LocatedBlock
 
 
-def maker_of(name: str, feature: Feature, *, in_lists: bool) -> ColumnMaker:
+def maker_of(name: str, feature: Any, *, in_lists: bool) -> ColumnMaker:
     """What makes the column of a feature; ``in_lists``: of a feature list."""
     maker: ColumnMaker = _MAKERS[type(feature)](name, feature, in_lists=in_lists)
+    if (valid := getattr(feature, "valid_range", None)) is not None:
+        maker.limits = Limits.of(valid, feature.dtype)
     return maker
 
 
@@ -84,6 +88,10 @@ class _Fixed(ColumnMaker):
         texts = batch.room.take_texts((len(batch), *self._shape), batch.sizes(self.first).bytes)
         batch.place(self.first, texts)
         return [BytesColumn(self.name, texts)]
+
+    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
+        assert self.dense is not None  # as of all specs with a range
+        return Held.of_dense(batch, arena, self.first, self.dense)
 
 
 class Padded(ColumnMaker):
@@ -117,7 +125,16 @@ class Padded(ColumnMaker):
         else:
             column = batch.room.take_dense((self.name,), self._feature.dtype, shape)
             batch.place(self.first, Numbers(column.dtype, shape, column.at), rows=lengths.at)
+        batch.keep(self, Numbers("int64", (len(batch),), lengths.at))
         return [lengths, column]
+
+    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
+        column = batch.placed(self.first)
+        assert isinstance(column, Numbers)  # as of all specs with a range
+        lengths = view_of(arena, batch.kept(self))
+        is_stored = np.arange(column.shape[1]) < lengths[:, np.newaxis]
+        values = view_of(arena, column)[is_stored]
+        return Held(column.dtype, values, offsets_of(lengths * self._feature.count))
 
 
 # ---- rows of any length ----
@@ -151,6 +168,9 @@ class _Ragged(ColumnMaker):
         values = batch.room.take_values(self._dtype, (sizes.values,), sizes.bytes)
         batch.place(self.first, values, rows=splits[0].at, steps=splits[-1].at)
         return [RaggedColumn(self.name, splits, values)]
+
+    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
+        return Held.of_rows(batch, arena, self.first)
 
 
 class _Partitioned(ColumnMaker):
@@ -205,6 +225,9 @@ class _Partitioned(ColumnMaker):
         for unit, reason in rows.faults:
             batch.fail(_record_of(unit, record_units), self.first, reason)
         return None if rows.faults else rows
+
+    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
+        return Held.of_rows(batch, arena, self.first)
 
 
 def _record_of(unit: int, record_units: Ints) -> int:
@@ -276,6 +299,10 @@ class _Sparse(ColumnMaker):
         else:
             view = view_of(arena, values)
             view[...] = view[order]
+
+    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
+        # Sorted or not, the values of each record are where they were.
+        return Held.of_rows(batch, arena, self.first)
 
 
 def _reorder_texts(arena: Arena, texts: Texts, order: Ints) -> None:

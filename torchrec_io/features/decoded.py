@@ -11,7 +11,7 @@ from .. import _core
 from .decode import BAD_BOOL, BadValueError, check_raw_shape
 from .dtypes import MOST_VALUES, item_bytes
 from .layout import BytesColumn, Column, ListColumn, Numbers, Texts, Values
-from .maker import ASIDE, RAW, RESIZED, SPAN, Arena, ColumnMaker, native_spec, view_of
+from .maker import ASIDE, RAW, RESIZED, SPAN, Arena, ColumnMaker, Held, native_spec, view_of
 from .partitions import offsets_of
 from .specs import RawFeature, SerializedTensorFeature
 
@@ -42,6 +42,10 @@ class _Raw(ColumnMaker):
             # They are copied as they are; a byte other than 0 and 1 is no bool.
             for record in np.flatnonzero((rows > 1).any(axis=1)).tolist():
                 batch.fail(record, self.first, BAD_BOOL)
+
+    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
+        assert self.dense is not None
+        return Held.of_dense(batch, arena, self.first, self.dense)
 
 
 class _RawList(ColumnMaker):
@@ -77,6 +81,12 @@ class _RawList(ColumnMaker):
             _swap(data, self._feature)
             if self._feature.dtype == "bool" and data.size and data.max() > 1:
                 batch.fail(record, self.first, BAD_BOOL)
+
+    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
+        nothing = view_of(arena, Numbers(self._feature.dtype, (0,), 0))
+        parts = [view_of(arena, array).reshape(-1) for array in batch.kept(self)]
+        starts = offsets_of(np.array([part.size for part in parts], np.int64))
+        return Held(self._feature.dtype, np.concatenate([nothing, *parts]), starts)
 
 
 def make_raw(name: str, feature: RawFeature, *, in_lists: bool) -> ColumnMaker:

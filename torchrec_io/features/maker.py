@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .. import _core
 from .dtypes import DTYPES, numeric_bytes
 from .layout import Column, Numbers, Padding
+from .valid_range import Limits, as_numbers
 
 if TYPE_CHECKING:
     from .parse import LocatedBlock
@@ -33,10 +34,12 @@ class ColumnMaker:
         dense: Dtype and shape of a record's value, if that is all there is to know: such columns
             are laid out together, before anything is located.
         padding: How the column is padded, if it is.
+        limits: What values have to lie between; None if nothing is checked.
     """
 
     dense: tuple[str, tuple[int, ...]] | None = None
     padding: Padding | None = None
+    limits: Limits | None = None
 
     def __init__(self, name: str, specs: list[_core.FeatureSpec]) -> None:
         self.name = name
@@ -49,6 +52,45 @@ class ColumnMaker:
 
     def finish(self, batch: LocatedBlock, arena: Arena) -> None:
         """Does what is left after the native parser has filled the arena."""
+
+    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
+        """The values that the records of a finished column have, without padding."""
+        raise NotImplementedError
+
+    def check_range(self, batch: LocatedBlock, arena: Arena) -> None:
+        """Calls ``batch.fail`` for records of a finished column with values out of range."""
+        assert self.limits is not None
+        dtype, values, starts = self.held(batch, arena)
+        values = as_numbers(values.reshape(-1), dtype)
+        places = self.limits.outside(values)
+        records, firsts = np.unique(np.searchsorted(starts, places, "right"), return_index=True)
+        for record, place in zip(records.tolist(), places[firsts].tolist(), strict=True):
+            batch.fail(record - 1, self.first, self.limits.reason(values[place]))
+
+
+class Held(NamedTuple):
+    """Values of some records, one behind the other: a dtype, them, and where each record starts."""
+
+    dtype: str
+    values: npt.NDArray[Any]
+    starts: Ints  # [records] or one more
+
+    @classmethod
+    def of_dense(
+        cls, batch: LocatedBlock, arena: Arena, position: int, dense: tuple[str, tuple[int, ...]]
+    ) -> Held:
+        """Those of a dense column of a native spec."""
+        dtype, shape = dense
+        numbers = Numbers(dtype, (len(batch), *shape), batch.data_at(position))
+        return cls(dtype, view_of(arena, numbers), np.arange(len(batch)) * math.prod(shape))
+
+    @classmethod
+    def of_rows(cls, batch: LocatedBlock, arena: Arena, position: int) -> Held:
+        """Those of a column that has all values of a native spec, and no others."""
+        numbers = batch.placed(position)
+        assert isinstance(numbers, Numbers)  # as of all specs with a range
+        offsets, units = batch.counts(position)
+        return cls(numbers.dtype, view_of(arena, numbers), offsets[units])
 
 
 def native_spec(

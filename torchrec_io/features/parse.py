@@ -76,6 +76,7 @@ class ExampleParser:
             self._owners += [(maker.name, spec.key.decode()) for spec in maker.specs]
         self._core = _core.ExampleParser(specs, schema.is_sequence)
         self._sized = [maker for maker in self._makers if maker.dense is None]
+        self._checked = [maker for maker in self._makers if maker.limits is not None]
         self._dense_groups = _group_dense(self._makers)
         self._dense_layouts: dict[int, _DenseLayout] = {}
         self.names = tuple(schema)
@@ -112,8 +113,12 @@ class ExampleParser:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all columns are numbers, of a size that does not depend on the data."""
-        return self._core.is_fixed
+        """Whether all columns are numbers, of a size that does not depend on the data.
+
+        And nothing is left to do when they are parsed: where values have to lie in a range, there
+        is.
+        """
+        return self._core.is_fixed and not self._checked
 
     def load(
         self,
@@ -256,7 +261,7 @@ class LocatedBlock:
         # Unless a schema asks for so much more than the records can hold that it must be wrong
         # about them.
         likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.bytes
-        self.is_fixed = parser._core.is_fixed and dense.size <= likely
+        self.is_fixed = parser.is_fixed and dense.size <= likely
 
     @property
     def arena_bytes(self) -> int:
@@ -305,6 +310,8 @@ class LocatedBlock:
             view_of(arena, numbers)[...] = values
         for maker in self._parser._makers:
             maker.finish(self, arena)
+        for maker in self._parser._checked:
+            maker.check_range(self, arena)
 
     # ---- what makers ask for ----
 

@@ -14,7 +14,8 @@ One of SequenceExamples has ``"context"`` and ``"sequence"`` in place of ``"feat
 the arguments of its class by name; those that are as by default are left out. In a
 ``default_value`` bytes that are UTF-8 stand as text and others as ``{"hex": "00ff"}``; numbers that
 JSON lacks are ``"nan"``, ``"inf"`` and ``"-inf"``, and a nan of other bits than Python's own is
-``{"nan": "fff8000000000000"}``, a float64.
+``{"nan": "fff8000000000000"}``, a float64. A ``valid_range`` is a list of two numbers, ``"inf"``,
+``"-inf"`` or null.
 """
 
 from __future__ import annotations
@@ -329,6 +330,14 @@ def _read_decoder(value: Any) -> Any:
     return None if value is None else _text(value)
 
 
+def _read_bound(value: Any) -> Any:
+    if value in ("inf", "-inf"):
+        return float(value)
+    if value is not None and type(value) not in (int, float):
+        raise SchemaError(f'"valid_range" has numbers, "inf", "-inf" or null, not {_shown(value)}')
+    return value
+
+
 _text, _number, _flag = _of(str, "text"), _of(int, "a whole number"), _of(bool, "true or false")
 # Arguments of one name are alike in all specs.
 _READ: dict[str, Callable[[Any], Any]] = {
@@ -354,6 +363,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "decoder": _read_decoder,
     "index_key": _list_of(_text),
     "partitions": _list_of(_read_partition),
+    "valid_range": _list_of(_read_bound),
 }
 
 

@@ -21,6 +21,7 @@ from .dtypes import (
     dtype_name,
     item_bytes,
 )
+from .valid_range import Range, check_range
 
 
 class Feature:
@@ -39,21 +40,34 @@ class FixedLenFeature(Feature):
         default_value: For records that lack the feature: as many values as ``shape`` holds, in any
             shape. An empty list of values is not a missing feature. Without a default (and with an
             empty one, as in TensorFlow) the feature is required.
+        valid_range: ``(low, high)`` that every value must lie in, both ends included; None in place
+            of one of them: no bound on that side. nan lies in no range. Values are compared as the
+            column holds them, with bounds rounded to its dtype. By default nothing is checked.
 
     Raises:
-        SchemaError: the dtype does not exist, or the default has another size or does not fit.
+        SchemaError: the dtype does not exist, the default has another size, does not fit or is not
+            valid, or valid_range is none of the dtype.
     """
 
     shape: tuple[int, ...]
     dtype: str
     default_value: Any = None
+    valid_range: Range = None
 
-    def __init__(self, shape: Shape, dtype: DType, default_value: Any = None) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        dtype: DType,
+        default_value: Any = None,
+        *,
+        valid_range: Range = None,
+    ) -> None:
         _set(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         default = None
         if default_value is not None:
             default = check_default(default_value, self.dtype, self.shape)
         _set(self, default_value=default)
+        _set(self, valid_range=check_range(valid_range, self.dtype, default))
 
     @property
     def count(self) -> int:
@@ -70,12 +84,18 @@ class VarLenFeature(Feature):
 
     Args:
         dtype: Of the values; stored values are cast to it and must fit.
+        valid_range: As of :class:`FixedLenFeature`.
+
+    Raises:
+        SchemaError: the dtype does not exist, or valid_range is none of it.
     """
 
     dtype: str
+    valid_range: Range = None
 
-    def __init__(self, dtype: DType) -> None:
+    def __init__(self, dtype: DType, *, valid_range: Range = None) -> None:
         _set(self, dtype=dtype_name(dtype))
+        _set(self, valid_range=check_range(valid_range, self.dtype))
 
 
 @dataclass(frozen=True)
@@ -94,16 +114,18 @@ class FixedLenSequenceFeature(Feature):
             feature lists it must be True, as in TensorFlow.
         default_value: What to pad with; one value. By default 0 or ``b""``; feature lists take no
             other.
+        valid_range: As of :class:`FixedLenFeature`; padding is not checked.
 
     Raises:
-        SchemaError: the shape holds no value, the dtype does not exist, or the default does not
-            fit.
+        SchemaError: the shape holds no value, the dtype does not exist, the default does not fit,
+            or valid_range is none of the dtype.
     """
 
     shape: tuple[int, ...]
     dtype: str
     allow_missing: bool = False
     default_value: Any = None
+    valid_range: Range = None
 
     def __init__(
         self,
@@ -111,12 +133,15 @@ class FixedLenSequenceFeature(Feature):
         dtype: DType,
         allow_missing: bool = False,
         default_value: Any = None,
+        *,
+        valid_range: Range = None,
     ) -> None:
         _set(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         if 0 in self.shape:
             raise SchemaError(f"a part of the shape {list(self.shape)} holds no value")
         default = None if default_value is None else check_default(default_value, self.dtype, ())
         _set(self, allow_missing=bool(allow_missing), default_value=default)
+        _set(self, valid_range=check_range(valid_range, self.dtype))
 
     @property
     def count(self) -> int:
@@ -137,9 +162,11 @@ class SparseFeature(Feature):
         dtype: Of the values; stored values are cast to it and must fit.
         size: Of the dimension, or of each. Indices must lie within (TensorFlow does not look).
         already_sorted: Leave entries in the order stored.
+        valid_range: As of :class:`FixedLenFeature`, for the values.
 
     Raises:
-        SchemaError: a key is empty, or index_key and size are not of one length.
+        SchemaError: a key is empty, index_key and size are not of one length, or valid_range is
+            none of the dtype.
     """
 
     index_key: tuple[str, ...]
@@ -147,6 +174,7 @@ class SparseFeature(Feature):
     dtype: str
     size: tuple[int, ...]
     already_sorted: bool = False
+    valid_range: Range = None
 
     def __init__(
         self,
@@ -155,10 +183,13 @@ class SparseFeature(Feature):
         dtype: DType,
         size: Shape,
         already_sorted: bool = False,
+        *,
+        valid_range: Range = None,
     ) -> None:
         keys = (index_key,) if isinstance(index_key, str) else tuple(index_key)
         _set(self, index_key=keys, value_key=value_key, dtype=dtype_name(dtype))
         _set(self, size=check_shape(size), already_sorted=bool(already_sorted))
+        _set(self, valid_range=check_range(valid_range, self.dtype))
         for key in (*keys, value_key):
             check_key(key, "index_key and value_key")
         if not keys or len(keys) != len(self.size):
@@ -249,6 +280,7 @@ class RaggedFeature(Feature):
             first.
         row_splits_dtype: Of the offsets: "int32" or "int64".
         validate: Also check that rows neither overlap nor run backwards.
+        valid_range: As of :class:`FixedLenFeature`, for the values.
 
     Raises:
         SchemaError: an argument is not one of the above.
@@ -266,6 +298,7 @@ class RaggedFeature(Feature):
     partitions: tuple[Partition, ...] = ()
     row_splits_dtype: str = "int32"
     validate: bool = False
+    valid_range: Range = None
 
     def __init__(
         self,
@@ -274,10 +307,13 @@ class RaggedFeature(Feature):
         partitions: Sequence[Any] = (),
         row_splits_dtype: DType = "int32",
         validate: bool = False,
+        *,
+        valid_range: Range = None,
     ) -> None:
         _set(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
         _set(self, partitions=tuple(_as_partition(partition) for partition in partitions))
         _set(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
+        _set(self, valid_range=check_range(valid_range, self.dtype))
         if value_key is not None:
             check_key(value_key, "value_key")
 
@@ -298,11 +334,12 @@ class RawFeature(Feature):
         fixed_length: Bytes that each value is cut to, or filled up to with zero bytes
             (``tf.io.decode_raw(..., fixed_length=...)``). Otherwise a value must have as many as
             its shape needs.
+        valid_range: As of :class:`FixedLenFeature`; not for complex numbers.
 
     Raises:
         SchemaError: the dtype is not numeric, not exactly one of shape, shape_key and fixed_length
-            is given (shape and fixed_length may be, if they agree), or fixed_length is no whole
-            number of elements.
+            is given (shape and fixed_length may be, if they agree), fixed_length is no whole
+            number of elements, or valid_range is none of the dtype.
     """
 
     dtype: str
@@ -310,6 +347,7 @@ class RawFeature(Feature):
     shape_key: str | None = None
     little_endian: bool = True
     fixed_length: int | None = None
+    valid_range: Range = None
 
     def __init__(
         self,
@@ -319,10 +357,12 @@ class RawFeature(Feature):
         *,
         little_endian: bool = True,
         fixed_length: int | None = None,
+        valid_range: Range = None,
     ) -> None:
         _set(self, dtype=dtype_name(dtype, RAW_DTYPES), little_endian=bool(little_endian))
         room = None if fixed_length is None else self._count_in(fixed_length)
         _set(self, shape_key=shape_key, fixed_length=fixed_length and int(fixed_length))
+        _set(self, valid_range=check_range(valid_range, self.dtype))
         if shape is None:
             shape = room
         _set(self, shape=None if shape is None else check_shape(shape))
@@ -394,8 +434,9 @@ _TF_CLASSES: Mapping[str, Any] = {
         RaggedFeature,
     )
 }
+# TensorFlow's have no range.
 _TF_FIELDS = {
-    name: tuple(field.name for field in dataclasses.fields(made))
+    name: tuple(field.name for field in dataclasses.fields(made) if field.name != "valid_range")
     for name, made in _TF_CLASSES.items()
 }
 
