@@ -43,14 +43,26 @@ def values(dtype: str) -> st.SearchStrategy[Any]:
 
 
 @st.composite
+def ranges(draw: st.DrawFn, dtype: str) -> Any:
+    """A ``valid_range`` of a dtype, or none."""
+    if dtype == "string" or dtype.startswith("complex") or draw(st.booleans()):
+        return None
+    numbers = values(dtype).filter(lambda number: not math.isnan(number))
+    low, high = sorted([draw(numbers), draw(numbers)])
+    return draw(st.sampled_from([(low, high), [low, None], (None, high), (-math.inf, None)]))
+
+
+@st.composite
 def fixed(draw: st.DrawFn) -> tio.FixedLenFeature:
     """FixedLenFeatures, half of them with a default."""
     dtype, shape = draw(st.sampled_from(DTYPES)), draw(shapes)
-    default = None
+    default, valid = None, draw(ranges(dtype))
     if draw(st.booleans()):
         count = math.prod(shape)
         default = draw(st.lists(values(dtype), min_size=count, max_size=count))
-    return tio.FixedLenFeature(shape, dtype, default)
+        are_numbers = dtype != "string" and count and not any(map(math.isnan, default))
+        valid = (min(default), max(default)) if valid and are_numbers else None
+    return tio.FixedLenFeature(shape, dtype, default, valid_range=valid)
 
 
 @st.composite
@@ -59,7 +71,10 @@ def parts(draw: st.DrawFn, in_list: bool) -> tio.FixedLenSequenceFeature:
     dtype = draw(st.sampled_from(DTYPES))
     default = None if in_list else draw(st.one_of(st.none(), values(dtype)))
     missing = draw(st.booleans()) if in_list else True
-    return tio.FixedLenSequenceFeature(draw(full_shapes), dtype, missing, default)
+    valid = draw(ranges(dtype))
+    return tio.FixedLenSequenceFeature(
+        draw(full_shapes), dtype, missing, default, valid_range=valid
+    )
 
 
 @st.composite
@@ -68,7 +83,14 @@ def sparse(draw: st.DrawFn) -> tio.SparseFeature:
     index = draw(st.lists(keys, min_size=1, max_size=3))
     sizes = st.lists(st.integers(0, 1000), min_size=len(index), max_size=len(index))
     dtype = draw(st.sampled_from(DTYPES))
-    return tio.SparseFeature(index, draw(keys), dtype, draw(sizes), draw(st.booleans()))
+    return tio.SparseFeature(
+        index,
+        draw(keys),
+        dtype,
+        draw(sizes),
+        draw(st.booleans()),
+        valid_range=draw(ranges(dtype)),
+    )
 
 
 _ragged = tio.RaggedFeature
@@ -86,13 +108,16 @@ partitions = st.one_of(
     st.builds(_ragged.UniformRowLength, st.integers(1, 9)),
     st.builds(_ragged.UniformRowLength, st.just(np.int64(3))),
 )
-ragged = st.builds(
-    tio.RaggedFeature,
-    st.sampled_from(DTYPES),
-    st.none() | keys,
-    st.lists(partitions, max_size=3),
-    st.sampled_from(["int32", "int64"]),
-    st.booleans(),
+ragged = st.sampled_from(DTYPES).flatmap(
+    lambda dtype: st.builds(
+        tio.RaggedFeature,
+        st.just(dtype),
+        st.none() | keys,
+        st.lists(partitions, max_size=3),
+        st.sampled_from(["int32", "int64"]),
+        st.booleans(),
+        valid_range=ranges(dtype),
+    )
 )
 
 
@@ -101,6 +126,7 @@ def raw(draw: st.DrawFn) -> tio.RawFeature:
     """RawFeatures with each of the ways to know the shape."""
     dtype = draw(st.sampled_from(RAW_DTYPES))
     options: dict[str, Any] = {"little_endian": draw(st.booleans())}
+    options["valid_range"] = draw(ranges(dtype))
     way = draw(st.sampled_from(["shape", "shape_key", "fixed_length", "both"]))
     if way == "shape_key":
         options["shape_key"] = draw(keys)
@@ -154,7 +180,9 @@ def images(draw: st.DrawFn) -> tio.ImageFeature:
 serialized = st.builds(
     tio.SerializedTensorFeature, st.sampled_from((*RAW_DTYPES, "string")), st.none() | shapes
 )
-varying = st.builds(tio.VarLenFeature, st.sampled_from(DTYPES))
+varying = st.sampled_from(DTYPES).flatmap(
+    lambda dtype: st.builds(tio.VarLenFeature, st.just(dtype), valid_range=ranges(dtype))
+)
 
 _SPECS: dict[str, st.SearchStrategy[Any]] = {
     "FixedLenFeature": fixed(),
