@@ -422,8 +422,7 @@ def test_every_byte_that_shows_is_written(monkeypatch: pytest.MonkeyPatch) -> No
         def filled(size: int, junk: int = junk) -> Tensor:
             return allocate_arena(size).fill_(junk)
 
-        monkeypatch.setattr("torchrec_io.tensors.examples.allocate_arena", filled)
-        monkeypatch.setattr("torchrec_io.tensors.collate.allocate_arena", filled)
+        monkeypatch.setattr("torchrec_io.tensors.arena.allocate_arena", filled)
         batch = make_batch(9)
         defaults = tio.parse_examples(
             [b""] * 5,

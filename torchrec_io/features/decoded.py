@@ -33,6 +33,8 @@ class _Raw(ColumnMaker):
         self.dense = feature.dtype, feature.shape
 
     def finish(self, batch: LocatedBlock, arena: Arena) -> None:
+        if not len(batch):
+            return  # no array, even of no rows, is as large as a row may be
         assert self._feature.shape is not None
         size = math.prod(self._feature.shape) * item_bytes(self._feature.dtype)
         at = batch.data_at(self.first)

@@ -24,6 +24,8 @@ from .threads import default_threads
 # A byte of a record makes 8 of a column of int64, unless records lack features with defaults.
 _PLAUSIBLE_GROWTH = 8
 _PLAUSIBLE_BYTES = 1 << 20
+# There is no larger arena: where its columns would lie need not be known.
+_MOST_BYTES = 1 << 62
 
 
 class RecordFailure(NamedTuple):
@@ -193,6 +195,8 @@ class ExampleParser:
                 names = tuple(maker.name for maker in makers)
                 dense = room.take_dense(names, dtype, (rows, *shape))
                 columns.append(dense)
+                if room.size > _MOST_BYTES:
+                    continue
                 for number, maker in enumerate(makers):
                     places[maker.first, 3] = dense.at + number * dense.stride
             layout = _DenseLayout(tuple(columns), places, room.size)
@@ -356,9 +360,11 @@ class LocatedBlock:
         """Tells the native parser where to write."""
         self._placed[position] = values
         if isinstance(values, Texts):
-            self._places[position] = (rows, steps, values.offsets_at, values.data_at)
+            places = (rows, steps, values.offsets_at, values.data_at)
         else:
-            self._places[position] = (rows, steps, 0, values.at)
+            places = (rows, steps, 0, values.at)
+        if self.room.size <= _MOST_BYTES:
+            self._places[position] = places
 
     def placed(self, position: int) -> Values:
         """Where it was told to write."""

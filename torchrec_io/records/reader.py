@@ -213,8 +213,15 @@ class RecordReader:
         Raises:
             TruncatedFileError: a file became shorter since it was indexed.
             OSError: reading failed.
+            MemoryError: there is not enough for the records.
         """
-        buffer = _core.allocate(plan.buffer_bytes)
+        try:
+            buffer = _core.allocate(plan.buffer_bytes)
+        except MemoryError:
+            raise MemoryError(
+                f"there is no memory for {len(plan.numbers)} records, {plan.buffer_bytes} bytes as "
+                "stored: a smaller batch_size needs less"
+            ) from None
         waits = 0
         for first in range(0, len(plan.files), _FILES_AT_ONCE):
             files = plan.files[first : first + _FILES_AT_ONCE]

@@ -22,6 +22,7 @@ from ..features.layout import (
     Texts,
     Values,
 )
+from .arena import allocate_for
 from .batch import Batch, Sample, allocate_arena
 from .device import allocate_pinned
 from .device import pin_memory as pin_memory_of
@@ -57,6 +58,7 @@ def collate(samples: Any) -> Any:
 
     Raises:
         ValueError: there is no sample, their keys differ, or arrays of bytes differ in shape.
+        MemoryError: there is not enough for the batch.
         TypeError: a value is of a type that has no column, or of another one than the others.
     """
     return _collated(samples, None, allocate_arena)
@@ -141,6 +143,7 @@ def pad_collate(
         ValueError: as :func:`collate`; a row is longer than the last bucket; ``max_len`` is beyond
             it; or ``buckets`` do not ascend.
         TypeError: as :func:`collate`; or there are rows of rows of bytes.
+        MemoryError: as :func:`collate`.
     """
     to = PaddedLength.of(max_len, buckets)
     if samples is None:
@@ -197,7 +200,14 @@ class _Collation:
             self._lay_out(name, [sample[name] for sample in samples])
 
     def finish(self, allocate: _Allocate) -> Batch:
-        arena = allocate(self._room.size)
+        arena = allocate_for(
+            self._room.size,
+            self._columns,
+            len(self._samples),
+            self._padded,
+            "a smaller max_len",
+            allocate,
+        )
         for store in self._stores:
             store(arena)
         return Batch(arena, self._columns, self._names, self._padded)
@@ -306,12 +316,15 @@ class _Collation:
     def _add_padded(self, name: str, values: list[Tensor], fill: Any) -> None:
         lengths, longest = self._add_lengths(name, [len(value) for value in values], fill)
         shape = (len(values), longest, *values[0].shape[1:])
-        padded = values[0].new_full(shape, fill)
-        for row, value, length in zip(padded, values, lengths, strict=True):
-            row[:length] = value[:length]
-        column = self._room.take_dense((name,), _dtype_name(padded), shape)
+        column = self._room.take_dense((name,), _dtype_name(values[0]), shape)
         self._columns.append(column)
-        self._store_parts([column.at], [padded])
+
+        def store(arena: Tensor) -> None:
+            padded = _target(arena, values[0].dtype, shape, column.at).fill_(fill)
+            for row, value, length in zip(padded, values, lengths, strict=True):
+                row[:length] = value[:length]
+
+        self._stores.append(store)
 
     def _add_padded_axes(
         self, name: str, values: list[Tensor], fill: Any, axes: tuple[int, ...]

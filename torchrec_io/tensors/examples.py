@@ -13,7 +13,8 @@ from ..features.parse import ExampleParser, RecordFailure
 from ..features.schema import Schema
 from ..features.specs import Feature
 from ..records.reader import RecordBlock, RecordList
-from .batch import Batch, Sample, allocate_arena
+from .arena import allocate_for
+from .batch import Batch, Sample
 
 _Record: TypeAlias = "bytes | bytearray | memoryview"
 _Block = TypeVar("_Block", RecordBlock, RecordList)
@@ -32,12 +33,21 @@ def parse_block(
     Returns:
         The batch of the good records, in their order, and one failure for each bad one, by position
         in ``block``.
+
+    Raises:
+        MemoryError: there is not enough for the batch.
     """
-    located = parser.locate(block, draws, image_threads())
+    try:
+        located = parser.locate(block, draws, image_threads())
+    except MemoryError as error:
+        raise _no_memory(block, error) from error
     bad = located.failures
     if not bad:
-        arena = allocate_arena(located.arena_bytes)
-        columns, bad = located.fill(arena.numpy())
+        arena = allocate_for(located.arena_bytes, located.columns, len(block), parser.padded)
+        try:
+            columns, bad = located.fill(arena.numpy())
+        except MemoryError as error:
+            raise _no_memory(block, error) from error
         if not bad:
             return Batch(arena, columns, parser.names, parser.padded), []
     return _parse_rest(parser, block, bad, draws)
@@ -47,6 +57,13 @@ def image_threads() -> int | None:
     """How many threads decode the images of a batch; None: as many as there are CPUs."""
     # DataLoader has as many workers as are to be busy.
     return None if get_worker_info() is None else 1
+
+
+def _no_memory(block: RecordBlock | RecordList, error: MemoryError) -> MemoryError:
+    return MemoryError(
+        f"there is no memory to parse a batch of {len(block)} records, {block.native().bytes} bytes"
+        f" as stored ({error}): a smaller batch_size needs less"
+    )
 
 
 def _parse_rest(

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from .. import _core
 from ..errors import TorchRecIOError
 from ..features.draws import Draws
 from ..features.parse import ExampleParser, LocatedBlock
 from ..records.reader import NativeReads, ReadPlan, RecordReader
 from ..records.storage import LocalFile
-from .batch import Batch, allocate_arena
+from .arena import allocate_for
+from .batch import Batch
 from .examples import image_threads
 
 
@@ -37,15 +40,29 @@ def load_run(
     plans = plans[: len(files)]
     if not plans:
         return []
-    if parser.is_fixed:
-        return _load_fixed(parser, reader, plans, files)
+    try:
+        if parser.is_fixed:
+            return _load_fixed(parser, reader, plans, files)
+        return _load_any(parser, reader, plans, files, draws[: len(plans)])
+    except MemoryError:
+        # One of them is too large, or all together: one by one, it comes to light which.
+        return []
+
+
+def _load_any(
+    parser: ExampleParser,
+    reader: RecordReader,
+    plans: Sequence[ReadPlan],
+    files: Sequence[list[LocalFile]],
+    draws: Sequence[Draws],
+) -> list[Batch]:
     buffers = [_core.allocate(plan.buffer_bytes) for plan in plans]
     reads = [NativeReads.into(*each) for each in zip(files, plans, buffers, strict=True)]
     located, waits = parser.load(
-        reads, draws[: len(reads)], image_threads(), verify_crc=reader.verify_crc
+        reads, draws, image_threads(), verify_crc=reader.verify_crc
     )
     reader.note_waits(waits)
-    arenas = [allocate_arena(block.arena_bytes) for block in located]
+    arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
         Batch.without_views(arena, block.columns, parser.names, parser.padded)
@@ -65,7 +82,7 @@ def _load_fixed(
     blocks = [LocatedBlock(parser, read.block) for read in reads]
     if not all(block.is_fixed for block in blocks):
         return []
-    arenas = [allocate_arena(block.arena_bytes) for block in blocks]
+    arenas = [_arena_of(block) for block in blocks]
     done, waits = parser.load_fixed(
         reads, blocks, [arena.numpy() for arena in arenas], verify_crc=reader.verify_crc
     )
@@ -74,6 +91,10 @@ def _load_fixed(
         Batch.without_views(arena, block.columns, parser.names, parser.padded)
         for arena, block in zip(arenas[:done], blocks, strict=False)
     ]
+
+
+def _arena_of(block: LocatedBlock) -> Tensor:
+    return allocate_for(block.arena_bytes, block.columns, len(block))
 
 
 def _open_files(reader: RecordReader, plans: Sequence[ReadPlan]) -> list[list[LocalFile]]:
