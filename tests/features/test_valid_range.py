@@ -88,7 +88,7 @@ def flat(rows: Sequence[Sequence[Any]]) -> list[Any]:
     return [item for row in rows for item in row]
 
 
-def rows_of(numbers: st.SearchStrategy[Any], **sizes: int) -> st.SearchStrategy[list[list[Any]]]:
+def rows_of(numbers: st.SearchStrategy[Any], **sizes: Any) -> st.SearchStrategy[list[list[Any]]]:
     return st.lists(st.lists(numbers, **sizes), max_size=6)
 
 

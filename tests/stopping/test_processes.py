@@ -28,8 +28,10 @@ ALL = [*CALM, *MOST, "worker is killed"]
 class Program:
     """A function of ``program.py`` in a session of its own, and all processes that come of it."""
 
-    def __init__(self, folder: Path, name: str, **options: Any) -> None:
-        code = "from tests.stopping.program import main; main()"
+    def __init__(
+        self, folder: Path, name: str, module: str = "tests.stopping.program", **options: Any
+    ) -> None:
+        code = f"from {module} import main; main()"
         # OpenMP and OpenBLAS would have threads of their own.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.folder = folder
@@ -60,6 +62,10 @@ class Program:
         line = self._process.stdout.readline()
         self._pids |= self._alive()
         return json.loads(line) if line else None
+
+    def kill(self) -> None:
+        """Kills the process, and none of those that came of it."""
+        self._process.kill()
 
     def interrupt(self) -> None:
         """What Ctrl-C does: all processes of the terminal get the signal."""
@@ -130,7 +136,8 @@ SPAWNED = ("spawn", [2, False, 1])
 
 def middle_of(epoch: tuple[str, list[Any]], folder: Path, end: str, seconds: float = 0) -> Program:
     method, combination = epoch
-    options = {"method": method, "combination": combination, "end": end, "seconds": seconds}
+    options: dict[str, Any] = {"method": method, "combination": combination}
+    options |= {"end": end, "seconds": seconds}
     return Program(folder, "epoch", **options)
 
 

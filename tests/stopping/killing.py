@@ -1,0 +1,166 @@
+"""What ``test_kills.py`` runs in processes of their own: loaders whose workers are killed."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import torchrec_io as tio
+from tests.stopping.program import census, raised, say, wait_for
+from tests.support.examples import example_of
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.tensors import crossing
+
+COUNT = 40
+BATCH = 4
+VALUES = 6000  # of each record: its batches are of a size that slots are for
+SCHEMA = {
+    "id": tio.FixedLenFeature([], "int64"),
+    "x": tio.FixedLenFeature([VALUES], "int64"),
+}
+LOADERS: dict[str, Any] = {"plain": DataLoader, "stateful": StatefulDataLoader}
+
+
+def dataset_in(folder: str, epochs: int | None) -> tio.TFRecordDataset:
+    path = Path(folder) / "data"
+    records = [example_of(id=[number], x=[number] * VALUES) for number in range(COUNT)]
+    write_tfrecord(path, records)
+    return tio.TFRecordDataset(path, SCHEMA, batch_size=BATCH, epochs=epochs)
+
+
+# ---- in a worker ----
+
+
+def kill_at(_: int, moment: str) -> None:
+    """Has this worker killed while it sends its fifth batch."""
+    send, take = crossing._Sender.send, crossing._Sender._taken
+    sent: list[Any] = []
+
+    def sending(sender: Any, batch: Any) -> Any:
+        sent.append(None)
+        message = send(sender, batch)
+        if len(sent) == 5 and moment == "message is made":
+            die()
+        return message
+
+    def taking(sender: Any, size: int) -> Any:
+        slot = take(sender, size)
+        if len(sent) == 5 and moment == "slot is taken":
+            die()
+        return slot
+
+    patched: Any = crossing._Sender
+    patched.send, patched._taken = sending, taking
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+# ---- in the process that trains ----
+
+
+def mappings() -> dict[str, Any]:
+    """What this process holds."""
+    gc.collect()
+    slots = Path("/proc/self/maps").read_text("ascii").count("memfd:torchrec_io")
+    return {**census(), "slots": slots}
+
+
+def killed(folder: str, method: str, lives: list[list[Any]]) -> None:
+    """Each life: workers, whether they persist, the loader, and when a worker is killed."""
+    dataset = dataset_in(folder, None)
+    if method == "spawn":
+        resource_tracker.ensure_running()
+    wait_for(lambda: mappings()["threads"], 1)
+    before = mappings()
+    for workers, persistent, kind, moment in lives:
+        options: Any = {
+            "batch_size": None,
+            "num_workers": workers,
+            "multiprocessing_context": method,
+            "persistent_workers": persistent,
+        }
+        dies = functools.partial(kill_at, moment=moment)
+        end(LOADERS[kind](dataset, worker_init_fn=dies, **options), moment)
+        after = wait_for(mappings, before)
+        assert after == before, (before, after, workers, kind, moment)
+        # And the dataset is as good as before.
+        batches = iter(LOADERS[kind](dataset, **options))
+        for number in range(12):
+            check(next(batches), number)
+        del batches
+        after = wait_for(mappings, before)
+        assert after == before, (before, after, workers, kind)
+    say("good")
+
+
+def end(loader: Any, moment: str) -> None:
+    """Goes on until the error comes that has to."""
+    began = time.monotonic()
+    with raised(RuntimeError, doomed(loader, moment)) as error:
+        assert "DataLoader worker (pid" in str(error), error
+    assert time.monotonic() - began < 30
+
+
+def doomed(loader: Any, moment: str) -> Iterator[None]:
+    """Batches, until it raises; the error may come as soon as a worker is killed."""
+    batches = iter(loader)
+    if moment == "before a batch is taken over":
+        assert batches._worker_result_queue._reader.poll(30)
+        for worker in multiprocessing.active_children():
+            os.kill(worker.pid or 0, signal.SIGKILL)
+    else:
+        check(next(batches), 0)
+    if moment == "at any time":
+        os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+    for _ in batches:
+        yield
+
+
+def check(batch: Any, number: int) -> None:
+    """Whether a batch is what it should be, whichever it is of all epochs."""
+    first = number * BATCH % COUNT
+    assert batch["id"].tolist() == list(range(first, first + BATCH))
+    assert batch["x"].tolist() == [[record] * VALUES for record in batch["id"].tolist()]
+
+
+# ---- and where the process that trains is killed ----
+
+
+def orphaned(folder: str, method: str, held: int) -> None:
+    """Takes batches and holds so many of them, until it is killed."""
+    loader: Any = DataLoader(
+        dataset_in(folder, None),
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context=method,
+        persistent_workers=True,
+    )
+    batches = iter(loader)
+    window = [next(batches) for _ in range(held)]
+    say("ready")
+    if held:
+        time.sleep(60)
+    for batch in batches:
+        window = [batch]
+    del window
+
+
+def main() -> None:
+    functions: dict[str, Any] = {"killed": killed, "orphaned": orphaned}
+    functions[sys.argv[1]](**json.loads(sys.argv[2]))

@@ -1,0 +1,54 @@
+"""Killed workers are an error, as soon as one can be, and leave nothing behind; so do parents."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stopping.test_processes import Program
+
+MODULE = "tests.stopping.killing"
+
+# Workers, whether they persist, the loader, and when the worker is killed.
+LIVES: dict[str, list[list[Any]]] = {
+    "fork": [
+        [1, False, "plain", "at any time"],
+        [2, True, "plain", "slot is taken"],
+        [2, False, "plain", "message is made"],
+        [1, True, "plain", "before a batch is taken over"],
+        [2, False, "stateful", "at any time"],
+        [1, True, "stateful", "slot is taken"],
+    ],
+    "spawn": [
+        [1, True, "plain", "message is made"],
+        [2, False, "plain", "at any time"],
+    ],
+}
+
+
+@pytest.mark.parametrize("method", LIVES)
+def test_of_a_worker(tmp_path: Path, method: str) -> None:
+    with closing(
+        Program(tmp_path, "killed", MODULE, method=method, lives=LIVES[method])
+    ) as program:
+        said = program.said()
+        code, errors = program.end()
+        assert (said, code) == ("good", 0), errors
+
+
+@pytest.mark.parametrize(
+    ("method", "held"),
+    [("fork", 0), ("spawn", 3), ("fork", 50)],
+    ids=["while it goes on", "while it waits", "while it holds all slots"],
+)
+def test_of_the_parent(tmp_path: Path, method: str, held: int) -> None:
+    """Workers see to it by themselves, within a few seconds."""
+    with closing(Program(tmp_path, "orphaned", MODULE, method=method, held=held)) as program:
+        assert program.said() == "ready"
+        program.kill()
+        code, _ = program.end()
+        assert code == -signal.SIGKILL
