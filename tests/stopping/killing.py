@@ -152,7 +152,8 @@ def orphaned(folder: str, method: str, held: int) -> None:
         persistent_workers=True,
     )
     batches = iter(loader)
-    window = [next(batches) for _ in range(held)]
+    # Until each worker has begun: one that begins after its parent's end does not see it.
+    window = [next(batches) for _ in range(max(held, 4))]
     say("ready")
     if held:
         time.sleep(60)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import itertools
 import multiprocessing
 import os
 import pickle
+import threading
 from collections.abc import Iterator
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import torchrec_io as tio
@@ -217,3 +222,178 @@ class TestSlots:
                 _core.take_slot(wrong)
         with pytest.raises(ValueError, match="not in the slot"):
             _core.lend_slot(slot, (1 << 12) - 63)
+
+
+# ---- both ends in one process, to say what happens when ----
+
+
+class Handed:
+    """Stands for a descriptor on its way between processes."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = os.dup(descriptor)
+
+    def detach(self) -> int:
+        return self._descriptor
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crossing, "DupFd", Handed)
+
+
+@pytest.fixture
+def sender(handed: None) -> Iterator[Any]:
+    del handed
+    made = crossing._Sender()
+    yield made
+    made.close()
+    gc.collect()
+    assert mapped_slots() == 0
+
+
+def arrived(message: Any, receiver: Any) -> tio.Batch:
+    receive, (place, new, layout) = message
+    assert receive is crossing._receive
+    batch: tio.Batch = receiver.take(place, new, layout)
+    return batch
+
+
+def check_all(held: list[tuple[int, int, tio.Batch]]) -> None:
+    for number, size, batch in held:
+        assert len(batch["x"]) == 1
+        assert batch["x"].equal(torch.full((1, size), number))
+
+
+def kept_by(receiver: Any, sender: Any) -> dict[int, Any]:
+    """As for a worker that is still there."""
+    slots: dict[int, Any] = receiver._slots.setdefault(sender._name, {})
+    return slots
+
+
+@pytest.mark.usefixtures("handed")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["send", "arrive", "drop"]), st.integers(0, 7)), max_size=60
+    )
+)
+def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
+    """Whatever the sizes, and in whichever order batches are let go of."""
+    sender, receiver = crossing._Sender(), crossing._Receiver()
+    slots = kept_by(receiver, sender)
+    under_way: list[tuple[int, int, Any]] = []
+    held: list[tuple[int, int, tio.Batch]] = []
+
+    def arrive() -> None:
+        number, size, message = under_way.pop(0)
+        held.append((number, size, arrived(message, receiver)))
+
+    for number, (step, which) in enumerate(steps):
+        if step == "send":
+            size = 500 << which
+            message = sender.send(batch_of(number, size))
+            if message is None:
+                assert len(under_way) + len(held) >= crossing._MOST_SLOTS
+            else:
+                under_way.append((number, size, message))
+        elif step == "arrive" and under_way:
+            arrive()
+        elif step == "drop" and held:
+            held.pop(which % len(held))
+        check_all(held)
+    while under_way:
+        arrive()
+    assert len(sender._slots) <= crossing._MOST_SLOTS
+    assert set(slots) <= {slot.number for slot in sender._slots}  # and no other is kept
+    held.clear()
+    assert all(slot.take() for slot in sender._slots)
+    sender.close()
+
+
+def test_messages_that_are_lost_take_no_more_than_all_slots(sender: Any) -> None:
+    receiver = crossing._Receiver()
+    kept_by(receiver, sender)
+    for number in range(crossing._MOST_SLOTS - 1):
+        assert sender.send(batch_of(number, 5000)) is not None
+    for number in range(5):
+        check(arrived(sender.send(batch_of(number, 5000)), receiver), number, 5000)
+    lost = sender.send(batch_of(0, 5000))
+    assert lost is not None
+    assert sender.send(batch_of(0, 5000)) is None
+
+
+def test_where_there_are_no_more_descriptors(sender: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as short:
+        short.setattr(crossing, "DupFd", fail)
+        for number in range(2 * crossing._MOST_SLOTS):
+            assert sender.send(batch_of(number, 5000)) is None
+    assert len(sender._slots) == 1
+    receiver = crossing._Receiver()
+    with monkeypatch.context() as short:
+        short.setattr(Handed, "detach", fail)
+        with pytest.raises(OSError, match="Too many"):
+            arrived(sender.send(batch_of(7, 5000)), receiver)
+    check(arrived(sender.send(batch_of(8, 5000)), receiver), 8, 5000)
+
+
+def test_a_worker_may_send_to_several_processes(sender: Any) -> None:
+    """As by a queue of its own: a slot that one of them knows is new to the other."""
+    receivers = [crossing._Receiver(), crossing._Receiver()]
+    kept_by(receivers[0], sender)  # the other one is not its parent
+    for number in range(20):
+        for size in (5000, 50_000 + 5000 * number):
+            for receiver in receivers:
+                check(arrived(sender.send(batch_of(number, size)), receiver), number, size)
+    assert receivers[1]._slots == {}
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(), FileNotFoundError(), EOFError()])
+def test_a_worker_that_ended_before_its_slot_had_arrived(
+    sender: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(Handed, "detach", fail)
+    expected = rf"DataLoader worker \(pid {os.getpid()}\) ended"
+    with pytest.raises(RuntimeError, match=expected) as caught:
+        arrived(sender.send(batch_of(1, 5000)), crossing._Receiver())
+    assert caught.value.__cause__ is error
+
+
+def test_a_child_does_not_keep_its_parents_slots() -> None:
+    iterator = iter(loader_of(Source([5000] * 40)))
+    batches = list(itertools.islice(iterator, 3))
+    context = multiprocessing.get_context("fork")
+    with context.Pool(1) as pool:
+        assert pool.apply(mapped_slots) == len({batch.arena.data_ptr() for batch in batches})
+    del batches
+    with context.Pool(1) as pool:
+        assert mapped_slots() > 0
+        assert pool.apply(mapped_slots) == 0
+
+
+class Lost(IterableDataset[Any]):
+    """Tuples with a batch, of which some cannot be pickled."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(3 * crossing._MOST_SLOTS):
+            yield number, batch_of(number, 5000), None
+            message = ForkingPickler.dumps
+            with pytest.raises(TypeError, match="pickle"):
+                message((number, batch_of(number, 5000), threading.Lock()))
+
+
+def test_batches_beside_what_cannot_be_pickled() -> None:
+    """All slots are lost in the end; then batches travel without."""
+    loader: Any = DataLoader(Lost(), batch_size=None, num_workers=1, multiprocessing_context="fork")
+    are_mapped = []
+    for number, batch, _ in loader:
+        check(batch, number, 5000)
+        are_mapped.append(is_mapped(batch))
+    assert are_mapped[0]
+    assert not are_mapped[-1]

@@ -216,6 +216,10 @@ class _Receiver:
             # would be nobody to say when it can go.
         return slots
 
+    def close(self) -> None:
+        """Lets go of all slots but those whose batches are in use."""
+        self._slots.clear()
+
     def _layout(self, pickled: bytes) -> Any:
         layout = self._layouts.get(pickled)
         if layout is None:
@@ -247,6 +251,7 @@ class _Ends:
         if self._sender is not None:
             self._sender.close()
         self._sender = None
+        self.receiver.close()
         self.receiver = _Receiver()
 
 
