@@ -55,6 +55,14 @@ def test_links_lead_somewhere() -> None:
         assert not heading or heading in headings_of(target), (page, link)
 
 
+def test_the_page_of_bad_input(tmp_path: Path) -> None:
+    names = run_page("bad-input.md", tmp_path, [5, 8, 11], 1)
+    assert names["skipping"].skipped == 2
+    text = (ROOT / "docs" / "bad-input.md").read_text("utf-8")
+    for test in re.findall(r"`([\w/]+\.py)` \|$", text, re.MULTILINE):
+        assert (TESTS / test).is_file()
+
+
 class TestQueues:
     text = (ROOT / "docs" / "queues.md").read_text("utf-8")
 

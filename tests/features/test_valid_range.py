@@ -262,6 +262,12 @@ def test_a_number_lies_between_itself_and_itself_however_it_is_rounded(dtype: st
         tio.parse_examples([example_of(x=[0.102])], schema)
 
 
+def test_a_float64_column_holds_what_float32_made_of_a_number() -> None:
+    schema = {"x": tio.FixedLenFeature([], "float64", valid_range=(0, 0.1))}
+    with pytest.raises(tio.DecodeError, match=r"the value 0.10000000149\d+ is outside"):
+        tio.parse_examples([example_of(x=[0.1])], schema)
+
+
 @pytest.mark.parametrize(
     ("dtype", "valid", "good", "bad"),
     [
