@@ -19,10 +19,8 @@ from .records.streamed import StreamPiece
 Piece: TypeAlias = "npt.NDArray[np.int64] | StreamPiece"
 _Result = TypeVar("_Result")
 
-# Threads take runs of batches, where these are small: handing work from one thread to another costs
-# about as much as a batch of a few tens of kilobytes. A run of so many bytes still fits the caches.
+# A run of batches of so many bytes still fits the caches.
 _RUN_BYTES = 1 << 20
-_MOST_IN_RUN = 16
 
 
 @dataclass
@@ -220,15 +218,21 @@ class Lookahead(Generic[_Result]):
         feed: The jobs.
         threads: How many; 1 is the calling thread, which works nothing out early.
         ahead: How many runs are begun before their results are asked for.
+        most_in_run: How many jobs, if they are small, threads do together. Handing work from one
+            thread to another costs about as much as a batch of a few tens of kilobytes; but what
+            takes long is better done one by one, since threads finish the run that they are at.
     """
 
     # How long a thread waits for another job; an exit of the interpreter may take as long.
     _LINGER_SECONDS = 0.1
 
-    def __init__(self, work: Work, feed: Feed, threads: int, ahead: int) -> None:
+    def __init__(
+        self, work: Work, feed: Feed, threads: int, ahead: int, most_in_run: int = 1
+    ) -> None:
         self._work = work
         self._feed = feed
         self._ahead = ahead
+        self._most_in_run = most_in_run
         self._most_threads = min(threads, ahead + 1) if threads > 1 else 0
         self._pending: deque[_Task] = deque()  # in their order, whether done or not
         self._ready: deque[tuple[Job, Outcome]] = deque()  # of the run before those
@@ -278,7 +282,7 @@ class Lookahead(Generic[_Result]):
 
     def _next_run(self) -> list[Job]:
         """The jobs that are done together; none at the end. First runs are short."""
-        most = max(1, min(self._begun, _MOST_IN_RUN))
+        most = max(1, min(self._begun, self._most_in_run))
         jobs: list[Job] = []
         room = _RUN_BYTES
         while len(jobs) < most and (job := self._feed.peek()) is not None:

@@ -28,6 +28,9 @@ from .tensors.batch import Batch
 
 logger = logging.getLogger("torchrec_io")
 
+# Batches that are read and parsed together, where they are small and native code does it all.
+_MOST_IN_RUN = 16
+
 
 @dataclass
 class Position:
@@ -94,7 +97,10 @@ class Iteration:
         by_length = self.shares.by_length  # such batches are not filled up
         full = 1 if by_length else self.options.batch_size or 1
         feed = Feed(batches, self.source.reader.plan, full)
-        lookahead: Lookahead[Loaded] = Lookahead(self._load, feed, threads, self.options.prefetch)
+        together = _MOST_IN_RUN if self.source.is_quick else 1
+        lookahead: Lookahead[Loaded] = Lookahead(
+            self._load, feed, threads, self.options.prefetch, together
+        )
         try:
             while (done := lookahead.next()) is not None:
                 job, loaded = done

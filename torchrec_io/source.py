@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from .errors import DecodeError, TorchRecIOError
 from .features.draws import NO_EPOCH, Draws
+from .features.images import ImageFeature
 from .features.parse import ExampleParser, RecordFailure
 from .features.schema import Schema
 from .features.specs import Feature
@@ -86,6 +87,13 @@ class RecordSource:
     def schema(self) -> Schema | None:
         """The schema records are parsed by, if there is one."""
         return None if self._parser is None else self._parser.schema
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether native code does all there is to do for a record."""
+        if self._parser is None or not isinstance(self.reader, RecordReader):
+            return False
+        return not any(isinstance(spec, ImageFeature) for spec in self._parser.schema.values())
 
     def read(self, plan: Any, draws: Draws = NO_EPOCH) -> Loaded:
         """Reads and decodes the records of a reader's plan.

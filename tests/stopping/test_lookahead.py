@@ -78,7 +78,7 @@ def lookahead_of(
         assert following == (last + 1 if last + 1 < count else None)
         return [outcome_of(work, number) for number in run]
 
-    return Lookahead(do, cast("Feed", Numbers(count, kind)), threads, ahead)
+    return Lookahead(do, cast("Feed", Numbers(count, kind)), threads, ahead, 16)
 
 
 def outcome_of(work: Callable[[int], Any], number: int) -> Outcome:
@@ -224,7 +224,7 @@ class TestRuns:
             runs.append([*run])
             return [Outcome(number) for number in run]
 
-        lookahead: Lookahead[int] = Lookahead(do, cast("Feed", Numbers(200, kind)), threads, 2)
+        lookahead: Lookahead[int] = Lookahead(do, cast("Feed", Numbers(200, kind)), threads, 2, 16)
         assert rest_of(lookahead) == list(range(200))
         lookahead.close()
         return sorted(runs)

@@ -30,6 +30,7 @@ def allocate_for(
     columns: Sequence[Column],
     records: int,
     padded: Collection[str] = (),
+    *,
     if_padded: str = "a VarLenFeature, which is not padded to the longest record",
     allocate: Callable[[int], Tensor] | None = None,
 ) -> Tensor:

@@ -205,8 +205,8 @@ class _Collation:
             self._columns,
             len(self._samples),
             self._padded,
-            "a smaller max_len",
-            allocate,
+            if_padded="a smaller max_len",
+            allocate=allocate,
         )
         for store in self._stores:
             store(arena)

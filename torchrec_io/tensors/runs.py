@@ -58,9 +58,7 @@ def _load_any(
 ) -> list[Batch]:
     buffers = [_core.allocate(plan.buffer_bytes) for plan in plans]
     reads = [NativeReads.into(*each) for each in zip(files, plans, buffers, strict=True)]
-    located, waits = parser.load(
-        reads, draws, image_threads(), verify_crc=reader.verify_crc
-    )
+    located, waits = parser.load(reads, draws, image_threads(), verify_crc=reader.verify_crc)
     reader.note_waits(waits)
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
