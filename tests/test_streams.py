@@ -139,6 +139,36 @@ class TestFiles:
         assert [error.record for error in errors] == [4]
         assert dataset.skipped == 1
 
+    @pytest.mark.parametrize("threads", [1, 2, 4])
+    def test_what_ends_a_stream_is_told_behind_batches_that_are_filled_up(
+        self, tmp_path: Path, threads: int
+    ) -> None:
+        frames = [bytearray(frame(record(number))) for number in range(16)]
+        frames[13][-1] ^= 1  # its batch takes from the last one, behind which there is damage
+        path = tmp_path / "a.tfrecord"
+        path.write_bytes(b"".join(frames) + frame(record(16))[:9])
+        errors: list[tio.TorchRecIOError] = []
+        dataset = make(path, on_error=errors.append, num_threads=threads)
+        assert flat(ids_of(dataset)) == [*range(13), 14, 15]
+        assert [error.record for error in errors] == [13, 16]
+        assert dataset.skipped == 2
+
+    @pytest.mark.parametrize("threads", [1, 2, 4])
+    def test_a_file_that_went_is_told_behind_batches_that_are_filled_up(
+        self, tmp_path: Path, threads: int
+    ) -> None:
+        paths = write_files(tmp_path, [16, 4])
+        content = bytearray(Path(paths[0]).read_bytes())
+        content[-1] ^= 1
+        Path(paths[0]).write_bytes(content)
+        dataset = make(paths, on_error="skip", num_threads=threads, prefetch=8)
+        Path(paths[1]).unlink()
+        seen = []
+        with pytest.raises(FileNotFoundError):
+            for batch in dataset:
+                seen += batch["id"].tolist()
+        assert seen == list(range(15))
+
     def test_an_endless_one_of_damage_alone_ends(self, tmp_path: Path) -> None:
         path = tmp_path / "a.tfrecord"
         path.write_bytes(frame(b"\xff") * 3)

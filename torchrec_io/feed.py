@@ -31,7 +31,8 @@ class Job:
         epoch: That it is of; no batch has records of two epochs.
         records: Of the batch.
         plan: How to read them.
-        error: Why that cannot be done. It is told in its turn, behind the batches before it.
+        error: Why that cannot be done. It is told in its turn, behind the batches before it; it is
+            kept until then, as the job may be put back.
     """
 
     epoch: int
@@ -43,15 +44,6 @@ class Job:
     def stored_bytes(self) -> int:
         """About how many bytes are read for it."""
         return 0 if self.plan is None else int(self.plan.buffer_bytes)
-
-    def raise_error(self) -> None:
-        """Raises the error, if there is one, and lets go of it."""
-        error, self.error = self.error, None
-        try:
-            if error is not None:
-                raise error
-        finally:
-            del error  # its traceback leads here
 
 
 class Feed:
@@ -90,10 +82,10 @@ class Feed:
         behind = [] if self._next is None else [self._next]
         self._next = None
         for job in reversed([*jobs, *behind]):
-            if len(job.records):
-                self._cut.appendleft((job.epoch, job.records))
-            elif job.error is not None:
+            if job.error is not None and len(job.records) == 0:
                 self._failure = job.error
+            else:  # a piece without records may have damage to tell of
+                self._cut.appendleft((job.epoch, job.records))
 
     def take(self, epoch: int, count: int) -> Piece | None:
         """Takes up to ``count`` records of an epoch off what comes next; None if none come."""
@@ -274,6 +266,7 @@ class Lookahead(Generic[_Result]):
     def _taken(self, job: Job, outcome: Outcome) -> tuple[Job, _Result]:
         result, error = outcome
         if error is not None:
+            job.error = None  # as below
             try:
                 raise error
             finally:

@@ -226,8 +226,9 @@ class Iteration:
         return outcomes + [self._outcome(job) for job in jobs[len(outcomes) :]]
 
     def _outcome(self, job: Job) -> Outcome:
+        if job.error is not None:
+            return Outcome(None, job.error)
         try:
-            job.raise_error()
             loaded = self.source.read(job.plan, self._draws(job))
         except BaseException as error:  # noqa: BLE001  # for who asks for this batch
             return Outcome(None, error)
