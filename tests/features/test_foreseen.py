@@ -21,6 +21,9 @@ from tests.features.wire import (
     unpacked_ints,
 )
 from torchrec_io.errors import DecodeError
+from torchrec_io.features.parse import ExampleParser
+from torchrec_io.records.reader import RecordList
+from torchrec_io.tensors.examples import parse_block
 
 KEYS = ["a", "longer key", "f", "pair", "small", "optional"]
 SCHEMA = tio.Schema(
@@ -134,3 +137,12 @@ def test_two_columns_of_one_feature() -> None:
     records = [example(entry("a", int_feature(n)), entry("b", float_feature(n))) for n in range(50)]
     batch = tio.parse_examples(records, schema)
     assert batch["a"].tolist() == batch["b"].tolist() == list(range(50))
+
+
+def test_the_first_of_several_failures_of_a_record_is_told() -> None:
+    names = ["one", "two", "three"]
+    schema = tio.Schema({name: tio.FixedLenFeature([], "int8") for name in names})
+    record = spelled({name: int_feature(1000) for name in names})
+    records = RecordList.of([record] * 50)
+    _, failures = parse_block(ExampleParser.of(schema), records)
+    assert [failure.feature for failure in failures] == ["one"] * 50

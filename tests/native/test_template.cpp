@@ -208,6 +208,20 @@ void test_entry_without_key() {
   }
 }
 
+// An overlong length takes the two bytes that a key would: what shifts with the length of the entry
+// is then no length, so the second record is not legal.
+void test_overlong_length_in_place_of_a_key() {
+  const ExampleParser unnamed({ragged("", Element::int64)});
+  const auto spelled = [](const std::string& payload, int shifted) {
+    const auto size = static_cast<int>(payload.size());
+    return example(raw({0x0a, size + 8, 0x12, 0x80 | (size + 4 - shifted), 0x80, shifted, 0x1a,
+                        size + 2, 0x0a, size}) +
+                   payload);
+  };
+  const std::vector<std::string> records = {spelled("\x05", 0), spelled("\x05\x06", 1)};
+  CHECK_EQ(difference_from_alone(unnamed, records), std::string());
+}
+
 void test_more_entries_than_templates() {
   std::string fields;
   for (int i = 0; i < 5000; ++i) fields += ints_entry("k" + std::to_string(i), {i});
@@ -230,6 +244,7 @@ int main() {
   test_entries_past_their_message();
   test_overlong_spellings();
   test_entry_without_key();
+  test_overlong_length_in_place_of_a_key();
   test_more_entries_than_templates();
   return finish();
 }

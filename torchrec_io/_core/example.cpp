@@ -180,7 +180,8 @@ bool ExampleParser::parse_fixed(const Records& records, std::span<const ColumnPl
     // Where little comes as foreseen, tiles are faster.
     at_once = foreseen >= at_once ? 1 : std::min(2 * at_once, kTile);
   }
-  std::ranges::sort(failures, {}, &Failure::record);
+  // A record may have several: the first of them stays the first.
+  std::ranges::stable_sort(failures, {}, &Failure::record);
   return true;
 }
 

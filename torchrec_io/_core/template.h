@@ -32,7 +32,7 @@ class EntryTemplate {
     const std::size_t header = values - entry_tag;
     const std::size_t payload = end - values;
     if (header > kMostHeader) return;
-    relative_ = header == key_bytes + 10 && payload + header - 2 < 0x80;
+    relative_ = is_plain(record.subspan(entry_tag, header), key_bytes, payload);
     // The exact sizes of a long entry are worth learning only once they have come twice in a row.
     const bool repeats = payload == payload_;
     payload_ = payload;
@@ -91,6 +91,18 @@ class EntryTemplate {
   // GCC and Clang vectors: one add or compare on every processor with 128-bit registers.
   using Vector = std::uint8_t __attribute__((vector_size(kChunk)));
   using Vectors = std::array<Vector, kMostHeader / kChunk>;
+
+  // Whether a header is the one above, with lengths of a byte each. Its size alone does not say so:
+  // an entry without a key may have the bytes of one to spare in an overlong length.
+  static bool is_plain(Bytes header, std::size_t key_bytes, std::size_t payload) {
+    const std::size_t length = payload + header.size() - 2;
+    if (header.size() != key_bytes + 10 || length >= 0x80) return false;
+    const auto says = [header](std::size_t at, std::size_t number) {
+      return load<std::uint8_t>(header, at) == number;
+    };
+    return says(1, length) && says(5 + key_bytes, length - key_bytes - 4) &&
+           says(7 + key_bytes, length - key_bytes - 6) && says(9 + key_bytes, payload);
+  }
 
   static void set(Vectors& vectors, std::size_t i, std::uint8_t byte) {
     vectors[i / kChunk][i % kChunk] = byte;
