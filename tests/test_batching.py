@@ -216,6 +216,29 @@ class TestProcesses:
         }
         assert dealt == expected[uneven]
 
+    @pytest.mark.parametrize("uneven", ["keep", "drop"])
+    def test_an_epoch_of_fewer_batches_than_ranks_ends_nothing(
+        self, paths: list[str], uneven: Any
+    ) -> None:
+        # Of this shuffle the first epoch has fewer batches than some others.
+        shuffle = {"shuffle": True, "seed": 3}
+        dataset = make(paths, **shuffle)
+        counts = []
+        for epoch in range(10):
+            dataset.set_epoch(epoch)
+            counts.append(len(dataset))
+        world = max(counts)
+        assert counts[0] < world
+        last = {"rank": world - 1, "world_size": world, "uneven": uneven, **shuffle}
+        rank = make(paths, epochs=10, **last)
+        assert len(list(rank)) == len(rank) == counts.count(world)
+        endless = iter(make(paths, epochs=None, **last))
+        assert len(next(endless)["id"]) > 0
+
+    def test_an_endless_one_of_too_few_batches_ends(self, paths: list[str]) -> None:
+        few = {"rank": 0, "world_size": 1000, "uneven": "drop", "epochs": None}
+        assert list(make(paths, shuffle=True, **few)) == []
+
 
 class TestResuming:
     @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)

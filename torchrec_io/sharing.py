@@ -23,6 +23,8 @@ from .source import Reader
 
 # Without a batch size, records are still read and parsed this many at once.
 _MOST_AT_ONCE = 256
+# So many epochs are looked into for batches by length, where there are too few for each rank.
+_EPOCHS_AHEAD = 100
 # So many workers have something to do where there are few records.
 _WORKERS = 8
 
@@ -154,7 +156,7 @@ class Shares:
             for records in self._epoch_batches(reader, progress, by):
                 came = came or len(records) > 0
                 yield progress.epoch, records
-            if not came and not self._may_come_later(by):
+            if not came and not self._may_come_later(progress, by):
                 return
             progress = self.next_epoch(progress, by)
 
@@ -191,10 +193,14 @@ class Shares:
         for [number] in self.plan(by, progress).batches(consumed):
             yield batches.records(int(number))
 
-    def _may_come_later(self, by: Arrangement) -> bool:
-        """Whether a worker that got nothing in an epoch may get something in the next."""
-        streamed = isinstance(self.order, StreamedOrder)
-        return not streamed and self.plan(by, Progress()).num_rank_batches > 0
+    def _may_come_later(self, progress: Progress, by: Arrangement) -> bool:
+        """Whether a worker that got nothing in an epoch may get something in a later one."""
+        if isinstance(self.order, StreamedOrder):
+            return False
+        later = range(progress.epoch + 1, progress.epoch + 1 + _EPOCHS_AHEAD)
+        if not self.by_length:  # all epochs are alike
+            later = later[:1]
+        return any(self.plan(by, Progress(epoch)).num_rank_batches > 0 for epoch in later)
 
 
 def _chunk_size(num_records: int, world_size: int) -> int:

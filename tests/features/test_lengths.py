@@ -202,6 +202,15 @@ class TestCache:
         assert after.identity == before.identity
         assert lengths_of(path) == [*ends, 4, 3, *ends]
 
+    def test_data_changed_where_all_records_keep_their_sizes(self, tmp_path: Path) -> None:
+        path = tmp_path / "data"
+        for tokens in ([300, 300, 300], [1] * 6):
+            middle = example_of(tokens=tokens, id=[1])
+            end = example_of(tokens=[1] * 70_000, id=[0])
+            write_tfrecord(path, [end, middle, end])
+            os.utime(path, ns=(0, 10**18 + len(tokens)))
+            assert lengths_of(path) == [70_000, len(tokens), 70_000]
+
     @given(data=st.data())
     def test_what_is_damaged_is_found_anew(
         self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

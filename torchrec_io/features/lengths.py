@@ -137,8 +137,11 @@ class _File:
         self.first = first
         self.size = len(index)
         self._index = index
-        digest = hashlib.blake2b(f"{index.identity}:{feature}:".encode(), digest_size=_DIGEST_BYTES)
-        # Data may change in the middle, where its fingerprint does not look.
+        # Data may change in the middle, where its fingerprint does not look; lengths may change
+        # where no record does its size, so that even the offsets stay.
+        changed = None if index.data_stamp is None else index.data_stamp.mtime_ns
+        text = f"{index.identity}:{changed}:{feature}:"
+        digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES)
         digest.update(index.offsets.data)
         self.name = digest.digest()
         # Features of one file are kept side by side; what the file was before is written over.
