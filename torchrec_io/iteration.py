@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import logging
@@ -217,7 +218,9 @@ class Iteration:
         behind = [*jobs[1:], *([] if following is None else [following])]
         for job, then in zip(jobs, behind, strict=False):
             if not _reads_on(job.plan, then.plan):
-                self.source.reader.will_need(then.plan)
+                # What is wrong with a file is told in the turn of the batch that needs it.
+                with contextlib.suppress(TorchRecIOError, OSError):
+                    self.source.reader.will_need(then.plan)
         planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
         sound = self.source.read_sound(
             [job.plan for job in planned], [self._draws(job) for job in planned]

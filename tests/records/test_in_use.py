@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io import RecordIndex, StaleIndexError, TruncatedFileError
+from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TruncatedFileError
 from torchrec_io.records import reader as reader_module
 from torchrec_io.records.reader import RecordReader
 
@@ -228,3 +228,25 @@ def test_each_file_is_looked_at_once_an_epoch(
         used = paths[:2]
         assert +asked == {name: epoch for path in used for name in (path, path + ".tfidx")}
         reader.begin_epoch()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_file_that_goes_is_told_in_the_turn_of_the_batch_that_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    paths = [write_tfrecord(tmp_path / name, RECORDS[:8]) for name in "ab"]
+    dataset = TFRecordDataset(paths, batch_size=4, num_threads=threads)
+    plan = RecordReader.plan
+
+    def plan_and_remove(reader: RecordReader, numbers: Any) -> Any:
+        made = plan(reader, numbers)
+        if numbers[0] == 8:
+            paths[1].unlink()
+        return made
+
+    monkeypatch.setattr(RecordReader, "plan", plan_and_remove)
+    seen = []
+    with pytest.raises(FileNotFoundError):
+        for batch in dataset:
+            seen += batch
+    assert seen == RECORDS[:8]
