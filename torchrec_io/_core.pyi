@@ -267,8 +267,13 @@ def take_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C
     Takes a piece of shared memory to write to it; False while what is in it is lent.
     """
 
+def is_kept_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> bool:
+    """
+    Whether a slot stays in use for good: its borrower forked while it had it.
+    """
+
 def lend_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """
     What was written to a slot that was taken, from byte 64 on. The slot is free again when
-    the last view of that is gone from this process.
+    the last view of that is gone from this process, unless it was forked meanwhile.
     """

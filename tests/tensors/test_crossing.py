@@ -397,3 +397,44 @@ def test_batches_beside_what_cannot_be_pickled() -> None:
         are_mapped.append(is_mapped(batch))
     assert are_mapped[0]
     assert not are_mapped[-1]
+
+
+def test_a_child_keeps_a_batch_that_its_parent_lets_go_of() -> None:
+    """A fork of who uses the batches: slots that the child may read in are used no more."""
+    iterator = iter(loader_of(Source([5000] * 60)))
+    first = next(iterator)
+    assert is_mapped(first)
+    go, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(go, 1)
+        os._exit(int(first["x"].unique()))
+    del first
+    for number, batch in enumerate(iterator, 1):
+        check(batch, number, 5000)
+    os.write(told, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(go)
+    os.close(told)
+
+
+def test_slots_that_children_keep_are_replaced() -> None:
+    for number, batch in enumerate(loader_of(Source([5000] * 3 * crossing._MOST_SLOTS))):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        check(batch, number, 5000)
+        assert is_mapped(batch)
+
+
+def test_what_is_in_a_slot_is_lent_once() -> None:
+    slot = crossing._Slot(0, 5000, None)
+    assert slot.take()
+    lent = _core.lend_slot(slot.memory, 5000)
+    with pytest.raises(ValueError, match="read twice"):
+        _core.lend_slot(slot.memory, 5000)
+    assert not slot.take()
+    del lent
+    assert slot.take()
+    slot.close()

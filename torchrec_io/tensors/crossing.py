@@ -78,6 +78,10 @@ class _Slot:
         """Takes it to write to it; False while it is lent or under way."""
         return _core.take_slot(self.memory)
 
+    def is_to_replace(self, size: int) -> bool:
+        """Whether it is of no more use; if it is just too small, it is taken."""
+        return _core.is_kept_slot(self.memory) or (not self.holds(size) and self.take())
+
     def untake(self) -> None:
         """Has it free again, when nobody was sent what is in it."""
         self.memory[:_HEAD_BYTES] = 0
@@ -130,13 +134,13 @@ class _Sender:
         for slot in self._slots:
             if slot.holds(size) and slot.take():
                 return slot
-        small = next((slot for slot in self._slots if not slot.holds(size) and slot.take()), None)
+        small = next((slot for slot in self._slots if slot.is_to_replace(size)), None)
         if small is None and len(self._slots) == _MOST_SLOTS:
             return None
         try:
             slot = _Slot(next(self._numbers), size, None if small is None else small.number)
         except OSError:  # there is no such memory
-            if small is not None:
+            if small is not None and not _core.is_kept_slot(small.memory):
                 small.untake()
             return None
         slot.take()
