@@ -17,6 +17,7 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.every_kind import contents, make_batch
 from tests.support.examples import example_of, sequence_example_of
+from tests.support.images import encoded, noise, record_of
 from torchrec_io import BytesArray, Ragged, Sample
 
 rows_of_numbers = st.lists(st.lists(st.integers(0, 100), max_size=6), min_size=1, max_size=6)
@@ -282,3 +283,33 @@ def test_a_bucket_names_its_column() -> None:
     for given_ in (batch, batch.samples()):
         with pytest.raises(ValueError, match=r"of 'tokens' has 3 values and the last bucket is 2"):
             tio.pad_collate(given_, buckets=(1, 2))
+
+
+@pytest.mark.parametrize("layout", ["CHW", "HWC"])
+@pytest.mark.parametrize("options", [{}, {"max_len": 2}, {"buckets": (16,)}, {"buckets": (2,)}])
+def test_padded_images_stay_as_they_are(layout: Any, options: dict[str, Any]) -> None:
+    schema = {
+        "image": tio.ImageFeature(mixed="pad", fill=7, layout=layout),
+        "id": tio.FixedLenFeature([], "int64"),
+    }
+    images = [encoded(noise(4, 6)), encoded(noise(8, 3))]
+    batch = tio.parse_examples(list(map(record_of, images)), schema)
+    for given_ in (batch, batch.samples()):
+        padded = tio.pad_collate(given_, **options)
+        assert padded["image"].tolist() == batch["image"].tolist()
+        assert padded.lengths["image"].tolist() == [[4, 6], [8, 3]]
+
+
+@given(rows_of_numbers, st.booleans(), max_lens, st.sampled_from([None, (6,), (3, 9)]))
+def test_what_is_padded_to_a_bucket_gets_another_length(
+    rows: list[list[int]], are_bytes: bool, max_len: int | None, buckets: tuple[int, ...] | None
+) -> None:
+    def value(row: list[int]) -> Any:
+        return BytesArray.from_list(list(map(bytes, row))) if are_bytes else torch.tensor(row)
+
+    samples = [Sample({"x": value(row)}, {"x": "int64"}) for row in rows]
+    options: Any = {"max_len": max_len, "buckets": buckets}
+    again = tio.pad_collate(tio.pad_collate(samples, buckets=(8,)), **options)
+    once = tio.pad_collate(samples, **options)
+    assert again["x"].tolist() == once["x"].tolist()
+    assert again.lengths["x"].tolist() == once.lengths["x"].tolist()

@@ -55,15 +55,17 @@ class _Padded:
         self._stores: list[tuple[int, Tensor]] = []  # where new parts go
         self._moves: list[tuple[int, int, int]] = []  # from, to and bytes of what stays as it is
         self._paddings = dict(batch._padded)  # noqa: SLF001  # it makes batches of the same parts
-        hidden = {padding.lengths for padding in self._paddings.values()}
+        # Others, images, are not rows of values: they stay as they are.
+        rows = {name for name, padding in self._paddings.items() if padding.axes == (0,)}
+        hidden = {self._paddings[name].lengths for name in rows}
         for column in batch._columns:  # noqa: SLF001
             if isinstance(column, RaggedColumn):
                 self._paddings[column.name] = Padding(f"{column.name}\0lengths", fill)
                 self._pad(column.name, batch[column.name])
                 continue
-            for part in _single(column, {*self._paddings, *hidden}):
+            for part in _single(column, rows | hidden):
                 name = part.names[0] if isinstance(part, DenseColumns) else part.name
-                if name in self._paddings:
+                if name in rows:
                     self._pad_again(name, batch[name], batch.lengths[name])
                 elif name not in hidden:
                     self._columns.append(self._moved(part))
@@ -97,7 +99,10 @@ class _Padded:
         """A column that is padded to the longest already gets another length."""
         fill = self._paddings[name].fill
         before = column.shape[1]
-        length = self._to.length(before, name)
+        # It may have been padded beyond that, to a bucket.
+        longest = int(lengths.max()) if len(lengths) else 0
+        length = self._to.length(longest, name)
+        kept = self._to.cut(longest)
         self._add_lengths(name, lengths)
         if isinstance(column, BytesArray):
             offsets = torch.arange(len(lengths) + 1, device=lengths.device) * before
@@ -105,11 +110,10 @@ class _Padded:
                 column.data, column.offsets, (len(lengths) * before, *column.shape[2:])
             )
             fill = fill if isinstance(fill, bytes) else b""
-            full = torch.full_like(lengths, self._to.cut(before))
+            full = torch.full_like(lengths, kept)
             self._add_texts(name, _padded_texts(rows, offsets, full, length, fill))
             return
         padded = column.new_full((len(column), length, *column.shape[2:]), fill)
-        kept = self._to.cut(before)
         padded[:, :kept] = column[:, :kept]
         self._add_dense(name, padded)
 
