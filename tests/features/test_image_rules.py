@@ -108,6 +108,16 @@ def test_a_transparent_color_of_a_palette_is_transparent() -> None:
     assert decoded(data)[0, 0].tolist() == [10, 20, 30]
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_translucent_colors_of_a_palette_are_dropped_quietly(channels: int) -> None:
+    """Pillow would warn, which is an error here."""
+    image = Image.fromarray(noise(5, 6)).quantize(8)
+    plain, translucent = encoded(image), encoded(image, transparency=bytes(range(8)))
+    found = decoded(translucent, channels=channels)
+    assert found.tolist() == decoded(plain, channels=channels).tolist()
+    assert set(decoded(translucent, channels=4)[..., 3].flat) <= set(range(8))
+
+
 def png16(array: Any) -> bytes:
     """A PNG file of 16 bits a value; 1 (gray), 2 (gray, alpha), 3 or 4 channels."""
     height, width, channels = array.shape
@@ -261,6 +271,34 @@ def test_eps_is_refused() -> None:
     assert opened_format(data) == "EPS"
     with pytest.raises(DecodeError, match="of no known format"):
         decoded(data)
+
+
+def iptc(data: bytes, height: int, width: int) -> bytes:
+    """An IPTC file, which has an image of another format in it."""
+    sizes = struct.pack(">BBBHH", 0x1C, 3, 20, 2, width) + struct.pack(
+        ">BBBHH", 0x1C, 3, 30, 2, height
+    )
+    mode = bytes([0x1C, 3, 60, 0, 2, 1, 0])
+    compression = bytes([0x1C, 3, 120, 0, 1, 5])
+    return mode + sizes + compression + struct.pack(">BBBH", 0x1C, 8, 10, len(data)) + data
+
+
+def test_iptc_is_refused() -> None:
+    """There may be EPS in it, or an image that is larger than it says."""
+    data = iptc(encoded(Image.new("L", (50, 40))), 4, 4)
+    assert opened_format(data) == "IPTC"
+    with pytest.raises(DecodeError, match="of no known format"):
+        decoded(data)
+
+
+def test_images_may_be_of_another_size_than_their_container_says() -> None:
+    array = noise(128, 128)
+    png = encoded(array)
+    parts = b"".join(kind + struct.pack(">I", len(png) + 8) + png for kind in (b"ic07", b"ic08"))
+    data = b"icns" + struct.pack(">I", len(parts) + 8) + parts
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.size == (256, 256)
+    assert decoded(data).tolist() == array.tolist()
 
 
 def opened_format(data: bytes) -> str | None:

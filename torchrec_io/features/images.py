@@ -24,7 +24,7 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
 
 @dataclass(frozen=True)
 class ImageFeature(Feature):
-    """An encoded image: PNG, JPEG, GIF, BMP, WebP, TIFF: what Pillow reads, but for EPS.
+    """An encoded image: PNG, JPEG, GIF, BMP, WebP, TIFF: what Pillow reads, but for EPS and IPTC.
 
     With ``size`` it gives a Tensor ``[B, C, H, W]`` (or ``[B, H, W, C]``). Without, a list of B
     Tensors, each of its own size, or with ``mixed="pad"`` one padded Tensor. What becomes of odd

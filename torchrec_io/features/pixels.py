@@ -17,9 +17,14 @@ Pixels = npt.NDArray[np.uint8]
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _JPEG = b"\xff\xd8\xff"
-# Tried in this order, then all others. EPS runs another program, Ghostscript, on the data.
+# Tried in this order, then all others.
 _USUAL = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-_REFUSED = ("EPS",)
+# EPS runs another program, Ghostscript, on the data. IPTC holds an image of any format, EPS and
+# larger ones than it claims included.
+_REFUSED = ("EPS", "IPTC")
+# Their size is known before they are decoded. Pillow turns TIFF by itself; others, such as ICNS,
+# may hold images of another size than their headers say.
+_SIZED = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP")
 
 
 class Decoded(NamedTuple):
@@ -74,9 +79,9 @@ def _by_pillow(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded:
     with _opened(data) as image:
         _check_pixels(image.height, image.width, feature)
         turn = None
-        if image.format == "TIFF":
-            image.load()  # which turns it: Pillow does that by itself, and then has another size
-        elif feature.apply_exif_orientation:
+        if image.format not in _SIZED:
+            image.load()
+        if feature.apply_exif_orientation and image.format != "TIFF":
             turn = _turn_of(image)
         turned = image if turn is None else image.transpose(turn.method)
         view = view_of_image(feature, turned.height, turned.width, draw)
@@ -163,6 +168,9 @@ def _to_mode(image: Image.Image, mode: str, *, wide: bool) -> Image.Image:
     elif image.mode in ("I", "F"):
         kind = "floats" if image.mode == "F" else "32 bits"
         raise BadValueError(f"the image's pixels are {kind}, which have no rule for 8 bits")
+    if mode != "RGBA":
+        # It is dropped. Pillow warns of some palettes that it has to drop it of.
+        image.info.pop("transparency", None)
     return image if image.mode == mode else image.convert(mode)
 
 
