@@ -156,6 +156,22 @@ def test_how_far_jpegs_are_scaled(
     assert scales == [(40 * scale, 50 * scale)]
 
 
+@pytest.mark.parametrize("scale", [1, 2, 4])
+@pytest.mark.parametrize("orientation", [1, 2, 3, 4, 5, 6, 7, 8])
+def test_crops_at_a_corner_that_need_only_be_scaled(
+    scale: int, orientation: int, scales: list[tuple[int, int]]
+) -> None:
+    jpeg = encoded(smooth(128, 128), "JPEG", quality=95, exif=oriented(orientation))
+    # Decoded at this scale, the part of the image has the very size that is wanted.
+    side = 64 * scale // 8
+    options: dict[str, Any] = {"size": (side, side), "apply_exif_orientation": True}
+    for top, left in [(0, 0), (0, 64), (64, 0), (64, 64)]:
+        options["crop"] = (top, left, 64, 64)
+        found = decoded(jpeg, decoder="simplejpeg", **options)
+        assert np.abs(found.astype(int) - decoded(jpeg, **options)).max() < 40
+    assert scales == [(16 * scale, 16 * scale)] * 4
+
+
 @given(
     stored=st.tuples(st.integers(64, 300), st.integers(64, 300)),
     size=st.tuples(st.integers(1, 100), st.integers(1, 100)),

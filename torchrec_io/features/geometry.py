@@ -39,7 +39,9 @@ class View(NamedTuple):
     def is_resized(self) -> bool:
         """Whether there is more to do than cutting out."""
         height, width = self.size
-        return self.part != (0, 0, width, height)
+        left, top, right, bottom = self.box
+        whole = (0, 0, right - left, bottom - top)
+        return self.part != whole or whole != (0, 0, width, height)
 
     def eighths(self) -> int:
         """At how many eighths of an image's size there is still a pixel for each that is needed.
