@@ -312,6 +312,36 @@ def test_a_state_is_of_the_batch_handed_out(paths: list[str], kind: str, depth: 
 
 
 @pytest.mark.usefixtures("any_device")
+@pytest.mark.parametrize("kind", ["dataset", "DataLoader", "make_loader", "by number"])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_loop_that_goes_on_does_not_change_the_place_that_was_set(
+    paths: list[str], kind: str, *, loaded: bool
+) -> None:
+    if kind == "by number":
+        loader = tio.make_loader(tio.TFRecordMapDataset(paths, SCHEMA), batch_size=3)
+    else:
+        loader = loader_of(paths, kind)
+    prefetcher = tio.DevicePrefetcher(loader, "cuda")
+    whole = ids_of(prefetcher)
+    batches = iter(prefetcher)
+    next(batches)
+    state = prefetcher.state_dict()
+    next(batches)
+    if loaded:
+        prefetcher.load_state_dict(state)
+    else:
+        prefetcher.set_epoch(1)
+        state = prefetcher.state_dict()
+    for _ in whole[2:]:
+        next(batches)
+        assert prefetcher.state_dict() == state
+    assert next(batches, None) is None
+    assert prefetcher.state_dict() == state
+    if loaded:
+        assert ids_of(prefetcher) == whole[1:]
+
+
+@pytest.mark.usefixtures("any_device")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_state_of_a_loop_that_was_left(paths: list[str], kind: str) -> None:
     whole = ids_of(loader_of(paths, "dataset"))

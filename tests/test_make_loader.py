@@ -416,6 +416,37 @@ def test_saying_how_workers_start_does_not_settle_it(
     assert "2 worker processes (spawn)" in lines
 
 
+def test_a_gpu_gets_batches_through_page_locked_memory_in_any_case(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchrec_io.loader.checked_device", torch.device)
+    monkeypatch.setattr("torchrec_io.tensors.device.checked_device", torch.device)
+    lines = make(paths, "batches", device="cuda", pin_memory=False).describe().splitlines()
+    assert (
+        "page-locked memory: no, as asked; each batch passes through it when it is copied" in lines
+    )
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_loop_by_number_that_goes_on_does_not_change_the_place_that_was_set(
+    paths: list[str], workers: int
+) -> None:
+    loader = make(paths, "by number", workers)
+    whole = ids_of(loader)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    next(batches)
+    assert loader.state_dict() == state
+    assert ids_of(loader) == whole[1:]
+    batches = iter(loader)
+    next(batches)
+    loader.set_epoch(5)
+    next(batches)
+    assert loader.state_dict() == {**state, "epoch": 5, "used": 0}
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_without_cuda(paths: list[str]) -> None:
     with pytest.raises(RuntimeError, match=r"device 'cuda:1': PyTorch finds no CUDA device"):

@@ -106,7 +106,8 @@ def make_loader(
         device: Where batches go, with a :class:`DevicePrefetcher`. Left out, they stay where they
             are made.
         pin_memory: Put batches into page-locked memory; by default if ``device`` is CUDA. Left
-            undone where there is no CUDA.
+            undone where there is no CUDA. With False, a batch for a CUDA device is copied there by
+            the loop, on its way to the device.
         collate_fn: Called with what there would be without it: each Batch (or ``(keys, Batch)``, or
             list without a schema); samples without ``batch_size``; of a map-style dataset the list
             of samples, for which the default is :func:`collate`. ``tio.pad_collate(max_len=512)``
@@ -148,7 +149,7 @@ def make_loader(
     described = [
         *batches.described(collate_fn),
         _about_processes(batches, num_workers, multiprocessing_context),
-        _about_pinning(wanted, pin_memory),
+        _about_pinning(wanted, pin_memory, on_cuda=on_cuda),
         _about_device(target),
         f"states: {batches.place.words}",
     ]
@@ -322,11 +323,13 @@ def _start_method() -> str:
     return known or multiprocessing.get_all_start_methods()[0]
 
 
-def _about_pinning(wanted: bool, asked: bool | None) -> str:
+def _about_pinning(wanted: bool, asked: bool | None, *, on_cuda: bool) -> str:
     if wanted and can_pin():
         return "page-locked memory: yes"
     if wanted:
         return "page-locked memory: no, there is no CUDA device"
+    if on_cuda:
+        return "page-locked memory: no, as asked; each batch passes through it when it is copied"
     return f"page-locked memory: no, {'as asked' if asked is False else 'it is for CUDA devices'}"
 
 

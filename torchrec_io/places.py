@@ -168,6 +168,7 @@ class Numbered(Place):
         self._epoch = 0
         self._used = 0  # in the epoch, by the iteration that began last, or by a state
         self._skip = 0  # what the next iteration passes over
+        self._is_begun = False  # that iteration is of the epoch and place that were set last
 
     def numbers(self, items: Any) -> Numbers:
         """What a sampler gives, less what the next iteration passes over."""
@@ -180,14 +181,17 @@ class Numbered(Place):
 
     def begin(self) -> None:
         self._used, self._skip = self._skip, 0
+        self._is_begun = True
 
     def count(self) -> None:
-        self._used += 1
+        if self._is_begun:
+            self._used += 1
 
     def set_epoch(self, epoch: int) -> None:
         check_number("epoch", epoch, 0)
         if epoch != self._epoch:
             self._epoch, self._used, self._skip = epoch, 0, 0
+            self._is_begun = False
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
 
@@ -209,6 +213,7 @@ class Numbered(Place):
                 )
         self.set_epoch(epoch)
         self._used = self._skip = used
+        self._is_begun = False
 
 
 class Numbers:

@@ -313,3 +313,13 @@ def test_what_is_padded_to_a_bucket_gets_another_length(
     once = tio.pad_collate(samples, **options)
     assert again["x"].tolist() == once["x"].tolist()
     assert again.lengths["x"].tolist() == once.lengths["x"].tolist()
+
+
+def test_rows_of_rows_of_different_dtypes_are_promoted() -> None:
+    offsets = torch.tensor([0, 1, 3])
+    whole = {"x": Ragged(torch.tensor([1, 2, 3]), offsets)}
+    halves = {"x": Ragged(torch.tensor([0.5, 1.5, 2.5]), offsets)}
+    for samples in ([whole, halves], [halves, whole]):
+        padded = tio.pad_collate(samples)["x"]
+        assert padded.dtype == torch.float32
+        assert padded.tolist() == tio.collate(samples)["x"].to_padded().tolist()

@@ -277,10 +277,10 @@ class _Collation:
             raise ValueError(f"the arrays of bytes of {name!r} are of different shapes: {shapes}")
 
     def _lay_out_rows(self, name: str, values: list[Ragged]) -> None:
-        padded = [value.to_padded(self._fill) for value in values] if self._pad else []
-        if not padded:
+        if not self._pad:
             self._add_rows(name, values)
             return
+        padded = _of_one_dtype([value.to_padded(self._fill) for value in values])
         # All inner dimensions at their longest; the outer one is padded as any other rows are.
         inner = [max(sizes) for sizes in zip(*(value.shape[1:] for value in padded), strict=True)]
         self._add_padded(

@@ -103,6 +103,8 @@ class DevicePrefetcher:
         # The loader's state when it gave the batch that was handed out last, if it is ahead of
         # that; or why there is none.
         self._state: Any = None
+        # The iteration that says so: the last one, until it is told of another place to be at.
+        self._turn: object = None
 
     def __len__(self) -> int:
         """Batches, as the loader says.
@@ -126,7 +128,7 @@ class DevicePrefetcher:
         before = self._state_now()
         teller.set_epoch(epoch)
         if self._state_now() != before:
-            self._state = None
+            self._state = self._turn = None
 
     # ---- saving and resuming ----
 
@@ -154,7 +156,7 @@ class DevicePrefetcher:
             StateMismatchError: as the dataset's.
         """
         self._keeper.load_state_dict(state)
-        self._state = None
+        self._state = self._turn = None
 
     def _state_now(self) -> Any:
         try:
@@ -177,15 +179,16 @@ class DevicePrefetcher:
 
     def __iter__(self) -> Iterator[Any]:
         source = iter(self.loader)
-        self._state = None
+        self._state = self._turn = None
         if self.device.type == "cpu":
             return source
         if self.device.type != "cuda":
             return (move(item, self.device) for item in source)
         self._state = self._state_now()
-        return self._ahead(source)
+        self._turn = object()
+        return self._ahead(source, self._turn)
 
-    def _ahead(self, source: Iterator[Any]) -> Iterator[Any]:
+    def _ahead(self, source: Iterator[Any], turn: object) -> Iterator[Any]:
         copies = _Copies(self.device)
         waiting: deque[tuple[_Copy, Any]] = deque()
         failure: Exception | None = None
@@ -204,12 +207,15 @@ class DevicePrefetcher:
                         del item
                 if not waiting:
                     break
-                copied, self._state = waiting.popleft()
+                copied, state = waiting.popleft()
+                if self._turn is turn:
+                    self._state = state
                 given = copies.finish(copied)
                 del copied
                 yield given
                 del given
-            self._state = None
+            if self._turn is turn:
+                self._state = None
             if failure is not None:
                 raise failure
         finally:
