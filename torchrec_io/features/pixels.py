@@ -62,7 +62,7 @@ def decode_image(
             decoded = _by_simplejpeg(data, feature, draw, into)
         if decoded is None:
             decoded = _by_pillow(data, feature, draw)
-    except BadValueError:
+    except (BadValueError, MemoryError):  # want of memory is no fault of the image
         raise
     except UnidentifiedImageError:
         raise BadValueError("the image cannot be decoded: it is of no known format") from None
