@@ -90,8 +90,13 @@ class RecordSource:
 
     @property
     def is_quick(self) -> bool:
-        """Whether native code does all there is to do for a record."""
+        """Whether native code does all there is to do for a record.
+
+        Decompression is not quick, and goes from front to back: threads should take turns at it.
+        """
         if self._parser is None or not isinstance(self.reader, RecordReader):
+            return False
+        if any(index.compression for index in self.reader.indexes):
             return False
         return not any(isinstance(spec, ImageFeature) for spec in self._parser.schema.values())
 
