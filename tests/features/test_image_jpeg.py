@@ -207,7 +207,8 @@ def test_scaled_images_lie_where_whole_ones_do(
     slopes = 215 / np.array([*scales[-1], 1e9])
     moved = found - by_pillow
     assert (np.abs(moved).max(axis=(0, 1)) <= 4 + slopes).all()
-    assert (np.abs(moved.mean(axis=(0, 1))) <= 2 + 0.3 * slopes).all()
+    if min(size) >= 8:  # of a few pixels most are at an edge
+        assert (np.abs(moved.mean(axis=(0, 1))) <= 2 + 0.3 * slopes).all()
 
 
 @given(
