@@ -202,11 +202,11 @@ def test_scaled_images_lie_where_whole_ones_do(
     options["crop"] = (top, left, height - top, width - left)
     by_pillow = decoded(jpeg, **options).astype(int)
     found = decoded(jpeg, decoder="simplejpeg", **options).astype(int)
-    # At an edge, less than a pixel of what was decoded; all over, much less. JPEG and the filters
-    # have roundings of their own.
+    # At an edge about a pixel of what was decoded, of which the last may be of one stored pixel only;
+    # all over, much less. JPEG and the filters have roundings of their own.
     slopes = 215 / np.array([*scales[-1], 1e9])
     moved = found - by_pillow
-    assert (np.abs(moved).max(axis=(0, 1)) <= 4 + slopes).all()
+    assert (np.abs(moved).max(axis=(0, 1)) <= 4 + 1.5 * slopes).all()
     if min(size) >= 8:  # of a few pixels most are at an edge
         assert (np.abs(moved.mean(axis=(0, 1))) <= 2 + 0.3 * slopes).all()
 
