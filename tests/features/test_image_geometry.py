@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, reject
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
@@ -95,9 +95,19 @@ def cases(draw: st.DrawFn) -> tuple[Pixels, dict[str, Any]]:
     return pixels, options
 
 
+def vanishes(pixels: Pixels, options: dict[str, Any]) -> bool:
+    """Whether an image is so thin that Pillow leaves nothing of it; see below."""
+    if options.get("resize") != "contain":
+        return False
+    height, width = options["crop"][2:] if options.get("crop") else pixels.shape[:2]
+    rows, columns = options["size"]
+    return round(height * columns / width) == 0 or round(width * rows / height) == 0
+
+
 @given(cases(), st.sampled_from(["CHW", "HWC"]))
 def test_any_cut_at_any_size(case: tuple[Pixels, dict[str, Any]], layout: Any) -> None:
     pixels, options = case
+    assume(not vanishes(pixels, options))
     try:
         expected = model(pixels, options)
     except ValueError:  # of Pillow, which lets thin images vanish; see below
