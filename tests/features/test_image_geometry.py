@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, reject
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
@@ -65,6 +65,8 @@ def model(pixels: Pixels, options: dict[str, Any]) -> Pixels:
             image = ImageOps.fit(image, target, BILINEAR)
         else:
             image = ImageOps.contain(image, target, BILINEAR)
+            if 0 in image.size:
+                raise ValueError("nothing is left")
             at = round((target[1] - image.height) * 0.5), round((target[0] - image.width) * 0.5)
     array = np.asarray(image)
     array = array.reshape(*array.shape[:2], options["channels"])
@@ -95,19 +97,9 @@ def cases(draw: st.DrawFn) -> tuple[Pixels, dict[str, Any]]:
     return pixels, options
 
 
-def vanishes(pixels: Pixels, options: dict[str, Any]) -> bool:
-    """Whether an image is so thin that Pillow leaves nothing of it; see below."""
-    if options.get("resize") != "contain":
-        return False
-    height, width = options["crop"][2:] if options.get("crop") else pixels.shape[:2]
-    rows, columns = options["size"]
-    return round(height * columns / width) == 0 or round(width * rows / height) == 0
-
-
 @given(cases(), st.sampled_from(["CHW", "HWC"]))
 def test_any_cut_at_any_size(case: tuple[Pixels, dict[str, Any]], layout: Any) -> None:
     pixels, options = case
-    assume(not vanishes(pixels, options))
     try:
         expected = model(pixels, options)
     except ValueError:  # of Pillow, which lets thin images vanish; see below
