@@ -1,12 +1,10 @@
 // Reading and checking the frames of a batch in one go: sound ones only, and never past the buffer.
-#include <unistd.h>
-
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "check.h"
 #include "encode.h"
+#include "file.h"
 #include "frame_reads.h"
 #include "framing.h"
 #include "repair.h"
@@ -15,21 +13,6 @@ namespace tio::test {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-
-// A file without a name.
-class File {
- public:
-  explicit File(const std::string& bytes) : file_(std::tmpfile()) {
-    CHECK_EQ(std::fwrite(bytes.data(), 1, bytes.size(), file_), bytes.size());
-    std::fflush(file_);
-  }
-  File(const File&) = delete;
-  ~File() { std::fclose(file_); }
-  int fd() const { return fileno(file_); }
-
- private:
-  std::FILE* file_;
-};
 
 // Three records; the reads bring the last before the first two.
 struct Batch {
@@ -40,7 +23,7 @@ struct Batch {
   Numbers lengths = {2, 0, 3};
 
   bool is_sound(bool check_data, std::size_t room = 53) const {
-    const File file(bytes);
+    const File file(std::as_bytes(std::span(bytes)));
     const std::vector<int> fds = {file.fd()};
     std::vector<std::byte> buffer(room);  // of just that size: sanitizers see what is beyond
     std::uint64_t waits = 0;

@@ -1,10 +1,8 @@
 // Reading and copying many ranges: against slices of what is there, and what must be refused.
-#include <unistd.h>
-
-#include <cstdio>
 #include <vector>
 
 #include "check.h"
+#include "file.h"
 #include "permutation.h"
 #include "ranges.h"
 
@@ -19,21 +17,6 @@ Content content(std::size_t size, std::uint64_t key) {
   for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(mix(key * 1000 + i));
   return bytes;
 }
-
-// A file without a name.
-class File {
- public:
-  explicit File(const Content& bytes) : file_(std::tmpfile()) {
-    CHECK_EQ(std::fwrite(bytes.data(), 1, bytes.size(), file_), bytes.size());
-    std::fflush(file_);
-  }
-  File(const File&) = delete;
-  ~File() { std::fclose(file_); }
-  int fd() const { return fileno(file_); }
-
- private:
-  std::FILE* file_;
-};
 
 void test_ranges_of_several_files() {
   const Content first = content(1000, 1);

@@ -1,6 +1,7 @@
 #include "example.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "explain.h"
@@ -60,6 +61,18 @@ namespace {
 void add_padding(const FeatureSpec& spec, std::size_t records, ColumnSize& size) {
   if (spec.shape != Shape::padded || spec.element != Element::bytes) return;
   size.bytes += (records * size.longest * spec.count - size.values) * spec.default_sizes[0];
+}
+
+// A record may have several failures: the first of them stays the first. (std::stable_sort takes
+// memory by a call that Clang knows as deprecated.)
+void sort_by_record(std::vector<Failure>& failures) {
+  std::vector<std::size_t> order(failures.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(failures[i].record, i); });
+  std::vector<Failure> sorted;
+  sorted.reserve(failures.size());
+  for (const std::size_t i : order) sorted.push_back(std::move(failures[i]));
+  failures = std::move(sorted);
 }
 
 }  // namespace
@@ -180,8 +193,7 @@ bool ExampleParser::parse_fixed(const Records& records, std::span<const ColumnPl
     // Where little comes as foreseen, tiles are faster.
     at_once = foreseen >= at_once ? 1 : std::min(2 * at_once, kTile);
   }
-  // A record may have several: the first of them stays the first.
-  std::ranges::stable_sort(failures, {}, &Failure::record);
+  sort_by_record(failures);
   return true;
 }
 

@@ -1,0 +1,27 @@
+// A file without a name, for what reads descriptors.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "bytes.h"
+#include "check.h"
+
+namespace tio::test {
+
+class File {
+ public:
+  explicit File(Bytes bytes) : file_(std::tmpfile()) {
+    CHECK_EQ(std::fwrite(bytes.data(), 1, bytes.size(), file_), bytes.size());
+    std::fflush(file_);
+  }
+  File(const File&) = delete;
+  ~File() { std::fclose(file_); }
+  int fd() const { return fileno(file_); }
+
+ private:
+  std::FILE* file_;
+};
+
+}  // namespace tio::test
