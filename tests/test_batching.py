@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import os
 import pickle
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
+from tests.support.states import states_of, through_json
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.order import batches as module
 from torchrec_io.records.reader import RecordReader
@@ -62,19 +61,6 @@ def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
 
 def ids_of(items: Any) -> list[Any]:
     return [item["id"].tolist() for item in items]
-
-
-def through_json(state: dict[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = json.loads(json.dumps(state))
-    return kept
-
-
-def states_of(dataset: tio.TFRecordDataset) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The state before the first item and behind each one, with the items given so far."""
-    iterator = iter(dataset)
-    yield 0, through_json(dataset.state_dict())
-    for count, _ in enumerate(iterator, 1):
-        yield count, through_json(dataset.state_dict())
 
 
 class TestBatches:

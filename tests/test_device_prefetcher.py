@@ -20,8 +20,9 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
+from tests.support.every_kind import tensors_of
 from tests.support.fake_cuda import DeviceBatch, FakeGpu, HostBatch
-from tests.tensors.test_batch import make_batch, tensors_of
+from tests.tensors.test_batch import make_batch
 from torchrec_io.tensors import device as device_module
 
 # What torchdata 0.11 does when it makes a loader.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import json
 import multiprocessing
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +14,7 @@ from torch.utils.data import IterableDataset, Subset
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
+from tests.support.states import through_json
 from torchrec_io import loader as loader_module
 from torchrec_io.loader import Loader
 
@@ -32,10 +32,6 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def ids_of(items: Any) -> list[Any]:
     return [item["id"].tolist() for item in items]
-
-
-def through_json(state: Any) -> Any:
-    return json.loads(json.dumps(state))
 
 
 def backwards(count: int) -> list[int]:

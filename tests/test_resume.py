@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.states import states_of, through_json
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.records.reader import RecordReader
 
@@ -39,20 +39,6 @@ def ids_of(items: Any) -> list[Any]:
 
 def flat(lists: list[list[int]]) -> list[int]:
     return [number for one in lists for number in one]
-
-
-def through_json(state: dict[str, Any]) -> dict[str, Any]:
-    """The state as a checkpoint would keep it."""
-    kept: dict[str, Any] = json.loads(json.dumps(state))
-    return kept
-
-
-def states_of(dataset: tio.TFRecordDataset) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The state before the first item and behind each one, with the items given so far."""
-    iterator = iter(dataset)
-    yield 0, through_json(dataset.state_dict())
-    for count, _ in enumerate(iterator, 1):
-        yield count, through_json(dataset.state_dict())
 
 
 class TestInOneProcess:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.loading import error_of
+from tests.support.states import through_json
 
 # What torchdata 0.11 does when it makes a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
@@ -42,11 +42,6 @@ def make(
 
 def ids_of(items: Any) -> list[Any]:
     return [item["id"].tolist() for item in items]
-
-
-def through_json(state: Any) -> Any:
-    """The state as a checkpoint keeps it: only what any format holds."""
-    return json.loads(json.dumps(state))
 
 
 def train(

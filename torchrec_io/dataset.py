@@ -96,7 +96,8 @@ class TFRecordDataset(RecordDataset):
         num_threads: Threads that read and parse. 1 is the calling thread; more are background
             threads, which give the same batches in the same order. By default 2, and 1 in
             DataLoader workers.
-        prefetch: Batches that background threads are ahead.
+        prefetch: How far background threads are ahead: so many batches, or runs of up to 16 where
+            batches are small (together about 1 MiB as stored).
         with_key: Yield ``(key, sample)`` or ``(list of keys, batch)``; a key is ``"path:offset"``.
 
     Raises:

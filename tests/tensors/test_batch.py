@@ -8,7 +8,7 @@ import io
 import itertools
 import pickle
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from tests.features.wire import (
     float_feature,
     int_feature,
 )
+from tests.support.every_kind import tensors_of
 from torchrec_io import _core
 from torchrec_io.tensors import batch as batch_module
 from torchrec_io.tensors.batch import allocate_arena
@@ -88,18 +89,6 @@ def plain(value: Any) -> Any:
 
 def contents(batch: tio.Batch) -> dict[str, Any]:
     return {name: plain(value) for name, value in batch.items()}
-
-
-def tensors_of(value: Any) -> Iterator[Tensor]:
-    """All tensors that a column is made of."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tio.BytesArray):
-        yield from (value.data, value.offsets)
-    elif isinstance(value, tio.Ragged):
-        yield from (*tensors_of(value.values), value.offsets)
-    else:
-        yield from (tensor for item in value for tensor in tensors_of(item))
 
 
 def storage_of(tensor: Tensor) -> int:

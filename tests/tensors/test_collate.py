@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, default_collate
 
 import torchrec_io as tio
-from tests.tensors.test_batch import SCHEMA, contents, make_batch, plain, storage_of, tensors_of
+from tests.support.every_kind import tensors_of
+from tests.tensors.test_batch import SCHEMA, contents, make_batch, plain, storage_of
 from torchrec_io import BytesArray, Ragged, Sample
 
 DTYPES = [

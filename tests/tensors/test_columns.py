@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from torch import Tensor
 
 import torchrec_io as tio
 from tests.features.written_tensors import WRITTEN
+from tests.support.every_kind import tensors_of
 from tests.support.examples import example_of, sequence_example_of
 from torchrec_io.tensors import batch as batch_module
 
@@ -112,17 +112,6 @@ def contents(batch: tio.Batch) -> dict[str, Any]:
         **{name: plain(value) for name, value in batch.items()},
         **{f"{name} lengths": plain(value) for name, value in batch.lengths.items()},
     }
-
-
-def tensors_of(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tio.BytesArray):
-        yield from (value.data, value.offsets)
-    elif isinstance(value, tio.Ragged):
-        yield from (*tensors_of(value.values), value.offsets)
-    elif isinstance(value, tio.Sparse):
-        yield from (*tensors_of(value.values), value.indices)
 
 
 some_records = st.lists(records(), min_size=1, max_size=5)

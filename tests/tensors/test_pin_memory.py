@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, _utils
 
 import torchrec_io as tio
+from tests.support.every_kind import tensors_of
 from tests.support.tfrecord import write_tfrecord
-from tests.tensors.test_batch import SCHEMA, contents, make_batch, record, tensors_of
+from tests.tensors.test_batch import SCHEMA, contents, make_batch, record
 
 gpu = pytest.mark.gpu
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")

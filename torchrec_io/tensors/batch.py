@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = "Tensor | BytesArray | Ragged | Sparse | list[Tensor] | list[BytesArray]"
 
-# Arenas up to this size travel between processes inside the message. A larger one is a storage of
-# its own, in shared memory. Measured by benchmarks/transfer.py.
+# Arenas up to this size are pickled as bytes. A larger one is a tensor's storage, which PyTorch
+# puts into shared memory between processes. In workers for what finds no slot: see crossing.py.
 _INLINE_BYTES = 1 << 20
 
 
