@@ -20,6 +20,7 @@ ROOMS = (
     "records",
     "order",
     "features",
+    "convert",
     "tensors",
     "feed",
     "source",

@@ -1,0 +1,1 @@
+"""Other formats to TFRecord and back, and whole files rearranged."""
