@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -34,6 +35,10 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "qu
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the marks of this suite."""
     config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped where there is none")
+
+
+# Each worker of a fork server would import torch for itself, which takes longer than most tests.
+multiprocessing.set_forkserver_preload(["torch.utils.data", "torchrec_io.dataset"])
 
 
 def skip_or_fail(reason: str) -> NoReturn:
