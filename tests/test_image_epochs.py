@@ -94,7 +94,7 @@ def test_another_epoch_seed_or_feature_is_another_crop(paths: list[str]) -> None
     assert by_record(batches[5:]) == expected(1, 3)
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", "forkserver"])  # "spawn" is below
 def test_the_same_from_workers(paths: list[str], context: str) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=3)
     loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=context)

@@ -76,7 +76,7 @@ SIZES = [1000, 5000, 5000, 4000, 10, 90_000, 1000, 200_000, 5000] * 6
 
 
 @pytest.mark.parametrize(
-    ("method", "workers"), [("fork", 1), ("fork", 2), ("spawn", 2), ("forkserver", 1)]
+    ("method", "workers"), [("fork", 1), ("fork", 2), ("spawn", 1), ("forkserver", 2)]
 )
 def test_all_arrive_and_stay_what_they_are(method: str, workers: int) -> None:
     """More batches are held than there are slots."""
