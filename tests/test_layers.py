@@ -20,6 +20,8 @@ ROOMS = (
     "records",
     "order",
     "features",
+    "writing",
+    "sharded",
     "convert",
     "tensors",
     "feed",

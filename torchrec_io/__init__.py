@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .mixing import mix
     from .order.shuffle import Shuffle
     from .records.index import RecordIndex
+    from .sharded import ShardedWriter, shard_path
     from .tensors.batch import Batch, Sample
     from .tensors.collate import collate, pad_collate, pin_collate
     from .tensors.device import DevicePrefetcher, pin_memory
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         Ragged,
         Sparse,
     )
+    from .writing import TFRecordWriter
 
 _MODULE_OF = {
     "TFRecordDataset": "dataset",
@@ -94,6 +96,8 @@ _MODULE_OF = {
     "mix": "mixing",
     "Shuffle": "order.shuffle",
     "RecordIndex": "records.index",
+    "ShardedWriter": "sharded",
+    "shard_path": "sharded",
     "Batch": "tensors.batch",
     "Sample": "tensors.batch",
     "collate": "tensors.collate",
@@ -108,6 +112,7 @@ _MODULE_OF = {
     "BytesArray": "tensors.ragged",
     "Ragged": "tensors.ragged",
     "Sparse": "tensors.ragged",
+    "TFRecordWriter": "writing",
 }
 
 __all__ = [
@@ -133,6 +138,7 @@ __all__ = [
     "SchemaError",
     "SequenceExample",
     "SerializedTensorFeature",
+    "ShardedWriter",
     "Shuffle",
     "Sparse",
     "SparseFeature",
@@ -140,6 +146,7 @@ __all__ = [
     "StateMismatchError",
     "TFRecordDataset",
     "TFRecordMapDataset",
+    "TFRecordWriter",
     "TorchRecIOError",
     "TruncatedFileError",
     "VarLenFeature",
@@ -157,6 +164,7 @@ __all__ = [
     "parse_sequence_examples",
     "pin_collate",
     "pin_memory",
+    "shard_path",
 ]
 
 

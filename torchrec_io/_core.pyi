@@ -38,6 +38,14 @@ def check_frames(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), ord
     Checks frames whose headers start at `starts`; returns (position, fault) of the bad ones.
     """
 
+def frame_records(records: list[bytes]) -> tuple[NDArray[numpy.uint8], NDArray[numpy.uint64]]:
+    """
+    (frames, starts): the frames of records, one after another, and where each starts.
+    """
+
+def frame_ends(record: bytes) -> tuple[bytes, bytes]:
+    """What stands before and behind a record's data in its frame."""
+
 def encode_index(starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], *, format: int, compression: int, data_bytes: int, data_mtime_ns: int, data_fingerprint: int, stream_end: int) -> bytes:
     """The bytes of a .tfidx file."""
 

@@ -185,6 +185,21 @@ void test_damaged_data() {
   }
 }
 
+void test_writing() {
+  const std::string large(100'000, '\x5a');
+  for (const std::string& record :
+       {std::string(), std::string("a"), std::string(20, '\0'), large}) {
+    const std::string wanted = frame(record);
+    std::string out(wanted.size() + 3, '!');  // what is behind it stays
+    write_frame(exact(record), {reinterpret_cast<std::byte*>(out.data()), out.size()});
+    CHECK_EQ(out, wanted + "!!!");
+    const FrameEnds ends = frame_ends(exact(record));
+    const std::string header(reinterpret_cast<const char*>(ends.header.data()), 12);
+    const std::string footer(reinterpret_cast<const char*>(ends.footer.data()), 4);
+    CHECK_EQ(header + record + footer, wanted);
+  }
+}
+
 }  // namespace
 }  // namespace tio::test
 
@@ -198,5 +213,6 @@ int main() {
   test_stray_bytes();
   test_check_frame();
   test_damaged_data();
+  test_writing();
   return finish();
 }

@@ -60,4 +60,22 @@ FrameFault check_frame(Bytes buffer, std::uint64_t start, std::uint64_t length, 
   return FrameFault::none;
 }
 
+FrameEnds frame_ends(Bytes record) {
+  FrameEnds ends;
+  const MutableBytes header(ends.header);
+  store(header, 0, static_cast<std::uint64_t>(record.size()));
+  store(header, 8, mask_crc(crc32c(header.first(8))));
+  store(MutableBytes(ends.footer), 0, mask_crc(crc32c(record)));
+  return ends;
+}
+
+void write_frame(Bytes record, MutableBytes out) {
+  const MutableBytes data = out.subspan(kFrameHeaderBytes, record.size());
+  // First: the checksum then finds the data in the processor's cache.
+  if (!record.empty()) std::memcpy(data.data(), record.data(), record.size());
+  const FrameEnds ends = frame_ends(data);
+  std::memcpy(out.data(), ends.header.data(), ends.header.size());
+  std::memcpy(data.data() + data.size(), ends.footer.data(), ends.footer.size());
+}
+
 }  // namespace tio

@@ -2,6 +2,7 @@
 // little-endian.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -36,5 +37,16 @@ FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end);
 // Checks one frame: `start` is where its header starts in `buffer`, `length` the data bytes
 // expected.
 FrameFault check_frame(Bytes buffer, std::uint64_t start, std::uint64_t length, bool check_data);
+
+// What stands around a record's data in its frame.
+struct FrameEnds {
+  std::array<std::byte, kFrameHeaderBytes> header;
+  std::array<std::byte, kFrameFooterBytes> footer;
+};
+FrameEnds frame_ends(Bytes record);
+
+// Writes a record's frame, which is kFrameOverheadBytes larger than the record, to the front of
+// `out`.
+void write_frame(Bytes record, MutableBytes out);
 
 }  // namespace tio

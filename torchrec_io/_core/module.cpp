@@ -84,6 +84,48 @@ std::vector<std::tuple<std::size_t, std::string>> bind_check_frames(
   return faults;
 }
 
+Bytes record_bytes(nb::handle record) {
+  if (!PyBytes_Check(record.ptr())) throw nb::type_error("a record must be bytes");
+  return {reinterpret_cast<const std::byte*>(PyBytes_AsString(record.ptr())),
+          static_cast<std::size_t>(PyBytes_Size(record.ptr()))};
+}
+
+auto bind_frame_records(const nb::list& list) {
+  // Of their own: another thread may change the list while the GIL is released.
+  const nb::tuple records(list);
+  std::vector<Bytes> spans;
+  std::vector<std::uint64_t> starts;
+  spans.reserve(records.size());
+  starts.reserve(records.size());
+  std::size_t size = 0;
+  for (const nb::handle record : records) {
+    starts.push_back(size);
+    spans.push_back(record_bytes(record));
+    size += spans.back().size() + kFrameOverheadBytes;
+  }
+  NumpyVector<std::uint8_t> frames = bind_allocate(size);
+  {
+    const nb::gil_scoped_release unlocked;
+    MutableBytes left(reinterpret_cast<std::byte*>(frames.data()), size);
+    for (const Bytes record : spans) {
+      write_frame(record, left);
+      left = left.subspan(record.size() + kFrameOverheadBytes);
+    }
+  }
+  return std::make_tuple(std::move(frames), to_numpy(std::move(starts)));
+}
+
+auto bind_frame_ends(const nb::bytes& record) {
+  const Bytes bytes = record_bytes(record);
+  FrameEnds ends;
+  {
+    const nb::gil_scoped_release unlocked;
+    ends = frame_ends(bytes);
+  }
+  return std::make_tuple(nb::bytes(ends.header.data(), ends.header.size()),
+                         nb::bytes(ends.footer.data(), ends.footer.size()));
+}
+
 // ---- index ----
 
 nb::bytes bind_encode_index(const Vector<std::uint64_t>& starts,
@@ -225,6 +267,13 @@ NB_MODULE(_core, m) {
   m.def(
       "check_frames", &bind_check_frames, "buffer"_a, "starts"_a, "lengths"_a, "check_data"_a,
       "Checks frames whose headers start at `starts`; returns (position, fault) of the bad ones.");
+
+  m.def("frame_records", &bind_frame_records, "records"_a,
+        nb::sig("def frame_records(records: list[bytes]) -> "
+                "tuple[NDArray[numpy.uint8], NDArray[numpy.uint64]]"),
+        "(frames, starts): the frames of records, one after another, and where each starts.");
+  m.def("frame_ends", &bind_frame_ends, "record"_a,
+        "What stands before and behind a record's data in its frame.");
 
   m.def("encode_index", &bind_encode_index, "starts"_a, "restarts"_a, nb::kw_only(), "format"_a,
         "compression"_a, "data_bytes"_a, "data_mtime_ns"_a, "data_fingerprint"_a, "stream_end"_a,

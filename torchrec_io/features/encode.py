@@ -67,7 +67,21 @@ def encode_example(features: Mapping[str, Any], kinds: Kinds | None = None) -> b
             is not UTF-8, an empty list has no kind, or the message would pass 2 GiB.
         SchemaError: ``kinds`` names no dtype.
     """
-    return _encode([_as_dict(features, "features")], None, kinds, numbered=False)[0]
+    return ExampleEncoder(kinds)(features)
+
+
+class ExampleEncoder:
+    """:func:`encode_example` for many, one by one: ``kinds`` are looked at just once.
+
+    Raises:
+        TypeError, SchemaError: as :func:`encode_example`, for ``kinds``.
+    """
+
+    def __init__(self, kinds: Kinds | None = None) -> None:
+        self._codes = _codes(kinds)
+
+    def __call__(self, features: Mapping[str, Any]) -> bytes:
+        return _encode([_as_dict(features, "features")], None, self._codes, numbered=False)[0]
 
 
 def encode_examples(
@@ -81,7 +95,7 @@ def encode_examples(
         SchemaError: ``kinds`` names no dtype.
     """
     features = [_as_dict(example, "features", i) for i, example in enumerate(examples)]
-    return _encode(features, None, kinds, numbered=True)
+    return _encode(features, None, _codes(kinds), numbered=True)
 
 
 def encode_sequence_example(
@@ -107,7 +121,7 @@ def encode_sequence_example(
         SchemaError: ``kinds`` names no dtype.
     """
     contexts, sequences = [_as_part(context, "context")], [_as_part(sequence, "sequence")]
-    return _encode(contexts, sequences, kinds, numbered=False)[0]
+    return _encode(contexts, sequences, _codes(kinds), numbered=False)[0]
 
 
 def encode_sequence_examples(
@@ -130,17 +144,16 @@ def encode_sequence_examples(
     for i, (context, sequence) in enumerate(pairs):
         contexts.append(_as_part(context, "context", i))
         sequences.append(_as_part(sequence, "sequence", i))
-    return _encode(contexts, sequences, kinds, numbered=True)
+    return _encode(contexts, sequences, _codes(kinds), numbered=True)
 
 
 def _encode(
     contexts: list[Any],
     sequences: list[Any] | None,
-    kinds: Kinds | None,
+    codes: dict[str, int] | None,
     *,
     numbered: bool,
 ) -> list[bytes]:
-    codes = None if kinds is None else _kind_codes(kinds)
     return _core.encode_messages(
         contexts, sequences, codes, numbered, np.ndarray, np.generic, _simplify
     )
@@ -162,6 +175,10 @@ def _as_dict(features: Mapping[str, Any], what: str, position: int | None = None
 
 
 # ---- kinds ----
+
+
+def _codes(kinds: Kinds | None) -> dict[str, int] | None:
+    return None if kinds is None else _kind_codes(kinds)
 
 
 def _kind_codes(kinds: Kinds) -> dict[str, int]:

@@ -24,7 +24,7 @@ CompressionChoice: TypeAlias = Literal["auto", "gzip", "zlib"] | None
 COMPRESSION_CHOICES: tuple[CompressionChoice, ...] = ("auto", None, "gzip", "zlib")
 
 # What deflate wrappers zlib calls window bits.
-_WINDOW_BITS: dict[Compression, int] = {"gzip": 31, "zlib": 15}
+WINDOW_BITS: dict[Compression, int] = {"gzip": 31, "zlib": 15}
 # The isal package's stubs call its error class an instance.
 _INFLATE_ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -103,7 +103,7 @@ class Inflater:
             self._error = CorruptRecordError(wrong, path=self._file.path, offset=self._given)
             raise self._error
         self.restarts.append((self._given, self._read_at - len(self._pending)))
-        self._decoder = isal_zlib.decompressobj(_WINDOW_BITS[self._compression])
+        self._decoder = isal_zlib.decompressobj(WINDOW_BITS[self._compression])
         return True
 
     def _what_is_wrong_with_header(self) -> str | None:
@@ -150,7 +150,7 @@ class Inflater:
             return b""  # what was read of it is gone
         stream_at, file_at = self.restarts[-1]
         skip = self._given - stream_at
-        decoder = zlib.decompressobj(_WINDOW_BITS[self._compression])
+        decoder = zlib.decompressobj(WINDOW_BITS[self._compression])
         saved = bytearray()
         while chunk := self._file.read(file_at, self._CHUNK_BYTES):
             file_at += len(chunk)
@@ -332,7 +332,7 @@ def detect_compression(file: LocalFile | PipeFile) -> Compression | None:
         return "gzip"
     if _is_zlib_header(head):
         with contextlib.suppress(zlib.error):
-            zlib.decompressobj(_WINDOW_BITS["zlib"]).decompress(head)
+            zlib.decompressobj(WINDOW_BITS["zlib"]).decompress(head)
             return "zlib"
     return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,16 +133,7 @@ class RecordIndex:
         before = file.stamp
         scan = TFRECORD.scan(source, progress)
         restarts = source.restarts if isinstance(source, CompressedFile) else []
-        encoded = _core.encode_index(
-            scan.starts,
-            np.array(restarts, np.uint64).reshape(-1, 2),
-            format=TFRECORD.code,
-            compression=_COMPRESSION_CODES[resolved],
-            data_bytes=before.size,
-            data_mtime_ns=before.mtime_ns,
-            data_fingerprint=fingerprint(file, before.size),
-            stream_end=scan.end,
-        )
+        encoded = encode_index(file, scan.starts, scan.end, resolved, restarts)
         index = cls(path, encoded)
         index.data_stamp = before
         return index, scan.error
@@ -216,16 +208,7 @@ class RecordIndex:
                 f"the index ends at byte {end}, the data file at {size}: it is of another file",
                 path=os.fspath(path),
             )
-        encoded = _core.encode_index(
-            np.ascontiguousarray(frames[:, 0]),
-            np.empty((0, 2), np.uint64),
-            format=TFRECORD.code,
-            compression=0,
-            data_bytes=size,
-            data_mtime_ns=data.stamp.mtime_ns,
-            data_fingerprint=fingerprint(data, size),
-            stream_end=end,
-        )
+        encoded = encode_index(data, np.ascontiguousarray(frames[:, 0]), end)
         index = cls(data_path, encoded)
         index._check_sampled_records(data, os.fspath(path))
         index.data_stamp = data.stamp
@@ -407,6 +390,34 @@ class RecordIndex:
         if self.index_path is not None and os.path.exists(self.index_path):
             return RecordIndex._reopen, (self.data_path, self.index_path, self._head), state
         return RecordIndex, (self.data_path, self._bytes.tobytes()), state
+
+
+def encode_index(
+    file: LocalFile,
+    starts: npt.NDArray[np.uint64],
+    end: int,
+    compression: Compression | None = None,
+    restarts: Sequence[tuple[int, int]] = (),
+) -> bytes:
+    """The bytes of an index file.
+
+    Args:
+        file: The data file, as it was when it was opened.
+        starts: Stream offset of each record's frame; uint64 ``[n]``.
+        end: Stream offset behind the last of them.
+        compression: How the file is compressed.
+        restarts: (Stream offset, file offset) pairs at which decompressing can start.
+    """
+    return _core.encode_index(
+        starts,
+        np.array(restarts, np.uint64).reshape(-1, 2),
+        format=TFRECORD.code,
+        compression=_COMPRESSION_CODES[compression],
+        data_bytes=file.stamp.size,
+        data_mtime_ns=file.stamp.mtime_ns,
+        data_fingerprint=fingerprint(file, file.stamp.size),
+        stream_end=end,
+    )
 
 
 def _is_index(name: str) -> bool:

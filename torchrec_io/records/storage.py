@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import stat
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+import weakref
+from collections.abc import Iterator, Sequence
+from io import FileIO
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -250,21 +254,120 @@ def _seeks(status: os.stat_result) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
 
 
+class PendingFile:
+    """A new file that gets its name only once it is whole; until then, a temporary one beside it.
+
+    A context manager, at whose end it is removed unless it was renamed. So it is when it is dropped
+    and when the interpreter ends, but only in the process that made it: a forked child leaves it to
+    its parent.
+
+    Attributes:
+        path: The name it is meant to have; errors of the system name it.
+        temporary: The name it has.
+        size: Bytes written.
+
+    Raises:
+        IsADirectoryError: there is a directory of that name.
+        OSError: there is something else of that name that is no file, or none can be made there.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = os.fspath(path)
+        self.size = 0
+        with _naming(self.path):
+            _check_replaceable(self.path)
+            descriptor, self.temporary = _make_beside(self.path)
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
+        # No method of this object: that would keep it alive.
+        self._remove = weakref.finalize(
+            self, _remove_unfinished, self._file, self.temporary, os.getpid()
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+    def write(self, *parts: bytes | memoryview) -> None:
+        """Appends bytes. After an error nobody knows how many of them are there."""
+        left = [memoryview(part) for part in parts]
+        with _naming(self.path):
+            while left:
+                done = os.writev(self._file.fileno(), left)
+                self.size += done
+                while left and done >= len(left[0]):
+                    done -= len(left.pop(0))
+                if left:
+                    left[0] = left[0][done:]
+
+    def sync(self) -> None:
+        """Has the storage hold all of it; nothing can be written any more."""
+        with _naming(self.path):
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def rename(self, path: StrPath | None = None) -> None:
+        """Gives it its name, by default ``path``, in place of a file that has it."""
+        target = self.path if path is None else os.fspath(path)
+        with _naming(target):
+            os.replace(self.temporary, target)
+        self._remove.detach()
+
+    def discard(self) -> None:
+        """Removes it, unless it was renamed."""
+        self._remove()
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors of the system say which file they are about."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), path) from error
+
+
+def _check_replaceable(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "a device, pipe or socket is not replaced by a file")
+
+
+def _make_beside(path: str) -> tuple[int, str]:
+    """Descriptor and name of a new file in the same folder, of the mode that open() gives."""
+    folder, name = os.path.split(path)
+    while True:
+        # Readers' patterns and directories pass over names that begin with a dot.
+        temporary = os.path.join(folder, f".{name[:50]}-{secrets.token_hex(4)}")
+        with contextlib.suppress(FileExistsError):
+            return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), temporary
+
+
+def _remove_unfinished(file: FileIO, temporary: str, owner: int) -> None:
+    with contextlib.suppress(OSError):
+        file.close()
+    if os.getpid() == owner:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
 def write_atomically(path: StrPath, data: bytes) -> None:
     """Writes a whole file or none: to a temporary file beside it, which is then renamed."""
-    target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files private; give it the mode that open() would have.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    with PendingFile(path) as file:
+        file.write(data)
+        file.sync()
+        file.rename()
+
+
+def sync_folder(path: StrPath) -> None:
+    """Has the storage hold the names in a folder, where it can be told to."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
