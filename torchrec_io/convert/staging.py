@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
-from pathlib import Path
-from types import TracebackType
 
-from ..records.storage import StrPath
+from ..records.storage import PendingFile, StrPath, sync_folder
 
 
 class StagedFiles:
@@ -24,7 +20,7 @@ class StagedFiles:
     """
 
     def __init__(self) -> None:
-        self._names: dict[str, str] = {}  # of the temporary, by that of the file
+        self._files: dict[str, PendingFile] = {}  # by the path they are to have
 
     def add(self, path: StrPath) -> str:
         """Makes an empty temporary file for ``path``, and its folder if there is none.
@@ -36,47 +32,28 @@ class StagedFiles:
             ValueError: the path was added before.
             OSError: the file cannot be made.
         """
-        target = Path(path)
-        if str(target) in self._names:
-            raise ValueError(f"{str(target)!r} would be written twice")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-        self._names[str(target)] = name
-        # mkstemp makes files private; give it the mode that open() would have.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.fchmod(handle, 0o666 & ~umask)
-        os.close(handle)
-        return name
+        target = os.path.normpath(path)
+        if target in self._files:
+            raise ValueError(f"{target!r} would be written twice")
+        os.makedirs(os.path.dirname(target) or os.curdir, exist_ok=True)
+        file = self._files[target] = PendingFile(target)
+        return file.temporary
 
     def __enter__(self) -> StagedFiles:  # noqa: PYI034  # nobody derives from it
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is None:
+            if error is None:
                 self._finish()
         finally:
-            for name in self._names.values():
-                with contextlib.suppress(OSError):
-                    os.unlink(name)
+            for file in self._files.values():
+                file.discard()
 
     def _finish(self) -> None:
-        for name in self._names.values():
-            _sync(name)
-        for target, name in list(self._names.items()):
-            os.replace(name, target)
-            del self._names[target]
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        for file in self._files.values():
+            file.sync()
+        for file in self._files.values():
+            file.rename()
+        for folder in {os.path.dirname(path) for path in self._files}:
+            sync_folder(folder or os.curdir)
