@@ -26,6 +26,7 @@ CLASSES = [
     errors.SchemaError,
     errors.DecodeError,
     errors.StateMismatchError,
+    errors.ConversionError,
 ]
 
 reasons = st.sampled_from(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .dataset import TFRecordDataset
     from .errors import (
+        ConversionError,
         CorruptRecordError,
         DecodeError,
         IndexFormatError,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 _MODULE_OF = {
     "TFRecordDataset": "dataset",
+    "ConversionError": "errors",
     "CorruptRecordError": "errors",
     "DecodeError": "errors",
     "IndexFormatError": "errors",
@@ -118,6 +120,7 @@ _MODULE_OF = {
 __all__ = [
     "Batch",
     "BytesArray",
+    "ConversionError",
     "CorruptRecordError",
     "Crop",
     "DecodeError",

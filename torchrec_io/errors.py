@@ -115,3 +115,7 @@ class DecodeError(TorchRecIOError):
 
 class StateMismatchError(TorchRecIOError):
     """A saved state is of another order than the dataset's, or cannot be gone on from here."""
+
+
+class ConversionError(TorchRecIOError):
+    """What was to be converted to TFRecord, or from it, cannot be as it is."""

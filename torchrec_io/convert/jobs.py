@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, islice
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from ..errors import TorchRecIOError
@@ -44,7 +45,7 @@ _MOST_KEPT = 1000
 class Jobs(Generic[Item, Done]):
     """Calls a function for many pieces of work, several at once; results come in order.
 
-    With one job the caller's thread does the work, one piece when its result is asked for.
+    With one job, or just one piece, the caller's thread does the work when the result is asked for.
 
     At most three pieces for each job are in memory, their results included. Leaving the ``with``
     block drops the pieces that wait and waits for those that are worked on: a piece should take a
@@ -90,12 +91,14 @@ class Jobs(Generic[Item, Done]):
             Exception: what ``work`` raised; of several pieces, of the first one.
             RuntimeError: a process was killed.
         """
-        if self._executor is None:
-            yield from map(self._work, pieces)
+        pieces = iter(pieces)
+        first = list(islice(pieces, 2))
+        if self._executor is None or len(first) < 2:
+            yield from map(self._work, chain(first, pieces))
             return
         waiting: deque[Future[Done]] = deque()
         try:
-            for piece in pieces:
+            for piece in chain(first, pieces):
                 waiting.append(self._submit(self._executor, piece))
                 if len(waiting) >= _PIECES_AHEAD * self._jobs:
                     yield waiting.popleft().result()
@@ -170,6 +173,7 @@ class Tally:
         skipped: Left out so far.
         errors: Why, of the first 1,000.
         ignored: Files that were never meant, by kind; for who fills it.
+        raises: Whether errors are raised.
 
     Raises:
         ValueError: on_error is neither.
@@ -183,7 +187,7 @@ class Tally:
         self.errors: list[TorchRecIOError] = []
         self.ignored: dict[str, int] = {}
         self.watcher = watcher or Watcher()
-        self._on_error = on_error
+        self.raises = on_error == "raise"
         self._began = time.perf_counter()
 
     @property
@@ -204,7 +208,7 @@ class Tally:
 
     def skip(self, error: TorchRecIOError) -> None:
         """Leaves something out, or raises why it would have to be."""
-        if self._on_error == "raise":
+        if self.raises:
             raise error
         self.skipped += 1
         if len(self.errors) < _MOST_KEPT:
