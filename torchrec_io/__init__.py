@@ -11,6 +11,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .convert.csv import convert_csv
+    from .convert.images import convert_images
+    from .convert.jsonl import convert_jsonl
+    from .convert.npz import convert_npz
+    from .convert.parquet import convert_parquet
+    from .convert.target import Conversion
     from .dataset import TFRecordDataset
     from .errors import (
         ConversionError,
@@ -65,6 +71,12 @@ if TYPE_CHECKING:
     from .writing import TFRecordWriter
 
 _MODULE_OF = {
+    "convert_csv": "convert.csv",
+    "convert_images": "convert.images",
+    "convert_jsonl": "convert.jsonl",
+    "convert_npz": "convert.npz",
+    "convert_parquet": "convert.parquet",
+    "Conversion": "convert.target",
     "TFRecordDataset": "dataset",
     "ConversionError": "errors",
     "CorruptRecordError": "errors",
@@ -120,6 +132,7 @@ _MODULE_OF = {
 __all__ = [
     "Batch",
     "BytesArray",
+    "Conversion",
     "ConversionError",
     "CorruptRecordError",
     "Crop",
@@ -154,6 +167,11 @@ __all__ = [
     "TruncatedFileError",
     "VarLenFeature",
     "collate",
+    "convert_csv",
+    "convert_images",
+    "convert_jsonl",
+    "convert_npz",
+    "convert_parquet",
     "encode_example",
     "encode_examples",
     "encode_sequence_example",

@@ -1,4 +1,4 @@
-"""The command line: ``torchrec-io index``, ``head``, ``schema``, ``verify``. Holds no logic."""
+"""The command line: ``torchrec-io convert``, ``index``, ``head`` and others. Holds no logic."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from .convert import convert_to_tfrecord
 from .head import show_head
 from .index import make_indexes
 from .schema import print_schema
@@ -16,12 +17,13 @@ from .verify import verify_files
 
 app = typer.Typer(
     name="torchrec-io",
-    help="Indexes, shows, describes and checks TFRecord files.",
+    help="Makes, indexes, shows, describes and checks TFRecord files.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("convert")(convert_to_tfrecord)
 app.command("index")(make_indexes)
 app.command("head")(show_head)
 app.command("schema")(print_schema)
@@ -43,7 +45,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Indexes, shows, describes and checks TFRecord files."""
+    """Makes, indexes, shows, describes and checks TFRecord files."""
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 import threading
 import time
@@ -37,10 +38,14 @@ _TROUBLE = (TorchRecIOError, OSError, ValueError, MemoryError)
 
 
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:
-    """Makes Ctrl-C end a command as shells expect: status 130, and no traceback."""
+    """Makes Ctrl-C end a command as shells expect: status 130, and no traceback.
+
+    ``kill`` ends it as Ctrl-C does, with status 143: what is half done is cleared away.
+    """
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
+        signal.signal(signal.SIGTERM, _end)
         try:
             command(*args, **kwargs)
         except KeyboardInterrupt:
@@ -48,6 +53,10 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(130) from None
 
     return wrapper
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def files_of(paths: Sequence[str]) -> list[str]:
@@ -124,6 +133,11 @@ class Meter:
     def __exit__(self, *_: object) -> None:
         self._bar.update(self._task, description=self.rates(), completed=self._total)
         self._bar.stop()
+
+    def expect(self, file_bytes: int) -> None:
+        """Says how many bytes there will be, where files do not tell."""
+        self._total = file_bytes
+        self._bar.update(self._task, total=file_bytes)
 
     def add(self, file_bytes: int, records: int) -> None:
         """Counts what was read since the last call."""

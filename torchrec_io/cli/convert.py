@@ -1,0 +1,283 @@
+"""``torchrec-io convert``: images, arrays, CSV, Parquet and JSON lines to TFRecord."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from rich.filesize import decimal
+
+from ..convert.jobs import Watcher
+from ..convert.sizes import parse_size
+from ..convert.target import Conversion, Options
+from ..errors import TorchRecIOError
+from .report import DEFAULT_JOBS, Meter, interruptible, printable, reason_of
+
+
+class SourceKind(str, Enum):
+    """What is converted."""
+
+    images = "images"
+    npz = "npz"
+    csv = "csv"
+    parquet = "parquet"
+    jsonl = "jsonl"
+
+
+class Compression(str, Enum):
+    """How files are compressed."""
+
+    gzip = "gzip"
+    zlib = "zlib"
+
+
+class OnError(str, Enum):
+    """What becomes of what cannot be converted."""
+
+    fail = "raise"
+    skip = "skip"
+
+
+class Encoding(str, Enum):
+    """What images are encoded as."""
+
+    jpeg = "jpeg"
+    png = "png"
+
+
+_KINDS = {
+    ".npz": SourceKind.npz,
+    ".csv": SourceKind.csv,
+    ".tsv": SourceKind.csv,
+    ".parquet": SourceKind.parquet,
+    ".pq": SourceKind.parquet,
+    ".jsonl": SourceKind.jsonl,
+    ".ndjson": SourceKind.jsonl,
+}
+# Options that are not for every kind of source.
+_OWN = {
+    SourceKind.images: {"label_pattern", "labels", "resize", "encode", "quality", "shuffle"},
+    SourceKind.csv: {"columns", "types"},
+    SourceKind.jsonl: {"types"},
+}
+Form: TypeAlias = "Callable[[str], Any]"
+
+
+@interruptible
+def convert_to_tfrecord(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE", help="A folder of images, or files of one other kind."),
+    ],
+    destination: Annotated[
+        str, typer.Argument(help="Name of the file, or of the shards without their numbers.")
+    ],
+    *,
+    kind: Annotated[
+        SourceKind | None,
+        typer.Option("--from", help="What SOURCE is, if its name does not tell."),
+    ] = None,
+    num_shards: Annotated[
+        int | None, typer.Option("--num-shards", min=1, help="Write so many files.")
+    ] = None,
+    max_bytes: Annotated[
+        str | None,
+        typer.Option("--max-bytes", help="Write files of at most so many bytes: 100MB, 1GiB."),
+    ] = None,
+    compression: Annotated[Compression | None, typer.Option(help="Compress the files.")] = None,
+    index: Annotated[
+        bool, typer.Option("--index/--no-index", help="Write FILE.tfidx beside each file.")
+    ] = True,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=1, help="Processes (images: threads) at work.")
+    ] = DEFAULT_JOBS,
+    on_error: Annotated[
+        OnError,
+        typer.Option(help="skip: leave out what cannot be converted, and name it."),
+    ] = OnError.fail,
+    label_pattern: Annotated[
+        str | None,
+        typer.Option(help="Images: regular expression for file names; its group is the label."),
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Images: CSV file with the columns name and label.")
+    ] = None,
+    resize: Annotated[
+        str | None,
+        typer.Option(metavar="WxH|SHORT", help="Images: new size, or length of the shorter side."),
+    ] = None,
+    encode: Annotated[
+        Encoding | None, typer.Option(help="Images: encode them anew, as this.")
+    ] = None,
+    quality: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Images: quality of JPEG.  [default: 90]")
+    ] = None,
+    shuffle: Annotated[
+        int | None, typer.Option(metavar="SEED", help="Images: put them in a random order.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="CSV without a header: names of the columns."),
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=TYPE,...",
+            help="CSV, JSON lines: dtype of some columns: int64, float32 or string.",
+        ),
+    ] = None,
+) -> None:
+    """Converts to TFRecord: a folder of images, .npz, CSV, Parquet or JSON lines.
+
+    On stdout, the Python that reads what was written; on stderr, what was done. Status 1 if
+    something cannot be converted: then nothing is written.
+    """
+    kind = kind or _kind_of(sources[0])
+    own: dict[str, tuple[Any, Form]] = {
+        "label_pattern": (label_pattern, str),
+        "labels": (labels, str),
+        "resize": (resize, _parse_resize),
+        "encode": (encode and encode.value, str),
+        "quality": (quality, int),
+        "shuffle": (shuffle, int),
+        "columns": (columns, lambda text: text.split(",")),
+        "types": (types, _parse_types),
+    }
+    with _usage_errors():
+        arguments = _arguments_of(kind, own)
+        shared = Options(
+            num_shards=num_shards,
+            max_bytes=None if max_bytes is None else parse_size(max_bytes),
+            compression=compression and compression.value,
+            index=index,
+            jobs=jobs,
+            on_error="raise" if on_error is OnError.fail else "skip",
+        )
+    convert = functools.partial(_converter(kind, sources), destination, **arguments, **shared)
+    _report(_run(convert), destination)
+
+
+def _kind_of(source: str) -> SourceKind:
+    suffix = os.path.splitext(source)[1].lower()
+    if suffix in _KINDS:
+        return _KINDS[suffix]
+    if os.path.isdir(source):
+        return SourceKind.images
+    if not os.path.exists(source):
+        typer.echo(f"error: no such file: {printable(repr(source))}", err=True)
+        raise typer.Exit(2)
+    kinds = ", ".join(kind.value for kind in SourceKind)
+    raise typer.BadParameter(f"say what {source!r} is with --from: {kinds}")
+
+
+def _arguments_of(kind: SourceKind, own: Mapping[str, tuple[Any, Form]]) -> dict[str, Any]:
+    """The options that were given, as the function for this kind takes them."""
+    arguments = {name: form(value) for name, (value, form) in own.items() if value}
+    arguments |= {name: value for name, (value, _) in own.items() if value == 0}  # --shuffle 0
+    for name in arguments:
+        if name not in _OWN.get(kind, ()):
+            raise ValueError(f"--{name.replace('_', '-')} is not for --from {kind.value}")
+    return arguments
+
+
+def _parse_resize(text: str) -> tuple[int, int] | int:
+    found = re.fullmatch(r"(\d{1,6})(?:[xX](\d{1,6}))?", text)
+    if found is None:
+        raise ValueError(f"--resize must be WIDTHxHEIGHT, or one number, not {text!r}")
+    return int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
+
+
+def _parse_types(texts: Iterable[str]) -> dict[str, str]:
+    types = {}
+    for item in ",".join(texts).split(","):
+        name, equals, dtype = item.rpartition("=")
+        if not equals:
+            raise ValueError(f"--types must be NAME=TYPE,..., not {item!r}")
+        types[name] = dtype
+    return types
+
+
+def _converter(kind: SourceKind, sources: list[str]) -> Callable[..., Conversion]:
+    # Each needs packages that take a while to import.
+    if kind is SourceKind.images:
+        from ..convert.images import convert_images  # noqa: PLC0415
+
+        if len(sources) > 1:
+            raise typer.BadParameter("images are converted of one folder")
+        return functools.partial(convert_images, sources[0])
+    if kind is SourceKind.npz:
+        from ..convert.npz import convert_npz as convert  # noqa: PLC0415
+    elif kind is SourceKind.csv:
+        from ..convert.csv import convert_csv as convert  # noqa: PLC0415
+    elif kind is SourceKind.parquet:
+        from ..convert.parquet import convert_parquet as convert  # noqa: PLC0415
+    else:
+        from ..convert.jsonl import convert_jsonl as convert  # noqa: PLC0415
+    return functools.partial(convert, sources)
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(printable(str(error))) from None
+
+
+class _Shown(Watcher):
+    """Shows on a meter how it gets on."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def started(self, total: int) -> None:
+        self._meter.expect(total)
+
+    def advanced(self, size: int, records: int) -> None:
+        self._meter.add(size, records)
+
+    def skipped(self, error: TorchRecIOError) -> None:
+        self._meter.error("skipped", error)
+
+
+def _run(convert: Callable[..., Conversion]) -> Conversion:
+    try:
+        with _usage_errors(), Meter([]) as meter:
+            return convert(watcher=_Shown(meter))
+    except (TorchRecIOError, ImportError, MemoryError, RuntimeError) as error:
+        typer.echo(reason_of("error", error), err=True)
+    except OSError as error:
+        typer.echo(reason_of(error.filename or "error", error), err=True)
+        if isinstance(error, FileNotFoundError):
+            raise typer.Exit(2) from None
+    raise typer.Exit(1)
+
+
+def _report(done: Conversion, destination: str) -> None:
+    if done.schema is not None:
+        source = f"dataset = tio.TFRecordDataset({_paths_of(done, destination)!r}, schema)"
+        typer.echo(f"{done.schema.to_python()}{source}")
+    ignored = [f"{count:,} {kind}" for kind, count in sorted(done.ignored.items())]
+    files = "1 file" if len(done.paths) == 1 else f"{len(done.paths):,} files"
+    parts = [
+        f"{done.records:,} records in {files}",
+        decimal(done.file_bytes),
+        f"{done.skipped:,} skipped",
+        *(["ignored " + ", ".join(ignored)] if ignored else []),
+        f"{done.seconds:.2f} s",
+    ]
+    typer.echo(printable(", ".join(parts)), err=True)
+
+
+def _paths_of(done: Conversion, destination: str) -> str:
+    """All files in one word that a dataset takes."""
+    if len(done.paths) == 1:
+        return done.paths[0]
+    return f"{glob.escape(destination)}-*-of-{len(done.paths):05d}"
