@@ -34,6 +34,10 @@ class Writer(ABC):
         self._failure: tuple[int, str] | None = None
 
     @abstractmethod
+    def write(self, record: Record) -> None:
+        """Writes one record."""
+
+    @abstractmethod
     def _files(self) -> list[FrameWriter]:
         """All that is to be removed if something fails."""
 
