@@ -337,6 +337,18 @@ def detect_compression(file: LocalFile | PipeFile) -> Compression | None:
     return None
 
 
+def detect_gzip(file: LocalFile) -> Compression | None:
+    """``"gzip"`` if a file starts as such files do, else None.
+
+    For files that may start with anything. There is no telling a zlib stream from those: "80" is
+    how one may begin.
+    """
+    # RFC 1952, section 2.3: deflate is the only method, and three flags must be zero.
+    head = file.head()
+    is_gzip = head.startswith(_GZIP_MAGIC + b"\x08") and len(head) > 3 and head[3] & 0xE0 == 0
+    return "gzip" if is_gzip else None
+
+
 def is_record_header(head: bytes) -> bool:
     """Whether bytes start with a TFRecord header: a length and its checksum."""
     if len(head) < 12:

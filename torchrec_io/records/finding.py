@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
 from .compressed import CompressionChoice
+from .formats import TFRECORD, RecordFormat
 from .index import SUFFIX, RecordIndex
 from .storage import StrPath
 
@@ -35,7 +36,7 @@ class _Cache:
         self._root = root
         self._folders: dict[str, str] = {}  # by name, where it really is
 
-    def path(self, data_path: str) -> str:
+    def path(self, data_path: str, record_format: RecordFormat) -> str:
         folder, name = os.path.split(data_path)
         if os.path.islink(data_path):
             folder, name = os.path.split(os.path.realpath(data_path))
@@ -43,16 +44,18 @@ class _Cache:
             self._folders[folder] = os.path.realpath(folder)
         full = os.path.join(self._folders[folder], name)
         digest = hashlib.blake2b(os.fsencode(full), digest_size=10).hexdigest()
+        if record_format.code != TFRECORD.code:  # one file may be read in several ways
+            digest += f"-{record_format.code:08x}"
         return os.path.join(self._root, f"{name[:80]}-{digest}{SUFFIX}")
 
 
-def cache_path(data_path: StrPath) -> Path:
+def cache_path(data_path: StrPath, record_format: RecordFormat = TFRECORD) -> Path:
     """Where the index of a data file is kept that has none beside it.
 
     In ``$TORCHREC_IO_CACHE``, else ``torchrec_io`` in the user's cache directory
     (``$XDG_CACHE_HOME``, else ``~/.cache``).
     """
-    return Path(_Cache().path(os.fspath(data_path)))
+    return Path(_Cache().path(os.fspath(data_path), record_format))
 
 
 def find_or_build(
@@ -66,11 +69,14 @@ def find_or_build(
     Returns:
         The index, and the damage that ended building it early, if any.
     """
-    return _find_or_build(os.fspath(path), compression, _Cache())
+    return _find_or_build(os.fspath(path), compression, _Cache(), TFRECORD)
 
 
 def open_indexes(
-    paths: Sequence[str], index: IndexChoice, compression: CompressionChoice
+    paths: Sequence[str],
+    index: IndexChoice,
+    compression: CompressionChoice,
+    record_format: RecordFormat = TFRECORD,
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """The indexes of many data files, by a few threads.
 
@@ -79,6 +85,7 @@ def open_indexes(
         index: ``"auto"``: as :func:`find_or_build` has it. A path or several: the index file of
             each data file.
         compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
+        record_format: How the files split into records.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
@@ -92,13 +99,15 @@ def open_indexes(
         raise ValueError("index must be 'auto', a path or a list of paths, not None")
     if index == "auto":
         cache = _Cache()
-        found = _in_threads(lambda path: _find_or_build(path, compression, cache), paths)
+        found = _in_threads(
+            lambda path: _find_or_build(path, compression, cache, record_format), paths
+        )
         return [built for built, _ in found], [error for _, error in found if error is not None]
     names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
     if len(names) != len(paths):
         raise ValueError(f"{len(paths)} data files need as many index files, not {len(names)}")
     pairs = list(zip(names, paths, strict=True))
-    return _in_threads(lambda pair: RecordIndex.load(*pair), pairs), []
+    return _in_threads(lambda pair: RecordIndex.load(*pair, format=record_format), pairs), []
 
 
 def _in_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
@@ -112,23 +121,27 @@ def _in_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> lis
 
 
 def _find_or_build(
-    path: str, compression: CompressionChoice, cache: _Cache
+    path: str, compression: CompressionChoice, cache: _Cache, record_format: RecordFormat
 ) -> tuple[RecordIndex, TorchRecIOError | None]:
-    fitting = _load_fitting(path + SUFFIX, path, compression)
+    if not record_format.is_kept:
+        return RecordIndex.build_partial(path, compression=compression, format=record_format)
+    fitting = _load_fitting(path + SUFFIX, path, compression, record_format)
     if fitting is None:
-        cached = cache.path(path)
-        fitting = _load_fitting(cached, path, compression)
+        cached = cache.path(path, record_format)
+        fitting = _load_fitting(cached, path, compression, record_format)
     if fitting is not None:
         return fitting, None
-    index, error = RecordIndex.build_partial(path, compression=compression)
+    index, error = RecordIndex.build_partial(path, compression=compression, format=record_format)
     if error is None:
         _save_to_cache(index, cached)
     return index, error
 
 
-def _load_fitting(candidate: str, path: str, compression: CompressionChoice) -> RecordIndex | None:
+def _load_fitting(
+    candidate: str, path: str, compression: CompressionChoice, record_format: RecordFormat
+) -> RecordIndex | None:
     try:
-        index = RecordIndex.load(candidate, path)
+        index = RecordIndex.load(candidate, path, format=record_format)
     except FileNotFoundError:
         return None
     except (IndexFormatError, StaleIndexError) as error:

@@ -1,22 +1,33 @@
-"""How bytes split into records."""
+"""How bytes split into records: what any format has to say, and the TFRecord format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from .compressed import CompressedFile, read_up_to_damage
-from .storage import LocalFile
+from .compressed import (
+    CompressedFile,
+    Compression,
+    detect_compression,
+    detect_gzip,
+    is_record_header,
+    read_up_to_damage,
+)
+from .storage import LocalFile, fingerprint
+from .walking import find_boundaries
 
 # Called now and then with the bytes of the file and the records done so far. What it raises ends
 # the work.
 Progress: TypeAlias = Callable[[int, int], None]
+Fault: TypeAlias = "tuple[int, type[TorchRecIOError], str]"
+_Ints: TypeAlias = "npt.NDArray[np.int64]"
 
 # In place of the end of a stream whose size shows only when it was read.
 UNKNOWN_END = 2**63 - 1
@@ -37,36 +48,158 @@ class Scan:
     error: TorchRecIOError | None
 
 
-class RecordFormat(Protocol):
-    """How a stream of bytes splits into records.
+class Cut(NamedTuple):
+    """Records that were cut out of their frames.
 
     Attributes:
-        name: For people.
-        code: For index files; see docs/index-format.md.
-        header_bytes: Bytes before a record's data.
-        footer_bytes: Bytes behind it.
+        buffer: uint8; holds the records.
+        starts: Where each record starts in it; int64 ``[n]``.
+        lengths: Bytes of each record; int64 ``[n]``.
+        faults: The bad ones: position, error class, reason.
     """
 
-    name: str
-    code: int
-    header_bytes: int
-    footer_bytes: int
+    buffer: npt.NDArray[np.uint8]
+    starts: _Ints
+    lengths: _Ints
+    faults: Sequence[Fault]
+
+
+class RecordFormat:
+    """How files split into records: the base of all formats, and of your own.
+
+    A file is a row of *frames* without gaps, each of which holds one record. A format of your own
+    derives from this class, says its :attr:`name`, finds the frames (:meth:`boundaries`), takes the
+    record out of a frame (:meth:`record`), and maybe names it (:meth:`key`). All else, the index,
+    shuffling, sharing, resuming, comes by itself; see :class:`torchrec_io.RecordFileDataset` and
+    docs/formats.md. Objects of it must pickle, for workers that are spawned.
+
+    Attributes:
+        name: Says the format and all its parameters: an index that was made by a format of another
+            name is not used. Change it when the format changes.
+    """
+
+    name: str = ""
+    # Bytes of a frame that are not its record's, where that is known before it is read.
+    overhead_bytes = 0
+    # Whether an index is worth keeping in the cache, once one is built.
+    is_kept: bool = True
+    # What is wrong with a file in which `first_misplaced` finds something.
+    misplaced = "no record of that size is where the index says"
+
+    # ---- what a format of your own says ----
+
+    def boundaries(self, file: BinaryIO) -> Iterator[int]:
+        """Finds the frames of a file, from front to back.
+
+        Yields ``file.tell()`` or the like: the offset at which the first frame starts, then the
+        one at which each frame ends, which is where the next one starts. Bytes before the first
+        offset and behind the last belong to no record. Whatever is raised, best a ValueError that
+        says the reason, ends the file: the frames before it are read, the rest is lost and
+        reported as one error. That a frame ends behind the end of the file is found without help.
+
+        Args:
+            file: Gives the decompressed bytes. If the file is compressed, it seeks only forwards.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method boundaries")
+
+    def record(self, frame: memoryview) -> bytes | memoryview:
+        """Takes the record out of its frame; by default the whole frame is the record.
+
+        It should raise, best a ValueError that says the reason, if the bytes are no such frame.
+        That ends as a :class:`CorruptRecordError`, and is also how an index is found to fit no
+        longer where the file was changed and looks the same at both ends.
+
+        Args:
+            frame: What lies between two of the boundaries, read-only.
+        """
+        return frame
+
+    def key(self, path: str, record: int, offset: int) -> str:
+        """The key of a record for ``with_key=True``; by default ``"path:offset"``.
+
+        Args:
+            path: Of the file.
+            record: Number of the record in the file, from 0.
+            offset: At which its frame starts, in the decompressed stream.
+        """
+        del record
+        return f"{path}:{offset}"
+
+    # ---- what is done for all of some records at once ----
+
+    @property
+    def code(self) -> int:
+        """What index files have for the name: 32 bits of BLAKE2b of it, never 0."""
+        digest = hashlib.blake2b(self.name.encode(), digest_size=4).digest()
+        return int.from_bytes(digest, "little") or 1
+
+    def detect(self, file: LocalFile) -> Compression | None:
+        """How a file is compressed, by its content: as gzip, or not that anybody could tell."""
+        return detect_gzip(file)
 
     def scan(self, source: LocalFile | CompressedFile, progress: Progress | None = None) -> Scan:
         """Finds every record of a stream."""
+        bounds, error = find_boundaries(self.boundaries, source, progress)
+        return Scan(bounds[:-1], int(bounds[-1]) if len(bounds) else 0, error)
 
-    def check(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        starts: npt.NDArray[np.int64],
-        lengths: npt.NDArray[np.int64],
-        verify_crc: bool,
-    ) -> list[tuple[int, type[TorchRecIOError], str]]:
-        """Checks framed records in a buffer.
+    def cut(
+        self, buffer: npt.NDArray[np.uint8], placed: _Ints, sizes: _Ints, verify_crc: bool
+    ) -> Cut:
+        """Takes records out of frames in a buffer, and checks them.
 
-        ``starts`` are where the frames start, ``lengths`` are those of the data. Returns the bad
-        ones as (position, error class, reason).
+        Args:
+            buffer: uint8.
+            placed: Where the frames start in it; int64 ``[n]``.
+            sizes: Bytes of each frame; int64 ``[n]``.
+            verify_crc: Whether checksums of data are looked at, if there are any.
         """
+        del verify_crc  # a format of one's own looks at what it has
+        view = memoryview(buffer).toreadonly()
+        records: list[bytes] = []
+        faults: list[Fault] = []
+        for position, (start, size) in enumerate(zip(placed.tolist(), sizes.tolist(), strict=True)):
+            try:
+                records.append(bytes(self.record(view[start : start + size])))
+            except Exception as error:  # noqa: BLE001  # a user's method may raise anything
+                records.append(b"")
+                faults.append((position, *_fault_of(error)))
+        lengths = np.array([len(record) for record in records], np.int64)
+        joined = np.frombuffer(b"".join(records), np.uint8)
+        return Cut(joined, np.cumsum(lengths) - lengths, lengths, faults)
+
+    def keys(
+        self, paths: Sequence[str], records: Sequence[int], offsets: Sequence[int]
+    ) -> list[str]:
+        """The keys of records; see :meth:`key`."""
+        return [
+            self.key(path, record, offset)
+            for path, record, offset in zip(paths, records, offsets, strict=True)
+        ]
+
+    def fingerprint(self, file: LocalFile, size: int) -> int:
+        """64 bits that tell a file from others."""
+        return fingerprint(file, size)
+
+    def first_misplaced(self, file: LocalFile, starts: _Ints, ends: _Ints) -> int | None:
+        """Where the first of some frames should start that does not, or is of another size."""
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            frame = np.frombuffer(file.read(start, end - start), np.uint8)
+            placed, sizes = np.array([0]), np.array([len(frame)])
+            if len(frame) != end - start or self.cut(frame, placed, sizes, False).faults:
+                return int(start)
+        return None
+
+    def was_whole(self, starts: _Ints, ends: _Ints, size: int) -> npt.NDArray[np.bool_]:
+        """Of which frames enough is left for :meth:`first_misplaced` in a file cut to a size."""
+        del starts
+        return ends <= size
+
+
+def _fault_of(error: Exception) -> tuple[type[TorchRecIOError], str]:
+    if isinstance(error, TorchRecIOError):
+        return type(error), error.reason
+    reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return CorruptRecordError, reason
 
 
 _FAULTS: dict[str, tuple[type[TorchRecIOError], str]] = {
@@ -78,17 +211,27 @@ _FAULTS: dict[str, tuple[type[TorchRecIOError], str]] = {
 }
 
 
-class TFRecordFormat:
+class TFRecordFormat(RecordFormat):
     """u64 length, u32 masked CRC-32C of it, data, u32 masked CRC-32C of the data; little-endian."""
 
     name = "tfrecord"
-    code = 0
     header_bytes = 12
     footer_bytes = 4
+    overhead_bytes = header_bytes + footer_bytes
 
     _WINDOW_BYTES = 1 << 20
     # Where records are larger than this, only their headers are worth reading.
     _SPARSE_WINDOW_BYTES = 1 << 12
+
+    @property
+    def code(self) -> int:
+        return 0
+
+    def __reduce__(self) -> str:
+        return "TFRECORD"  # there is one
+
+    def detect(self, file: LocalFile) -> Compression | None:
+        return detect_compression(file)
 
     def scan(self, source: LocalFile | CompressedFile, progress: Progress | None = None) -> Scan:
         """Finds every record; checks the length and its checksum of each, not the data's."""
@@ -147,12 +290,42 @@ class TFRecordFormat:
     def check(
         self,
         buffer: npt.NDArray[np.uint8],
-        starts: npt.NDArray[np.int64],
-        lengths: npt.NDArray[np.int64],
+        starts: _Ints,
+        lengths: _Ints,
         verify_crc: bool,
-    ) -> list[tuple[int, type[TorchRecIOError], str]]:
+    ) -> list[Fault]:
+        """Checks framed records in a buffer.
+
+        ``starts`` are where the frames start, ``lengths`` are those of the data. Returns the bad
+        ones as (position, error class, reason).
+        """
         faults = _core.check_frames(buffer, starts, lengths, verify_crc)
         return [(position, *_FAULTS[fault]) for position, fault in faults]
+
+    def cut(
+        self, buffer: npt.NDArray[np.uint8], placed: _Ints, sizes: _Ints, verify_crc: bool
+    ) -> Cut:
+        lengths = sizes - self.overhead_bytes
+        faults = self.check(buffer, placed, lengths, verify_crc)
+        return Cut(buffer, placed + self.header_bytes, lengths, faults)
+
+    def keys(
+        self, paths: Sequence[str], records: Sequence[int], offsets: Sequence[int]
+    ) -> list[str]:
+        del records
+        return [f"{path}:{offset}" for path, offset in zip(paths, offsets, strict=True)]
+
+    def first_misplaced(self, file: LocalFile, starts: _Ints, ends: _Ints) -> int | None:
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            head = file.read(start, self.header_bytes)
+            length = int.from_bytes(head[:8], "little")
+            if not is_record_header(head) or length != end - start - self.overhead_bytes:
+                return int(start)
+        return None
+
+    def was_whole(self, starts: _Ints, ends: _Ints, size: int) -> npt.NDArray[np.bool_]:
+        del ends
+        return starts + self.header_bytes <= size
 
 
 _NONE = np.empty(0, np.uint64)

@@ -21,18 +21,17 @@ from .compressed import (
     CompressedFile,
     Compression,
     CompressionChoice,
+    check_compression,
     open_source,
-    resolve_compression,
 )
 from .formats import TFRECORD, Progress, RecordFormat
-from .indexed import fingerprint, first_misplaced, parse_text
+from .indexed import parse_text
 from .storage import LocalFile, Stamp, StrPath, write_atomically
 
 SUFFIX = ".tfidx"
 
 _COMPRESSION_CODES: dict[Compression | None, int] = {None: 0, "gzip": 1, "zlib": 2}
 _COMPRESSIONS: dict[int, Compression | None] = {v: k for k, v in _COMPRESSION_CODES.items()}
-_FORMATS: dict[int, RecordFormat] = {TFRECORD.code: TFRECORD}
 _MAGIC = b"\x89TFIDX\r\n"
 # Where times differ, as after a copy, so many records are looked up in the data file.
 _SAMPLED_RECORDS = 64
@@ -71,6 +70,7 @@ class RecordIndex:
         data_path: StrPath,
         file: bytes | npt.NDArray[np.uint8],
         index_path: StrPath | None = None,
+        record_format: RecordFormat = TFRECORD,
     ) -> None:
         self.data_path = os.fspath(data_path)
         self.index_path = None if index_path is None else os.fspath(index_path)
@@ -79,15 +79,20 @@ class RecordIndex:
         self._index_stamp: Stamp | None = None  # of the index file whose bytes these are
         try:
             self._header = _Header(*_core.read_index_header(self._bytes))
-            self.format = _FORMATS[self._header.format]
             self.compression = _COMPRESSIONS[self._header.compression]
         except ValueError as error:
             raise IndexFormatError(f"the index is damaged: {error}", path=self._name()) from None
         except KeyError:
             raise IndexFormatError(
-                "the index is of a record format or compression that this release does not know",
-                path=self._name(),
+                "the index is of a compression that this release does not know", path=self._name()
             ) from None
+        self.format = record_format
+        if self._header.format != record_format.code:
+            raise IndexFormatError(
+                f"the index is of another record format than {record_format.name!r}, or of one "
+                "with other parameters",
+                path=self._name(),
+            )
         self._head = self._bytes[:_HEADER_BYTES].tobytes()
 
     # ---- making one ----
@@ -98,6 +103,7 @@ class RecordIndex:
         path: StrPath,
         *,
         compression: CompressionChoice = "auto",
+        format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
         progress: Progress | None = None,
     ) -> RecordIndex:
         """Reads a TFRecord file and finds its records; checks each length, not the data.
@@ -105,6 +111,7 @@ class RecordIndex:
         Args:
             path: The data file.
             compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
+            format: How the file splits into records, if it is no TFRecord file.
             progress: Called now and then with the bytes of the file and the records done so far.
 
         Raises:
@@ -113,7 +120,9 @@ class RecordIndex:
             TruncatedFileError: the file ends inside a record or a compressed stream.
             FileNotFoundError, IsADirectoryError: there is no such file.
         """
-        index, error = cls.build_partial(path, compression=compression, progress=progress)
+        index, error = cls.build_partial(
+            path, compression=compression, format=format, progress=progress
+        )
         if error is not None:
             raise error
         return index
@@ -124,30 +133,39 @@ class RecordIndex:
         path: StrPath,
         *,
         compression: CompressionChoice = "auto",
+        format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
         progress: Progress | None = None,
     ) -> tuple[RecordIndex, TorchRecIOError | None]:
         """As :meth:`build`, but gives the records before the damage, and the damage, if any."""
         file = LocalFile(path)
-        resolved = resolve_compression(file, compression)
+        check_compression(compression)
+        resolved = format.detect(file) if compression == "auto" else compression
         source = open_source(file, resolved)
         before = file.stamp
-        scan = TFRECORD.scan(source, progress)
+        scan = format.scan(source, progress)
         restarts = source.restarts if isinstance(source, CompressedFile) else []
-        encoded = encode_index(file, scan.starts, scan.end, resolved, restarts)
-        index = cls(path, encoded)
+        encoded = encode_index(file, scan.starts, scan.end, resolved, restarts, format)
+        index = cls(path, encoded, record_format=format)
         index.data_stamp = before
         return index, scan.error
 
     @classmethod
-    def load(cls, path: StrPath, data_path: StrPath | None = None) -> RecordIndex:
+    def load(
+        cls,
+        path: StrPath,
+        data_path: StrPath | None = None,
+        *,
+        format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
+    ) -> RecordIndex:
         """Maps an index file and checks that it belongs to its data file as that is now.
 
         Args:
             path: An index file (``.tfidx`` or text), or a data file with its ``.tfidx`` beside it.
             data_path: The data file; by default the index file's name without its last suffix.
+            format: How it splits into records, if it is no TFRecord file.
 
         Raises:
-            IndexFormatError: the file is damaged or no index.
+            IndexFormatError: the file is damaged, no index, or one of another format.
             StaleIndexError: the data file has changed, or is another one.
             FileNotFoundError: the index or the data file does not exist.
         """
@@ -156,16 +174,19 @@ class RecordIndex:
             data_path, name = name, name + SUFFIX
         file = LocalFile(name)
         magic = file.read(0, len(_MAGIC))
-        if magic != _MAGIC and not name.endswith(SUFFIX):
+        if magic != _MAGIC and not name.endswith(SUFFIX) and format.code == TFRECORD.code:
             return cls.from_text(
                 name, os.path.splitext(name)[0] if data_path is None else data_path
             )
-        index = cls._opened(name[: -len(SUFFIX)] if data_path is None else data_path, file)
+        data_path = name[: -len(SUFFIX)] if data_path is None else data_path
+        index = cls._opened(data_path, file, format)
         index.check_fresh()
         return index
 
     @classmethod
-    def _opened(cls, data_path: StrPath, file: LocalFile) -> RecordIndex:
+    def _opened(
+        cls, data_path: StrPath, file: LocalFile, record_format: RecordFormat
+    ) -> RecordIndex:
         """The index that an index file holds."""
         size = file.stamp.size
         if size == 0:
@@ -173,7 +194,8 @@ class RecordIndex:
         # Checked as it is read: pages that a map has touched count as memory of the process, and
         # there are datasets of thousands of indexes.
         held = _core.allocate(size)
-        index = cls(data_path, held[: file.read_into(0, held.data)], file.path)
+        held = held[: file.read_into(0, held.data)]
+        index = cls(data_path, held, file.path, record_format)
         if size >= _SMALLEST_MAPPED:
             with contextlib.suppress(OSError):  # there are as many maps as there can be
                 index._bytes = file.mapped(size)
@@ -181,12 +203,14 @@ class RecordIndex:
         return index
 
     @classmethod
-    def _reopen(cls, data_path: str, index_path: str, head: bytes) -> RecordIndex:
+    def _reopen(
+        cls, data_path: str, index_path: str, head: bytes, record_format: RecordFormat
+    ) -> RecordIndex:
         """Opens the file of a pickled index again, in another process."""
         file = LocalFile(index_path)
         if file.read(0, len(head)) != head:
             raise _replaced(index_path)
-        return cls._opened(data_path, file)
+        return cls._opened(data_path, file, record_format)
 
     @classmethod
     def from_text(cls, path: StrPath, data_path: StrPath) -> RecordIndex:
@@ -259,9 +283,12 @@ class RecordIndex:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Bytes of each record's data, without its frame; ``[n]``."""
+        """Bytes of each record's data, without its frame; ``[n]``.
+
+        In other files than TFRecord's: of each frame, such as a line with its end.
+        """
         starts, ends = self.locate(np.arange(len(self), dtype=np.int64))
-        return ends - starts - self.format.header_bytes - self.format.footer_bytes
+        return ends - starts - self.format.overhead_bytes
 
     @property
     def identity(self) -> tuple[int, int, int]:
@@ -356,7 +383,7 @@ class RecordIndex:
                 f"the data file has {size} bytes, the indexed one had {self._header.data_bytes}",
                 path=name,
             )
-        if fingerprint(file, size) != self._header.data_fingerprint:
+        if self.format.fingerprint(file, size) != self._header.data_fingerprint:
             raise StaleIndexError("the content of the data file is not what was indexed", path=name)
         if file.stamp.mtime_ns != self._header.data_mtime_ns and self.compression is None:
             self._check_sampled_records(file, name)
@@ -365,11 +392,9 @@ class RecordIndex:
     def _check_sampled_records(self, file: LocalFile, name: str) -> None:
         count = len(self)
         sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLED_RECORDS)).astype(np.int64))
-        wrong = first_misplaced(file, *self.locate(sample))
+        wrong = self.format.first_misplaced(file, *self.locate(sample))
         if wrong is not None:
-            raise StaleIndexError(
-                "no record of that size is where the index says", path=name, offset=wrong
-            )
+            raise StaleIndexError(self.format.misplaced, path=name, offset=wrong)
 
     def _was_cut(self, file: LocalFile) -> bool:
         """Whether a data file that does not fit is the one that did, cut short."""
@@ -379,8 +404,8 @@ class RecordIndex:
         if (now.device, now.inode) != (before.device, before.inode):
             return False
         starts, ends = self.locate(np.arange(min(len(self), _SAMPLED_RECORDS)))
-        left = starts + self.format.header_bytes <= now.size
-        return first_misplaced(file, starts[left], ends[left]) is None
+        left = self.format.was_whole(starts, ends, now.size)
+        return self.format.first_misplaced(file, starts[left], ends[left]) is None
 
     def _name(self) -> str:
         return self.index_path or self.data_path
@@ -388,8 +413,9 @@ class RecordIndex:
     def __reduce__(self) -> tuple[Any, ...]:
         state = {"data_stamp": self.data_stamp}
         if self.index_path is not None and os.path.exists(self.index_path):
-            return RecordIndex._reopen, (self.data_path, self.index_path, self._head), state
-        return RecordIndex, (self.data_path, self._bytes.tobytes()), state
+            head = (self.data_path, self.index_path, self._head)
+            return RecordIndex._reopen, (*head, self.format), state
+        return RecordIndex, (self.data_path, self._bytes.tobytes(), None, self.format), state
 
 
 def encode_index(
@@ -398,6 +424,7 @@ def encode_index(
     end: int,
     compression: Compression | None = None,
     restarts: Sequence[tuple[int, int]] = (),
+    record_format: RecordFormat = TFRECORD,
 ) -> bytes:
     """The bytes of an index file.
 
@@ -407,15 +434,16 @@ def encode_index(
         end: Stream offset behind the last of them.
         compression: How the file is compressed.
         restarts: (Stream offset, file offset) pairs at which decompressing can start.
+        record_format: How the file splits into records.
     """
     return _core.encode_index(
         starts,
         np.array(restarts, np.uint64).reshape(-1, 2),
-        format=TFRECORD.code,
+        format=record_format.code,
         compression=_COMPRESSION_CODES[compression],
         data_bytes=file.stamp.size,
         data_mtime_ns=file.stamp.mtime_ns,
-        data_fingerprint=fingerprint(file, file.stamp.size),
+        data_fingerprint=record_format.fingerprint(file, file.stamp.size),
         stream_end=end,
     )
 

@@ -1,43 +1,15 @@
-"""What an index is checked against: the data file it is of, and the lines of a text index."""
+"""The lines of a text index."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import IndexFormatError
-from .compressed import is_record_header
 from .formats import TFRECORD
-from .storage import LocalFile, StrPath
-
-# The fingerprint covers this much at each end of the data file.
-_SAMPLE_BYTES = 1 << 16
-
-
-def first_misplaced(
-    file: LocalFile, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> int | None:
-    """Where the first of some frames should start that does not, or is of another size."""
-    overhead = TFRECORD.header_bytes + TFRECORD.footer_bytes
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        head = file.read(start, TFRECORD.header_bytes)
-        length = int.from_bytes(head[:8], "little")
-        if not is_record_header(head) or length != end - start - overhead:
-            return int(start)
-    return None
-
-
-def fingerprint(file: LocalFile, size: int) -> int:
-    """64 bits over the first and the last 64 KiB of a file."""
-    head = file.read(0, _SAMPLE_BYTES)
-    # Of a small file both are the whole: it is read once.
-    tail = head if size <= _SAMPLE_BYTES else file.read(size - _SAMPLE_BYTES, _SAMPLE_BYTES)
-    digest = hashlib.blake2b(head, digest_size=8)
-    digest.update(tail)
-    return int.from_bytes(digest.digest(), "little")
+from .storage import StrPath
 
 
 def parse_text(path: StrPath) -> npt.NDArray[np.uint64]:

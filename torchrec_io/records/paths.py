@@ -14,29 +14,34 @@ _DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b|-\d{5}-of-\d{5}|^part-
 _COMPANION_NAME = re.compile(r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$")
 
 
-def expand_paths(paths: StrPath | Iterable[StrPath]) -> list[str]:
+def expand_paths(paths: StrPath | Iterable[StrPath], *, tfrecord_names: bool = True) -> list[str]:
     """The files that names, glob patterns and directories stand for, in order.
 
     A directory stands for the files in it that are named as TFRecord files are (``*.tfrecord*``,
     ``*.tfrec``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted; a pattern for its
     matches, sorted. ``**`` in a pattern crosses directories.
 
+    Args:
+        paths: A name, pattern or directory, or several.
+        tfrecord_names: Whether the files are TFRecord files. Of others, a directory stands for all
+            in it but hidden ones and indexes (``*.tfidx``).
+
     Raises:
         FileNotFoundError: a file does not exist, or a pattern or directory stands for nothing.
         ValueError: no path at all, or a URL.
     """
     names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    files = [file for name in names for file in _expand(os.fspath(name))]
+    files = [file for name in names for file in _expand(os.fspath(name), tfrecord_names)]
     if not files:
         raise ValueError("paths is empty: name at least one file")
     return files
 
 
-def _expand(name: str) -> list[str]:
+def _expand(name: str, tfrecord_names: bool) -> list[str]:
     if "://" in name:
         raise ValueError(f"only local files can be read, not {name!r}")
     if os.path.isdir(name):
-        return _directory_files(name)
+        return _tfrecord_files(name) if tfrecord_names else _all_files(name)
     if os.path.exists(name):
         return [name]
     if not glob.has_magic(name):
@@ -48,7 +53,7 @@ def _expand(name: str) -> list[str]:
     return matches
 
 
-def _directory_files(name: str) -> list[str]:
+def _tfrecord_files(name: str) -> list[str]:
     found = sorted(
         entry.path
         for entry in os.scandir(name)
@@ -61,4 +66,15 @@ def _directory_files(name: str) -> list[str]:
         raise FileNotFoundError(
             f"the directory {name!r} holds no file named as TFRecord files are; use a pattern"
         )
+    return found
+
+
+def _all_files(name: str) -> list[str]:
+    found = sorted(
+        entry.path
+        for entry in os.scandir(name)
+        if entry.is_file() and not entry.name.startswith(".") and not entry.name.endswith(".tfidx")
+    )
+    if not found:
+        raise FileNotFoundError(f"the directory {name!r} holds no file; use a pattern")
     return found

@@ -146,9 +146,10 @@ class RecordReader:
     def __init__(self, indexes: Sequence[RecordIndex], *, verify_crc: bool = True) -> None:
         self.indexes = tuple(indexes)
         self.verify_crc = verify_crc
-        self._format = self.indexes[0].format
+        self.format = self.indexes[0].format
         self._hints = 0  # how many reads more are announced to the system
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
+        self._ends = np.cumsum(self._counts)
         self._forget_files()
 
     def __len__(self) -> int:
@@ -247,7 +248,7 @@ class RecordReader:
         Raises:
             TorchRecIOError, OSError: a file is not what was indexed, or cannot be opened.
         """
-        if self._format is not TFRECORD or len(plan.files) > _FILES_AT_ONCE:
+        if self.format.code != TFRECORD.code or len(plan.files) > _FILES_AT_ONCE:
             return None
         files = [file for file in self._sources(plan.files) if isinstance(file, LocalFile)]
         return files if len(files) == len(plan.files) else None
@@ -271,27 +272,29 @@ class RecordReader:
             placed: Where each frame starts in the buffer; int64 ``[n]``.
             sizes: Of the frames, as the index has them; int64 ``[n]``.
         """
-        head, foot = self._format.header_bytes, self._format.footer_bytes
-        lengths = sizes - (head + foot)
-        block = RecordBlock(buffer, placed + head, lengths, numbers)
-        faults = self._format.check(buffer, placed, lengths, self.verify_crc)
+        cut = self.format.cut(buffer, placed, sizes, self.verify_crc)
+        block = RecordBlock(cut.buffer, cut.starts, cut.lengths, numbers)
         errors = []
-        for position, error_class, reason in faults:
+        for position, error_class, reason in cut.faults:
             path, record, offset = self.place(int(numbers[position]))
             errors.append(error_class(reason, path=path, record=record, offset=offset))
-        return block.without([position for position, _, _ in faults]), errors
+        return block.without([position for position, _, _ in cut.faults]), errors
 
     def place(self, number: int) -> tuple[str, int, int]:
         """File, number in that file, and byte offset of a record's frame."""
         ((file,), (start,)) = self._locate(np.array([number], np.int64))
-        return self.indexes[file].data_path, number - int(self._counts[:file].sum()), start
+        return (
+            self.indexes[file].data_path,
+            number - int(self._ends[file] - self._counts[file]),
+            start,
+        )
 
     def keys(self, numbers: npt.NDArray[np.int64]) -> list[str]:
-        """``path:offset`` of records, which names each one for good."""
-        return [
-            f"{self.indexes[file].data_path}:{start}"
-            for file, start in zip(*self._locate(numbers), strict=True)
-        ]
+        """The key of each record, which names it for good: ``path:offset`` in TFRecord files."""
+        files, starts = self._locate(numbers)
+        records = numbers - (self._ends - self._counts)[files]
+        paths = [self.indexes[file].data_path for file in files]
+        return self.format.keys(paths, records.tolist(), starts)
 
     def _locate(self, numbers: npt.NDArray[np.int64]) -> tuple[list[int], list[int]]:
         """File and start of each record's frame."""

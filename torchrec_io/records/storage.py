@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -24,6 +25,8 @@ StrPath: TypeAlias = "str | os.PathLike[str]"
 
 # What is looked at to tell what is in a file.
 _HEAD_BYTES = 1 << 12
+# The fingerprint of a file covers this much at each of its ends.
+_SAMPLE_BYTES = 1 << 16
 _NO_ACCESS_TIME: int = getattr(os, "O_NOATIME", 0)  # only Linux has it
 
 
@@ -252,6 +255,16 @@ def seeks(path: StrPath) -> bool:
 def _seeks(status: os.stat_result) -> bool:
     mode = status.st_mode
     return stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
+
+
+def fingerprint(file: LocalFile, size: int) -> int:
+    """64 bits over the first and the last 64 KiB of a file."""
+    head = file.read(0, _SAMPLE_BYTES)
+    # Of a small file both are the whole: it is read once.
+    tail = head if size <= _SAMPLE_BYTES else file.read(size - _SAMPLE_BYTES, _SAMPLE_BYTES)
+    digest = hashlib.blake2b(head, digest_size=8)
+    digest.update(tail)
+    return int.from_bytes(digest.digest(), "little")
 
 
 class PendingFile:
