@@ -32,7 +32,9 @@ ROOMS = (
     "control",
     "iteration",
     "iterable",
+    "indexed_dataset",
     "dataset",
+    "format_datasets",
     "map_dataset",
     "mixing",
     "places",
@@ -40,7 +42,15 @@ ROOMS = (
     "cli",
     "messages",
 )
-WITH_TORCH = {"tensors", "control", "iterable", "dataset", "map_dataset", "loader"}
+WITH_TORCH = {
+    "tensors",
+    "control",
+    "iterable",
+    "indexed_dataset",
+    "dataset",
+    "map_dataset",
+    "loader",
+}
 EVERYWHERE = {"_core", "__version__"}
 
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

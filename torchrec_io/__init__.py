@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         TruncatedFileError,
     )
     from .features.crops import Crop, RandomCrop, RandomResizedCrop
+    from .features.csv_schema import CsvSchema
     from .features.encode import (
         encode_example,
         encode_examples,
@@ -47,11 +48,16 @@ if TYPE_CHECKING:
         SparseFeature,
         VarLenFeature,
     )
+    from .format_datasets.fixed_length import FixedLengthRecordDataset
+    from .format_datasets.record_files import RecordFileDataset
+    from .format_datasets.text_lines import TextLineDataset
+    from .format_datasets.whole_files import WholeFileDataset
     from .loader import make_loader
     from .map_dataset import TFRecordMapDataset
     from .messages import Example, SequenceExample
     from .mixing import mix
     from .order.shuffle import Shuffle
+    from .records.formats import RecordFormat
     from .records.index import RecordIndex
     from .sharded import ShardedWriter, shard_path
     from .tensors.batch import Batch, Sample
@@ -90,6 +96,7 @@ _MODULE_OF = {
     "Crop": "features.crops",
     "RandomCrop": "features.crops",
     "RandomResizedCrop": "features.crops",
+    "CsvSchema": "features.csv_schema",
     "encode_example": "features.encode",
     "encode_examples": "features.encode",
     "encode_sequence_example": "features.encode",
@@ -103,12 +110,17 @@ _MODULE_OF = {
     "SerializedTensorFeature": "features.specs",
     "SparseFeature": "features.specs",
     "VarLenFeature": "features.specs",
+    "FixedLengthRecordDataset": "format_datasets.fixed_length",
+    "RecordFileDataset": "format_datasets.record_files",
+    "TextLineDataset": "format_datasets.text_lines",
+    "WholeFileDataset": "format_datasets.whole_files",
     "make_loader": "loader",
     "TFRecordMapDataset": "map_dataset",
     "Example": "messages",
     "SequenceExample": "messages",
     "mix": "mixing",
     "Shuffle": "order.shuffle",
+    "RecordFormat": "records.formats",
     "RecordIndex": "records.index",
     "ShardedWriter": "sharded",
     "shard_path": "sharded",
@@ -136,11 +148,13 @@ __all__ = [
     "ConversionError",
     "CorruptRecordError",
     "Crop",
+    "CsvSchema",
     "DecodeError",
     "DevicePrefetcher",
     "Example",
     "FixedLenFeature",
     "FixedLenSequenceFeature",
+    "FixedLengthRecordDataset",
     "ImageFeature",
     "IndexFormatError",
     "Ragged",
@@ -148,6 +162,8 @@ __all__ = [
     "RandomCrop",
     "RandomResizedCrop",
     "RawFeature",
+    "RecordFileDataset",
+    "RecordFormat",
     "RecordIndex",
     "Sample",
     "Schema",
@@ -163,9 +179,11 @@ __all__ = [
     "TFRecordDataset",
     "TFRecordMapDataset",
     "TFRecordWriter",
+    "TextLineDataset",
     "TorchRecIOError",
     "TruncatedFileError",
     "VarLenFeature",
+    "WholeFileDataset",
     "collate",
     "convert_csv",
     "convert_images",

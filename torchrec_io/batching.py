@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .errors import DecodeError, TorchRecIOError
+from .features.csv_schema import CsvSchema
 from .features.lengths import LengthFeature, find_lengths
 from .features.schema import Schema
 from .options import LoadOptions
@@ -91,7 +92,9 @@ def _lengths(source: RecordSource, length_key: LengthKey, known: Lengths | None)
         return length_key
     if length_key is not None and not isinstance(length_key, str):
         return _given_lengths(length_key, len(reader))
-    feature = _length_feature(source.schema, length_key)
+    schema = source.schema
+    assert not isinstance(schema, CsvSchema)  # only of Examples
+    feature = _length_feature(schema, length_key)
     if known is not None and known.feature == feature:
         return known
     return Lengths(find_lengths(reader, feature), feature)

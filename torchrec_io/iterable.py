@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import IterableDataset, get_worker_info
 
 from .control import Control
+from .features.csv_schema import CsvSchema
 from .features.schema import Schema
 from .iteration import Iteration, Position
 from .options import LoadOptions, check_number
@@ -75,7 +76,7 @@ class RecordDataset(IterableDataset[Any]):
         return self._shares.options.batch_size
 
     @property
-    def schema(self) -> Schema | None:
+    def schema(self) -> Schema | CsvSchema | None:
         """The schema records are parsed by, if there is one."""
         return self._source.schema
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler
 
-from .dataset import TFRecordDataset
+from .indexed_dataset import IndexedDataset
 from .iterable import RecordDataset
 from .options import check_number
 from .order.orders import StreamedOrder
@@ -236,7 +236,7 @@ def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDa
             "give one of them"
         )
     other: RecordDataset
-    if isinstance(dataset, TFRecordDataset):
+    if isinstance(dataset, IndexedDataset):
         other = dataset.replace(batch_size=batch_size)
     else:
         shares = dataset._shares

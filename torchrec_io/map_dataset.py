@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 from torch.utils.data import Dataset
 
+from .features.csv_schema import CsvSchema
 from .features.schema import Schema
 from .order.split import parse_slice
 from .order.subset import Selection, Span
@@ -71,7 +72,9 @@ class TFRecordMapDataset(Dataset[Any]):
     @property
     def schema(self) -> Schema | None:
         """The schema records are parsed by, if there is one."""
-        return self._source.schema
+        schema = self._source.schema
+        assert not isinstance(schema, CsvSchema)  # it is of TFRecord files
+        return schema
 
     def __len__(self) -> int:
         """Records that can be asked for."""

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from .batching import check_unbatched
-from .dataset import TFRecordDataset
+from .indexed_dataset import IndexedDataset
 from .iterable import RecordDataset
 from .options import LoadOptions
 from .order.batches import BatchedOrder
 from .order.mixed import MixedOrder, Stop
 from .order.orders import RecordOrder, StreamedOrder
 from .records.reader import RecordReader
-from .source import RecordSource
 
 
 class MixedDataset(RecordDataset):
@@ -24,7 +23,7 @@ class MixedDataset(RecordDataset):
 
 
 def mix(
-    datasets: Mapping[TFRecordDataset, float],
+    datasets: Mapping[IndexedDataset, float],
     *,
     seed: int = 0,
     stop: Stop = "first_exhausted",
@@ -37,8 +36,9 @@ def mix(
     mix is dealt to ranks and workers, saved and resumed as any dataset is.
 
     Args:
-        datasets: Each dataset and its weight; any positive numbers. They must have the same schema
-            and the same options but for files, split, shuffle and seed.
+        datasets: Each dataset and its weight; any positive numbers. They must be of one record
+            format and have the same schema and the same options but for files, split, shuffle and
+            seed.
         seed: Of the choice between datasets. It is the same in every epoch; the datasets' own
             shuffles change.
         stop: ``"first_exhausted"``: an epoch ends where a dataset has no record left that would
@@ -60,6 +60,7 @@ def mix(
     if not parts:
         raise ValueError("there is nothing to mix: give at least one dataset")
     orders = [_order_of(part) for part in parts]
+    _check_alike("record format", [part._records.format.name for part in parts])
     _check_alike("schema", [part._source.given_schema for part in parts])
     _check_alike("verify_crc", [part._records.verify_crc for part in parts])
     common = parts[0]._shares.options
@@ -72,13 +73,13 @@ def mix(
     order = MixedOrder(orders, list(datasets.values()), seed, stop, bases=bases)
     indexes = [index for part in parts for index in part._records.indexes]
     reader = RecordReader(indexes, verify_crc=parts[0]._records.verify_crc)
-    source = RecordSource(reader, parts[0]._source.given_schema)
+    source = parts[0]._source_of(reader, parts[0]._source.given_schema)
     return MixedDataset(source, order, common.replace(**options))
 
 
-def _order_of(part: TFRecordDataset) -> RecordOrder:
-    if not isinstance(part, TFRecordDataset):
-        raise TypeError(f"only a TFRecordDataset can be mixed, not {part!r}")
+def _order_of(part: IndexedDataset) -> RecordOrder:
+    if not isinstance(part, IndexedDataset):
+        raise TypeError(f"only a TFRecordDataset or one like it can be mixed, not {part!r}")
     if isinstance(part._shares.order, BatchedOrder):
         raise ValueError("a dataset with batches by length cannot be mixed")  # noqa: TRY004
     order = part._own_order

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import DecodeError, TorchRecIOError
+from .features.csv_schema import CsvSchema
 from .features.draws import NO_EPOCH, Draws
 from .features.images import ImageFeature
 from .features.parse import ExampleParser, RecordFailure
@@ -45,6 +46,17 @@ class Reader(Protocol):
         """``path:offset`` of records."""
 
 
+class BlockParser(Protocol):
+    """Makes columns of records that are no Examples as they are stored."""
+
+    @property
+    def schema(self) -> Schema | CsvSchema:
+        """Says what the columns are."""
+
+    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
+        """The batch of the good records, and a failure for each bad one, by its position."""
+
+
 class Loaded(NamedTuple):
     """Some records, and what was wrong with others."""
 
@@ -65,17 +77,23 @@ class RecordSource:
     Args:
         reader: Fetches records.
         schema: A schema, a function of a record's bytes, or None for the bytes.
+        parser: What parses records by the schema, if that is neither of Examples nor a function.
 
     Raises:
         SchemaError: the schema contradicts itself.
         ValueError: it is none of these.
     """
 
-    def __init__(self, reader: Reader, schema: SchemaLike) -> None:
+    def __init__(
+        self, reader: Reader, schema: SchemaLike | CsvSchema, parser: BlockParser | None = None
+    ) -> None:
         self.reader = reader
         self.given_schema = schema
         self._parser: ExampleParser | None = None
         self._decoder: Decoder | None = None
+        self._block_parser = parser
+        if parser is not None:
+            return
         if isinstance(schema, (Schema, Mapping)):
             self._parser = ExampleParser.of(Schema.of(schema))
         elif callable(schema):
@@ -84,8 +102,10 @@ class RecordSource:
             raise ValueError(f"schema must be a Schema, a dict, a function or None, not {schema!r}")
 
     @property
-    def schema(self) -> Schema | None:
+    def schema(self) -> Schema | CsvSchema | None:
         """The schema records are parsed by, if there is one."""
+        if self._block_parser is not None:
+            return self._block_parser.schema
         return None if self._parser is None else self._parser.schema
 
     @property
@@ -131,7 +151,7 @@ class RecordSource:
         """Several results as one; all of them were read with these ``draws``."""
         numbers = np.concatenate([part.numbers for part in parts])
         block = RecordBlock.joined([part.block for part in parts if part.block is not None])
-        if self._parser is not None:
+        if self.schema is not None:
             items: Any = self._decode(block, draws)[0]
         else:
             items = [item for part in parts for item in part.items]
@@ -142,15 +162,21 @@ class RecordSource:
     ) -> tuple[Any, RecordBlock, Sequence[TorchRecIOError]]:
         """The items of a block, the records they are of, and an error for each of the others."""
         if self._parser is not None:
-            batch, failures = parse_block(self._parser, block, draws)
-            errors = [
-                self._error(block, failure.position, _reason(failure), failure.feature)
-                for failure in failures
-            ]
-            return batch, block.without([failure.position for failure in failures]), errors
+            return self._told(block, *parse_block(self._parser, block, draws))
+        if self._block_parser is not None:
+            return self._told(block, *self._block_parser.parse(block, draws))
         if self._decoder is None:
             return [block[i] for i in range(len(block))], block, []
         return self._decode_each(block, self._decoder)
+
+    def _told(
+        self, block: RecordBlock, batch: Batch, failures: Sequence[RecordFailure]
+    ) -> tuple[Batch, RecordBlock, list[TorchRecIOError]]:
+        errors: list[TorchRecIOError] = [
+            self._error(block, failure.position, _reason(failure), failure.feature)
+            for failure in failures
+        ]
+        return batch, block.without([failure.position for failure in failures]), errors
 
     def _decode_each(
         self, block: RecordBlock, decoder: Decoder

@@ -154,7 +154,7 @@ class RecordFormat:
             verify_crc: Whether checksums of data are looked at, if there are any.
         """
         del verify_crc  # a format of one's own looks at what it has
-        view = memoryview(buffer).toreadonly()
+        view = buffer.data.toreadonly()
         records: list[bytes] = []
         faults: list[Fault] = []
         for position, (start, size) in enumerate(zip(placed.tolist(), sizes.tolist(), strict=True)):

@@ -144,7 +144,9 @@ class RecordIndex:
         before = file.stamp
         scan = format.scan(source, progress)
         restarts = source.restarts if isinstance(source, CompressedFile) else []
-        encoded = encode_index(file, scan.starts, scan.end, resolved, restarts, format)
+        encoded = encode_index(
+            file, scan.starts, scan.end, resolved, restarts, record_format=format
+        )
         index = cls(path, encoded, record_format=format)
         index.data_stamp = before
         return index, scan.error
@@ -424,6 +426,7 @@ def encode_index(
     end: int,
     compression: Compression | None = None,
     restarts: Sequence[tuple[int, int]] = (),
+    *,
     record_format: RecordFormat = TFRECORD,
 ) -> bytes:
     """The bytes of an index file.

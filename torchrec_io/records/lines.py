@@ -98,8 +98,8 @@ def _ends_with(
     """Which parts of a buffer end with a byte."""
     if not len(buffer):
         return np.zeros(len(starts), np.bool_)
-    last = buffer[np.maximum(starts + lengths - 1, 0)]
-    return (last == end) & (lengths > 0)
+    ends: npt.NDArray[np.bool_] = buffer[np.maximum(starts + lengths - 1, 0)] == end
+    return ends & (lengths > 0)
 
 
 def whole_number(name: str, value: int, least: int) -> int:

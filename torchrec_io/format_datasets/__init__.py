@@ -1,0 +1,1 @@
+"""Datasets of other files than TFRecord's, one file a kind."""
