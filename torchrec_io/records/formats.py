@@ -125,6 +125,9 @@ class RecordFormat:
         del record
         return f"{path}:{offset}"
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
     # ---- what is done for all of some records at once ----
 
     @property

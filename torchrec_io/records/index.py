@@ -176,7 +176,9 @@ class RecordIndex:
             data_path, name = name, name + SUFFIX
         file = LocalFile(name)
         magic = file.read(0, len(_MAGIC))
-        if magic != _MAGIC and not name.endswith(SUFFIX) and format.code == TFRECORD.code:
+        if magic != _MAGIC and not name.endswith(SUFFIX):
+            if format.code != TFRECORD.code:
+                raise IndexFormatError("only of TFRecord files is there a text index", path=name)
             return cls.from_text(
                 name, os.path.splitext(name)[0] if data_path is None else data_path
             )

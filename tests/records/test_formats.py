@@ -1,0 +1,467 @@
+"""Record formats: how files split into records, and indexes of them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import pickle
+import shutil
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.formats import Netstrings, netstring
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.records import lines as lines_module
+from torchrec_io.records import walking
+from torchrec_io.records.finding import cache_path, open_indexes
+from torchrec_io.records.fixed_length import FixedLength
+from torchrec_io.records.formats import TFRECORD
+from torchrec_io.records.lines import TextLines
+from torchrec_io.records.paths import expand_paths
+from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.whole_file import WholeFile
+
+NETSTRINGS = Netstrings()
+
+
+def read_all(index: tio.RecordIndex) -> tuple[list[bytes], list[str]]:
+    """Records of a file, read in an odd order, and their keys."""
+    reader = RecordReader([index])
+    order = np.arange(len(index))[::-1].copy()
+    block, errors = reader.fetch(reader.plan(order))
+    assert errors == []
+    records = [block[position] for position in range(len(block))]
+    return records[::-1], reader.keys(np.arange(len(index)))
+
+
+def stored(path: Path, data: bytes, compression: str | None) -> Path:
+    compress = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}[compression]
+    path.write_bytes(compress(data))
+    return path
+
+
+# ---- lines ----
+
+LINES = st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"\0", b"\xff", b'"'])).map(b"".join)
+
+
+def model_lines(data: bytes, skip: int) -> list[bytes]:
+    """As TensorFlow's TextLineReader has it."""
+    lines = data.split(b"\n")
+    lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
+    if not lines[-1]:
+        lines.pop()
+    return lines[skip:]
+
+
+@given(data=LINES, numbers=st.tuples(st.sampled_from([0, 0, 1, 2, 99]), st.integers(1, 5)))
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_lines(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    compression: Any,
+    data: bytes,
+    numbers: tuple[int, int],
+) -> None:
+    skip, chunk = numbers
+    monkeypatch.setattr(lines_module, "_CHUNK_BYTES", chunk)
+    path = stored(tmp_path / "x", data, compression)
+    text_lines = TextLines(skip)
+    index = tio.RecordIndex.build(path, format=text_lines, compression=compression)
+    records, keys = read_all(index)
+    assert records == model_lines(data, skip)
+    assert keys == [f"{path}:{skip + number}" for number in range(1, len(records) + 1)]
+    loaded = pickle.loads(pickle.dumps(index))
+    assert loaded.format.name == text_lines.name
+    assert read_all(loaded)[0] == records
+
+
+def test_lines_longer_than_a_chunk(tmp_path: Path) -> None:
+    lines = [b"a" * (3 << 20), b"", b"b" * (1 << 20), b"c"]
+    (tmp_path / "x").write_bytes(b"\n".join(lines))
+    assert read_all(tio.RecordIndex.build(tmp_path / "x", format=TextLines()))[0] == lines
+
+
+def test_progress(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"a\n" * (1 << 20))
+    told: list[tuple[int, int]] = []
+
+    def note(done: int, records: int) -> None:
+        told.append((done, records))
+
+    tio.RecordIndex.build(tmp_path / "x", format=TextLines(), progress=note)
+    assert told == [(1 << 20, 1 << 19), (2 << 20, 1 << 20)]
+
+
+@pytest.mark.parametrize("cut", [30, 150, -1])
+def test_lines_of_a_damaged_stream(tmp_path: Path, cut: int) -> None:
+    lines = [os.urandom(8).hex().encode() for _ in range(100)]
+    data = gzip.compress(b"\n".join(lines))
+    (tmp_path / "x").write_bytes(data[:cut])
+    index, error = tio.RecordIndex.build_partial(tmp_path / "x", format=TextLines(2))
+    assert isinstance(error, tio.TruncatedFileError)
+    assert error.record == len(index)
+    # The last line that came out of it may not be whole.
+    assert read_all(index)[0] == lines[2 : 2 + len(index)]
+    assert len(index) == 97 if cut == -1 else len(index) < 97
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, True, "1"])
+def test_parameters_are_checked(value: Any) -> None:
+    with pytest.raises(ValueError, match="skip_header_lines must be a whole number of at least 0"):
+        TextLines(value)
+    with pytest.raises(ValueError, match="header_bytes must be a whole number of at least 0"):
+        FixedLength(3, value)
+    with pytest.raises(ValueError, match="footer_bytes must be a whole number of at least 0"):
+        FixedLength(3, 0, value)
+    with pytest.raises(ValueError, match="record_bytes must be a whole number of at least 1"):
+        FixedLength(0 if value == 1 else value)
+
+
+# ---- records of one length ----
+
+
+@given(size=st.integers(1, 4), ends=st.tuples(*[st.integers(0, 3)] * 3), count=st.integers(0, 5))
+@pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
+def test_fixed_length(
+    tmp_path: Path, compression: Any, size: int, ends: tuple[int, int, int], count: int
+) -> None:
+    head, foot, left = ends
+    left %= size
+    records = [bytes([65 + number]) * size for number in range(count)]
+    data = b"h" * head + b"".join(records) + b"l" * left + b"f" * foot
+    path = stored(tmp_path / "x", data, compression)
+    fixed = FixedLength(size, head, foot)
+    index, error = tio.RecordIndex.build_partial(path, format=fixed, compression=compression)
+    found, keys = read_all(index)
+    assert found == records
+    assert keys == [f"{path}:{number}" for number in range(count)]
+    assert (error is not None) == (left > 0)
+    if error is not None:
+        assert isinstance(error, tio.TruncatedFileError)
+        assert (error.path, error.record) == (str(path), count)
+        assert error.offset == head + count * size
+        assert f"{len(data)} bytes" in error.reason
+        assert f"{left} bytes are left over" in error.reason
+
+
+def test_a_file_too_short_for_its_header(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"abc")
+    with pytest.raises(
+        tio.TruncatedFileError, match="3 bytes, which are too few for a header of 2"
+    ):
+        tio.RecordIndex.build(tmp_path / "x", format=FixedLength(1, 2, 2))
+
+
+# ---- whole files ----
+
+
+@pytest.mark.parametrize("data", [b"", b"abc", gzip.compress(b"abc", mtime=0), bytes(1 << 20)])
+def test_whole_files(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    assert read_all(tio.RecordIndex.build(path, format=WholeFile())) == ([data], [str(path)])
+
+
+def test_whole_files_are_not_read_before_they_are_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = []
+    for number in range(5):
+        paths.append(str(tmp_path / f"{number}"))
+        Path(paths[-1]).write_bytes(b"%d" % number)
+    pread, preadv = os.pread, os.preadv
+    monkeypatch.delattr(os, "pread")
+    monkeypatch.delattr(os, "preadv")
+    indexes, errors = open_indexes(paths, "auto", "auto", WholeFile())
+    monkeypatch.setattr(os, "pread", pread, raising=False)
+    monkeypatch.setattr(os, "preadv", preadv, raising=False)
+    assert errors == []
+    reader = RecordReader(indexes)
+    block, _ = reader.fetch(reader.plan(np.array([3, 0, 3])))
+    assert [block[0], block[1], block[2]] == [b"3", b"0", b"3"]
+
+
+def test_whole_files_of_another_name_are_others(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"same")
+    (tmp_path / "b").write_bytes(b"same")
+    (tmp_path / "c").mkdir()
+    shutil.copy(tmp_path / "a", tmp_path / "c" / "a")
+    whole = WholeFile()
+    first, second, moved = (
+        tio.RecordIndex.build(tmp_path / name, format=whole).identity for name in ("a", "b", "c/a")
+    )
+    assert first != second
+    assert first == moved
+
+
+# ---- a format of one's own ----
+
+
+@given(records=st.lists(st.binary(max_size=12)), cut=st.integers(0, 30))
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_own(tmp_path: Path, compression: Any, records: list[bytes], cut: int) -> None:
+    """Whole, and cut short anywhere: the whole records are there, and what is wrong."""
+    data = b"".join(map(netstring, records))
+    data = data[: len(data) - min(cut, len(data))]
+    ends = np.cumsum([len(netstring(record)) for record in records])
+    whole = int((ends <= len(data)).sum())
+    path = stored(tmp_path / "x", data, compression)
+    index, error = tio.RecordIndex.build_partial(path, format=NETSTRINGS, compression=compression)
+    offsets = [0, *ends.tolist()][: whole + 1]
+    assert index.offsets.tolist() == offsets[:-1]
+    found, keys = read_all(index)
+    assert found == records[:whole]
+    assert keys == [f"{path}:{offset}" for offset in offsets[:-1]]
+    assert (error is None) == (offsets[-1] == len(data))
+    if error is not None:
+        assert isinstance(error, tio.TruncatedFileError)
+        assert (error.path, error.record, error.offset) == (str(path), whole, offsets[-1])
+
+
+class Framed(tio.RecordFormat):
+    """A header, then records behind their lengths, then a footer that begins with a zero."""
+
+    name = "framed"
+
+    def boundaries(self, file: BinaryIO) -> Iterator[int]:
+        if file.read(4) != b"HEAD":
+            raise ValueError("the file does not begin with HEAD")
+        yield file.tell()
+        while size := struct.unpack("<I", file.read(4))[0]:
+            file.seek(size, io.SEEK_CUR)
+            yield file.tell()
+
+    def record(self, frame: memoryview) -> memoryview:
+        return frame[4:]
+
+    def key(self, path: str, record: int, offset: int) -> str:
+        return f"{os.path.basename(path)}#{record}@{offset}"
+
+
+def framed(records: list[bytes]) -> bytes:
+    return b"HEAD" + b"".join(struct.pack("<I", len(r)) + r for r in records)
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_a_header_and_a_footer(tmp_path: Path, compression: Any, size: int) -> None:
+    records = [b"abc" * size, b"d", b"ef" * size]
+    path = stored(tmp_path / "x", framed(records) + b"\0\0\0\0whatever", compression)
+    index = tio.RecordIndex.build(path, format=Framed())
+    starts = np.cumsum([4, *(len(record) + 4 for record in records)])
+    assert index.offsets.tolist() == starts[:-1].tolist()
+    assert index.stream_end == starts[-1]
+    assert read_all(index) == (records, [f"x#{i}@{starts[i]}" for i in range(3)])
+
+
+def test_what_a_format_raises_ends_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"HEAP")
+    with pytest.raises(tio.CorruptRecordError, match="does not begin with HEAD") as caught:
+        tio.RecordIndex.build(path, format=Framed())
+    assert (caught.value.record, caught.value.offset) == (0, 0)
+    path.write_bytes(framed([b"abc", b"d"]) + b"\1")  # no whole length, and no footer
+    index, error = tio.RecordIndex.build_partial(path, format=Framed())
+    assert isinstance(error, tio.CorruptRecordError)
+    assert isinstance(error.__cause__, struct.error)
+    assert "struct.error" not in type(error).__name__
+    assert (error.path, error.record, error.offset) == (str(path), 2, 16)
+    assert read_all(index)[0] == [b"abc", b"d"]
+
+
+class Backwards(tio.RecordFormat):
+    name = "backwards"
+
+    def boundaries(self, file: BinaryIO) -> Iterator[int]:
+        del file
+        yield from (0, 5, 3)
+
+
+class Rereading(tio.RecordFormat):
+    name = "rereading"
+
+    def boundaries(self, file: BinaryIO) -> Iterator[int]:
+        end = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        yield from (file.tell(), end)
+
+
+def test_boundaries_that_make_no_sense(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"0123456789")
+    with pytest.raises(tio.CorruptRecordError, match="a frame cannot end at 3, before it starts"):
+        tio.RecordIndex.build(tmp_path / "x", format=Backwards())
+    with pytest.raises(NotImplementedError, match="RecordFormat has no method boundaries"):
+        next(iter(tio.RecordFormat().boundaries(io.BytesIO())))
+
+
+def test_only_plain_files_are_read_backwards(tmp_path: Path) -> None:
+    plain = stored(tmp_path / "plain", b"a" * 100_000, None)
+    assert read_all(tio.RecordIndex.build(plain, format=Rereading()))[0] == [b"a" * 100_000]
+    packed = stored(tmp_path / "packed", b"a" * 100_000, "gzip")
+    with pytest.raises(io.UnsupportedOperation, match="where a compressed file ends"):
+        tio.RecordIndex.build(packed, format=Rereading())
+
+
+def test_a_compressed_stream_goes_forwards(tmp_path: Path) -> None:
+    path = stored(tmp_path / "x", b"0123456789", "gzip")
+    index = tio.RecordIndex.build(path, format=TextLines())
+    file = walking.StreamFile(tio.records.compressed.open_source(str(path), "gzip"))  # type: ignore[attr-defined]
+    assert len(index) == 1
+    assert file.seek(4) == 4
+    assert file.read(3) == b"456"
+    with pytest.raises(io.UnsupportedOperation, match="from front to back"):
+        file.seek(0)
+    with pytest.raises(ValueError, match="no offset -1"):
+        file.seek(-8, io.SEEK_CUR)
+
+
+def test_damage_to_a_record_is_told_of_that_record(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(netstring(b"one") + b"3:two;" + netstring(b"three"))
+    reader = RecordReader([tio.RecordIndex.build(path, format=NETSTRINGS)])
+    block, [error] = reader.fetch(reader.plan(np.array([2, 1, 0])))
+    assert [block[0], block[1]] == [b"three", b"one"]
+    assert block.numbers.tolist() == [2, 0]
+    assert isinstance(error, tio.CorruptRecordError)
+    assert (error.reason, error.record, error.offset) == ("it is no netstring", 1, 6)
+
+
+@pytest.mark.parametrize("name", [None, ""])
+def test_a_format_has_a_name(tmp_path: Path, name: Any) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    nameless = Netstrings()
+    nameless.name = name
+    with pytest.raises(ValueError, match="a RecordFormat that has a name"):
+        tio.RecordFileDataset(tmp_path, nameless)
+    with pytest.raises(ValueError, match="a RecordFormat that has a name"):
+        tio.RecordFileDataset(tmp_path, Netstrings)  # type: ignore[arg-type]
+
+
+# ---- indexes ----
+
+
+class TestIndexes:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        path = tmp_path / "x"
+        path.write_bytes(b"".join(netstring(b"%05d" % number) for number in range(50)))
+        return path
+
+    def test_each_format_has_its_own_in_the_cache(self, path: Path) -> None:
+        formats = [TextLines(), TextLines(1), NETSTRINGS]
+        found = [open_indexes([str(path)], "auto", "auto", each)[0][0] for each in formats]
+        assert [len(index) for index in found] == [1, 0, 50]
+        names = [cache_path(path, each) for each in (*formats, TFRECORD)]
+        assert len(set(names)) == 4
+        assert [name.exists() for name in names] == [True, True, True, False]
+        again = [open_indexes([str(path)], "auto", "auto", each)[0][0] for each in formats]
+        assert [index.index_path for index in again] == [str(name) for name in names[:3]]
+
+    def test_what_is_arithmetic_is_not_kept(self, path: Path) -> None:
+        for each in (FixedLength(8), WholeFile()):
+            open_indexes([str(path)], "auto", "auto", each)
+            assert not cache_path(path, each).exists()
+
+    def test_one_of_another_format_is_refused(self, path: Path) -> None:
+        index = tio.RecordIndex.build(path, format=TextLines())
+        index.save()
+        for other in (TextLines(1), NETSTRINGS, TFRECORD):
+            with pytest.raises(tio.IndexFormatError, match="is of another record format"):
+                tio.RecordIndex.load(path, format=other)
+        assert len(tio.RecordIndex.load(path, format=TextLines())) == 1
+        found, _ = open_indexes([str(path)], "auto", "auto", NETSTRINGS)
+        assert len(found[0]) == 50  # the one beside it is not for this
+        given, _ = open_indexes([str(path)], [f"{path}.tfidx"], "auto", TextLines())
+        assert len(given[0]) == 1
+
+    def test_text_indexes_are_of_tfrecord_files(self, path: Path) -> None:
+        (path.parent / "x.idx").write_text("0 400\n")
+        with pytest.raises(tio.IndexFormatError, match="only of TFRecord files"):
+            tio.RecordIndex.load(path.parent / "x.idx", path, format=TextLines())
+
+    def test_names_and_codes(self) -> None:
+        formats = [TextLines(), TextLines(1), FixedLength(3), FixedLength(3, 1), WholeFile()]
+        codes = {each.code for each in formats}
+        assert len(codes) == len(formats)
+        assert not codes & {0, NETSTRINGS.code}
+        assert TextLines(1).code == 0x9C89DC08  # for good: index files have it
+        assert pickle.loads(pickle.dumps(TFRECORD)) is TFRECORD
+
+    @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS], ids=["lines", "own"])
+    def test_a_copy_is_fine_and_another_file_is_not(
+        self, tmp_path: Path, each: tio.RecordFormat
+    ) -> None:
+        """Where only the time differs, records are looked up where the index says."""
+        ends = 70_000  # what the fingerprint covers, and more
+        short = b"1:a,\n" if isinstance(each, TextLines) else b"1:a,"
+        long = b"2:aa,\n" if isinstance(each, TextLines) else b"2:aa,"
+        head, tail = short * (ends // len(short)), short * (ends // len(short))
+        middle = (short * len(long), long * len(short))
+        assert len(middle[0]) == len(middle[1])
+        path = tmp_path / "x"
+        path.write_bytes(head + middle[0] * 3000 + tail)
+        index = tio.RecordIndex.build(path, format=each)
+        index.save()
+        os.utime(path, ns=(1, 1))
+        assert len(tio.RecordIndex.load(path, format=each)) == len(index)
+        path.write_bytes(head + middle[1] * 3000 + tail)
+        with pytest.raises(tio.StaleIndexError, match="no record of that size"):
+            tio.RecordIndex.load(path, format=each)
+        found, _ = open_indexes([str(path)], "auto", "auto", each)
+        assert len(found[0]) != len(index)
+
+    @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS, FixedLength(8)], ids=repr)
+    def test_a_file_that_is_cut_short_in_use(self, path: Path, each: tio.RecordFormat) -> None:
+        index = tio.RecordIndex.build(path, format=each)
+        os.truncate(path, 160)
+        with pytest.raises(tio.TruncatedFileError, match="became shorter"):
+            index.check_unchanged()
+
+    def test_a_whole_file_that_was_touched(self, path: Path) -> None:
+        index = tio.RecordIndex.build(path, format=WholeFile())
+        os.utime(path, ns=(1, 1))
+        with pytest.raises(tio.StaleIndexError, match="it was changed since it was found"):
+            index.check_unchanged()
+
+
+# ---- finding out what a file is ----
+
+
+@pytest.mark.parametrize("data", [b"80\n", b"x^2", b"\x1f\x8b\x07\0abc", b"\x1f\x8b\x08\xe0abc"])
+def test_only_gzip_is_found_out(tmp_path: Path, data: bytes) -> None:
+    """What text may begin with is no zlib stream."""
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    assert list(tio.TextLineDataset(path)) == [data.rstrip(b"\n")]
+    stored(path, data, "gzip")
+    assert list(tio.TextLineDataset(path)) == [data.rstrip(b"\n")]
+    assert b"".join(tio.TextLineDataset(path, compression=None)) != data
+    stored(path, data, "zlib")
+    assert list(tio.TextLineDataset(path, compression="zlib")) == [data.rstrip(b"\n")]
+
+
+def test_a_directory_stands_for_all_its_files(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.csv", "_c", ".hidden", "a.csv.tfidx"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    found = [os.path.basename(path) for path in expand_paths(tmp_path, tfrecord_names=False)]
+    assert found == ["_c", "a.csv", "b.txt"]
+    with pytest.raises(FileNotFoundError, match="holds no file"):
+        expand_paths(tmp_path / "folder", tfrecord_names=False)
+
+
+def test_a_tfrecord_file_is_read_by_its_own_format_too(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x", [b"a", b"", b"bc"])
+    dataset = tio.RecordFileDataset(path, TFRECORD, with_key=True)
+    assert list(dataset) == list(tio.TFRecordDataset(path, with_key=True))
