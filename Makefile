@@ -14,12 +14,12 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test setup setup-tf lint types unit native fuzz package bench stub format clean
+.PHONY: demo test setup setup-tf lint types docs unit native fuzz package bench stub format clean serve
 
 demo: setup
 	python examples/train_digits.py
 
-test: lint types native fuzz package unit
+test: lint types docs native fuzz package unit
 
 # ---- set-up ----
 
@@ -54,6 +54,12 @@ types: setup
 	python -m nanobind.stubgen -q -m torchrec_io._core -o build/_core.pyi
 	diff build/_core.pyi torchrec_io/_core.pyi
 
+# The documentation's site, in build/site. What is only a warning elsewhere is an error here. (The
+# variable has mkdocs-material leave out a notice about its own future.)
+docs serve: export NO_MKDOCS_2_WARNING := 1
+docs: setup
+	mkdocs build --strict -q -d build/site
+
 native: setup
 	cmake -S . -B build/native -G Ninja -DTORCHREC_IO_SANITIZE=ON
 	cmake --build build/native -j $(JOBS)
@@ -70,6 +76,10 @@ unit: setup setup-tf
 	python -m pytest -n auto
 
 # ---- tools ----
+
+# The site at http://127.0.0.1:8000, made anew whenever a page or docstring changes.
+serve: setup
+	mkdocs serve
 
 # Peers get environments of their own, in benchmarks/venvs; one that cannot be had is left out.
 bench: setup setup-tf

@@ -39,8 +39,10 @@ class TFRecordDataset(IndexedDataset):
     ``batch_size`` the dataset yields samples, which DataLoader collates as usual.
 
     Args:
-        paths: A file, glob pattern or directory, or several; see
-            :func:`torchrec_io.records.paths.expand_paths`.
+        paths: A file, glob pattern or directory, or several. A pattern stands for its matches,
+            sorted, and ``**`` in it crosses directories; a directory for the files in it that are
+            named as TFRecord files are (``*.tfrecord*``, ``*.tfrec``, ``*.recordio``,
+            ``name-00000-of-00008``, ``part-*``), sorted.
         schema: A :class:`Schema` or a dict of features: records are ``tf.train.Example`` messages,
             or ``SequenceExample`` for a ``Schema(context=..., sequence=...)``, and are parsed. A
             callable: it gets each record's bytes, in the loading process.
@@ -69,7 +71,7 @@ class TFRecordDataset(IndexedDataset):
             torchrun's environment says, else the only one.
         world_size: How many training processes share the records.
         uneven: What ranks do with records that do not divide: ``"keep"``, ``"drop"`` or ``"pad"``;
-            see :class:`torchrec_io.order.plan.EpochPlan`.
+            see docs/order.md.
         index: ``"auto"``: the index beside each file, else one from the cache, else a new one. A
             path or a list of paths: the index file of each data file, ``.tfidx`` or text.
             ``None``: read from front to back without one, also from pipes; see docs/streams.md for

@@ -43,8 +43,7 @@ class TFRecordMapDataset(Dataset[Any]):
         with_key: Give ``(key, sample)``; a key is ``"path:offset"``.
 
     Raises:
-        FileNotFoundError, CorruptRecordError, TruncatedFileError, StaleIndexError,
-        IndexFormatError, SchemaError, ValueError: as for :class:`TFRecordDataset`.
+        TorchRecIOError, FileNotFoundError, ValueError: as for :class:`TFRecordDataset`.
     """
 
     def __init__(

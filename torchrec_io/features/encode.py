@@ -36,19 +36,15 @@ def encode_example(features: Mapping[str, Any], kinds: Kinds | None = None) -> b
     Features are sorted by the UTF-8 bytes of their names. (So does protobuf in C++. Its compiled
     Python library differs in one case: ``c10`` goes before ``c1`` there.)
 
-    ==========================================  ================================================
-    a value of                                  is stored as
-    ==========================================  ================================================
-    bool, int                                   int64
-    float; ints and floats together             float32
-    str (as UTF-8), bytes, bytearray,           bytes
-    memoryview
-    NumPy array or scalar, torch Tensor of any  int64, float32 or bytes, by its dtype; values in
-    shape                                       row-major order
-    :class:`BytesArray`, :class:`Ragged`        bytes; values of all rows, one after another
-    list or tuple, nested or not                what its values are
-    None                                        a feature of no kind
-    ==========================================  ================================================
+    | a value of | is stored as |
+    | --- | --- |
+    | bool, int | int64 |
+    | float; ints and floats together | float32 |
+    | str (as UTF-8), bytes, bytearray, memoryview | bytes |
+    | NumPy array or scalar, torch Tensor | int64, float32 or bytes, by its dtype; row-major |
+    | :class:`BytesArray`, :class:`Ragged` | bytes; values of all rows, one after another |
+    | list or tuple, nested or not | what its values are |
+    | None | a feature of no kind |
 
     Args:
         features: Value of each feature. A name may also be given as UTF-8 bytes. ``{}`` gives an

@@ -1,0 +1,74 @@
+"""Has docstrings read as Markdown: roles become references, double backticks single ones.
+
+The docstrings of the package are Google style, with ``code`` and :class:`Name` as Sphinx has them, which
+also read well in a terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+# What public classes are made of, and what public functions give, has its own place on a page.
+SHOWN_AS = {
+    "torchrec_io.iterable.RecordDataset": "torchrec_io.TFRecordDataset",
+    "torchrec_io.loader.Loader": "torchrec_io.loader.Loader",
+}
+
+_ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):`([\w.]+)`")
+_CODE = re.compile(r"``(.+?)``", re.DOTALL)
+_PAGE = re.compile(r"\bdocs/([\w-]+)\.md")
+
+
+class Docstrings(griffe.Extension):
+    """Rewrites all docstrings of a package once it is read."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Rewrites them."""
+        public = {name: pkg[name] for name in pkg.exports or () if name in pkg.members}
+        names = {target.canonical_path: f"{pkg.path}.{name}" for name, target in public.items()}
+        _rewrite_all(pkg, names | SHOWN_AS)
+
+
+def _rewrite_all(owner: griffe.Object, names: dict[str, str]) -> None:
+    for member in owner.members.values():
+        if isinstance(member, griffe.Alias):
+            continue  # what it leads to is met where it is
+        if member.docstring is not None:
+            member.docstring.value = to_markdown(member.docstring.value, member, names)
+        _rewrite_all(member, names)
+
+
+def to_markdown(text: str, place: griffe.Object, names: dict[str, str]) -> str:
+    """A docstring in Markdown.
+
+    Args:
+        text: The docstring.
+        place: Whose it is.
+        names: Where a page shows what has a canonical path.
+    """
+    text = _ROLE.sub(lambda found: _reference(found[1], place, names), text)
+    text = _CODE.sub(r"`\1`", text)
+    return _PAGE.sub(r"[\1](../\1.md)", text)  # from a page of docs/api
+
+
+def _reference(name: str, place: griffe.Object, names: dict[str, str]) -> str:
+    shown = _shown(name, place, names)
+    label = name.rpartition(".")[2] if name.startswith("torchrec_io.") else name
+    return f"`{label}`" if shown is None else f"[`{label}`][{shown}]"
+
+
+def _shown(name: str, place: griffe.Object, names: dict[str, str]) -> str | None:
+    """Where a page shows what a docstring names; None if it is the package's own affair."""
+    own = place if place.is_class else place.parent
+    if own is not None and own.is_class and name in own.all_members:
+        shown = names.get(own.canonical_path)
+        return None if shown is None or name.startswith("_") else f"{shown}.{name}"
+    first, _, member = name.removeprefix("torchrec_io.").partition(".")
+    paths = [shown for shown in names.values() if shown.rpartition(".")[2] == first]
+    if not paths or member.startswith("_"):
+        return None
+    return f"{paths[0]}.{member}" if member else paths[0]
+
