@@ -18,6 +18,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 
 FOLDER = "repository"  # of the site, where these pages are
 _LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
+_PICTURES = (".jpg", ".png", ".svg")
 _LANGUAGES = {".py": "python", ".sh": "bash", ".proto": "protobuf"}
 
 
@@ -33,15 +34,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if path in known:
             continue
         known.add(path)
-        text = (root / path).read_text("utf-8")
+        content: str | bytes = (root / path).read_bytes()
+        if not path.endswith(_PICTURES):
+            content = _shown(path, str(content, "utf-8"))
         if path.endswith(".md"):
-            wanted += outside(text, path, docs, root)
-        content = _content(path, text)
-        files.append(
-            File.generated(
-                config, page_of(path), content=content, inclusion=InclusionLevel.NOT_IN_NAV
-            )
+            wanted += outside(str(content), path, docs, root)
+        page = File.generated(
+            config, page_of(path), content=content, inclusion=InclusionLevel.NOT_IN_NAV
         )
+        files.append(page)
     return files
 
 
@@ -76,7 +77,7 @@ def roots(config: MkDocsConfig) -> tuple[Path, str]:
 
 def page_of(path: str) -> str:
     """The page of a file outside of docs/."""
-    return f"{FOLDER}/{path}" if path.endswith(".md") else f"{FOLDER}/{path}.md"
+    return f"{FOLDER}/{path}" if path.endswith((".md", *_PICTURES)) else f"{FOLDER}/{path}.md"
 
 
 def source_of(page: str, docs: str) -> str:
@@ -96,7 +97,7 @@ def _pages_of(nav: Any) -> list[str]:
     return [page for part in parts for page in _pages_of(part)]
 
 
-def _content(path: str, text: str) -> str:
+def _shown(path: str, text: str) -> str:
     if path.endswith(".md"):
         return text
     language = _LANGUAGES.get(posixpath.splitext(path)[1], "text")
