@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import re
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +15,7 @@ import torchrec_io as tio
 from tests.conftest import ROOT, TESTS
 from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
-
-PACKAGE = ROOT / "torchrec_io"
+from tests.support.pages import headings_of, links_of, run_page, texts_of_package
 
 
 def test_every_difference_has_a_test() -> None:
@@ -31,21 +28,8 @@ def test_every_difference_has_a_test() -> None:
         assert (TESTS / test).is_file(), row
 
 
-def run_page(
-    page: str, folder: Path, sizes: list[int], num_blocks: int, paths: list[str] | None = None
-) -> dict[str, Any]:
-    """Runs the Python of a page, whose ``paths`` are files of so many records; gives its names."""
-    text = (ROOT / "docs" / page).read_text("utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == num_blocks
-    names: dict[str, Any] = {"paths": paths or write_files(folder, sizes)}
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)  # noqa: S102  # our own page
-    return names
-
-
 def test_links_lead_somewhere() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     links = [(page, link) for page in pages for link in links_of(page)]
     assert len(links) > 20
     for page, link in links:
@@ -165,27 +149,10 @@ def test_messages_are_those_of_the_package(page: str, column: int, count: int) -
     table = re.split(r"^\| (?:message|what) \|.*\n", text, flags=re.MULTILINE)[1]
     rows = [row.split("|") for row in table.splitlines()[1:] if row.startswith("|")]
     assert len(rows) == count
-    # Where a message has values in it, what stands between them is a constant of its own.
-    constants = [
-        node.value
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
+    constants = texts_of_package()
     for row in rows:
         message = re.findall("`(.*?)`", row[column])[-1]
         assert any(message in constant for constant in constants), message
-
-
-def links_of(page: Path) -> list[str]:
-    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
-    return [link for link in links if "://" not in link]
-
-
-def headings_of(page: Path) -> list[str]:
-    """The page's headings as links name them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
-    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 def offset_of_last(folder: Path) -> int:

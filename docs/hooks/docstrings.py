@@ -1,7 +1,7 @@
 """Has docstrings read as Markdown: roles become references, double backticks single ones.
 
-The docstrings of the package are Google style, with ``code`` and :class:`Name` as Sphinx has them, which
-also read well in a terminal.
+The docstrings of the package are Google style, with ``code`` and :class:`Name` as Sphinx has them,
+which also read well in a terminal.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Docstrings(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Rewrites them."""
-        public = {name: pkg[name] for name in pkg.exports or () if name in pkg.members}
-        names = {target.canonical_path: f"{pkg.path}.{name}" for name, target in public.items()}
+        public = [name for name in map(str, pkg.exports or ()) if name in pkg.members]
+        names = {pkg.members[name].canonical_path: f"{pkg.path}.{name}" for name in public}
         _rewrite_all(pkg, names | SHOWN_AS)
 
 
@@ -71,4 +71,3 @@ def _shown(name: str, place: griffe.Object, names: dict[str, str]) -> str | None
     if not paths or member.startswith("_"):
         return None
     return f"{paths[0]}.{member}" if member else paths[0]
-

@@ -1,8 +1,8 @@
 """Makes pages of the files outside of docs/ that the site's pages link to.
 
-A link that leads from docs/ to, say, ``../examples/train_ddp.py`` works where the repository is looked at. In
-the site it leads to a page with that file's text. Markdown files are pages as they are; of others the text
-is shown.
+A link that leads from docs/ to, say, ``../examples/train_ddp.py`` works where the repository is
+looked at. In the site it leads to a page with that file's text. Markdown files are pages as they
+are; of other files the text is shown.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if path in known:
             continue
         known.add(path)
-        content: str | bytes = (root / path).read_bytes()
-        if not path.endswith(_PICTURES):
-            content = _shown(path, str(content, "utf-8"))
-        if path.endswith(".md"):
-            wanted += outside(str(content), path, docs, root)
+        content: str | bytes
+        if path.endswith(_PICTURES):
+            content = (root / path).read_bytes()
+        else:
+            content = _shown(path, (root / path).read_text("utf-8"))
+            wanted += outside(content, path, docs, root)
         page = File.generated(
             config, page_of(path), content=content, inclusion=InclusionLevel.NOT_IN_NAV
         )
@@ -51,6 +52,8 @@ def on_page_markdown(markdown: str, /, *, page: Any, config: MkDocsConfig, **_: 
     root, docs = roots(config)
     here = page.file.src_uri
     source = source_of(here, docs)
+    if not source.endswith(".md"):
+        return markdown  # brackets of a program are no links
 
     def relinked(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), link[2]))
@@ -64,6 +67,8 @@ def on_page_markdown(markdown: str, /, *, page: Any, config: MkDocsConfig, **_: 
 
 def outside(text: str, source: str, docs: str, root: Path) -> list[str]:
     """The files outside of docs/ that a text links to, as paths from the repository's root."""
+    if not source.endswith(".md"):
+        return []
     folder = posixpath.dirname(source)
     links = [posixpath.normpath(posixpath.join(folder, link[2])) for link in _LINK.finditer(text)]
     return [link for link in links if not _is_in(link, docs) and (root / link).is_file()]

@@ -1,0 +1,56 @@
+"""The pages of docs/, as tests read and run them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import ROOT
+from tests.support.datasets import write_files
+
+PACKAGE = ROOT / "torchrec_io"
+
+
+def run_page(
+    page: str, folder: Path, sizes: list[int], num_blocks: int, paths: list[str] | None = None
+) -> dict[str, Any]:
+    """Runs the Python of a page, whose ``paths`` are files of so many records; gives its names."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == num_blocks
+    names: dict[str, Any] = {"paths": paths or write_files(folder, sizes)}
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)  # noqa: S102  # our own page
+    return names
+
+
+def texts_of_package() -> list[str]:
+    """All strings in the package's sources.
+
+    Where a message has values in it, what stands between them is a string of its own.
+    """
+    python = [
+        node.value
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    native = [
+        text
+        for path in [*PACKAGE.rglob("*.cpp"), *PACKAGE.rglob("*.h")]
+        for text in re.findall(r'"((?:[^"\\\n]|\\.)*)"', path.read_text("utf-8"))
+    ]
+    return [*python, *native]
+
+
+def links_of(page: Path) -> list[str]:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
+    return [link for link in links if "://" not in link]
+
+
+def headings_of(page: Path) -> list[str]:
+    """The page's headings as links name them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
