@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.support.pages import run_page
+from torchrec_io import sharing
+from torchrec_io.tensors import batch, crossing
 
 
 @pytest.mark.parametrize(
@@ -25,3 +28,22 @@ def test_its_python_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(page, tmp_path, [9, 4, 11], num_blocks)
+
+
+def test_rows_are_rows_of_tables() -> None:
+    """A row behind an empty line, or a table without a header, is shown as it is written."""
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        lines = ["", *page.read_text("utf-8").splitlines(), ""]
+        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False):
+            if line.startswith("|") and not before.startswith("|"):
+                assert before == "", (page, line)
+                assert after.startswith("| ---"), (page, line)
+
+
+def test_the_sizes_at_which_batches_cross_otherwise() -> None:
+    text = (ROOT / "docs" / "copies.md").read_text("utf-8")
+    inside, slots = crossing._INLINE_BYTES >> 10, crossing._MOST_SLOTS
+    assert f"| up to {inside} KiB | inside the message |" in text
+    assert f"all {slots} slots of the worker are in use" in text
+    assert f"up to {batch._INLINE_BYTES >> 20} MiB inside the message" in text
+    assert f"an arena of up to {sharing._MOST_AT_ONCE} records" in text
