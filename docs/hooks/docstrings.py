@@ -7,10 +7,12 @@ which also read well in a terminal.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import griffe
 
+PAGES = Path(__file__).resolve().parents[1]
 # What public classes are made of, and what public functions give, has its own place on a page.
 SHOWN_AS = {
     "torchrec_io.iterable.RecordDataset": "torchrec_io.TFRecordDataset",
@@ -48,10 +50,13 @@ def to_markdown(text: str, place: griffe.Object, names: dict[str, str]) -> str:
         text: The docstring.
         place: Whose it is.
         names: Where a page shows what has a canonical path.
+
+    Raises:
+        FileNotFoundError: it names a page that is not there.
     """
     text = _ROLE.sub(lambda found: _reference(found[1], place, names), text)
     text = _CODE.sub(r"`\1`", text)
-    return _PAGE.sub(r"[\1](../\1.md)", text)  # from a page of docs/api
+    return _PAGE.sub(lambda found: _link(found[1]), text)
 
 
 def _reference(name: str, place: griffe.Object, names: dict[str, str]) -> str:
@@ -71,3 +76,9 @@ def _shown(name: str, place: griffe.Object, names: dict[str, str]) -> str | None
     if not paths or member.startswith("_"):
         return None
     return f"{paths[0]}.{member}" if member else paths[0]
+
+
+def _link(page: str) -> str:
+    """A link from a page of docs/api to one of docs/, by its title."""
+    title = (PAGES / f"{page}.md").read_text("utf-8").partition("\n")[0].removeprefix("# ")
+    return f"[{title}](../{page}.md)"

@@ -75,7 +75,11 @@ def test_roles_become_references_to_what_a_page_shows(package: Any) -> None:
     # What no page shows is just its name.
     assert rewritten(":meth:`Batch.__reduce__`", package, names) == "`Batch.__reduce__`"
     assert rewritten(":class:`torchrec_io.order.plan.EpochPlan`", batch, names) == "`EpochPlan`"
-    assert rewritten("see docs/order.md.", batch, names) == "see [order](../order.md)."
+    assert rewritten("see docs/order.md.", batch, names) == (
+        "see [Each record exactly once](../order.md)."
+    )
+    with pytest.raises(FileNotFoundError):
+        rewritten("see docs/nowhere.md", batch, names)
 
 
 def test_a_public_docstring_refers_to_others(package: Any) -> None:
