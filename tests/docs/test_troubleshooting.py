@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -95,12 +96,20 @@ def test_what_pytorch_says(tmp_path: Path) -> None:
 def reasons_of(error: str) -> Iterator[str]:
     """Reasons that the package's Python raises an error with, as far as they are written there."""
     yield from (reason for kind, reason in formats._FAULTS.values() if kind.__name__ == error)
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, ast.Call) or not node.args:
-                continue
-            if isinstance(node.func, ast.Name) and node.func.id == error:
-                yield from longest_text(node.args[0])
+    for call in calls_of_names():
+        assert isinstance(call.func, ast.Name)
+        if call.func.id == error and call.args:
+            yield from longest_text(call.args[0])
+
+
+@functools.cache
+def calls_of_names() -> list[ast.Call]:
+    return [
+        node
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
 
 
 def longest_text(reason: ast.expr) -> list[str]:
