@@ -17,9 +17,10 @@ PAGES = Path(__file__).resolve().parents[1]
 SHOWN_AS = {
     "torchrec_io.iterable.RecordDataset": "torchrec_io.TFRecordDataset",
     "torchrec_io.loader.Loader": "torchrec_io.loader.Loader",
+    "torchrec_io.convert.target.Options": "torchrec_io.convert.target.Options",
 }
 
-_ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):`([\w.]+)`")
+_ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):`~?([\w.]+)`")
 _CODE = re.compile(r"``(.+?)``", re.DOTALL)
 _PAGE = re.compile(r"\bdocs/([\w-]+)\.md")
 

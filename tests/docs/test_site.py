@@ -18,8 +18,8 @@ import torchrec_io as tio
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
-# Not imported by users, but given by public functions.
-GIVEN = {"torchrec_io.loader.Loader"}
+# Not imported by users, but what public functions give or take.
+GIVEN = {"torchrec_io.convert.target.Options", "torchrec_io.loader.Loader"}
 
 
 def hook(name: str) -> ModuleType:
@@ -74,6 +74,7 @@ def test_roles_become_references_to_what_a_page_shows(package: Any) -> None:
     )
     # What no page shows is just its name.
     assert rewritten(":meth:`Batch.__reduce__`", package, names) == "`Batch.__reduce__`"
+    assert rewritten(":class:`~torchrec_io.order.plan.EpochPlan`", batch, names) == "`EpochPlan`"
     assert rewritten(":class:`torchrec_io.order.plan.EpochPlan`", batch, names) == "`EpochPlan`"
     assert rewritten("see docs/order.md.", batch, names) == (
         "see [Each record exactly once](../order.md)."

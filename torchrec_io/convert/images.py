@@ -91,19 +91,17 @@ def convert_images(
     Each image becomes a record with the features that TensorFlow's ImageNet scripts
     (``build_imagenet_data.py``) write:
 
-    =====================  =======  ==========================================================
-    feature                dtype    value
-    =====================  =======  ==========================================================
-    ``image/encoded``      string   the file's bytes, or those of the image encoded anew
-    ``image/format``       string   "JPEG", "PNG", "GIF", ...: what they are
-    ``image/height``       int64    pixels, before any turning that EXIF data asks for
-    ``image/width``        int64    the same
-    ``image/channels``     int64    1 for gray and palette images, 3 for RGB
-    ``image/colorspace``   string   Pillow's mode: "RGB", "L", "CMYK", ...
-    ``image/filename``     string   path from the class's folder, or else from ``source``
-    ``image/class/label``  int64    number of the class, from 0 (TensorFlow's ImageNet: from 1)
-    ``image/class/text``   string   its name
-    =====================  =======  ==========================================================
+    | feature | dtype | value |
+    | --- | --- | --- |
+    | ``image/encoded`` | string | the file's bytes, or those of the image encoded anew |
+    | ``image/format`` | string | "JPEG", "PNG", "GIF", ...: what they are |
+    | ``image/height`` | int64 | pixels, before any turning that EXIF data asks for |
+    | ``image/width`` | int64 | the same |
+    | ``image/channels`` | int64 | 1 for gray and palette images, 3 for RGB |
+    | ``image/colorspace`` | string | Pillow's mode: "RGB", "L", "CMYK", ... |
+    | ``image/filename`` | string | path from the class's folder, or else from ``source`` |
+    | ``image/class/label`` | int64 | number of the class, from 0 (TensorFlow's ImageNet: from 1) |
+    | ``image/class/text`` | string | its name |
 
     Every image is decoded, to see that it can be; unless something is to be changed, its bytes go
     into the record as they are. The names of the classes go to ``DESTINATION.labels.txt``, one a
