@@ -25,7 +25,8 @@ def _feature(value: Any) -> Any:
     return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
 
-def _message(example: dict[str, Any]) -> Any:
+def message_of(example: dict[str, Any]) -> Any:
+    """A ``tf.train.Example`` of plain Python values."""
     features = {name: _feature(value) for name, value in example.items()}
     return tf.train.Example(features=tf.train.Features(feature=features))
 
@@ -36,8 +37,8 @@ def main() -> None:
     examples = examples_of(workload)
     lines = Path(ours).read_text("utf-8").splitlines()
     for example, line in zip(examples, lines, strict=True):
-        assert tf.train.Example.FromString(bytes.fromhex(line)) == _message(example)
-    print(json.dumps(cpu_of(lambda: [_message(e).SerializeToString() for e in examples])))
+        assert tf.train.Example.FromString(bytes.fromhex(line)) == message_of(example)
+    print(json.dumps(cpu_of(lambda: [message_of(e).SerializeToString() for e in examples])))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ _MEASUREMENTS = {
     "side_by_side": "Side by side with peers",
     "parse": "Parsing",
     "encode": "Encoding",
+    "write": "Writing",
     "index": "Building an index",
     "memory": "Memory",
     "epochs": "Memory over many epochs",

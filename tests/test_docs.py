@@ -117,6 +117,21 @@ class TestStreams:
         run_page("streams.md", tmp_path, [9, 4, 11], 4)
 
 
+class TestWriting:
+    def test_its_python_runs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "data").mkdir()
+        names = run_page("writing.md", tmp_path / "data", [], 4)
+        assert "data/train-00000-of-00004" in capsys.readouterr().out
+        assert names["shard"] == 1
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            *("data", "small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
+            *("train.tfrecord", "train.tfrecord.tfidx"),
+        ]
+
+
 class TestImages:
     def test_its_python_runs(self, tmp_path: Path) -> None:
         images = [

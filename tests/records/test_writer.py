@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.tfrecord import frame
-from torchrec_io.records.compressed import Compression
+from torchrec_io.records.compressed import CompressedFile, Compression
 from torchrec_io.records.paths import expand_paths
 from torchrec_io.records.stream import iter_records
 from torchrec_io.records.writer import FrameWriter, publish
@@ -106,6 +106,14 @@ def test_reading_can_start_in_a_gzip_file(tmp_path: Path) -> None:
     for (_, start), (_, end) in zip(restarts, [*restarts[1:], (0, len(data))], strict=True):
         assert len(gzip.decompress(data[start:end])) > 0  # TensorFlow stops at an empty one
     assert read(path) == records
+    # From the last record to the first, without decompressing the file into a temporary one.
+    index = tio.RecordIndex.load(path)
+    file = CompressedFile(path, "gzip", restarts)
+    for start, record in reversed(list(zip(index.offsets.tolist(), records, strict=True))):
+        out = memoryview(bytearray(len(record)))
+        assert file.read_into(start + 12, out) == len(record)
+        assert out == record
+    assert file._spilled is None
 
 
 def test_a_zlib_file_is_one_stream(tmp_path: Path) -> None:
