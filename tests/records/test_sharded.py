@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import resource
 from collections import Counter
@@ -137,6 +138,21 @@ def test_shards_are_filled(tmp_path: Path, sizes: list[int], max_bytes: int) -> 
     assert [str(path) for path in paths] == [
         tio.shard_path(tmp_path / "x", shard, len(paths)) for shard in range(len(paths))
     ]
+
+
+@every_compression
+@given(sizes=st.lists(st.integers(0, 200), max_size=20), max_bytes=st.integers(1, 1000))
+def test_no_shard_is_too_large(
+    tmp_path: Path, compression: Compression | None, sizes: list[int], max_bytes: int
+) -> None:
+    records = [hashlib.shake_256(bytes([size])).digest(size) for size in sizes]
+    for other in tmp_path.iterdir():
+        other.unlink()
+    paths = write(tmp_path / "x", records, max_bytes=max_bytes, compression=compression)
+    shards = [read(path) for path in paths]
+    assert [record for shard in shards for record in shard] == records
+    for path, shard in zip(paths, shards, strict=True):
+        assert os.path.getsize(path) <= max_bytes or len(shard) <= 1
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib"])
