@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
 
 from tests.conftest import ROOT
 
@@ -31,3 +37,83 @@ def test_train_ddp() -> None:
     printed = run("-m", "torch.distributed.run", *options, EXAMPLES / "train_ddp.py")
     begins = "2 ranks of 23 steps: 1437 records, 1 of them again; "
     assert re.fullmatch(re.escape(begins) + r"test accuracy 0\.9\d{3}\n", printed)
+
+
+@pytest.fixture
+def run_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[[str], str]]:
+    """Runs an example in this process, which has PyTorch loaded; gives what it prints.
+
+    Nothing may be written but below the folder that is given.
+    """
+    threads = torch.get_num_threads()
+
+    def run_example(name: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name, str(tmp_path / "made" / "here")])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        assert list(Path(os.environ["TORCHREC_IO_CACHE"]).rglob("*")) == []
+        assert list((tmp_path / "made" / "here").iterdir())
+        return capsys.readouterr().out
+
+    yield run_example
+    torch.set_num_threads(threads)
+
+
+Run = Callable[[str], str]
+
+
+def test_customer_record(run_here: Run) -> None:
+    printed = run_here("customer_record.py")
+    assert 'value: "The Shawshank Redemption"' in printed  # of the message
+    assert printed.count("Purchase Price") == 2
+    assert "Movie: [b'The Shawshank Redemption', b'Fight Club']\n" in printed
+
+
+def test_mnist_int64(run_here: Run) -> None:
+    printed = run_here("mnist_int64.py")
+    assert re.search(r"^train.tfrecord: 1437 digits in 1,\d{3},\d{3} bytes$", printed, re.MULTILINE)
+    assert re.search(r"^test accuracy 0\.9\d{3} on 360 digits\n\Z", printed, re.MULTILINE)
+
+
+def test_images_of_many_sizes(run_here: Run) -> None:
+    printed = run_here("images_of_many_sizes.py")
+    assert len(re.findall(r"^raw \[\d\d, \d\d, 3\]$", printed, re.MULTILINE)) == 6
+    assert printed.endswith("images.png: 384x192\n")
+
+
+def test_sequences_rnn(run_here: Run) -> None:
+    printed = run_here("sequences_rnn.py")
+    assert re.search(r"^step  40  \[32, \d+\] tokens padded  loss \d", printed, re.MULTILINE)
+    assert re.search(r"^loss at the end 0\.0\d+\n\Z", printed, re.MULTILINE)
+
+
+def test_shuffle_batches(run_here: Run) -> None:
+    printed = run_here("shuffle_batches.py")
+    rows = re.findall(
+        r"^(\S.*?) +moved +(\d+) in the mean, at most (\d+) early, (\d+) late$",
+        printed,
+        re.MULTILINE,
+    )
+    assert [title for title, *_ in rows] == [
+        "shuffle=400",
+        "shuffle=True",
+        "shuffle=100, index=None",
+    ]
+    [window, everywhere, buffered] = [list(map(int, moved)) for _, *moved in rows]
+    assert everywhere[0] > 4 * window[0] > 4 * buffered[0]
+
+
+def test_background_producers(run_here: Run) -> None:
+    lines = run_here("background_producers.py").splitlines()
+    assert lines[0] == "16 numbers"
+    assert lines[1].startswith("32 numbers, then ")
+    assert "37 is no good (record 37," in lines[1]
+    assert lines[2] == "80 numbers"
+    assert lines[3].endswith(" numbers, then ValueError: a die fell off the table")
+
+
+def test_each_example_is_run() -> None:
+    text = Path(__file__).read_text("utf-8")
+    for path in EXAMPLES.glob("*.py"):
+        assert path.name in text, path

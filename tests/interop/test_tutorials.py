@@ -1,0 +1,16 @@
+"""TensorFlow's side of each tutorial runs in TensorFlow, and gives what the page says of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TfOracle
+from tests.support.tutorials import Tutorial, read_tutorials
+
+
+@pytest.mark.parametrize("page", read_tutorials(), ids=lambda page: page.path.stem)
+def test_their_side_runs(page: Tutorial, tmp_path: Path, tf_oracle: TfOracle) -> None:
+    answer = tf_oracle.ask(op="run", folder=str(tmp_path), code=page.theirs)
+    assert answer["error"] is None, answer["error"]

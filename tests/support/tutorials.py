@@ -1,0 +1,45 @@
+"""The pages of docs/tutorials, taken apart."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "docs" / "tutorials"
+
+
+@dataclass(frozen=True)
+class Tutorial:
+    """A page: its text, and the code of both sides.
+
+    TensorFlow's blocks are marked ``py``, ours ``python``. What stands before the first table of
+    code is for both sides, and so is a block that follows such a table at once: what came of it.
+    """
+
+    path: Path
+    text: str
+    ours: list[str]
+    theirs: list[str]
+
+
+def read_tutorials() -> list[Tutorial]:
+    """All pages but the index."""
+    return [_read(path) for path in sorted(FOLDER.glob("*.md")) if path.name != "index.md"]
+
+
+def _read(path: Path) -> Tutorial:
+    text = path.read_text("utf-8")
+    table = text.index("\n<table")
+    page = Tutorial(path, text, [], [])
+    for block in re.finditer(
+        r"(</table>\n\n)?^```(py|python)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+    ):
+        after_table, language, code = block.groups()
+        if language == "python":
+            page.ours.append(code)
+        if language == "py" or after_table or block.start() < table:
+            page.theirs.append(code)
+    return page
