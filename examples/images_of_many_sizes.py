@@ -28,7 +28,7 @@ RAW = {
     "width": tio.FixedLenFeature([], "int64"),
 }
 JPEG = {"image/encoded": tio.ImageFeature(size=(64, 64))}  # [B, 3, 64, 64]
-# What tf.image.resize_with_pad does: all of the image is seen, with black around it.
+# What tf.image.resize_image_with_pad does: all of the image is seen, with black around it.
 PADDED = {"image/encoded": tio.ImageFeature(size=(64, 64), resize="contain")}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,4 +14,13 @@ from tests.support.tutorials import Tutorial, read_tutorials
 @pytest.mark.parametrize("page", read_tutorials(), ids=lambda page: page.path.stem)
 def test_their_side_runs(page: Tutorial, tmp_path: Path, tf_oracle: TfOracle) -> None:
     answer = tf_oracle.ask(op="run", folder=str(tmp_path), code=page.theirs)
+    assert answer["error"] is None, answer["error"]
+
+
+@pytest.mark.parametrize("page", read_tutorials(), ids=lambda page: page.path.stem)
+def test_names_are_tensorflows(page: Tutorial, tmp_path: Path, tf_oracle: TfOracle) -> None:
+    names = sorted(set(re.findall(r"\btf\.\w+(?:\.\w+)*", page.text)))
+    there = [name for name in names if not name.startswith("tf.contrib.")]  # gone since 2.0
+    assert len(there) > 5
+    answer = tf_oracle.ask(op="run", folder=str(tmp_path), code=there)
     assert answer["error"] is None, answer["error"]
