@@ -48,12 +48,15 @@ def run_here(
     Nothing may be written but below the folder that is given.
     """
     threads = torch.get_num_threads()
+    monkeypatch.delenv("TORCHREC_IO_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def run_example(name: str) -> str:
-        monkeypatch.setattr(sys, "argv", [name, str(tmp_path / "made" / "here")])
+        folder = tmp_path / "made" / "here"
+        monkeypatch.setattr(sys, "argv", [name, str(folder)])
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
-        assert list(Path(os.environ["TORCHREC_IO_CACHE"]).rglob("*")) == []
-        assert list((tmp_path / "made" / "here").iterdir())
+        assert list(folder.iterdir())
+        assert [path.name for path in tmp_path.iterdir()] == ["made"]
         return capsys.readouterr().out
 
     yield run_example
@@ -111,6 +114,16 @@ def test_background_producers(run_here: Run) -> None:
     assert "37 is no good (record 37," in lines[1]
     assert lines[2] == "80 numbers"
     assert lines[3].endswith(" numbers, then ValueError: a die fell off the table")
+
+
+def test_apples_and_oranges(run_here: Run) -> None:
+    lines = run_here("apples_and_oranges.py").splitlines()
+    assert re.fullmatch(r"50 pictures in \d\d,\d{3} bytes", lines[0])
+    assert [line.split(" pictures")[0] for line in lines[1:]] == [
+        "train: 30",
+        "validation: 10",
+        "test: 10",
+    ]
 
 
 def test_each_example_is_run() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.tutorials import FOLDER, Tutorial, read_tutorials
+from tests.support.tutorials import FOLDER, Tutorial, make_fruit, read_tutorials
 
 PAGES = read_tutorials()
 
@@ -18,6 +18,7 @@ PAGES = read_tutorials()
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path.stem)
 def test_our_side_runs(page: Tutorial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    make_fruit(tmp_path)
     assert any("assert" in block for block in page.ours)
     names: dict[str, Any] = {"__name__": "page"}
     for block in page.ours:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TfOracle
-from tests.support.tutorials import Tutorial, read_tutorials
+from tests.support.tutorials import Tutorial, make_fruit, read_tutorials
 
 
 @pytest.mark.parametrize("page", read_tutorials(), ids=lambda page: page.path.stem)
 def test_their_side_runs(page: Tutorial, tmp_path: Path, tf_oracle: TfOracle) -> None:
+    make_fruit(tmp_path)
     answer = tf_oracle.ask(op="run", folder=str(tmp_path), code=page.theirs)
     assert answer["error"] is None, answer["error"]
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from PIL import Image
+
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "docs" / "tutorials"
@@ -28,6 +30,15 @@ class Tutorial:
 def read_tutorials() -> list[Tutorial]:
     """All pages but the index."""
     return [_read(path) for path in sorted(FOLDER.glob("*.md")) if path.name != "index.md"]
+
+
+def make_fruit(folder: Path) -> None:
+    """The pictures that the page on apples and oranges begins with."""
+    (folder / "fruit").mkdir()
+    for kind, color in (("apple", "red"), ("orange", "orange")):
+        for number in range(10):
+            image = Image.new("RGB", (40 + number, 50), color)
+            image.save(folder / "fruit" / f"{kind}_{number:02}.jpg")
 
 
 def _read(path: Path) -> Tutorial:
