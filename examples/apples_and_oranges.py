@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw
-from torchrec_io.convert.images import convert_images
 
 import torchrec_io as tio
+from torchrec_io.convert.images import convert_images
 
 SCHEMA = {
     "image/encoded": tio.ImageFeature(size=(32, 32)),

@@ -126,6 +126,25 @@ def test_apples_and_oranges(run_here: Run) -> None:
     ]
 
 
+def test_heart_csv(run_here: Run) -> None:
+    printed = run_here("heart_csv.py")
+    assert printed.startswith("600 patients: 480 train, 120 test\naccuracy 0.")
+
+
+def test_cifar10_binary(run_here: Run) -> None:
+    lines = run_here("cifar10_binary.py").splitlines()
+    assert sum(line.startswith("CIFAR-10: [64, 3, 32, 32], labels [") for line in lines) == 3
+    assert sum(line.startswith("MNIST: [64, 28, 28], labels [") for line in lines) == 3
+
+
+def test_reading_with_keys(run_here: Run) -> None:
+    lines = run_here("reading_with_keys.py").splitlines()
+    line = "b'In the forests of the night;'"
+    assert lines[2] == f"  poem.tfrecord:44 {line}"
+    assert lines[5] == f"  poem.txt:3       {line}"
+    assert lines[8] == f"  line-1           {line}"
+
+
 def test_each_example_is_run() -> None:
     text = Path(__file__).read_text("utf-8")
     for path in EXAMPLES.glob("*.py"):
