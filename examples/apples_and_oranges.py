@@ -17,7 +17,6 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 import torchrec_io as tio
-from torchrec_io.convert.images import convert_images
 
 SCHEMA = {
     "image/encoded": tio.ImageFeature(size=(32, 32)),
@@ -48,7 +47,7 @@ def main(folder: Path) -> None:
     draw(folder / "apples-and-oranges", 50)
 
     # As: torchrec-io convert FOLDER DESTINATION --label-pattern '([a-z]+)_'
-    made = convert_images(
+    made = tio.convert_images(
         folder / "apples-and-oranges", folder / "fruit.tfrecord", label_pattern=r"([a-z]+)_"
     )
     print(f"{made.records} pictures in {made.file_bytes:,} bytes")
