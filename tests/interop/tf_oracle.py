@@ -28,6 +28,13 @@ refusals and arrays are described in ``tf_json.py``. Requests and their answers:
     ``{}``
 ``{"op": "run", "folder": ..., "code": [source, ...]}``
     ``{"error": traceback or null}`` of TensorFlow 1 code, run there as a program, with ``tf``
+``{"op": "read_by_reader", "kind": "lines" | "fixed" | "whole", "paths": [...], "options": {...}}``
+    ``{"pairs": [[key, hex], ...]}``
+``{"op": "read_by_dataset", "kind": "lines" | "fixed", "path": ..., "options": {...}}``
+    ``{"records": [hex, ...], "error": class name or null}``
+``{"op": "decode_csv", "lines": [hex, ...], "columns": [[dtype, default or null], ...],
+"options": {...}}``
+    ``{"lines": [{"values": [hex, ...]} or {} for a refusal, ...]}``
 
 Only what TensorFlow refuses comes back as an error. A request that makes no sense ends the script
 with a traceback, and so does an input that crashes TensorFlow. End of stdin ends it cleanly.
@@ -45,6 +52,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # must be set before TensorF
 
 import tensorflow as tf
 import tf_json
+import tf_readers
 from tf_json import Json
 
 
@@ -134,6 +142,21 @@ def answer_run(request: Json) -> Json:
     return {"error": None}
 
 
+def answer_read_by_reader(request: Json) -> Json:
+    """Read files with a reader of TensorFlow 1."""
+    return tf_readers.read_by_reader(request["kind"], request["paths"], request["options"])
+
+
+def answer_read_by_dataset(request: Json) -> Json:
+    """Read a file with tf.data."""
+    return tf_readers.read_by_dataset(request["kind"], request["path"], request["options"])
+
+
+def answer_decode_csv(request: Json) -> Json:
+    """Decode lines of CSV, each by itself."""
+    return tf_readers.decode_csv(from_hex(request["lines"]), request["columns"], request["options"])
+
+
 ANSWERS = {
     "parse_example": answer_parse_example,
     "parse_single_example": answer_parse_single_example,
@@ -146,6 +169,9 @@ ANSWERS = {
     "read_records": answer_read_records,
     "write_records": answer_write_records,
     "run": answer_run,
+    "read_by_reader": answer_read_by_reader,
+    "read_by_dataset": answer_read_by_dataset,
+    "decode_csv": answer_decode_csv,
 }
 
 

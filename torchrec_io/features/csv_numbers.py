@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_HEXADECIMAL = re.compile(rb"\s*([+-]?)0[xX][0-9a-fA-F.]+([pP][+-]?[0-9]+)?\s*", re.ASCII)
+_HEXADECIMAL = re.compile(
+    rb"\s*([+-]?)0[xX]([0-9a-fA-F]*)\.?([0-9a-fA-F]*)(?:[pP]([+-]?[0-9]+))?\s*", re.ASCII
+)
 _NAN = re.compile(rb"\s*[+-]?nan\(\w*\)\s*", re.ASCII | re.IGNORECASE)
 _SHOWN_BYTES = 40
 
@@ -90,17 +92,19 @@ def _narrowed(values: npt.NDArray[np.float64], texts: list[bytes]) -> npt.NDArra
     halfway = (values == (ends[0] + ends[1]) / 2) & (near != values)
     for row in np.flatnonzero(halfway & np.isfinite(values)).tolist():
         exact = _exact(texts[row])
-        if exact is not None and exact != values[row]:
+        if exact != values[row]:
             upwards = exact > Fraction(float(values[row]))
             near[row] = (max if upwards else min)(near[row], other[row])
     return near
 
 
-def _exact(text: bytes) -> Fraction | None:
-    try:
+def _exact(text: bytes) -> Fraction:
+    found = _HEXADECIMAL.fullmatch(text)
+    if found is None:
         return Fraction(text.decode().strip())
-    except ValueError:  # hexadecimal: nobody writes so many digits
-        return None
+    sign, whole, part, exponent = (group or b"" for group in found.groups())
+    digits = Fraction(int(sign + whole + part, 16))
+    return digits * Fraction(2) ** (int(exponent or b"0") - 4 * len(part))
 
 
 def _shown(text: bytes) -> str:

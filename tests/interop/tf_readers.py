@@ -1,0 +1,66 @@
+"""Read other files than TFRecord, and CSV, with TensorFlow; runs where ``tf_oracle.py`` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from tf_json import Json
+
+_READERS = {
+    "lines": tf.compat.v1.TextLineReader,
+    "fixed": tf.compat.v1.FixedLengthRecordReader,
+    "whole": tf.compat.v1.WholeFileReader,
+}
+_DATASETS = {
+    "lines": tf.data.TextLineDataset,
+    "fixed": tf.data.FixedLengthRecordDataset,
+}
+
+
+def read_by_reader(kind: str, paths: Sequence[str], options: Json) -> Json:
+    """Keys and records, in hexadecimal, that a reader of TensorFlow 1 gives of some files."""
+    v1 = tf.compat.v1
+    pairs: list[list[str]] = []
+    with tf.Graph().as_default(), v1.Session() as session:
+        reader = _READERS[kind](**options)
+        queue = v1.FIFOQueue(len(paths), tf.string)
+        session.run(queue.enqueue_many([list(paths)]))
+        session.run(queue.close())
+        read = reader.read(queue)
+        while True:
+            try:
+                key, value = session.run(read)
+            except tf.errors.OutOfRangeError:
+                return {"pairs": pairs}
+            pairs.append([key.decode(), value.hex()])
+
+
+def read_by_dataset(kind: str, path: str, options: Json) -> Json:
+    """Records that a dataset of tf.data gives of a file, or the class of its error."""
+    records: list[str] = []
+    try:
+        for record in _DATASETS[kind](path, **options):
+            records.append(record.numpy().hex())
+    except tf.errors.OpError as error:
+        return {"records": records, "error": type(error).__name__}
+    return {"records": records, "error": None}
+
+
+def decode_csv(lines: Sequence[bytes], columns: Json, options: Json) -> Json:
+    """For each line its values, numbers as their bytes; nothing where TensorFlow refuses it."""
+    defaults = [
+        tf.constant([] if default is None else [default], dtype) for dtype, default in columns
+    ]
+    answers: list[Json] = []
+    for line in lines:
+        try:
+            values = tf.io.decode_csv([line], defaults, **options)
+        except (tf.errors.InvalidArgumentError, UnicodeDecodeError):  # the latter of a message
+            answers.append({})
+            continue
+        arrays = [value.numpy() for value in values]
+        answers.append(
+            {"values": [a[0].hex() if a.dtype == object else a.tobytes().hex() for a in arrays]}
+        )
+    return {"lines": answers}

@@ -1,0 +1,138 @@
+"""TextLineDataset: lines, and the columns of CSV."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import torchrec_io as tio
+
+PEOPLE = tio.CsvSchema(
+    {
+        "age": tio.FixedLenFeature([], "int64"),
+        "name": tio.FixedLenFeature([], "string", default_value="nobody"),
+        "score": tio.FixedLenFeature([], "float64", default_value=0.5),
+    }
+)
+TEXT = b'age,name,score\r\n31,Ada,1.5\r\n27,"a ""b"", c",\r\n28,,-2e3'
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    path = tmp_path / "people.csv"
+    path.write_bytes(TEXT)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"\n", [b""]),
+        (b"\n\n\n", [b"", b"", b""]),
+        (b"a", [b"a"]),
+        (b"a\r\n\r\n\rb\r", [b"a", b"", b"\rb"]),
+        (b"a\r\r\n", [b"a\r"]),
+        (b"\r", []),
+        (b"\0\n\0\0", [b"\0", b"\0\0"]),
+        (b"\xff\xfe\n\x85\n", [b"\xff\xfe", b"\x85"]),
+    ],
+)
+def test_lines(tmp_path: Path, data: bytes, lines: list[bytes]) -> None:
+    (tmp_path / "x").write_bytes(data)
+    dataset = tio.TextLineDataset(tmp_path / "x")
+    assert list(dataset) == lines
+    assert len(dataset) == dataset.num_records == len(lines)
+    assert dataset.schema is None
+
+
+@pytest.mark.parametrize("skip", [0, 1, 3, 4, 5, 10**12])
+def test_header_lines_are_skipped_in_each_file(tmp_path: Path, skip: int) -> None:
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"\n".join(b"%d" % i for i in range(4)))
+    dataset = tio.TextLineDataset(tmp_path, skip_header_lines=skip, with_key=True)
+    assert list(dataset) == [
+        (f"{tmp_path}/{name}:{i + 1}", b"%d" % i) for name in "ab" for i in range(min(skip, 4), 4)
+    ]
+
+
+def test_columns(people: Path) -> None:
+    dataset = tio.TextLineDataset(people, PEOPLE, skip_header_lines=1, batch_size=8)
+    [batch] = list(dataset)
+    assert dataset.schema is PEOPLE
+    assert isinstance(batch, tio.Batch)
+    assert list(batch) == ["age", "name", "score"]
+    assert batch["age"].dtype == torch.int64
+    assert batch["age"].tolist() == [31, 27, 28]
+    assert batch["score"].dtype == torch.float64
+    assert batch["score"].tolist() == [1.5, 0.5, -2000.0]
+    assert isinstance(batch["name"], tio.BytesArray)
+    assert batch["name"].tolist() == [b"Ada", b'a "b", c', b"nobody"]
+    samples = list(dataset.replace(batch_size=None))
+    assert samples[1] == {"age": torch.tensor(27), "name": b'a "b", c', "score": torch.tensor(0.5)}
+    assert tio.collate(samples)["name"].tolist() == batch["name"].tolist()
+
+
+def test_a_shuffled_gzip_file(tmp_path: Path) -> None:
+    lines = [b"%d,%d" % (i, i * i) for i in range(500)]
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"\n".join(lines)))
+    numbers = {name: tio.FixedLenFeature([], "int32") for name in ("x", "y")}
+    schema = tio.CsvSchema(numbers)
+    dataset = tio.TextLineDataset(tmp_path / "x.csv.gz", schema, batch_size=64, shuffle=True)
+    batches = list(dataset)
+    x = torch.cat([batch["x"] for batch in batches])
+    assert torch.equal(x**2, torch.cat([batch["y"] for batch in batches]))
+    assert sorted(x.tolist()) == list(range(500))
+
+
+class TestBadLines:
+    @pytest.fixture
+    def path(self, people: Path) -> Path:
+        with people.open("ab") as file:
+            file.write(b"\r\nold,Bob,1\r\n1,2\r\n33,Eve,7\r\n")
+        return people
+
+    def make(self, path: Path, **options: Any) -> tio.TextLineDataset:
+        return tio.TextLineDataset(path, PEOPLE, skip_header_lines=1, num_threads=1, **options)
+
+    def test_the_error_says_where(self, path: Path) -> None:
+        with pytest.raises(tio.DecodeError) as caught:
+            list(self.make(path, batch_size=8))
+        error = caught.value
+        offset = path.read_bytes().index(b"old")
+        assert (error.path, error.record, error.offset) == (str(path), 3, offset)
+        assert (error.feature, error.reason) == ("age", "'old' is no int64")
+
+    def test_samples_before_it_are_given(self, path: Path) -> None:
+        seen = []
+        with pytest.raises(tio.DecodeError):
+            for sample in self.make(path):
+                seen.append(int(sample["age"]))
+        assert seen == [31, 27, 28]
+
+    def test_skipping_fills_batches_up(self, path: Path) -> None:
+        found: list[tio.TorchRecIOError] = []
+        dataset = self.make(path, batch_size=2, on_error=found.append)
+        assert [batch["age"].tolist() for batch in dataset] == [[31, 27], [28, 33]]
+        assert [error.reason for error in found] == [
+            "'old' is no int64",
+            "the line has 2 fields, not 3",
+        ]
+        assert dataset.skipped == 2
+
+
+def test_other_schemas(people: Path) -> None:
+    assert list(tio.TextLineDataset(people, len, split="[1:3]")) == [10, 16]
+    for schema in ({"age": tio.FixedLenFeature([], "int64")}, 3):
+        with pytest.raises(tio.SchemaError, match="the schema of lines is a CsvSchema, a function"):
+            tio.TextLineDataset(people, schema)  # type: ignore[arg-type]
+
+
+def test_a_new_index_after_the_file_changed(people: Path) -> None:
+    assert len(list(tio.TextLineDataset(people))) == 4
+    people.write_bytes(TEXT + b"\n1,2,3")
+    assert len(list(tio.TextLineDataset(people))) == 5
