@@ -39,6 +39,12 @@ def test_links_lead_somewhere() -> None:
         assert not heading or heading in headings_of(target), (page, link)
 
 
+def test_the_page_of_formats(tmp_path: Path) -> None:
+    names = run_page("formats.md", tmp_path, [], 5)
+    assert names["people"].skipped == 1
+    assert len(names["labels"]) == 1  # of the last of three images
+
+
 def test_the_page_of_bad_input(tmp_path: Path) -> None:
     names = run_page("bad-input.md", tmp_path, [5, 8, 11], 1)
     assert names["skipping"].skipped == 2

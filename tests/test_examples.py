@@ -149,3 +149,7 @@ def test_each_example_is_run() -> None:
     text = Path(__file__).read_text("utf-8")
     for path in EXAMPLES.glob("*.py"):
         assert path.name in text, path
+
+
+def test_own_format(run_here: Run) -> None:
+    assert run_here("own_format.py") == "100 messages of a format of one's own, shuffled\n"

@@ -10,8 +10,9 @@ import shutil
 import struct
 import zlib
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pytest
@@ -238,7 +239,7 @@ class Framed(tio.RecordFormat):
 
     name = "framed"
 
-    def boundaries(self, file: BinaryIO) -> Iterator[int]:
+    def boundaries(self, file: BufferedReader) -> Iterator[int]:
         if file.read(4) != b"HEAD":
             raise ValueError("the file does not begin with HEAD")
         yield file.tell()
@@ -287,7 +288,7 @@ def test_what_a_format_raises_ends_the_file(tmp_path: Path) -> None:
 class Backwards(tio.RecordFormat):
     name = "backwards"
 
-    def boundaries(self, file: BinaryIO) -> Iterator[int]:
+    def boundaries(self, file: BufferedReader) -> Iterator[int]:
         del file
         yield from (0, 5, 3)
 
@@ -295,7 +296,7 @@ class Backwards(tio.RecordFormat):
 class Rereading(tio.RecordFormat):
     name = "rereading"
 
-    def boundaries(self, file: BinaryIO) -> Iterator[int]:
+    def boundaries(self, file: BufferedReader) -> Iterator[int]:
         end = file.seek(0, io.SEEK_END)
         file.seek(0)
         yield from (file.tell(), end)
@@ -306,7 +307,7 @@ def test_boundaries_that_make_no_sense(tmp_path: Path) -> None:
     with pytest.raises(tio.CorruptRecordError, match="a frame cannot end at 3, before it starts"):
         tio.RecordIndex.build(tmp_path / "x", format=Backwards())
     with pytest.raises(NotImplementedError, match="RecordFormat has no method boundaries"):
-        next(iter(tio.RecordFormat().boundaries(io.BytesIO())))
+        next(iter(tio.RecordFormat().boundaries(io.BufferedReader(io.BytesIO()))))
 
 
 def test_only_plain_files_are_read_backwards(tmp_path: Path) -> None:

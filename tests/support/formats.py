@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torchrec_io as tio
 
@@ -17,7 +18,7 @@ class Netstrings(tio.RecordFormat):
 
     name = "netstrings"
 
-    def boundaries(self, file: BinaryIO) -> Iterator[int]:
+    def boundaries(self, file: BufferedReader) -> Iterator[int]:
         yield 0
         while head := _until_colon(file):
             if not head.isdigit():
@@ -32,7 +33,7 @@ class Netstrings(tio.RecordFormat):
         return rest[:-1]
 
 
-def _until_colon(file: BinaryIO) -> bytes:
+def _until_colon(file: BufferedReader) -> bytes:
     head = b""
     while (byte := file.read(1)) and byte != b":":
         head += byte

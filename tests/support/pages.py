@@ -20,7 +20,7 @@ def run_page(
     text = (ROOT / "docs" / page).read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == num_blocks
-    names: dict[str, Any] = {"paths": paths or write_files(folder, sizes)}
+    names: dict[str, Any] = {"paths": paths or write_files(folder, sizes), "folder": folder}
     for block in blocks:
         exec(compile(block, page, "exec"), names)  # noqa: S102  # our own page
     return names

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple, TypeAlias
+from io import BufferedReader
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +89,7 @@ class RecordFormat:
 
     # ---- what a format of your own says ----
 
-    def boundaries(self, file: BinaryIO) -> Iterator[int]:
+    def boundaries(self, file: BufferedReader) -> Iterator[int]:
         """Finds the frames of a file, from front to back.
 
         Yields ``file.tell()`` or the like: the offset at which the first frame starts, then the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,7 @@ def stream_size(
 
 
 def find_boundaries(
-    boundaries: Callable[[BinaryIO], Iterator[int]],
+    boundaries: Callable[[io.BufferedReader], Iterator[int]],
     source: LocalFile | CompressedFile,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[npt.NDArray[np.uint64], TorchRecIOError | None]:
@@ -92,7 +92,7 @@ def find_boundaries(
     Raises:
         OSError: reading failed.
     """
-    file = cast("BinaryIO", io.BufferedReader(StreamFile(source), _BUFFER_BYTES))
+    file: io.BufferedReader = io.BufferedReader(StreamFile(source), _BUFFER_BYTES)
     found = array("Q")
     search = iter(boundaries(file))
     error: TorchRecIOError | None = None
