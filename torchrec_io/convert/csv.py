@@ -45,16 +45,14 @@ class Piece(NamedTuple):
     Attributes:
         path: The file.
         columns: Names of its columns.
-        rows: Those that could be read.
+        rows: As they are, or why they are none.
         size: Bytes of all of it.
-        errors: Why others could not.
     """
 
     path: str
     columns: list[str]
-    rows: list[Line]
+    rows: list[Line | TorchRecIOError]
     size: int
-    errors: list[TorchRecIOError]
 
 
 def convert_csv(
@@ -163,18 +161,15 @@ def _pieces(files: Iterable[SourceFile], columns: list[str], has_header: bool) -
 
 def _pieces_of(path: str, columns: list[str], has_header: bool) -> Iterator[Piece]:
     read = [0]
-    piece = Piece(path, columns, [], 0, [])
+    rows: list[Line | TorchRecIOError] = []
     begin = 0
     with open(path, "rb") as file:
         for line in _lines(path, _text(file, read), len(columns), has_header):
-            if isinstance(line, Line):
-                piece.rows.append(line)
-            else:
-                piece.errors.append(line)
+            rows.append(line)
             if read[0] - begin >= _PIECE_BYTES:
-                yield piece._replace(size=read[0] - begin)
-                piece, begin = Piece(path, columns, [], 0, []), read[0]
-    yield piece._replace(size=read[0] - begin)
+                yield Piece(path, columns, rows, read[0] - begin)
+                rows, begin = [], read[0]
+    yield Piece(path, columns, rows, read[0] - begin)
 
 
 def _lines(
@@ -249,27 +244,24 @@ def _kind_of(field: str) -> Kind:
 
 def _see(piece: Piece) -> tuple[Kinds, int, list[TorchRecIOError]]:
     kinds = Kinds()
+    errors: list[TorchRecIOError] = []
     for line in piece.rows:
+        if not isinstance(line, Line):
+            errors.append(line)
+            continue
         for name, field in zip(piece.columns, line.fields, strict=True):
-            if field:
-                kind = _kind_of(field)
-                if not kinds.sees(name, kind):
-                    kinds.add(name, kind, Place(piece.path, line.number, repr(field)))
-    return kinds, piece.size, piece.errors
+            kind = _kind_of(field) if field else None
+            if kind and not kinds.sees(name, kind):
+                kinds.add(name, kind, Place(piece.path, line.number, repr(field)))
+    return kinds, piece.size, errors
 
 
 def _make(piece: Piece, kinds: Types) -> Made:
-    errors = list(piece.errors)
-    rows = []
-    for line in piece.rows:
-        try:
-            rows.append(_row(piece, line, kinds))
-        except ConversionError as error:
-            errors.append(error)
-    return encode_rows(rows, kinds, piece.size, errors)
+    rows = [_row(piece, line, kinds) if isinstance(line, Line) else line for line in piece.rows]
+    return encode_rows(rows, kinds, piece.size)
 
 
-def _row(piece: Piece, line: Line, kinds: Types) -> Row:
+def _row(piece: Piece, line: Line, kinds: Types) -> Row | ConversionError:
     features: dict[str, int | float | str] = {}
     row = Row(piece.path, f"line {line.number}", features)
     for name, field in zip(piece.columns, line.fields, strict=True):
@@ -277,7 +269,7 @@ def _row(piece: Piece, line: Line, kinds: Types) -> Row:
             continue
         value = _value(field, kinds[name])
         if value is None:
-            raise row.error(f"{field!r} does not fit in {kinds[name]}", name)
+            return row.error(f"{field!r} does not fit in {kinds[name]}", name)
         features[name] = value
     return row
 

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 Encoding = Literal["jpeg", "png"]
 
 # Others are refused, whatever a file is called: EPS, for one, is a program that Pillow would run.
-_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 _MOST_PIXELS = ImageFeature().max_pixels
 _ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
-# Modes that each format holds as they are; and what others become.
+# Modes that each format holds as they are.
 _MODES = {
     "JPEG": ("L", "RGB", "CMYK"),
-    "PNG": ("1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA"),
+    "PNG": ("1", "L", "LA", "P", "RGB", "RGBA"),
 }
 # What a thread is given at a time.
 _PIECE_IMAGES = 64
@@ -265,18 +265,25 @@ def _encoded(picture: ImageFile.ImageFile, coding: Coding) -> bytes:
 def _in_mode(picture: Image.Image, kind: str, coding: Coding) -> Image.Image:
     """The image in a mode that can be resized, if it has to be, and encoded."""
     mode = picture.mode
+    if mode in ("I", "F") or mode.startswith("I;16"):
+        return _deep(picture, kind)
     clear = mode in _ALPHA or "transparency" in picture.info
     if kind == "JPEG" and clear:
         raise ValueError("it is transparent in parts, which JPEG cannot hold: encode it as PNG")
-    if mode in ("I", "F") or mode.startswith("I;16"):
-        if kind == "JPEG" or mode == "F":
-            raise ValueError(f"its pixels ({mode}) have more bits than {kind} holds")
+    keyed = mode in ("1", "P") or (clear and mode not in _ALPHA)  # colors cannot be mixed
+    if mode in _MODES[kind] and not (coding.resize is not None and keyed):
         return picture
-    if mode in _MODES[kind] and not (coding.resize is not None and mode in ("1", "P")):
-        return picture
-    if mode in ("1", "L"):
+    if mode in ("1", "L") and not clear:
         return picture.convert("L")
     return picture.convert("RGBA" if clear else "RGB")
+
+
+def _deep(picture: Image.Image, kind: str) -> Image.Image:
+    """An image of more than 8 bits, as one of 16."""
+    extent: Any = picture.getextrema()  # a pair, as it has one band
+    if kind == "JPEG" or picture.mode == "F" or extent[0] < 0 or extent[1] > 0xFFFF:
+        raise ValueError(f"its pixels ({picture.mode}) have more bits than {kind} holds")
+    return picture if picture.mode == "I;16" else picture.convert("I;16")
 
 
 def _resized(picture: Image.Image, resize: tuple[int, int] | int | None) -> Image.Image:

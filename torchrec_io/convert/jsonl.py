@@ -107,7 +107,10 @@ def _pieces(files: Iterable[SourceFile]) -> Iterator[Piece]:
 def _see(piece: Piece, types: Types) -> tuple[Kinds, int, list[TorchRecIOError]]:
     kinds = Kinds()
     errors: list[TorchRecIOError] = []
-    for number, row in _rows(piece, errors):
+    for number, row in _rows(piece):
+        if not isinstance(row, Row):
+            errors.append(row)
+            continue
         for name, value in row.features.items():
             for item in value if isinstance(value, list) else [value]:
                 kind = _KINDS[type(item)]
@@ -119,32 +122,33 @@ def _see(piece: Piece, types: Types) -> tuple[Kinds, int, list[TorchRecIOError]]
 
 
 def _make(piece: Piece, kinds: Types) -> Made:
-    errors: list[TorchRecIOError] = []
-    rows = [row for _, row in _rows(piece, errors)]
+    rows = [row for _, row in _rows(piece)]
     for row in rows:
-        for name, value in row.features.items():
-            if value == [] and name not in kinds:
-                row.features[name] = None  # a feature of no kind
-    return encode_rows(rows, kinds, piece.size, errors)
+        if isinstance(row, Row):
+            for name, value in row.features.items():
+                if value == [] and name not in kinds:
+                    row.features[name] = None  # a feature of no kind
+    return encode_rows(rows, kinds, piece.size)
 
 
-def _rows(piece: Piece, errors: list[TorchRecIOError]) -> Iterator[tuple[int, Row]]:
+def _rows(piece: Piece) -> Iterator[tuple[int, Row | ConversionError]]:
+    """Number of each line that is not empty, and what it has, or why it is none."""
     for number, line in enumerate(piece.lines, piece.first):
-        if number == 1 and line.startswith(_BOM):
-            line = line[len(_BOM) :]  # noqa: PLW2901
-        if line.isspace() or not line:
-            continue
-        row = Row(piece.path, f"line {number}", {})
-        try:
-            row.features.update(_features_of(row, _DECODER.decode(line.decode())))
-        except ConversionError as error:
-            errors.append(error)
-        except UnicodeDecodeError:
-            errors.append(row.error("it is not UTF-8"))
-        except (ValueError, RecursionError) as error:
-            errors.append(row.error(f"it is no JSON: {error}"))
-        else:
-            yield number, row
+        text = line.removeprefix(_BOM) if number == 1 else line
+        if text and not text.isspace():
+            yield number, _row(Row(piece.path, f"line {number}", {}), text)
+
+
+def _row(row: Row, line: bytes) -> Row | ConversionError:
+    try:
+        row.features.update(_features_of(row, _DECODER.decode(line.decode())))
+    except ConversionError as error:
+        return error
+    except UnicodeDecodeError:
+        return row.error("it is not UTF-8")
+    except (ValueError, RecursionError) as error:
+        return row.error(f"it is no JSON: {error}")
+    return row
 
 
 def _features_of(row: Row, value: Any) -> dict[str, Any]:

@@ -185,8 +185,7 @@ def _make(piece: Piece, kinds: dict[str, str]) -> Made:
                 errors.setdefault(i, rows[i].error("null in a list has no place", name))
             elif value is not None:
                 rows[i].features[name] = value
-    sound = [row for i, row in enumerate(rows) if i not in errors]
-    return encode_rows(sound, kinds, piece.size, [errors[i] for i in sorted(errors)])
+    return encode_rows([errors.get(i, row) for i, row in enumerate(rows)], kinds, piece.size)
 
 
 def _values_of(column: Any) -> Iterable[Any]:

@@ -33,37 +33,38 @@ class Row(NamedTuple):
         return ConversionError(f"{self.place}: {reason}", path=self.path, feature=feature)
 
 
-def encode_rows(
-    rows: Sequence[Row], kinds: Mapping[str, str], size: int, errors: Sequence[TorchRecIOError] = ()
-) -> Made:
+def encode_rows(rows: Sequence[Row | TorchRecIOError], kinds: Mapping[str, str], size: int) -> Made:
     """Serializes rows.
 
     Args:
-        rows: As they are to follow each other.
+        rows: In their order; errors in place of rows that are wrong already.
         kinds: Stored dtype of each feature.
         size: Bytes of the source that this piece of it has.
-        errors: What else was wrong with the piece.
     """
-    refused = list(errors)
+    sound = [row for row in rows if isinstance(row, Row)]
+    errors: list[TorchRecIOError] = [row for row in rows if not isinstance(row, Row)]
     try:
-        records = encode_examples([row.features for row in rows], kinds)
+        records = encode_examples([row.features for row in sound], kinds)
     except (TypeError, ValueError):
-        records, rows = _encode_one_by_one(rows, kinds, refused)
-    return Made(records, size, refused, Shapes.of(row.features for row in rows))
+        records, sound, errors = _encode_one_by_one(rows, kinds)
+    return Made(records, size, errors, Shapes.of(row.features for row in sound))
 
 
 def _encode_one_by_one(
-    rows: Sequence[Row], kinds: Mapping[str, str], refused: list[TorchRecIOError]
-) -> tuple[list[bytes], list[Row]]:
-    records, sound = [], []
+    rows: Sequence[Row | TorchRecIOError], kinds: Mapping[str, str]
+) -> tuple[list[bytes], list[Row], list[TorchRecIOError]]:
+    records, sound, errors = [], [], list[TorchRecIOError]()
     for row in rows:
+        if not isinstance(row, Row):
+            errors.append(row)
+            continue
         try:
             records.append(encode_example(row.features, kinds))
         except (TypeError, ValueError) as error:
-            refused.append(_with_feature(row, str(error)))
+            errors.append(_with_feature(row, str(error)))
         else:
             sound.append(row)
-    return records, sound
+    return records, sound, errors
 
 
 def _with_feature(row: Row, reason: str) -> ConversionError:

@@ -1,0 +1,173 @@
+"""Parquet to TFRecord."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.convert.reading import Heard, contents, count_read, rows_of
+
+
+def convert(folder: Path, columns: dict[str, Any], **options: Any) -> tio.Conversion:
+    pq.write_table(pa.table(columns), folder / "in.parquet", row_group_size=3)
+    return tio.convert_parquet(folder / "in.parquet", folder / "out", **options)
+
+
+def test_rows_become_records(tmp_path: Path) -> None:
+    done = convert(
+        tmp_path,
+        {
+            "n": pa.array([1, 2, None, 4], pa.uint64()),
+            "x": [0.5, 1.5, 2.5, 3.5],
+            "half": pa.array(np.array([1, 2, 3, 4], np.float16)),
+            "flag": [True, False, True, False],
+            "s": ["a", "é", None, ""],
+            "raw": pa.array([b"a", b"b", b"c", b"\0"], pa.binary(1)),
+            "word": pa.array(["u", "v", "u", None]).dictionary_encode(),
+            "box": pa.array([[1, 2], [3, 4], [5, 6], [7, 8]], pa.list_(pa.int32(), 2)),
+            "bag": pa.array([[0.5], [], None, [1.5, 2.5]], pa.large_list(pa.float32())),
+            "tags": [["a", "b"], ["c"], [], None],
+        },
+    )
+    rows = rows_of(done.paths)
+    assert rows[0] == {
+        "n": [1], "x": [0.5], "half": [1.0], "flag": [1], "s": [b"a"], "raw": [b"a"],
+        "word": [b"u"], "box": [1, 2], "bag": [0.5], "tags": [b"a", b"b"],
+    }  # fmt: skip
+    assert rows[1]["bag"] == []
+    assert set(rows[2]) == {"x", "half", "flag", "raw", "word", "box", "tags"}
+    assert rows[3] == {
+        "n": [4], "x": [3.5], "half": [4.0], "flag": [0], "s": [b""], "raw": [b"\0"],
+        "box": [7, 8], "bag": [1.5, 2.5],
+    }  # fmt: skip
+    assert done.schema == tio.Schema(
+        {
+            "n": tio.VarLenFeature("int64"),
+            "x": tio.FixedLenFeature([], "float32"),
+            "half": tio.FixedLenFeature([], "float32"),
+            "flag": tio.FixedLenFeature([], "int64"),
+            "s": tio.VarLenFeature("string"),
+            "raw": tio.FixedLenFeature([], "string"),
+            "word": tio.VarLenFeature("string"),
+            "box": tio.FixedLenFeature([2], "int64"),
+            "bag": tio.VarLenFeature("float32"),
+            "tags": tio.VarLenFeature("string"),
+        }
+    )
+    assert count_read(done) == 4
+
+
+TYPES = {
+    pa.int64(): st.integers(-(1 << 63), (1 << 63) - 1),
+    pa.uint8(): st.integers(0, 255),
+    pa.bool_(): st.booleans(),
+    pa.float32(): st.floats(width=32, allow_nan=False),
+    pa.string(): st.text(st.characters(exclude_categories=["Cs"])),
+    pa.large_binary(): st.binary(),
+}
+
+
+@given(st.data())
+def test_values_come_back(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 7))
+    columns, expected = {}, [dict[str, Any]() for _ in range(count)]
+    for number, kind in enumerate(data.draw(st.lists(st.sampled_from(list(TYPES)), min_size=1))):
+        is_list = data.draw(st.booleans())
+        item = st.lists(TYPES[kind], max_size=3) if is_list else TYPES[kind]
+        values = data.draw(st.lists(item | st.none(), min_size=count, max_size=count))
+        columns[f"c{number}"] = pa.array(values, pa.list_(kind) if is_list else kind)
+        for row, value in zip(expected, values, strict=True):
+            if value is not None:
+                several: list[Any] = value if isinstance(value, list) else [value]
+                row[f"c{number}"] = [v.encode() if isinstance(v, str) else v for v in several]
+    folder = tmp_path_factory.mktemp("parquet")
+    assert rows_of(convert(folder, columns, index=False).paths) == expected
+
+
+def test_values_that_do_not_fit(tmp_path: Path) -> None:
+    columns = {
+        "n": pa.array([1, 1 << 63, 3, 4, 5], pa.uint64()),
+        "x": [0.5, 1, 2, 1e39, 4],
+        "l": [[1], [2], [3, None], [4], [5]],
+    }
+    with pytest.raises(tio.ConversionError, match="row 1: 9223372036854775808 does") as raised:
+        convert(tmp_path, columns)
+    assert (raised.value.feature, raised.value.path) == ("n", str(tmp_path / "in.parquet"))
+    heard = Heard()
+    done = convert(tmp_path, columns, on_error="skip", watcher=heard)
+    assert [row["n"] for row in rows_of(done.paths)] == [[1], [5]]
+    assert sorted(str(error.reason)[:6] for error in done.errors) == ["row 1:", "row 2:", "row 3:"]
+    assert len(heard.errors) == 3
+    assert 0 < heard.size <= heard.total
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ([dt.date(2020, 1, 1)], "date32"),
+        ([dt.datetime(2020, 1, 1)], "timestamp"),  # noqa: DTZ001  # without a zone
+        ([{"a": 1}], "struct<a: int64>"),
+        ([[[1]]], "list<"),
+        ([None], "null"),
+        (pa.array([1], pa.decimal128(5)), "decimal128"),
+    ],
+)
+def test_types_that_are_refused(tmp_path: Path, column: Any, kind: str) -> None:
+    for on_error in ("raise", "skip"):
+        with pytest.raises(tio.ConversionError) as raised:
+            convert(tmp_path, {"a": [1], "b": column}, on_error=on_error)
+        assert raised.value.reason.startswith(f"a column of type {kind}")
+        assert raised.value.feature == "b"
+    assert list(contents(tmp_path)) == ["in.parquet"]
+
+
+def test_files_that_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"a": list(range(1000))}), path, row_group_size=10)
+    good = path.read_bytes()
+    for bad in (b"", b"x" * 100, good[:-9], bytes(len(good) // 2) + good[len(good) // 2 :]):
+        path.write_bytes(bad)
+        with pytest.raises(tio.ConversionError, match="the file is damaged") as raised:
+            tio.convert_parquet(path, tmp_path / "out")
+        assert raised.value.path == str(path)
+    pq.write_table(pa.table([[1], [2]], ["a", "a"]), path)
+    with pytest.raises(tio.ConversionError, match="two columns have this name"):
+        tio.convert_parquet(path, tmp_path / "out")
+    with pytest.raises(tio.ConversionError, match="the file has no columns"):
+        convert(tmp_path, {})
+    with pytest.raises(tio.ConversionError, match="there is no record to write"):
+        convert(tmp_path, {"a": pa.array([], pa.int64())})
+    assert list(contents(tmp_path)) == ["in.parquet"]
+
+
+def test_several_files_in_processes(tmp_path: Path) -> None:
+    for name, begin in (("a", 0), ("b", 10_000)):
+        numbers = range(begin, begin + 10_000)
+        table = pa.table({"n": numbers, "l": [[i, i + 1] for i in numbers]})
+        pq.write_table(table, tmp_path / name, row_group_size=6000)
+    files = [tmp_path / "a", tmp_path / "b"]
+    one = tio.convert_parquet(files, tmp_path / "one", index=False)
+    two = tio.convert_parquet(files, tmp_path / "two", index=False, jobs=2)
+    assert Path(one.paths[0]).read_bytes() == Path(two.paths[0]).read_bytes()
+    rows = rows_of(one.paths)
+    assert [row["n"][0] for row in rows] == list(range(20_000))
+    assert all(row["l"] == [row["n"][0], row["n"][0] + 1] for row in rows)
+    pq.write_table(pa.table({"n": [0.5], "l": [[1]]}), tmp_path / "b")
+    with pytest.raises(tio.ConversionError, match="the columns are not those of"):
+        tio.convert_parquet(files, tmp_path / "two")
+
+
+def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(ImportError, match=r"pip install torchrec-io\[parquet\]"):
+        tio.convert_parquet(tmp_path / "in.parquet", tmp_path / "out")
