@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import signal
 import sys
 import threading
 import time
@@ -38,14 +37,10 @@ _TROUBLE = (TorchRecIOError, OSError, ValueError, MemoryError)
 
 
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:
-    """Makes Ctrl-C end a command as shells expect: status 130, and no traceback.
-
-    ``kill`` ends it as Ctrl-C does, with status 143: what is half done is cleared away.
-    """
+    """Makes Ctrl-C end a command as shells expect: status 130, and no traceback."""
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
-        signal.signal(signal.SIGTERM, _end)
         try:
             command(*args, **kwargs)
         except KeyboardInterrupt:
@@ -53,10 +48,6 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(130) from None
 
     return wrapper
-
-
-def _end(number: int, _: object) -> None:
-    raise SystemExit(128 + number)
 
 
 def files_of(paths: Sequence[str]) -> list[str]:
