@@ -16,6 +16,7 @@ from tests.conftest import ROOT, TESTS
 from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
 from tests.support.pages import headings_of, links_of, run_page, texts_of_package
+from torchrec_io.convert.labels import IMAGE_SUFFIXES
 
 
 def test_every_difference_has_a_test() -> None:
@@ -136,6 +137,25 @@ class TestWriting:
             *("data", "small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
             *("train.tfrecord", "train.tfrecord.tfidx"),
         ]
+
+
+class TestConverting:
+    text = (ROOT / "docs" / "converting.md").read_text("utf-8")
+
+    def test_its_python_runs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        run_page("converting.md", tmp_path, [1], 6)
+        assert capsys.readouterr().out.count("left out: more.csv: line ") == 2
+
+    def test_its_functions_are_there(self) -> None:
+        names = re.findall(r"^\| .* \| `tio\.(\w+)` \|", self.text, re.MULTILINE)
+        assert sorted(names) == [name for name in tio.__all__ if name.startswith("convert_")]
+
+    def test_its_suffixes_are_those_looked_for(self) -> None:
+        [sentence] = re.findall(r"Files that do not end in (.*?), and", self.text, re.DOTALL)
+        assert tuple(re.findall(r"`(\.\w+)`", sentence)) == IMAGE_SUFFIXES
 
 
 class TestImages:
