@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..errors import ConversionError, TorchRecIOError
 from ..records.storage import StrPath
@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 # Text of the rows that a process is given at a time.
 _PIECE_BYTES = 1 << 20
 
+_WORD = r"[+-]?(?:nan|inf|infinity)"
+_FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 # A leading zero makes a code, not a number: 02134.
-_INT = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
-_DIGITS = re.compile(r"[+-]?[0-9]{1,100}")
-_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_CODE = re.compile(r"[+-]?0[0-9]+")
-_WORD = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_KIND = re.compile(
+    r"\s*(?:(?P<int>[+-]?(?:0|[1-9][0-9]*))|(?P<text>[+-]?0[0-9]+)"
+    rf"|(?P<float>{_FLOAT})|(?P<word>{_WORD}))\s*",
+    re.IGNORECASE | re.ASCII,
+)
+# What is read as a dtype. Of digits not too many, since Python may refuse to look at them.
+_INT = re.compile(r"\s*[+-]?[0-9]{1,100}\s*", re.ASCII)
+_NUMBER = re.compile(rf"\s*(?:{_FLOAT}|(?P<word>{_WORD}))\s*", re.IGNORECASE | re.ASCII)
 
 
 class Line(NamedTuple):
@@ -149,7 +154,7 @@ def _header(path: str) -> list[str]:
             raise ConversionError(f"line 1: {error}", path=path) from None
     if not header:
         raise ConversionError("line 1: there is no header", path=path)
-    if not all(map(_is_utf8, header)):
+    if not _is_utf8(header):
         raise ConversionError("line 1: the header is not UTF-8", path=path)
     return header
 
@@ -192,7 +197,7 @@ def _lines(
         if fields and len(fields) != width:
             reason = f"line {number}: {len(fields)} fields, where there are {width} columns"
             yield ConversionError(reason, path=path)
-        elif fields and not all(map(_is_utf8, fields)):
+        elif not _is_utf8(fields):
             yield ConversionError(f"line {number}: a field is not UTF-8", path=path)
         elif fields:
             yield Line(number, fields)
@@ -206,11 +211,9 @@ def _text(file: Iterable[bytes], read: list[int]) -> Iterator[str]:
         yield line[start:].decode("utf-8", "surrogateescape")
 
 
-def _is_utf8(field: str) -> bool:
-    if field.isascii():
-        return True
+def _is_utf8(fields: list[str]) -> bool:
     try:
-        field.encode()
+        "".join(fields).encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -234,12 +237,8 @@ class _any_size:  # noqa: N801  # it is a context
 
 
 def _kind_of(field: str) -> Kind:
-    text = field.strip()
-    if _INT.fullmatch(text):
-        return "int"
-    if _FLOAT.fullmatch(text) and not _CODE.fullmatch(text):
-        return "float"
-    return "word" if _WORD.fullmatch(text) else "text"
+    found = _KIND.fullmatch(field)
+    return cast("Kind", found.lastgroup) if found else "text"
 
 
 def _see(piece: Piece) -> tuple[Kinds, int, list[TorchRecIOError]]:
@@ -278,12 +277,9 @@ def _value(field: str, dtype: str) -> int | float | str | None:
     """What is stored; None if the field is no such value."""
     if dtype == "string":
         return field
-    text = field.strip()
     if dtype == "int64":
-        # Longer ones do not fit, and Python may refuse to look at them.
-        number = int(text) if _DIGITS.fullmatch(text) else 1 << 63
+        number = int(field) if _INT.fullmatch(field) else 1 << 63
         return number if -(1 << 63) <= number < 1 << 63 else None
-    if _WORD.fullmatch(text):
-        return float(text)
-    value = float(text) if _FLOAT.fullmatch(text) else math.inf
-    return None if math.isinf(value) else value
+    found = _NUMBER.fullmatch(field)
+    value = float(field) if found else math.inf
+    return None if math.isinf(value) and not (found and found["word"]) else value  # 1e999

@@ -89,7 +89,7 @@ class Jobs(Generic[Item, Done]):
 
         Raises:
             Exception: what ``work`` raised; of several pieces, of the first one.
-            RuntimeError: a process was killed.
+            RuntimeError: a process was killed, or could not start.
         """
         pieces = iter(pieces)
         first = list(islice(pieces, 2))
@@ -106,8 +106,9 @@ class Jobs(Generic[Item, Done]):
                 yield waiting.popleft().result()
         except BrokenProcessPool:
             raise RuntimeError(
-                "a process that had a share of the work was killed; the system may have run out of "
-                "memory: fewer jobs need less"
+                "a process that had a share of the work was killed: the system may have run out of "
+                "memory, of which fewer jobs need less; or it could not start, because the script "
+                'lacks `if __name__ == "__main__":`'
             ) from None
 
     def _submit(self, executor: Executor, piece: Item) -> Future[Done]:

@@ -21,16 +21,25 @@ class Shapes:
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> Shapes:
         """Of records that are yet to be serialized: values are scalars, lists or arrays [n]."""
         shapes = cls()
+        seen = shapes._seen
         for row in rows:
             for name, value in row.items():
                 count = len(value) if isinstance(value, (list, np.ndarray)) else 1
-                shapes._add(name, 1, count, count)
+                if (known := seen.get(name)) is None:
+                    seen[name] = [1, count, count]
+                    continue
+                known[0] += 1
+                if count < known[1]:
+                    known[1] = count
+                elif count > known[2]:
+                    known[2] = count
         return shapes
 
     def merge(self, other: Shapes) -> None:
         """Takes in those of other records."""
         for name, (present, least, most) in other._seen.items():
-            self._add(name, present, least, most)
+            known = self._seen.setdefault(name, [0, least, most])
+            known[:] = known[0] + present, min(known[1], least), max(known[2], most)
 
     def schema(self, kinds: Mapping[str, str], records: int) -> Schema | None:
         """A schema, by the rules of :meth:`Schema.infer`; None if there is nothing to read.
@@ -45,12 +54,6 @@ class Shapes:
             if name in self._seen
         }
         return Schema(features) if features else None
-
-    def _add(self, name: str, present: int, least: int, most: int) -> None:
-        seen = self._seen.setdefault(name, [0, least, most])
-        seen[0] += present
-        seen[1] = min(seen[1], least)
-        seen[2] = max(seen[2], most)
 
 
 def _spec(
