@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.convert.reading import Heard, contents, count_read, rows_of
+from tests.support.messages import SequenceExample
+from torchrec_io.records.stream import iter_records
 
 
 def convert(folder: Path, columns: dict[str, Any], **options: Any) -> tio.Conversion:
@@ -65,6 +67,43 @@ def test_rows_become_records(tmp_path: Path) -> None:
         }
     )
     assert count_read(done) == 4
+
+
+def test_lists_of_lists_are_feature_lists(tmp_path: Path) -> None:
+    done = convert(
+        tmp_path,
+        {
+            "id": [1, 2, 3, 4, 5],
+            "boxes": [[[0.5, 1.0]], [[2.0, 3.0], [4.0, 5.0]], [], None, [[6.0, 7.0]]],
+            "words": [[["a"]], [[]], [["b", "c"]], [], [[None]]],
+            "last": [[[1], [2]], [[3]], [[4]], [[5]], [[1 << 40]]],
+        },
+        on_error="skip",
+    )
+    assert [str(error.reason) for error in done.errors] == ["row 4: null in a list has no place"]
+    records = [SequenceExample.FromString(data) for _, data in iter_records(done.paths[0])]
+    assert [list(r.context.feature["id"].int64_list.value) for r in records] == [[1], [2], [3], [4]]
+    lists = [r.feature_lists.feature_list for r in records]
+    assert [
+        [list(step.float_list.value) for step in found["boxes"].feature]
+        for found in lists
+        if "boxes" in found
+    ] == [[[0.5, 1.0]], [[2.0, 3.0], [4.0, 5.0]], []]
+    assert [
+        [list(step.bytes_list.value) for step in found["words"].feature] for found in lists
+    ] == [[[b"a"]], [[]], [[b"b", b"c"]], []]
+    assert done.schema == tio.Schema(
+        context={"id": tio.FixedLenFeature([], "int64")},
+        sequence={
+            "boxes": tio.FixedLenSequenceFeature([2], "float32", allow_missing=True),
+            "words": tio.VarLenFeature("string"),
+            "last": tio.FixedLenSequenceFeature([], "int64"),
+        },
+    )
+    assert count_read(done) == 4
+    with pytest.raises(tio.ConversionError, match="row 0: 9223372036854775808 does") as raised:
+        convert(tmp_path, {"l": pa.array([[[1 << 63]]], pa.list_(pa.list_(pa.uint64())))})
+    assert raised.value.feature == "l"
 
 
 TYPES = {
@@ -117,7 +156,7 @@ def test_values_that_do_not_fit(tmp_path: Path) -> None:
         ([dt.date(2020, 1, 1)], "date32"),
         ([dt.datetime(2020, 1, 1)], "timestamp"),  # noqa: DTZ001  # without a zone
         ([{"a": 1}], "struct<a: int64>"),
-        ([[[1]]], "list<"),
+        ([[[[1]]]], "list<"),
         ([None], "null"),
         (pa.array([1], pa.decimal128(5)), "decimal128"),
     ],

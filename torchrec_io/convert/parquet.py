@@ -20,6 +20,18 @@ _PIECE_BYTES = 1 << 22
 _MOST_ROWS = 1 << 12
 
 
+class Table(NamedTuple):
+    """Columns of a file.
+
+    Attributes:
+        kinds: The dtype that each is stored as.
+        lists: Those that are lists of lists.
+    """
+
+    kinds: dict[str, str]
+    lists: frozenset[str]
+
+
 class Piece(NamedTuple):
     """Some rows of a file.
 
@@ -43,7 +55,9 @@ def convert_parquet(
 
     Needs pyarrow: ``pip install torchrec-io[parquet]``. Columns become features: of booleans and
     integers int64, of floats float32 (double is rounded), of strings and binary string; of lists of
-    those, features of that many values. Null is a feature that the record does not have.
+    those, features of that many values. Null is a feature that the record does not have. A column
+    of lists of lists is a feature list, each inner list a step of it; records then are
+    ``tf.train.SequenceExample``, whose context has the other columns.
 
     Args:
         sources: One file or several, of the same columns.
@@ -64,22 +78,23 @@ def convert_parquet(
     _import_pyarrow()
     converter = Converter(destination, options)
     files = source_files(sources)
-    tables = [_kinds_of(file.path) for file in files]
+    tables = [_table_of(file.path) for file in files]
     for file, table in zip(files, tables, strict=True):
         if table != tables[0]:
             reason = f"the columns are not those of {files[0].path!r}"
             raise ConversionError(reason, path=file.path)
     converter.tally.watcher.started(sum(file.size for file in files))
-    kinds = tables[0]
-    work = functools.partial(_make, kinds=kinds)
+    kinds, lists = tables[0]
+    work = functools.partial(_make, table=tables[0])
     return converter.write(
-        work, _pieces(files), lambda shapes, records: shapes.schema(kinds, records)
+        work, _pieces(files), lambda shapes, records: shapes.schema(kinds, records, lists)
     )
 
 
 def _import_pyarrow() -> Any:
     try:
-        import pyarrow.parquet  # noqa: PLC0415  # an extra
+        import pyarrow.compute  # noqa: PLC0415  # an extra
+        import pyarrow.parquet  # noqa: PLC0415
     except ImportError:
         raise ImportError(
             "Parquet needs the package pyarrow: pip install torchrec-io[parquet]"
@@ -90,13 +105,17 @@ def _import_pyarrow() -> Any:
 # ---- columns ----
 
 
-def _kinds_of(path: str) -> dict[str, str]:
-    """The dtype that each column is stored as."""
+def _table_of(path: str) -> Table:
     with _opened(path) as file:
         fields = list(file.schema_arrow)
     kinds: dict[str, str] = {}
+    lists = set()
     for field in fields:
-        stored = _stored(_item_type(field.type))
+        kind = field.type
+        if _is_list(kind) and _is_list(kind.value_type):
+            kind = kind.value_type
+            lists.add(field.name)
+        stored = _stored(_item_type(kind))
         if stored is None:
             reason = f"a column of type {field.type} has no place in an Example"
             raise ConversionError(reason, path=path, feature=field.name)
@@ -105,7 +124,7 @@ def _kinds_of(path: str) -> dict[str, str]:
         kinds[field.name] = stored
     if not kinds:
         raise ConversionError("the file has no columns", path=path)
-    return kinds
+    return Table(kinds, frozenset(lists))
 
 
 def _is_list(kind: Any) -> bool:
@@ -176,16 +195,21 @@ def _rows_at_once(group: Any) -> int:
 # ---- in the processes ----
 
 
-def _make(piece: Piece, kinds: dict[str, str]) -> Made:
+def _make(piece: Piece, table: Table) -> Made:
     rows = [Row(piece.path, f"row {piece.first + i}", {}) for i in range(piece.batch.num_rows)]
     errors: dict[int, TorchRecIOError] = {}
     for name, column in zip(piece.batch.schema.names, piece.batch.columns, strict=True):
         for i, value in enumerate(_values_of(column)):
-            if isinstance(value, list) and None in value:
+            if isinstance(value, list) and _has_null(value):
                 errors.setdefault(i, rows[i].error("null in a list has no place", name))
             elif value is not None:
                 rows[i].features[name] = value
-    return encode_rows([errors.get(i, row) for i, row in enumerate(rows)], kinds, piece.size)
+    marked = [errors.get(i, row) for i, row in enumerate(rows)]
+    return encode_rows(marked, table.kinds, piece.size, table.lists)
+
+
+def _has_null(values: list[Any]) -> bool:
+    return None in values or any(isinstance(step, list) and None in step for step in values)
 
 
 def _values_of(column: Any) -> Iterable[Any]:

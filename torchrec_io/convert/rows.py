@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import ConversionError, TorchRecIOError
-from ..features.encode import encode_example, encode_examples
+from ..features.encode import encode_examples, encode_sequence_examples
 from .shapes import Shapes
 from .target import Made
 
 # How the encoder ends what it says of a feature.
-_FEATURE = re.compile(r" \(feature ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\)\Z")
+_FEATURE = re.compile(r" \((?:example \d+, )?feature ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\)\Z")
 
 
 class Row(NamedTuple):
@@ -33,25 +33,46 @@ class Row(NamedTuple):
         return ConversionError(f"{self.place}: {reason}", path=self.path, feature=feature)
 
 
-def encode_rows(rows: Sequence[Row | TorchRecIOError], kinds: Mapping[str, str], size: int) -> Made:
+def encode_rows(
+    rows: Sequence[Row | TorchRecIOError],
+    kinds: Mapping[str, str],
+    size: int,
+    lists: frozenset[str] = frozenset(),
+) -> Made:
     """Serializes rows.
 
     Args:
         rows: In their order; errors in place of rows that are wrong already.
         kinds: Stored dtype of each feature.
         size: Bytes of the source that this piece of it has.
+        lists: Features that are lists of steps; with any, records are SequenceExamples.
     """
     sound = [row for row in rows if isinstance(row, Row)]
     errors: list[TorchRecIOError] = [row for row in rows if not isinstance(row, Row)]
     try:
-        records = encode_examples([row.features for row in sound], kinds)
+        records = _encode(sound, kinds, lists)
     except (TypeError, ValueError):
-        records, sound, errors = _encode_one_by_one(rows, kinds)
-    return Made(records, size, errors, Shapes.of(row.features for row in sound))
+        records, sound, errors = _encode_one_by_one(rows, kinds, lists)
+    shapes = Shapes.of((row.features for row in sound), lists)
+    return Made(records, size, errors, shapes)
+
+
+def _encode(rows: Sequence[Row], kinds: Mapping[str, str], lists: frozenset[str]) -> list[bytes]:
+    features = [row.features for row in rows]
+    if not lists:
+        return encode_examples(features, kinds)
+    pairs = [
+        (
+            {name: value for name, value in row.items() if name not in lists},
+            {name: value for name, value in row.items() if name in lists},
+        )
+        for row in features
+    ]
+    return encode_sequence_examples(pairs, kinds)
 
 
 def _encode_one_by_one(
-    rows: Sequence[Row | TorchRecIOError], kinds: Mapping[str, str]
+    rows: Sequence[Row | TorchRecIOError], kinds: Mapping[str, str], lists: frozenset[str]
 ) -> tuple[list[bytes], list[Row], list[TorchRecIOError]]:
     records, sound, errors = [], [], list[TorchRecIOError]()
     for row in rows:
@@ -59,7 +80,7 @@ def _encode_one_by_one(
             errors.append(row)
             continue
         try:
-            records.append(encode_example(row.features, kinds))
+            records += _encode([row], kinds, lists)
         except (TypeError, ValueError) as error:
             errors.append(_with_feature(row, str(error)))
         else:
