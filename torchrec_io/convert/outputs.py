@@ -1,0 +1,135 @@
+"""Where record files are written to: never over what is read, and all of them or none."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..records.compressed import Compression
+from ..records.reader import RecordBlock
+from ..records.storage import StrPath
+from ..records.writer import FrameWriter, check_output_compression, publish
+from .jobs import Tally
+
+_SHARD = re.compile(r"-\d{5,}-of-\d{5,}")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written.
+
+    Attributes:
+        paths: The files.
+        tally: Records written, records left out, and why.
+        counts: Records of each file; none where they go to files by turns.
+    """
+
+    paths: tuple[str, ...]
+    tally: Tally
+    counts: tuple[int, ...] = field(default=())
+
+
+def refuse_inputs(inputs: Sequence[str], outputs: Iterable[StrPath]) -> None:
+    """Refuses to write over what is read, under whatever name.
+
+    Raises:
+        ValueError: an output is an input.
+    """
+    read = {os.path.realpath(path): path for path in inputs}
+    for output in outputs:
+        if (path := read.get(os.path.realpath(output))) is not None:
+            raise ValueError(f"{os.fspath(output)!r} would be written over the input {path!r}")
+
+
+def refuse_shards_of(inputs: Sequence[str], name: StrPath) -> None:
+    """Refuses shards of a name, however many there will be, if an input is called like one.
+
+    Raises:
+        ValueError: an input is.
+    """
+    whole = os.path.realpath(name)
+    for path in inputs:
+        real = os.path.realpath(path)
+        if real.startswith(whole) and _SHARD.fullmatch(real[len(whole) :]):
+            raise ValueError(
+                f"shards of {os.fspath(name)!r} could be written over the input {path!r}: "
+                "choose another name or folder"
+            )
+
+
+def make_folder_of(path: StrPath) -> None:
+    """Makes the folder that a file is to be in."""
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+
+
+class RecordOutputs:
+    """TFRecord files that all get their names at the end of a ``with`` block, or none of them.
+
+    Args:
+        compression: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether each file gets its ``.tfidx``.
+
+    Raises:
+        ValueError: there is no such compression.
+    """
+
+    def __init__(self, compression: Compression | None, index: bool) -> None:
+        check_output_compression(compression)
+        self._compression = compression
+        self._index = index
+        self._files: list[FrameWriter] = []
+
+    def open(self, path: str) -> FrameWriter:
+        """Begins a file, in a folder that is made if there is none. Several threads may do so."""
+        make_folder_of(path)
+        file = FrameWriter(path, self._compression, index=self._index)
+        self._files.append(file)
+        return file
+
+    def __enter__(self) -> RecordOutputs:  # noqa: PYI034  # nobody derives from it
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                publish(self._files, [file.path for file in self._files])
+        finally:
+            for file in self._files:
+                file.discard()  # of one that has its name this does nothing
+
+
+def copy_records(blocks: Iterable[RecordBlock], write: Callable[[bytes], None]) -> int:
+    """Writes all records of blocks, as they are; gives their number."""
+    count = 0
+    for block in blocks:
+        for position in range(len(block)):
+            write(block[position])
+        count += len(block)
+    return count
+
+
+def refuse_other_shards(name: StrPath, shard: re.Pattern[str], outputs: Sequence[str]) -> None:
+    """Refuses to write shards among others of the same name, which readers would take for some.
+
+    Args:
+        name: What the names of the shards begin with, folder included.
+        shard: What follows that in the name of a shard.
+        outputs: The shards to be written. Those that are there already will be replaced.
+
+    Raises:
+        FileExistsError: there are others.
+    """
+    folder, start = os.path.split(os.path.abspath(name))
+    written = {os.path.basename(path) for path in outputs}
+    for other in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if other.startswith(start) and shard.fullmatch(other[len(start) :]):
+            if other in written:
+                continue
+            raise FileExistsError(
+                errno.EEXIST,
+                "it would be taken for one of the shards to be written; remove it and its like",
+                os.path.join(folder, other),
+            )

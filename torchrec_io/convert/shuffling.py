@@ -1,0 +1,162 @@
+"""Record files in a uniform random order, in two passes over the data and bounded memory.
+
+Reading records here and there in the order they are written would be simpler, and is what a dataset
+does. But it takes a seek for each record where storage is slow, decompresses files again and again,
+and here all data is read anyway. So the records are dealt to buckets on disk, each for a stretch of
+the new order, by one pass from front to back; then one bucket after another is put in order in
+memory.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+
+import numpy as np
+import numpy.typing as npt
+
+from ..order.shuffle import checked_seed, records_at
+from ..order.subset import Numbers
+from ..records.compressed import Compression
+from ..records.storage import StrPath
+from .jobs import OnError, Tally, Watcher
+from .outputs import Written
+from .rearrange import open_shards
+from .record_files import RecordFiles
+
+# A bucket has about so many bytes, unless there would be too many of them.
+_BUCKET_BYTES = 1 << 26
+_MOST_BUCKETS = 256
+# Before each record in a bucket: its number and its length.
+_HEAD = struct.Struct("<QQ")
+
+
+def shuffle(
+    paths: StrPath | Iterable[StrPath],
+    name: StrPath,
+    *,
+    num_shards: int | None = None,
+    max_bytes: int | None = None,
+    seed: int = 0,
+    compression: Compression | None = None,
+    index: bool = True,
+    on_error: OnError = "raise",
+    jobs: int = 1,
+    watcher: Watcher | None = None,
+) -> Written:
+    """Writes the records of all files into shards, in a uniform random order.
+
+    The order is that of ``TFRecordDataset(paths, shuffle=True, seed=seed)`` in its first epoch;
+    by ``num_shards`` it is dealt to the shards by turns.
+
+    Needs room for the data once more, in a hidden folder beside the shards, which is removed in the
+    end; and memory for 1/256 of the data, or 64 MiB if that is more, and 2 bytes a record.
+
+    Args:
+        paths: Files, patterns or directories; compressed or not is told by content.
+        name: How the shards begin.
+        num_shards: How many there are.
+        max_bytes: Instead of that, how many bytes of file each may have.
+        seed: Another one is another order.
+        compression: Of the shards: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether each shard gets its ``.tfidx``.
+        on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted.
+        jobs: Threads that read. The result does not depend on it.
+        watcher: Is told how it gets on.
+
+    Raises:
+        CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
+        FileNotFoundError: a path stands for no file.
+        FileExistsError: another number of shards has the name already.
+        ValueError: not exactly one of ``num_shards`` and ``max_bytes`` is given, the seed is no
+            whole number, or a shard is an input.
+    """
+    seed = checked_seed(seed)
+    tally = Tally(on_error, watcher)
+    files = RecordFiles(paths, tally)
+    shards = open_shards(
+        files.paths, name, num_shards, max_bytes=max_bytes, compression=compression, index=index
+    )
+    tally.watcher.started(2 * files.size)
+    with shards, _Buckets(name, len(files), files.size, seed) as buckets:
+        buckets.deal(files, tally, jobs)
+        for records in buckets.in_order():
+            for record in records:
+                shards.write(record)
+            tally.add(len(records), sum(map(len, records)) + _HEAD.size * len(records))
+    return Written(tuple(map(str, shards.paths)), tally)
+
+
+class _Buckets:
+    """Temporary files, each with the records of a stretch of the new order."""
+
+    def __init__(self, name: StrPath, records: int, size: int, seed: int) -> None:
+        count = min(_MOST_BUCKETS, max(1, -(-size // _BUCKET_BYTES)))
+        self._bounds = [records * number // count for number in range(count + 1)]
+        self._seed = seed
+        target = os.path.abspath(name)
+        self._folder = tempfile.TemporaryDirectory(
+            prefix=f".{os.path.basename(target)}-", dir=os.path.dirname(target)
+        )
+
+    def __enter__(self) -> _Buckets:  # noqa: PYI034  # nobody derives from it
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def deal(self, files: RecordFiles, tally: Tally, jobs: int) -> None:
+        """Writes each record to its bucket."""
+        bucket_of = self._bucket_of()
+        with ExitStack() as stack:
+            opened = [
+                stack.enter_context(open(path, "wb", buffering=1 << 16)) for path in self._paths
+            ]
+            for block in files.blocks(files.all, tally, jobs, counted=False):
+                buckets = bucket_of[block.numbers].tolist()
+                for position, number in enumerate(block.numbers.tolist()):
+                    record = block.view(position)
+                    file = opened[buckets[position]]
+                    file.write(_HEAD.pack(number, len(record)))
+                    file.write(record)
+
+    def in_order(self) -> Iterator[list[memoryview]]:
+        """The records of one bucket after another, each in the new order."""
+        for bucket, path in enumerate(self._paths):
+            with open(path, "rb") as file:
+                data = file.read()
+            os.unlink(path)  # its room is needed for the shards
+            records = dict(_records_in(data))
+            wanted = self._numbers_of(bucket).tolist()
+            # One that is damaged is missing.
+            yield [records[number] for number in wanted if number in records]
+
+    @property
+    def _paths(self) -> list[str]:
+        return [os.path.join(self._folder.name, f"{i}") for i in range(len(self._bounds) - 1)]
+
+    def _numbers_of(self, bucket: int) -> Numbers:
+        """Numbers of the records of a bucket, in the new order."""
+        positions = np.arange(self._bounds[bucket], self._bounds[bucket + 1])
+        return records_at(positions, self._bounds[-1], True, self._seed, 0)
+
+    def _bucket_of(self) -> npt.NDArray[np.uint16]:
+        """The bucket of each record."""
+        found = np.empty(self._bounds[-1], np.uint16)
+        for bucket in range(len(self._bounds) - 1):
+            found[self._numbers_of(bucket)] = bucket
+        return found
+
+
+def _records_in(data: bytes) -> Iterator[tuple[int, memoryview]]:
+    """Number and data of each record in a bucket."""
+    view = memoryview(data)
+    at = 0
+    while at < len(data):
+        number, length = _HEAD.unpack_from(data, at)
+        at += _HEAD.size
+        yield number, view[at : at + length]
+        at += length
