@@ -106,7 +106,7 @@ def test_hostile_names(tmp_path: Path, name: bytes) -> None:
     assert (caught.value.record, caught.value.feature) == (1, "name")
     assert list(tmp_path.iterdir()) == [path]
     done = to_files(path, tmp_path / "out", "image", name_from="name", on_error="skip")
-    assert (done.tally.records, done.tally.skipped) == (2, 1)
+    assert (done.records, done.skipped) == (2, 1)
     assert tree(tmp_path / "out") == {"a.jpg": JPEG + b"0", "b.jpg": JPEG + b"2"}
 
 
@@ -114,7 +114,7 @@ def test_a_hostile_class(tmp_path: Path) -> None:
     path = write_examples(tmp_path, *images(b"..", b"good"))
     done = to_files(path, tmp_path / "out", "image", by_class="name", on_error="skip")
     assert set(tree(tmp_path / "out")) == {"good/000000001.jpg"}
-    assert [(error.record, error.feature) for error in done.tally.errors] == [(0, "name")]
+    assert [(error.record, error.feature) for error in done.errors] == [(0, "name")]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -132,7 +132,7 @@ def test_the_first_of_one_name_stays(
     path = write_examples(tmp_path, *images(*names))
     done = to_files(path, tmp_path / "out", "image", name_from="name", jobs=jobs, on_error="skip")
     assert tree(tmp_path / "out") == {names[0].decode(): JPEG + b"0"}
-    [error] = done.tally.errors
+    [error] = done.errors
     assert f"has the file name {bad!r} already" in error.reason
 
 

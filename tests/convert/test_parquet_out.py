@@ -67,7 +67,7 @@ def test_a_row_a_record(
         done = to_parquet(path, Path(name, "out"), schema=SCHEMA, num_shards=num_shards, jobs=jobs)
         expected = [as_row(record) for record in records]
         found = rows_of(done.paths)
-        assert len(found) == len(expected) == done.tally.records == sum(done.counts)
+        assert len(found) == len(expected) == done.records == sum(done.counts)
         for row, model in zip(found, expected, strict=True):
             assert list(row) == list(SCHEMA)
             assert all(alike(row[name], model[name]) for name in SCHEMA), (row, model)
@@ -142,8 +142,8 @@ def test_records_that_do_not_fit(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
     done = to_parquet(path, tmp_path / "out", schema=schema, on_error="skip")
     assert rows_of(done.paths) == [{"a": 1}, {"a": 4}]
-    assert [error.record for error in done.tally.errors] == [1, 2]
-    assert (done.tally.records, done.tally.skipped) == (2, 2)
+    assert [error.record for error in done.errors] == [1, 2]
+    assert (done.records, done.skipped) == (2, 2)
 
 
 def test_an_inferred_schema_is_named_as_such(tmp_path: Path) -> None:

@@ -129,8 +129,8 @@ def test_bad_keys(tmp_path: Path) -> None:
     assert (caught.value.record, caught.value.feature) == (1, "f")
     assert list(tmp_path.iterdir()) == [path]
     done = to_webdataset(path, tmp_path / "out", key="f", on_error="skip")
-    assert [error.record for error in done.tally.errors] == [1, 2]
-    assert "the key 'ok' already" in done.tally.errors[1].reason
+    assert [error.record for error in done.errors] == [1, 2]
+    assert "the key 'ok' already" in done.errors[1].reason
     assert list(files_in(done.paths[0])) == ["ok.f.txt"]
 
 

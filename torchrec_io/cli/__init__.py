@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from .convert import convert_to_tfrecord
+from .convert import convert
 from .head import show_head
 from .index import make_indexes
+from .rearrange import COMMANDS
 from .schema import print_schema
 from .verify import verify_files
 
@@ -24,11 +25,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("convert")(convert_to_tfrecord)
+app.command("convert")(convert)
 app.command("index")(make_indexes)
 app.command("head")(show_head)
 app.command("schema")(print_schema)
 app.command("verify")(verify_files)
+for command in COMMANDS:
+    app.command()(command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""``torchrec-io convert``: images, arrays, CSV, Parquet and JSON lines to TFRecord."""
+"""``torchrec-io convert``: images, arrays, CSV, Parquet and JSON lines to TFRecord, and back."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import functools
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.filesize import decimal
 
-from ..convert.jobs import Watcher
 from ..convert.sizes import parse_size
 from ..convert.target import Conversion, Options
-from ..errors import TorchRecIOError
-from .report import DEFAULT_JOBS, Meter, interruptible, printable, reason_of
+from .export import OPTIONS, Target, export_records
+from .report import DEFAULT_JOBS, interruptible, printable
+from .running import Compression, OnError, run, usage_errors
 
 
 class SourceKind(str, Enum):
@@ -29,20 +28,6 @@ class SourceKind(str, Enum):
     csv = "csv"
     parquet = "parquet"
     jsonl = "jsonl"
-
-
-class Compression(str, Enum):
-    """How files are compressed."""
-
-    gzip = "gzip"
-    zlib = "zlib"
-
-
-class OnError(str, Enum):
-    """What becomes of what cannot be converted."""
-
-    fail = "raise"
-    skip = "skip"
 
 
 class Encoding(str, Enum):
@@ -71,15 +56,24 @@ Form: TypeAlias = "Callable[[str], Any]"
 
 
 @interruptible
-def convert_to_tfrecord(
+def convert(
     sources: Annotated[
         list[str],
-        typer.Argument(metavar="SOURCE", help="A folder of images, or files of one other kind."),
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder of images, or files of one other kind; with --to, TFRecord files.",
+        ),
     ],
     destination: Annotated[
-        str, typer.Argument(help="Name of the file, or of the shards without their numbers.")
+        str,
+        typer.Argument(
+            help="Name of the file, or of the shards without their numbers; or the new folder."
+        ),
     ],
     *,
+    target: Annotated[
+        Target, typer.Option("--to", help="What to write; files: a folder of plain ones.")
+    ] = Target.tfrecord,
     kind: Annotated[
         SourceKind | None,
         typer.Option("--from", help="What SOURCE is, if its name does not tell."),
@@ -133,13 +127,36 @@ def convert_to_tfrecord(
             help="CSV, JSON lines: dtype of some columns: int64, float32 or string.",
         ),
     ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="To Parquet, WebDataset: what to read, as 'schema --format json' prints it.",
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="FEATURE", help="To WebDataset: what samples are called by."),
+    ] = None,
+    extensions: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FEATURE=EXT,...", help="To WebDataset: what files end in."),
+    ] = None,
+    feature: Annotated[
+        str | None, typer.Option(metavar="FEATURE", help="To files: what is in them.")
+    ] = None,
+    name_from: Annotated[
+        str | None, typer.Option(metavar="FEATURE", help="To files: what they are called by.")
+    ] = None,
+    by_class: Annotated[
+        str | None, typer.Option(metavar="FEATURE", help="To files: folders they are put in.")
+    ] = None,
 ) -> None:
-    """Converts to TFRecord: a folder of images, .npz, CSV, Parquet or JSON lines.
+    """Converts to TFRecord: a folder of images, .npz, CSV, Parquet or JSON lines; and back, --to.
 
-    On stdout, the Python that reads what was written; on stderr, what was done. Status 1 if
-    something cannot be converted: then nothing is written.
+    To TFRecord, stdout has the Python that reads what was written, and stderr what was done. Status
+    1 if something cannot be converted: then nothing is written.
     """
-    kind = kind or _kind_of(sources[0])
     own: dict[str, tuple[Any, Form]] = {
         "label_pattern": (label_pattern, str),
         "labels": (labels, str),
@@ -148,10 +165,28 @@ def convert_to_tfrecord(
         "quality": (quality, int),
         "shuffle": (shuffle, int),
         "columns": (columns, lambda text: text.split(",")),
-        "types": (types, _parse_types),
+        "types": (types, _parse_pairs),
+        "schema": (schema, str),
+        "key": (key, str),
+        "extensions": (extensions, _parse_pairs),
+        "feature": (feature, str),
+        "name_from": (name_from, str),
+        "by_class": (by_class, str),
     }
-    with _usage_errors():
-        arguments = _arguments_of(kind, own)
+    if target is not Target.tfrecord:
+        own["from"] = (kind and kind.value, str)
+        own["num_shards"] = (num_shards, int)
+        own["max_bytes"] = (max_bytes, parse_size)
+        own["compression"] = (compression and compression.value, str)
+        with usage_errors():
+            arguments = _arguments_of(own, OPTIONS[target], f"--to {target.value}")
+            if target is Target.files and feature is None:
+                raise ValueError("--to files needs --feature: what is in them")
+        export_records(sources, destination, target, arguments, on_error=on_error, jobs=jobs)
+        return
+    kind = kind or _kind_of(sources[0])
+    with usage_errors():
+        arguments = _arguments_of(own, _OWN.get(kind, set()), f"--from {kind.value}")
         shared = Options(
             num_shards=num_shards,
             max_bytes=None if max_bytes is None else parse_size(max_bytes),
@@ -160,8 +195,8 @@ def convert_to_tfrecord(
             jobs=jobs,
             on_error="raise" if on_error is OnError.fail else "skip",
         )
-    convert = functools.partial(_converter(kind, sources), destination, **arguments, **shared)
-    _report(_run(convert), destination)
+    work = functools.partial(_converter(kind, sources), destination, **arguments, **shared)
+    _report(run(work), destination)
 
 
 def _kind_of(source: str) -> SourceKind:
@@ -177,13 +212,15 @@ def _kind_of(source: str) -> SourceKind:
     raise typer.BadParameter(f"say what {source!r} is with --from: {kinds}")
 
 
-def _arguments_of(kind: SourceKind, own: Mapping[str, tuple[Any, Form]]) -> dict[str, Any]:
-    """The options that were given, as the function for this kind takes them."""
+def _arguments_of(
+    own: Mapping[str, tuple[Any, Form]], allowed: Collection[str], choice: str
+) -> dict[str, Any]:
+    """The options that were given, as the function for this choice takes them."""
     arguments = {name: form(value) for name, (value, form) in own.items() if value}
     arguments |= {name: value for name, (value, _) in own.items() if value == 0}  # --shuffle 0
     for name in arguments:
-        if name not in _OWN.get(kind, ()):
-            raise ValueError(f"--{name.replace('_', '-')} is not for --from {kind.value}")
+        if name not in allowed:
+            raise ValueError(f"--{name.replace('_', '-')} is not for {choice}")
     return arguments
 
 
@@ -194,14 +231,14 @@ def _parse_resize(text: str) -> tuple[int, int] | int:
     return int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
 
 
-def _parse_types(texts: Iterable[str]) -> dict[str, str]:
-    types = {}
+def _parse_pairs(texts: Iterable[str]) -> dict[str, str]:
+    pairs = {}
     for item in ",".join(texts).split(","):
-        name, equals, dtype = item.rpartition("=")
+        name, equals, value = item.rpartition("=")
         if not equals:
-            raise ValueError(f"--types must be NAME=TYPE,..., not {item!r}")
-        types[name] = dtype
-    return types
+            raise ValueError(f"--types and --extensions must be NAME=VALUE,..., not {item!r}")
+        pairs[name] = value
+    return pairs
 
 
 def _converter(kind: SourceKind, sources: list[str]) -> Callable[..., Conversion]:
@@ -221,43 +258,6 @@ def _converter(kind: SourceKind, sources: list[str]) -> Callable[..., Conversion
     else:
         from ..convert.jsonl import convert_jsonl as convert  # noqa: PLC0415
     return functools.partial(convert, sources)
-
-
-@contextmanager
-def _usage_errors() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise typer.BadParameter(printable(str(error))) from None
-
-
-class _Shown(Watcher):
-    """Shows on a meter how it gets on."""
-
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
-
-    def started(self, total: int) -> None:
-        self._meter.expect(total)
-
-    def advanced(self, size: int, records: int) -> None:
-        self._meter.add(size, records)
-
-    def skipped(self, error: TorchRecIOError) -> None:
-        self._meter.error("skipped", error)
-
-
-def _run(convert: Callable[..., Conversion]) -> Conversion:
-    try:
-        with _usage_errors(), Meter([]) as meter:
-            return convert(watcher=_Shown(meter))
-    except (TorchRecIOError, ImportError, MemoryError, RuntimeError) as error:
-        typer.echo(reason_of("error", error), err=True)
-    except OSError as error:
-        typer.echo(reason_of(error.filename or "error", error), err=True)
-        if isinstance(error, FileNotFoundError):
-            raise typer.Exit(2) from None
-    raise typer.Exit(1)
 
 
 def _report(done: Conversion, destination: str) -> None:

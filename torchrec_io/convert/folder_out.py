@@ -78,15 +78,17 @@ def to_files(
     with _pending_folder(target) as pending:
         blocks = reader.blocks(files.all, jobs, most_records=_MOST_RECORDS, most_bytes=_MOST_BYTES)
 
-        def write(contents: list[_File]) -> int:
+        def write(contents: list[_File]) -> list[int]:
             for path, data in contents:
                 _write(os.path.join(pending, path), data)
-            return len(contents)
+            return [len(data) for _, data in contents]
 
+        size = 0
         with Jobs(write, jobs) as crew:
-            for count in crew.map(map(namer.named, blocks)):
-                tally.add(count, 0)
-    return Written((os.fspath(folder),), tally, (tally.records,))
+            for sizes in crew.map(map(namer.named, blocks)):
+                tally.add(len(sizes), 0)
+                size += sum(sizes)
+    return Written.of([os.fspath(folder)], tally, [tally.records], size)
 
 
 class _File(NamedTuple):

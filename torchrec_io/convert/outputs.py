@@ -6,8 +6,9 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from ..errors import TorchRecIOError
 from ..records.compressed import Compression
 from ..records.reader import RecordBlock
 from ..records.storage import StrPath
@@ -17,19 +18,45 @@ from .jobs import Tally
 _SHARD = re.compile(r"-\d{5,}-of-\d{5,}")
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """What was written.
 
     Attributes:
-        paths: The files.
-        tally: Records written, records left out, and why.
-        counts: Records of each file; none where they go to files by turns.
+        paths: The files, in order.
+        counts: Records of each file; empty where they are dealt to shards.
+        records: Records in all of them.
+        skipped: How much was left out, because of ``on_error="skip"``.
+        errors: Why, of the first 1,000.
+        file_bytes: Size of all files.
+        seconds: How long it took.
     """
 
     paths: tuple[str, ...]
-    tally: Tally
-    counts: tuple[int, ...] = field(default=())
+    counts: tuple[int, ...]
+    records: int
+    skipped: int
+    errors: tuple[TorchRecIOError, ...]
+    file_bytes: int
+    seconds: float
+
+    @classmethod
+    def of(
+        cls,
+        paths: Sequence[str],
+        tally: Tally,
+        counts: Sequence[int] = (),
+        file_bytes: int | None = None,
+    ) -> Written:
+        """As a tally has it; the size is that of the files, if it is not given."""
+        return cls(
+            tuple(paths),
+            tuple(counts),
+            tally.records,
+            tally.skipped,
+            tuple(tally.errors),
+            sum(map(os.path.getsize, paths)) if file_bytes is None else file_bytes,
+            tally.seconds,
+        )
 
 
 def refuse_inputs(inputs: Sequence[str], outputs: Iterable[StrPath]) -> None:

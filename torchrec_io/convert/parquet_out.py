@@ -91,7 +91,7 @@ def to_parquet(
             _write(staged.add(path), reader, Span(begin, end - begin, count), tally, jobs)
             for path, begin, end in zip(outputs, bounds[:-1], bounds[1:], strict=True)
         ]
-    return Written(tuple(outputs), tally, tuple(counts))
+    return Written.of(outputs, tally, counts)
 
 
 def _import_parquet() -> Any:

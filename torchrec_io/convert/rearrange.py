@@ -51,7 +51,7 @@ from .record_files import RecordFiles
 SUFFIXES: dict[Compression, str] = {"gzip": ".gz", "zlib": ".zz"}
 
 
-def merge(
+def merge_files(
     paths: StrPath | Iterable[StrPath],
     output: StrPath,
     *,
@@ -69,7 +69,7 @@ def merge(
     )
 
 
-def subset(
+def subset_files(
     paths: StrPath | Iterable[StrPath],
     output: StrPath,
     *,
@@ -124,7 +124,7 @@ def subset(
     return _write_one(files, chosen, output, tally, compression=compression, index=index, jobs=jobs)
 
 
-def split(
+def split_files(
     paths: StrPath | Iterable[StrPath],
     name: StrPath,
     fractions: Sequence[float],
@@ -171,10 +171,10 @@ def split(
                 for position in _positions_in(part, block.numbers):
                     writers[number].write(block[position])
                     counts[number] += 1
-    return Written(tuple(outputs), tally, tuple(counts))
+    return Written.of(outputs, tally, counts)
 
 
-def reshard(
+def reshard_files(
     paths: StrPath | Iterable[StrPath],
     name: StrPath,
     *,
@@ -211,7 +211,7 @@ def reshard(
     tally.watcher.started(files.size)
     with writer:
         copy_records(files.blocks(files.all, tally, jobs), writer.write)
-    return Written(tuple(map(str, writer.paths)), tally)
+    return Written.of(writer.paths, tally)
 
 
 def open_shards(
@@ -234,7 +234,7 @@ def open_shards(
     )
 
 
-def compress(
+def compress_files(
     paths: StrPath | Iterable[StrPath],
     folder: StrPath,
     compression: Compression = "gzip",
@@ -279,7 +279,7 @@ def compress(
     )
 
 
-def decompress(
+def decompress_files(
     paths: StrPath | Iterable[StrPath],
     folder: StrPath,
     *,
@@ -290,7 +290,7 @@ def decompress(
 ) -> Written:
     """Writes each file uncompressed, without the ``.gz`` or ``.zz`` at the end of its name.
 
-    What is not compressed is copied. Otherwise as :func:`compress`.
+    What is not compressed is copied. Otherwise as :func:`compress_files`.
     """
     return _rewrite(
         paths,
@@ -323,7 +323,7 @@ def _write_one(
     with RecordOutputs(compression, index) as opened:
         writer = opened.open(os.fspath(output))
         count = copy_records(files.blocks(chosen, tally, jobs), writer.write)
-    return Written((os.fspath(output),), tally, (count,))
+    return Written.of([os.fspath(output)], tally, [count])
 
 
 def _parts(files: RecordFiles, fractions: Sequence[float], seed: int) -> list[Subset]:
@@ -406,9 +406,11 @@ def _rewrite(
     with RecordOutputs(compression, index) as opened, Jobs(rewrite, jobs) as crew:
         try:
             for done in crew.map(zip(inputs, outputs, strict=True)):
-                tally.add(done.tally.records, done.size, done.tally.errors)
-                counts.append(done.tally.records)
+                own = done.tally
+                tally.add(own.records, done.size, own.errors)
+                tally.skipped += own.skipped - len(own.errors)  # it keeps only the first ones
+                counts.append(own.records)
         except BaseException:
             stopped.set()  # files under way need not be finished
             raise
-    return Written(tuple(outputs), tally, tuple(counts))
+    return Written.of(outputs, tally, counts)

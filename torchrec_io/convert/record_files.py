@@ -81,8 +81,8 @@ class RecordFiles:
         jobs: int = 1,
         *,
         counted: bool = True,
-        most_records: int = _MOST_RECORDS,
-        most_bytes: int = _MOST_BYTES,
+        most_records: int | None = None,
+        most_bytes: int | None = None,
     ) -> Iterator[RecordBlock]:
         """Sound records of a selection, in order, a stretch at a time.
 
@@ -93,14 +93,14 @@ class RecordFiles:
             tally: Counts the records, and is told of damaged ones.
             jobs: Threads that read. Compressed files are read by one, from front to back.
             counted: Whether the tally counts the records, or only the bytes.
-            most_records: In a stretch.
-            most_bytes: In a stretch of more than one record.
+            most_records: In a stretch; by default 4,096.
+            most_bytes: In a stretch of more than one record; by default 4 MiB.
 
         Raises:
             CorruptRecordError: a record does not match its checksum, unless the tally skips that.
             StaleIndexError, TruncatedFileError, OSError: a file is not what was indexed.
         """
-        pieces = self._plans(selection, most_records, most_bytes)
+        pieces = self._plans(selection, most_records or _MOST_RECORDS, most_bytes or _MOST_BYTES)
         with Jobs(self._fetch, jobs if self._is_plain else 1) as crew:
             for stretch in crew.map(pieces):
                 for error in stretch.errors:

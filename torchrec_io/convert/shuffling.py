@@ -34,7 +34,7 @@ _MOST_BUCKETS = 256
 _HEAD = struct.Struct("<QQ")
 
 
-def shuffle(
+def shuffle_files(
     paths: StrPath | Iterable[StrPath],
     name: StrPath,
     *,
@@ -87,7 +87,7 @@ def shuffle(
             for record in records:
                 shards.write(record)
             tally.add(len(records), sum(map(len, records)) + _HEAD.size * len(records))
-    return Written(tuple(map(str, shards.paths)), tally)
+    return Written.of(shards.paths, tally)
 
 
 class _Buckets:

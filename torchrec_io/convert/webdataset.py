@@ -118,7 +118,7 @@ def to_webdataset(
         shards.close()
         refuse_inputs(files.paths, shards.paths)
         refuse_other_shards(name, _SHARD, shards.paths)
-    return Written(tuple(shards.paths), tally, tuple(shards.counts))
+    return Written.of(shards.paths, tally, shards.counts)
 
 
 def _key_of(rows: StoredBlock, position: int, key: str | None) -> str:

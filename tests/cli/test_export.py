@@ -1,0 +1,107 @@
+"""``torchrec-io convert --to``."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner, Result
+
+import torchrec_io as tio
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.cli import app
+
+JPEG = b"\xff\xd8\xff and so on"
+
+
+@pytest.fixture(autouse=True)
+def _inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = (b"cat/1.jpg", b"dog/2.jpg", b"cat/3.jpg")
+    records = [
+        tio.encode_example({"image": JPEG, "label": len(name) - 9, "name": name, "n": [1, 2]})
+        for name in names
+    ]
+    write_tfrecord("in.tfrecord", records)
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_parquet() -> None:
+    schema = tio.Schema({"label": tio.FixedLenFeature([], "uint8")})
+    Path("schema.json").write_text(schema.to_json())
+    arguments = ["--to", "parquet", "--schema", "schema.json", "--num-shards", 2]
+    result = call("convert", "in.tfrecord", "out", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "3 records in 2 files" in result.stdout
+    [first, second] = sorted(Path().glob("out-*.parquet"))
+    assert parquet.read_table(first).to_pydict() == {"label": [0]}
+    assert parquet.read_table(second).to_pydict() == {"label": [0, 0]}
+
+
+def test_there_and_back() -> None:
+    assert call("convert", "in.tfrecord", "x", "--to", "parquet").exit_code == 0
+    assert call("convert", "x.parquet", "again").exit_code == 0
+    schema = {
+        "image": tio.FixedLenFeature([], "string"),
+        "label": tio.FixedLenFeature([], "int64"),
+        "name": tio.FixedLenFeature([], "string"),
+        "n": tio.FixedLenFeature([2], "int64"),
+    }
+    [before, after] = [
+        tio.parse_examples(list(tio.TFRecordDataset(path)), schema)
+        for path in ("in.tfrecord", "again.tfrecord")
+    ]
+    for name in schema:
+        assert before[name].tolist() == after[name].tolist()
+
+
+def test_webdataset() -> None:
+    arguments = ["--key", "name", "--extensions", "image=jpg,label=cls", "--max-bytes", "10KiB"]
+    result = call("convert", "in.tfrecord", "out/x", "--to", "webdataset", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "out/x-000000.tar: 2 records" in result.stdout
+    with tarfile.open("out/x-000001.tar") as tar:
+        assert tar.getnames() == ["cat/3.jpg", "cat/3.cls", "cat/3.n.npy", "cat/3.name.txt"]
+
+
+def test_files() -> None:
+    arguments = ["--feature", "image", "--name-from", "name", "--by-class", "label"]
+    result = call("convert", "in.tfrecord", "out", "--to", "files", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "3 records in 1 folder" in result.stdout
+    found = sorted(str(path) for path in Path("out").rglob("*.jpg"))
+    assert found == ["out/0/cat/1.jpg", "out/0/cat/3.jpg", "out/0/dog/2.jpg"]
+    result = call("convert", "in.tfrecord", "out", "--to", "files", *arguments)
+    assert result.exit_code == 1
+    assert "no empty folder" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "files"], "--to files needs --feature"),
+        (["--to", "parquet", "--feature", "image"], "--feature is not for --to parquet"),
+        (["--to", "parquet", "--from", "csv"], "--from is not for --to parquet"),
+        (["--to", "webdataset", "--num-shards", "2"], "--num-shards is not for --to webdataset"),
+        (["--to", "webdataset", "--extensions", "jpg"], "NAME=VALUE"),
+        (["--from", "csv", "--key", "name"], "--key is not for --from csv"),
+        (["--to", "parquet", "--schema", "no.json"], "no.json: No such file"),
+    ],
+)
+def test_options_that_do_not_fit(arguments: list[str], message: str) -> None:
+    result = call("convert", "in.tfrecord", "out", *arguments)
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.replace("│", " ").split())
+    assert [path.name for path in Path().iterdir()] == ["in.tfrecord"]
+
+
+def test_a_schema_that_is_none() -> None:
+    Path("schema.json").write_text("{}")
+    result = call("convert", "in.tfrecord", "out", "--to", "parquet", "--schema", "schema.json")
+    assert result.exit_code == 1
+    assert result.output.startswith("schema.json: no schema in JSON")

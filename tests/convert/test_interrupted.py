@@ -1,0 +1,119 @@
+"""What is left of operations that are interrupted or killed: nothing that has a name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import torchrec_io as tio
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.convert.folder_out import to_files
+from torchrec_io.convert.jobs import Watcher
+from torchrec_io.convert.outputs import Written
+from torchrec_io.convert.parquet_out import to_parquet
+from torchrec_io.convert.rearrange import (
+    compress_files,
+    merge_files,
+    reshard_files,
+    split_files,
+)
+from torchrec_io.convert.shuffling import shuffle_files
+from torchrec_io.convert.webdataset import to_webdataset
+from torchrec_io.records.paths import expand_paths
+
+OPERATIONS: dict[str, Callable[..., Written]] = {
+    "merge": lambda paths, out, **how: merge_files(paths, out / "all.tfrecord", **how),
+    "split": lambda paths, out, **how: split_files(paths, out / "x", [0.5, 0.5], **how),
+    "reshard": lambda paths, out, **how: reshard_files(paths, out / "x", num_shards=2, **how),
+    "shuffle": lambda paths, out, **how: shuffle_files(paths, out / "x", num_shards=2, **how),
+    "compress": compress_files,
+    "parquet": lambda paths, out, **how: to_parquet(paths, out / "x", num_shards=2, **how),
+    "webdataset": lambda paths, out, **how: to_webdataset(paths, out / "x", max_bytes=30000, **how),
+    "files": lambda paths, out, **how: to_files(paths, out / "x", "data", **how),
+}
+
+
+def write_inputs(folder: Path) -> list[str]:
+    record = tio.encode_example({"data": b"\xff" * 1000, "n": 1})
+    names = [folder / f"in{number}.tfrecord" for number in range(3)]
+    return [str(write_tfrecord(name, [record] * 20)) for name in names]
+
+
+class Interrupting(Watcher):
+    """Presses Ctrl-C when some records were done."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def advanced(self, size: int, records: int) -> None:
+        del size, records
+        self.calls += 1
+        if self.calls == 2:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_interrupt_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, jobs: int
+) -> None:
+    monkeypatch.setattr("torchrec_io.convert.record_files._MOST_BYTES", 4000)
+    for module in ("parquet_out", "webdataset", "folder_out"):
+        monkeypatch.setattr(f"torchrec_io.convert.{module}._MOST_BYTES", 4000)
+    paths = write_inputs(tmp_path)
+    out = tmp_path / "out"
+    if name != "files":  # which needs a new folder
+        OPERATIONS[name](paths[:1], out)
+    else:
+        out.mkdir()
+    before = {path: path.read_bytes() for path in out.rglob("*")}
+    with pytest.raises(KeyboardInterrupt):
+        OPERATIONS[name](paths, out, jobs=jobs, watcher=Interrupting())
+    assert {path: path.read_bytes() for path in out.rglob("*")} == before
+    assert sorted(tmp_path.iterdir()) == sorted([out, *map(Path, paths)])
+
+
+# Each operation in a process of its own, which is killed when the second piece is done.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torchrec_io.convert.record_files, torchrec_io.convert.parquet_out
+from torchrec_io.convert.jobs import Watcher
+from tests.convert.test_interrupted import OPERATIONS
+
+for module in ("record_files", "parquet_out", "webdataset", "folder_out"):
+    sys.modules[f"torchrec_io.convert.{module}"]._MOST_BYTES = 4000
+
+class Killing(Watcher):
+    calls = 0
+    def advanced(self, size, records):
+        self.calls += 1
+        if self.calls == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+for name, operation in OPERATIONS.items():
+    child = os.fork()
+    if not child:
+        operation(sys.argv[2:], Path(sys.argv[1], name), watcher=Killing())
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL, (name, status)
+"""
+
+
+def test_killed_and_run_again(tmp_path: Path) -> None:
+    paths = write_inputs(tmp_path)
+    subprocess.run([sys.executable, "-c", KILLED, tmp_path, *paths], check=True, timeout=60)
+    for name, operation in OPERATIONS.items():
+        out = tmp_path / name
+        # Nobody takes what is left for data.
+        assert all(path.name.startswith(".") for path in out.iterdir()), name
+        with pytest.raises(FileNotFoundError):
+            expand_paths(out)
+        done = operation(paths, out)
+        assert done.records == 60, name
+        assert all(Path(path).exists() for path in done.paths)
