@@ -16,6 +16,7 @@ from tests.conftest import ROOT, TESTS
 from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
 from tests.support.pages import headings_of, links_of, run_page, texts_of_package
+from torchrec_io.cli import app
 from torchrec_io.convert.labels import IMAGE_SUFFIXES
 
 
@@ -156,6 +157,20 @@ class TestConverting:
     def test_its_suffixes_are_those_looked_for(self) -> None:
         [sentence] = re.findall(r"Files that do not end in (.*?), and", self.text, re.DOTALL)
         assert tuple(re.findall(r"`(\.\w+)`", sentence)) == IMAGE_SUFFIXES
+
+
+class TestRecordFiles:
+    def test_its_python_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        run_page("record-files.md", tmp_path, [9, 4, 11], 6)
+
+    def test_its_commands_are_there(self) -> None:
+        text = (ROOT / "docs" / "record-files.md").read_text("utf-8")
+        rows = re.findall(r"^\| `torchrec-io (\w+) [^`]*` \| `tio\.(\w+)` \|", text, re.MULTILINE)
+        assert len(rows) == 10
+        commands = {getattr(c.callback, "__name__", c.name) for c in app.registered_commands}
+        assert {name for name, _ in rows} <= commands
+        assert {name for _, name in rows} <= set(tio.__all__)
 
 
 class TestImages:

@@ -12,11 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .convert.csv import convert_csv
+    from .convert.folder_out import to_files
     from .convert.images import convert_images
     from .convert.jsonl import convert_jsonl
     from .convert.npz import convert_npz
+    from .convert.outputs import Written
     from .convert.parquet import convert_parquet
+    from .convert.parquet_out import to_parquet
+    from .convert.rearrange import (
+        compress_files,
+        decompress_files,
+        merge_files,
+        reshard_files,
+        split_files,
+        subset_files,
+    )
+    from .convert.shuffling import shuffle_files
     from .convert.target import Conversion
+    from .convert.webdataset import to_webdataset
     from .dataset import TFRecordDataset
     from .errors import (
         ConversionError,
@@ -78,11 +91,22 @@ if TYPE_CHECKING:
 
 _MODULE_OF = {
     "convert_csv": "convert.csv",
+    "to_files": "convert.folder_out",
     "convert_images": "convert.images",
     "convert_jsonl": "convert.jsonl",
     "convert_npz": "convert.npz",
+    "Written": "convert.outputs",
     "convert_parquet": "convert.parquet",
+    "to_parquet": "convert.parquet_out",
+    "compress_files": "convert.rearrange",
+    "decompress_files": "convert.rearrange",
+    "merge_files": "convert.rearrange",
+    "reshard_files": "convert.rearrange",
+    "split_files": "convert.rearrange",
+    "subset_files": "convert.rearrange",
+    "shuffle_files": "convert.shuffling",
     "Conversion": "convert.target",
+    "to_webdataset": "convert.webdataset",
     "TFRecordDataset": "dataset",
     "ConversionError": "errors",
     "CorruptRecordError": "errors",
@@ -184,17 +208,21 @@ __all__ = [
     "TruncatedFileError",
     "VarLenFeature",
     "WholeFileDataset",
+    "Written",
     "collate",
+    "compress_files",
     "convert_csv",
     "convert_images",
     "convert_jsonl",
     "convert_npz",
     "convert_parquet",
+    "decompress_files",
     "encode_example",
     "encode_examples",
     "encode_sequence_example",
     "encode_sequence_examples",
     "make_loader",
+    "merge_files",
     "mix",
     "pad_collate",
     "parse_example",
@@ -203,7 +231,14 @@ __all__ = [
     "parse_sequence_examples",
     "pin_collate",
     "pin_memory",
+    "reshard_files",
     "shard_path",
+    "shuffle_files",
+    "split_files",
+    "subset_files",
+    "to_files",
+    "to_parquet",
+    "to_webdataset",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import torchrec_io as tio
+from tests.records.test_endings import new_namespace
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.convert.folder_out import to_files
 from torchrec_io.convert.jobs import Watcher
@@ -117,3 +119,54 @@ def test_killed_and_run_again(tmp_path: Path) -> None:
         done = operation(paths, out)
         assert done.records == 60, name
         assert all(Path(path).exists() for path in done.paths)
+
+
+FULL = """
+import sys
+from pathlib import Path
+import pytest
+from tests.convert.test_interrupted import OPERATIONS
+
+full = Path(sys.argv[1])
+for name, operation in OPERATIONS.items():
+    with pytest.raises(OSError, match="No space left"):
+        operation(sys.argv[2:], full / "out", jobs=2)
+    left = [path for path in full.rglob("*") if path != full / "out"]
+    assert not left, (name, left)
+"""
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    namespace = new_namespace()
+    make = random.Random(0).randbytes
+    records = [tio.encode_example({"data": make(50000), "n": n}) for n in range(30)]
+    path = write_tfrecord(tmp_path / "in.tfrecord", records)
+    full = tmp_path / "full"
+    full.mkdir()
+    mount = 'mount -t tmpfs -o size=1m none "$0" && exec "$@"'
+    program = [sys.executable, "-c", FULL, str(full), str(path)]
+    done = subprocess.run(
+        [*namespace, "sh", "-c", mount, str(full), *program],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["parquet", "files"])
+def test_jobs_do_not_change_a_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for module in ("parquet_out", "folder_out"):
+        monkeypatch.setattr(f"torchrec_io.convert.{module}._MOST_BYTES", 4000)
+    paths = write_inputs(tmp_path)
+    trees = []
+    for jobs in (1, 2):
+        out = tmp_path / f"out{jobs}"
+        OPERATIONS[name](paths, out, jobs=jobs)
+        files = [path for path in out.rglob("*") if path.is_file()]
+        trees.append({str(path.relative_to(out)): path.read_bytes() for path in files})
+    assert trees[0] == trees[1]
+    assert trees[0]

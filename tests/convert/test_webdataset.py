@@ -71,7 +71,7 @@ def test_a_file_a_feature(tmp_path: Path) -> None:
     assert found["000000000.caption.txt"].decode() == "grün"
     assert found["000000000.raw.bin"] == b"\xff\x00"
     assert found["000000001.views.0.jpg"] == JPEG
-    assert found["000000001.views.1.bin"] == b""
+    assert found["000000001.views.1.txt"] == b""
     score = np.load(io.BytesIO(found["000000000.score.npy"]))
     assert (score.shape, score.dtype) == ((), np.float32)
     assert score == np.float32(0.1)

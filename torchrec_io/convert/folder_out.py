@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ def to_files(
             return [len(data) for _, data in contents]
 
         size = 0
-        with Jobs(write, jobs) as crew:
+        with Jobs(write, jobs) as crew, closing(blocks):
             for sizes in crew.map(map(namer.named, blocks)):
                 tally.add(len(sizes), 0)
                 size += sum(sizes)
@@ -171,7 +171,7 @@ def _refuse_full(target: str) -> None:
         raise FileExistsError(errno.EEXIST, "it is there, and no empty folder", target)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _pending_folder(target: str) -> Iterator[str]:
     """A folder that has its name at the end of the block, or is removed."""
     parent, base = os.path.split(target)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from ..errors import TorchRecIOError
@@ -128,13 +129,14 @@ class RecordOutputs:
                 file.discard()  # of one that has its name this does nothing
 
 
-def copy_records(blocks: Iterable[RecordBlock], write: Callable[[bytes], None]) -> int:
+def copy_records(blocks: Generator[RecordBlock], write: Callable[[bytes], None]) -> int:
     """Writes all records of blocks, as they are; gives their number."""
     count = 0
-    for block in blocks:
-        for position in range(len(block)):
-            write(block[position])
-        count += len(block)
+    with closing(blocks):  # whatever happens, nobody reads on
+        for block in blocks:
+            for position in range(len(block)):
+                write(block[position])
+            count += len(block)
     return count
 
 

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -119,10 +120,9 @@ def _write(path: str, reader: StoredReader, selection: Span, tally: Tally, jobs:
     parquet = _import_parquet()
     count = 0
     schema = _arrow_schema(reader.schema)
-    with parquet.ParquetWriter(Path(path), schema) as writer:
-        for rows in reader.blocks(
-            selection, jobs, most_records=_MOST_RECORDS, most_bytes=_MOST_BYTES
-        ):
+    blocks = reader.blocks(selection, jobs, most_records=_MOST_RECORDS, most_bytes=_MOST_BYTES)
+    with closing(blocks), parquet.ParquetWriter(Path(path), schema) as writer:
+        for rows in blocks:
             if len(rows.block):
                 writer.write_table(_table(rows, schema))
             tally.add(len(rows.block), 0)

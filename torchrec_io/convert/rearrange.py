@@ -22,10 +22,10 @@ Raises:
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -164,9 +164,10 @@ def split_files(
     parts = _parts(files, fractions, seed)
     tally.watcher.started(files.size)
     counts = [0] * len(outputs)
-    with RecordOutputs(compression, index) as opened:
+    blocks = files.blocks(files.all, tally, jobs)
+    with RecordOutputs(compression, index) as opened, closing(blocks):
         writers = [opened.open(path) for path in outputs]
-        for block in files.blocks(files.all, tally, jobs):
+        for block in blocks:
             for number, part in enumerate(parts):
                 for position in _positions_in(part, block.numbers):
                     writers[number].write(block[position])
@@ -395,9 +396,9 @@ def _rewrite(
         path, output = pair
         own = Tally(on_error)
         files = RecordFiles(path, own)
-        blocks = files.blocks(files.all, own)
+        blocks = files.blocks(files.all, own, until=stopped.is_set)
         writer = opened.open(output)
-        copy_records(itertools.takewhile(lambda _: not stopped.is_set(), blocks), writer.write)
+        copy_records(blocks, writer.write)
         writer.prepare()
         return _Rewritten(own, os.path.getsize(path))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,9 +81,10 @@ class RecordFiles:
         jobs: int = 1,
         *,
         counted: bool = True,
+        until: Callable[[], bool] = lambda: False,
         most_records: int | None = None,
         most_bytes: int | None = None,
-    ) -> Iterator[RecordBlock]:
+    ) -> Generator[RecordBlock]:
         """Sound records of a selection, in order, a stretch at a time.
 
         Each stretch is counted once the next one is asked for.
@@ -93,6 +94,7 @@ class RecordFiles:
             tally: Counts the records, and is told of damaged ones.
             jobs: Threads that read. Compressed files are read by one, from front to back.
             counted: Whether the tally counts the records, or only the bytes.
+            until: Says, before each stretch, if nobody wants it any more.
             most_records: In a stretch; by default 4,096.
             most_bytes: In a stretch of more than one record; by default 4 MiB.
 
@@ -103,6 +105,8 @@ class RecordFiles:
         pieces = self._plans(selection, most_records or _MOST_RECORDS, most_bytes or _MOST_BYTES)
         with Jobs(self._fetch, jobs if self._is_plain else 1) as crew:
             for stretch in crew.map(pieces):
+                if until():
+                    return
                 for error in stretch.errors:
                     tally.skip(error)
                 yield stretch.block

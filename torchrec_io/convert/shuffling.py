@@ -13,7 +13,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import numpy as np
 import numpy.typing as npt
@@ -111,11 +111,13 @@ class _Buckets:
     def deal(self, files: RecordFiles, tally: Tally, jobs: int) -> None:
         """Writes each record to its bucket."""
         bucket_of = self._bucket_of()
-        with ExitStack() as stack:
+        # Counted in the second pass, when they are where they belong.
+        blocks = files.blocks(files.all, tally, jobs, counted=False)
+        with ExitStack() as stack, closing(blocks):
             opened = [
                 stack.enter_context(open(path, "wb", buffering=1 << 16)) for path in self._paths
             ]
-            for block in files.blocks(files.all, tally, jobs, counted=False):
+            for block in blocks:
                 buckets = bucket_of[block.numbers].tolist()
                 for position, number in enumerate(block.numbers.tolist()):
                     record = block.view(position)

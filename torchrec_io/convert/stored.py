@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -109,7 +109,7 @@ class StoredReader:
 
     def blocks(
         self, selection: Selection, jobs: int, *, most_records: int, most_bytes: int
-    ) -> Iterator[StoredBlock]:
+    ) -> Generator[StoredBlock]:
         """Good records of a selection, in order; arguments as of :meth:`RecordFiles.blocks`.
 
         Counts bytes, but no records.

@@ -11,7 +11,7 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,10 +103,13 @@ def to_webdataset(
     reader = StoredReader(files, schema, tally)
     members = _members(reader.schema, extensions or {}, key)
     tally.watcher.started(files.size)
-    with StagedFiles() as staged, _Shards(staged, os.fspath(name), max_bytes) as shards:
-        for rows in reader.blocks(
-            files.all, jobs, most_records=_MOST_RECORDS, most_bytes=_MOST_BYTES
-        ):
+    blocks = reader.blocks(files.all, jobs, most_records=_MOST_RECORDS, most_bytes=_MOST_BYTES)
+    with (
+        StagedFiles() as staged,
+        _Shards(staged, os.fspath(name), max_bytes) as shards,
+        closing(blocks),
+    ):
+        for rows in blocks:
             count = 0
             for position in range(len(rows.block)):
                 try:
