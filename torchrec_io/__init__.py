@@ -19,14 +19,8 @@ if TYPE_CHECKING:
     from .convert.outputs import Written
     from .convert.parquet import convert_parquet
     from .convert.parquet_out import to_parquet
-    from .convert.rearrange import (
-        compress_files,
-        decompress_files,
-        merge_files,
-        reshard_files,
-        split_files,
-        subset_files,
-    )
+    from .convert.rearrange import merge_files, reshard_files, split_files, subset_files
+    from .convert.recompress import compress_files, decompress_files
     from .convert.shuffling import shuffle_files
     from .convert.target import Conversion
     from .convert.webdataset import to_webdataset
@@ -98,8 +92,8 @@ _MODULE_OF = {
     "Written": "convert.outputs",
     "convert_parquet": "convert.parquet",
     "to_parquet": "convert.parquet_out",
-    "compress_files": "convert.rearrange",
-    "decompress_files": "convert.rearrange",
+    "compress_files": "convert.recompress",
+    "decompress_files": "convert.recompress",
     "merge_files": "convert.rearrange",
     "reshard_files": "convert.rearrange",
     "split_files": "convert.rearrange",

@@ -17,12 +17,8 @@ from torchrec_io.convert.folder_out import to_files
 from torchrec_io.convert.jobs import Watcher
 from torchrec_io.convert.outputs import Written
 from torchrec_io.convert.parquet_out import to_parquet
-from torchrec_io.convert.rearrange import (
-    compress_files,
-    merge_files,
-    reshard_files,
-    split_files,
-)
+from torchrec_io.convert.rearrange import merge_files, reshard_files, split_files
+from torchrec_io.convert.recompress import compress_files
 from torchrec_io.convert.shuffling import shuffle_files
 from torchrec_io.convert.webdataset import to_webdataset
 from torchrec_io.records.paths import expand_paths

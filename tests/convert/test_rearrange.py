@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import CorruptRecordError, TFRecordDataset
 from torchrec_io.convert.outputs import Written
-from torchrec_io.convert.rearrange import (
-    compress_files,
-    decompress_files,
-    merge_files,
-    reshard_files,
-    split_files,
-    subset_files,
-)
+from torchrec_io.convert.rearrange import merge_files, reshard_files, split_files, subset_files
+from torchrec_io.convert.recompress import compress_files, decompress_files
 from torchrec_io.convert.shuffling import shuffle_files
 from torchrec_io.records.compressed import Compression, detect_compression
 from torchrec_io.records.index import RecordIndex

@@ -11,14 +11,8 @@ import typer
 from rich.filesize import decimal
 
 from ..convert.outputs import Written
-from ..convert.rearrange import (
-    compress_files,
-    decompress_files,
-    merge_files,
-    reshard_files,
-    split_files,
-    subset_files,
-)
+from ..convert.rearrange import merge_files, reshard_files, split_files, subset_files
+from ..convert.recompress import compress_files, decompress_files
 from ..convert.shuffling import shuffle_files
 from ..convert.sizes import parse_size
 from .report import DEFAULT_JOBS, Paths, files_of, interruptible, printable

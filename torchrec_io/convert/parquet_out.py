@@ -98,8 +98,10 @@ def to_parquet(
 def _import_parquet() -> Any:
     try:
         from pyarrow import parquet  # noqa: PLC0415  # an extra, and slow to import
-    except ImportError as error:
-        raise ImportError("Parquet needs pyarrow: pip install torchrec-io[parquet]") from error
+    except ImportError:
+        raise ImportError(
+            "Parquet needs the package pyarrow: pip install torchrec-io[parquet]"
+        ) from None
     return parquet
 
 

@@ -1,32 +1,15 @@
-"""Record files made of others: merged, split, dealt to shards, cut down, compressed or not.
+"""Record files made of others: merged, split, dealt to shards, cut down.
 
-Records are copied as they are, never decoded, and every checksum is verified on the way. They keep
-their order. Nothing is written over an input, nothing has its name before all of it is complete,
-and everything can be run again. What all functions share:
-
-Args:
-    paths: Files, patterns or directories; compressed or not is told by content.
-    compression: Of what is written: ``None``, ``"gzip"`` or ``"zlib"``.
-    index: Whether each file written gets its ``.tfidx``.
-    on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted; behind a
-        damaged length the rest of a file is lost.
-    jobs: Threads that read, or files that are compressed at once. The result does not depend on it.
-    watcher: Is told how it gets on.
-
-Raises:
-    CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
-    FileNotFoundError: a path stands for no file.
-    FileExistsError: another number of shards has the name already.
-    ValueError: an argument is none of its choices, or an output is an input.
+Records are copied as they are, never decoded, and every checksum is verified on the way. Nothing is
+written over an input, nothing has its name before all of it is complete, and everything can be run
+again.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,10 +17,9 @@ from ..order.shuffle import checked_seed
 from ..order.split import parse_slice, split_records
 from ..order.subset import Numbers, Selection, Subset
 from ..records.compressed import Compression
-from ..records.paths import expand_paths
 from ..records.storage import StrPath
 from ..sharded import ShardedWriter, shard_path
-from .jobs import Jobs, OnError, Tally, Watcher
+from .jobs import OnError, Tally, Watcher
 from .outputs import (
     RecordOutputs,
     Written,
@@ -47,8 +29,6 @@ from .outputs import (
     refuse_shards_of,
 )
 from .record_files import RecordFiles
-
-SUFFIXES: dict[Compression, str] = {"gzip": ".gz", "zlib": ".zz"}
 
 
 def merge_files(
@@ -61,7 +41,23 @@ def merge_files(
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Written:
-    """Writes the records of all files into one, in the order of the files."""
+    """Writes the records of all files into one, in the order of the files.
+
+    Args:
+        paths: Files, patterns or directories; compressed or not is told by content.
+        output: The file written, in a folder that is made if there is none.
+        compression: Of what is written: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether each file written gets its ``.tfidx``, too.
+        on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted; behind a
+            damaged length the rest of a file is lost.
+        jobs: Threads that read. The result does not depend on it.
+        watcher: Is told how it gets on.
+
+    Raises:
+        CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
+        FileNotFoundError: a path stands for no file.
+        ValueError: an argument is none of its choices, or the output is an input.
+    """
     tally = Tally(on_error, watcher)
     files = RecordFiles(paths, tally)
     return _write_one(
@@ -86,21 +82,24 @@ def subset_files(
     """Writes some of the records of all files into one, in the order they have.
 
     Args:
-        paths: See the module, as for the arguments not told of here.
+        paths: Files, patterns or directories; compressed or not is told by content.
         output: The file written.
-        records: A slice such as ``"[:1000]"`` or ``"[10%:20%]"``; see
-            :func:`torchrec_io.order.split.parse_slice`.
+        records: A slice such as ``"[:1000]"`` or ``"[10%:20%]"``, as ``TFRecordDataset(split=)``
+            takes it.
         every: Every so many-th record, from the first on.
         sample: This fraction of the records, drawn at random: those that the first part of
             ``TFRecordDataset(paths).split(sample, 1 - sample, seed=seed)`` has.
         seed: Of the sample.
-        compression: Of the output.
-        index: See the module.
-        on_error: See the module.
-        jobs: See the module.
-        watcher: See the module.
+        compression: Of what is written: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether each file written gets its ``.tfidx``, too.
+        on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted; behind a
+            damaged length the rest of a file is lost.
+        jobs: Threads that read. The result does not depend on it.
+        watcher: Is told how it gets on.
 
     Raises:
+        CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
+        FileNotFoundError: a path stands for no file.
         ValueError: not exactly one of ``records``, ``every`` and ``sample`` is given, or it is out
             of its range.
     """
@@ -140,20 +139,23 @@ def split_files(
     """Writes parts drawn at random, those of ``TFRecordDataset(paths).split(*fractions, seed)``.
 
     Args:
-        paths: See the module, as for the arguments not told of here.
+        paths: Files, patterns or directories; compressed or not is told by content.
         name: How the files begin: ``out/flowers`` gives ``out/flowers-train.tfrecord``, and a
             folder, with its ``/`` at the end, ``out/train.tfrecord``.
         fractions: Of each part; they sum to 1.
         names: Of the parts; by default train, validation and test, or train and test of two, or
             part0, part1 and so on of more.
         seed: Another one draws other parts.
-        compression: Of the outputs.
-        index: See the module.
-        on_error: See the module. A damaged record is missing from the part it would be in.
-        jobs: See the module.
-        watcher: See the module.
+        compression: Of what is written: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether each file written gets its ``.tfidx``, too.
+        on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted; behind a
+            damaged length the rest of a file is lost.
+        jobs: Threads that read. The result does not depend on it.
+        watcher: Is told how it gets on.
 
     Raises:
+        CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
+        FileNotFoundError: a path stands for no file.
         ValueError: the fractions do not sum to 1, or the names are not one for each, different and
             fit for file names.
     """
@@ -190,17 +192,20 @@ def reshard_files(
     """Writes the records of all files into shards ``name-00000-of-00008``.
 
     Args:
-        paths: See the module, as for the arguments not told of here.
+        paths: Files, patterns or directories; compressed or not is told by content.
         name: How the shards begin.
         num_shards: Deals the records to so many shards by turns.
         max_bytes: Fills one shard after another, each up to so many bytes of file.
-        compression: Of the shards.
-        index: See the module.
-        on_error: See the module.
-        jobs: See the module.
-        watcher: See the module.
+        compression: Of what is written: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether each file written gets its ``.tfidx``, too.
+        on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted; behind a
+            damaged length the rest of a file is lost.
+        jobs: Threads that read. The result does not depend on it.
+        watcher: Is told how it gets on.
 
     Raises:
+        CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
+        FileNotFoundError: a path stands for no file.
         ValueError: not exactly one of ``num_shards`` and ``max_bytes`` is given.
         FileExistsError: another number of shards has the name already.
     """
@@ -232,76 +237,6 @@ def open_shards(
     make_folder_of(name)
     return ShardedWriter(
         name, num_shards, max_bytes=max_bytes, compression=compression, index=index
-    )
-
-
-def compress_files(
-    paths: StrPath | Iterable[StrPath],
-    folder: StrPath,
-    compression: Compression = "gzip",
-    *,
-    index: bool = True,
-    on_error: OnError = "raise",
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-) -> Written:
-    """Writes each file compressed: ``a.tfrecord`` as ``folder/a.tfrecord.gz`` (``.zz`` for zlib).
-
-    What is compressed already is compressed anew. All files get their names at the end.
-
-    Args:
-        paths: See the module, as for the arguments not told of here.
-        folder: Where they go; it is made if there is none. One that also holds the inputs has every
-            record twice for who reads the whole folder.
-        compression: ``"gzip"`` or ``"zlib"``.
-        index: See the module.
-        on_error: See the module.
-        jobs: How many files are done at once.
-        watcher: See the module.
-
-    Raises:
-        ValueError: two files would have one name.
-    """
-    if compression not in SUFFIXES:
-        raise ValueError(f"compression must be 'gzip' or 'zlib', not {compression!r}")
-
-    def name_of(name: str) -> str:
-        return _plain_name(name) + SUFFIXES[compression]
-
-    return _rewrite(
-        paths,
-        folder,
-        name_of,
-        compression=compression,
-        index=index,
-        on_error=on_error,
-        jobs=jobs,
-        watcher=watcher,
-    )
-
-
-def decompress_files(
-    paths: StrPath | Iterable[StrPath],
-    folder: StrPath,
-    *,
-    index: bool = True,
-    on_error: OnError = "raise",
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-) -> Written:
-    """Writes each file uncompressed, without the ``.gz`` or ``.zz`` at the end of its name.
-
-    What is not compressed is copied. Otherwise as :func:`compress_files`.
-    """
-    return _rewrite(
-        paths,
-        folder,
-        _plain_name,
-        compression=None,
-        index=index,
-        on_error=on_error,
-        jobs=jobs,
-        watcher=watcher,
     )
 
 
@@ -360,58 +295,3 @@ def _part_path(name: StrPath, part: str) -> str:
     start = os.fspath(name)
     joint = "" if start.endswith(os.sep) else "-"
     return f"{start}{joint}{part}.tfrecord"
-
-
-def _plain_name(name: str) -> str:
-    stem, suffix = os.path.splitext(name)
-    return stem if suffix in SUFFIXES.values() and stem else name
-
-
-class _Rewritten(NamedTuple):
-    tally: Tally
-    size: int
-
-
-def _rewrite(
-    paths: StrPath | Iterable[StrPath],
-    folder: StrPath,
-    name_of: Callable[[str], str],
-    *,
-    compression: Compression | None,
-    index: bool,
-    on_error: OnError,
-    jobs: int,
-    watcher: Watcher | None,
-) -> Written:
-    """Writes every file anew, several at once; all appear at the end."""
-    tally = Tally(on_error, watcher)
-    inputs = expand_paths(paths)
-    outputs = [os.path.join(folder, name_of(os.path.basename(path))) for path in inputs]
-    if len(set(outputs)) < len(inputs):
-        raise ValueError("several of the files would have the same name: do them one by one")
-    refuse_inputs(inputs, outputs)
-    stopped = threading.Event()
-
-    def rewrite(pair: tuple[str, str]) -> _Rewritten:
-        path, output = pair
-        own = Tally(on_error)
-        files = RecordFiles(path, own)
-        blocks = files.blocks(files.all, own, until=stopped.is_set)
-        writer = opened.open(output)
-        copy_records(blocks, writer.write)
-        writer.prepare()
-        return _Rewritten(own, os.path.getsize(path))
-
-    counts = []
-    tally.watcher.started(sum(map(os.path.getsize, inputs)))
-    with RecordOutputs(compression, index) as opened, Jobs(rewrite, jobs) as crew:
-        try:
-            for done in crew.map(zip(inputs, outputs, strict=True)):
-                own = done.tally
-                tally.add(own.records, done.size, own.errors)
-                tally.skipped += own.skipped - len(own.errors)  # it keeps only the first ones
-                counts.append(own.records)
-        except BaseException:
-            stopped.set()  # files under way need not be finished
-            raise
-    return Written.of(outputs, tally, counts)
