@@ -44,16 +44,13 @@ def to_parquet(
 ) -> Written:
     """Writes records as rows of Parquet files.
 
-    ==========================================  ================================================
-    a feature read by                           is a column of
-    ==========================================  ================================================
-    FixedLenFeature of shape ``[]``             its dtype; bytes as binary
-    FixedLenFeature of another shape,           lists of these, values in row-major order
-    VarLenFeature
-    a feature list                              lists of lists: steps, and their values
-    ImageFeature, RawFeature,                   binary: the bytes that are stored
-    SerializedTensorFeature
-    ==========================================  ================================================
+    | a feature read by | is a column of |
+    | --- | --- |
+    | FixedLenFeature of shape ``[]`` | its dtype; bytes as binary |
+    | FixedLenFeature of another shape | lists of these, values in row-major order |
+    | VarLenFeature | lists of these |
+    | a feature list | lists of lists: steps, and their values |
+    | ImageFeature, RawFeature, SerializedTensorFeature | binary: the bytes that are stored |
 
     A feature that a record lacks is an empty list. The metadata of each file has the schema as
     JSON, under ``torchrec_io.schema``. Row groups have about 32 MiB of records.

@@ -55,18 +55,14 @@ def to_webdataset(
     dots in place of what is no letter, digit, ``_`` or ``-``. The suffix says how it is stored, as
     WebDataset's decoders have it:
 
-    ==========================================  ================================================
-    a feature of                                has the suffix
-    ==========================================  ================================================
-    one bytes value                             ``jpg``, ``png``, ``wav`` and so on by its content,
-                                                ``txt`` where it is text, else ``bin``
-    several bytes values, or a number of them   the same, each in a file of its own, numbered:
-    that varies                                 ``KEY.frames.0.jpg``; in feature lists by step,
-                                                too: ``KEY.frames.3.0.jpg``
-    one integer                                 ``cls``: in decimal
-    one float, or several numbers               ``npy``: of the shape that the schema says
-    a feature list of numbers                   ``json``: a list of lists
-    ==========================================  ================================================
+    | a feature of | has the suffix |
+    | --- | --- |
+    | one bytes value | by content: ``jpg``, ``wav`` and so on; ``txt`` for text, else ``bin`` |
+    | several bytes values | the same, one by one: ``KEY.frames.0.jpg`` |
+    | a feature list of bytes | by step, too: ``KEY.frames.3.0.jpg`` |
+    | one integer | ``cls``: in decimal |
+    | one float, or several numbers | ``npy``: of the shape that the schema says |
+    | a feature list of numbers | ``json``: a list of lists |
 
     Tar files are the same, byte by byte, whenever they are written.
 
