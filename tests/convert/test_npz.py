@@ -155,14 +155,20 @@ def test_an_array_shorter_than_it_says(tmp_path: Path) -> None:
 
 
 def test_more_pieces_than_one_in_processes_and_several_archives(tmp_path: Path) -> None:
-    arrays = {"n": np.arange(40_000), "f": np.asfortranarray(np.arange(80_000.0).reshape(-1, 2))}
-    np.savez(tmp_path / "more.npz", f=np.zeros((1, 2), np.float32), n=np.array([-1]))
+    count = 2500  # of 4 KB each, in pieces of 4 MB
+    arrays = {
+        "n": np.arange(count),
+        "f": np.asfortranarray(np.arange(2.0 * count).reshape(-1, 2)),
+        "s": np.full(count, b"x" * 4000),
+    }
+    more: Any = {"n": np.array([-1]), "s": np.array([b"y"])}
+    np.savez(tmp_path / "more.npz", f=np.zeros((1, 2), np.float32), **more)
     one = convert(tmp_path, arrays, index=False)
-    assert [row["n"][0] for row in rows_of(one.paths)] == list(range(40_000))
+    assert [row["n"][0] for row in rows_of(one.paths)] == list(range(count))
     files = [tmp_path / "in.npz", tmp_path / "more.npz"]
     done = tio.convert_npz(files, tmp_path / "both", index=False, jobs=2)
     assert Path(done.paths[0]).read_bytes().startswith(Path(one.paths[0]).read_bytes())
-    assert done.records == 40_001
-    np.savez(tmp_path / "more.npz", f=np.zeros((1, 3)), n=np.array([-1]))
+    assert done.records == count + 1
+    np.savez(tmp_path / "more.npz", f=np.zeros((1, 3)), **more)
     with pytest.raises(tio.ConversionError, match="the arrays are not those of"):
         tio.convert_npz(files, tmp_path / "both")

@@ -12,12 +12,12 @@ import torchrec_io as tio
 from tests.convert.reading import Heard, contents, rows_of
 from torchrec_io.convert.sizes import parse_size
 
-ROWS = 6000
+ROWS = 600
 
 
 def source(folder: Path, rows: int = ROWS, bad: int | None = None) -> Path:
     """A CSV file of several pieces, with a bad line if wanted."""
-    lines = [f"{i},{'x' * 400}" for i in range(rows)]
+    lines = [f"{i},{'x' * 4000}" for i in range(rows)]
     if bad is not None:
         lines[bad] = "no fields"
     path = folder / "in.csv"
@@ -80,16 +80,15 @@ def test_shards_by_size(tmp_path: Path, compression: Any) -> None:
     assert tio.RecordIndex.load(done.paths[0]).compression == compression
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_failure_leaves_all_as_it_was(tmp_path: Path, jobs: int) -> None:
+def test_a_failure_leaves_all_as_it_was(tmp_path: Path) -> None:
     source(tmp_path, 10)
     convert(tmp_path)
     before = contents(tmp_path / "out")
     source(tmp_path, bad=ROWS - 1)
     with pytest.raises(tio.ConversionError, match=f"line {ROWS}: 1 fields"):
-        convert(tmp_path, jobs=jobs)
+        convert(tmp_path, jobs=2)
     assert contents(tmp_path / "out") == before
-    done = convert(tmp_path, jobs=jobs, on_error="skip")
+    done = convert(tmp_path, on_error="skip")
     assert numbers(done.paths) == list(range(ROWS - 1))
     assert len(tio.RecordIndex.load(done.paths[0])) == ROWS - 1
 
@@ -101,7 +100,7 @@ class Interrupting(Heard):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("options", [{"jobs": 2}, {"num_shards": 2}, {"max_bytes": 10_000}])
+@pytest.mark.parametrize("options", [{"jobs": 2}, {"num_shards": 2}, {"max_bytes": 100_000}])
 def test_an_interrupt_leaves_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
     source(tmp_path)
     watcher = Interrupting()
@@ -114,7 +113,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, options: dict[str, Any]) ->
 def test_a_watcher_is_told_of_all(tmp_path: Path) -> None:
     size = source(tmp_path).stat().st_size
     heard = Heard()
-    done = convert(tmp_path, watcher=heard, jobs=2)
+    done = convert(tmp_path, watcher=heard)
     assert (heard.total, heard.size, heard.records) == (size, size, ROWS)
     assert (done.records, done.skipped, done.errors, done.ignored) == (ROWS, 0, (), {})
 
