@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -19,9 +20,15 @@ from .specs import FixedLenFeature, as_feature
 from .valid_range import Limits
 
 Columns: TypeAlias = "dict[str, npt.NDArray[Any] | list[bytes]]"
+# By the numbers of lines.
+Faults: TypeAlias = "dict[int, str]"
 
+_BREAK_FAULT = "a field has a line break in it"
+_QUOTE_FAULT = (
+    "its quotes are amiss, or a line break is outside of them: a field that holds a quote begins "
+    "and ends with one, each inner one is there twice, and all of it is in one line"
+)
 _FLOATS = ("float32", "float64")
-_QUOTED = re.compile(rb'"([^"]*(?:""[^"]*)*)"')
 
 
 class CsvSchema:
@@ -75,7 +82,14 @@ class CsvSchema:
         self.use_quote_delim = bool(use_quote_delim)
         self.na_value = na_value
         self.select_cols = _positions(select_cols, len(self._columns))
-        self._delimiter = field_delim.encode()
+        most = None if self.select_cols is None else self.select_cols[-1] + 1
+        self._grammar = _grammar(field_delim.encode(), most, quotes=self.use_quote_delim)
+        self._dialect: dict[str, Any] = {
+            "delimiter": field_delim,
+            "quoting": csv.QUOTE_MINIMAL if self.use_quote_delim else csv.QUOTE_NONE,
+            "strict": True,
+        }
+        self._fault = _QUOTE_FAULT if self.use_quote_delim else _BREAK_FAULT
         self._missing = (b"", na_value.encode())
 
     @property
@@ -113,20 +127,13 @@ class CsvSchema:
         Returns:
             An array ``[n]`` or a list of bytes for each column, and a failure for each bad line.
         """
-        failures: dict[int, RecordFailure] = {}
-        rows: list[Sequence[bytes]] = []
-        numbers: list[int] = []  # of the lines that the rows are of
-        for number, line in enumerate(lines):
-            try:
-                rows.append(self._fields_of(line))
-                numbers.append(number)
-            except ValueError as error:
-                failures[number] = RecordFailure(number, None, None, str(error))
+        rows, numbers, faults = self._rows(lines)
+        failures = {n: RecordFailure(n, None, None, reason) for n, reason in faults.items()}
         fields = zip(*rows, strict=True) if rows else [()] * len(self._columns)
         made: Columns = {}
         bad: set[int] = set()  # rows
         for (name, spec), texts in zip(self._columns.items(), fields, strict=True):
-            made[name], wrong = self._column_of(spec, list(texts))
+            made[name], wrong = self._column_of(spec, [text.encode("latin-1") for text in texts])
             for row, reason in wrong.items():
                 number = numbers[row]
                 bad.add(row)
@@ -136,47 +143,48 @@ class CsvSchema:
             made = {name: _taken(values, keep) for name, values in made.items()}
         return made, [failures[number] for number in sorted(failures)]
 
-    def _fields_of(self, line: bytes) -> Sequence[bytes]:
-        """The fields of a line that columns are made of; a ValueError says what is wrong."""
-        quoted = self.use_quote_delim and b'"' in line
-        if not line:
-            fields: Sequence[bytes] = []
-        elif quoted or b"\r" in line or b"\n" in line:
-            fields = self._split_carefully(line, quotes=self.use_quote_delim)
-        else:
-            fields = line.split(self._delimiter)
+    def _rows(self, lines: Sequence[bytes]) -> tuple[list[Sequence[str]], list[int], Faults]:
+        """Fields of the columns, as Latin-1; the lines that they are of, and why others have none.
+
+        The csv module takes lines apart. What it would take otherwise than TensorFlow does, which
+        is only where there is a quote or a break, it does not get.
+        """
+        texts: list[str] = []
+        numbers: list[int] = []
+        faults: Faults = {}
+        for number, line in enumerate(lines):
+            if b'"' in line or b"\r" in line or b"\n" in line:
+                found = self._grammar.match(line)
+                if found is None:
+                    faults[number] = self._fault
+                    continue
+                line = found[0]  # noqa: PLW2901  # less what is not looked at
+            texts.append(line.decode("latin-1"))
+            numbers.append(number)
+        _let_fields_be(max(map(len, texts), default=0))
+        rows: list[Sequence[str]] = []
+        kept: list[int] = []
+        reader = csv.reader(texts, **self._dialect)
+        for number in numbers:
+            try:
+                row = self._wanted(next(reader))
+            except csv.Error as error:  # before Python 3.11: of a NUL
+                row = f"the line cannot be read: {error}"
+            if isinstance(row, str):
+                faults[number] = row
+            else:
+                rows.append(row)
+                kept.append(number)
+        return rows, kept, faults
+
+    def _wanted(self, fields: list[str]) -> Sequence[str] | str:
+        """The fields that columns are made of, or why they are not there."""
         if self.select_cols is not None:
             if len(fields) <= self.select_cols[-1]:
-                raise ValueError(
-                    f"the line has {len(fields)} fields, column {self.select_cols[-1]} is wanted"
-                )
+                return f"the line has {len(fields)} fields, column {self.select_cols[-1]} is wanted"
             return [fields[position] for position in self.select_cols]
         if len(fields) != len(self._columns):
-            raise ValueError(f"the line has {len(fields)} fields, not {len(self._columns)}")
-        return fields
-
-    def _split_carefully(self, line: bytes, *, quotes: bool) -> list[bytes]:
-        fields: list[bytes] = []
-        most = len(self._columns) if self.select_cols is None else self.select_cols[-1] + 1
-        at = 0
-        while at <= len(line):
-            found = _QUOTED.match(line, at) if quotes else None
-            if found is not None:
-                fields.append(found[1].replace(b'""', b'"'))
-                end = found.end()
-            else:
-                end = line.find(self._delimiter, at)
-                end = len(line) if end < 0 else end
-                fields.append(line[at:end])
-                _check_unquoted(fields, quotes=quotes)
-            if line[end : end + 1] not in (b"", self._delimiter):
-                raise ValueError(
-                    f"field {len(fields) - 1} goes on behind its closing quote; a quote inside of "
-                    "quotes is written twice"
-                )
-            at = end + 1
-            if self.select_cols is not None and len(fields) == most:
-                break
+            return f"the line has {len(fields)} fields, not {len(self._columns)}"
         return fields
 
     def _column_of(
@@ -210,15 +218,21 @@ class CsvSchema:
         return values, {**misfits, **wrong}
 
 
-def _check_unquoted(fields: list[bytes], *, quotes: bool) -> None:
-    field = fields[-1]
-    place = f"field {len(fields) - 1}"
-    if quotes and field.startswith(b'"'):
-        raise ValueError(f"{place} has no closing quote; a field cannot go over several lines")
-    if quotes and b'"' in field:
-        raise ValueError(f"{place} has a quote in it but does not begin with one")
-    if b"\r" in field or b"\n" in field:
-        raise ValueError(f"{place} has a line break in it and is not quoted")
+def _grammar(delimiter: bytes, most: int | None, *, quotes: bool) -> re.Pattern[bytes]:
+    """Lines that ``decode_csv`` takes; with ``most``, so many of their fields at most."""
+    plain = rb'[^\r\n"%b]*' if quotes else rb"[^\r\n%b]*"
+    field = plain % re.escape(delimiter)
+    if quotes:
+        field = rb'(?:"[^"]*(?:""[^"]*)*"|%b)' % field
+    more = b"*" if most is None else b"{,%d}" % (most - 1)
+    end = rb"\Z" if most is None else rb"(?=%b|\Z)" % re.escape(delimiter)
+    return re.compile(rb"%b(?:%b%b)%b%b" % (field, re.escape(delimiter), field, more, end))
+
+
+def _let_fields_be(size: int) -> None:
+    """Has the csv module take fields of that many characters; by default it refuses over 128 Ki."""
+    if size > csv.field_size_limit():
+        csv.field_size_limit(size)
 
 
 def _taken(values: npt.NDArray[Any] | list[bytes], rows: list[int]) -> Any:
