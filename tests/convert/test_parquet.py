@@ -133,6 +133,29 @@ def test_values_come_back(tmp_path_factory: pytest.TempPathFactory, data: st.Dat
     assert rows_of(convert(folder, columns, index=False).paths) == expected
 
 
+def test_there_and_back(tmp_path: Path) -> None:
+    examples = [
+        tio.encode_example({"n": i, "x": [0.5, i], "bag": list(range(i)), "s": b"\xff"}, KINDS)
+        for i in range(3)
+    ]
+    sequences = [
+        tio.encode_sequence_example(
+            {"n": i}, {"x": [[0.5, 1.0]] * i, "bag": [list(range(k)) for k in range(i)]}, KINDS
+        )
+        for i in range(3)
+    ]
+    for records in (examples, sequences):
+        with tio.TFRecordWriter(tmp_path / "a.tfrecord") as writer:
+            for record in records:
+                writer.write(record)
+        tio.to_parquet(tmp_path / "a.tfrecord", tmp_path / "b.parquet")
+        done = tio.convert_parquet(tmp_path / "b.parquet", tmp_path / "c")
+        assert [record for _, record in iter_records(done.paths[0])] == records
+
+
+KINDS = {"n": "int64", "x": "float32", "bag": "int64", "s": "string"}
+
+
 def test_values_that_do_not_fit(tmp_path: Path) -> None:
     columns = {
         "n": pa.array([1, 1 << 63, 3, 4, 5], pa.uint64()),
