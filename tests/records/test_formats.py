@@ -31,6 +31,7 @@ from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.lines import TextLines
 from torchrec_io.records.paths import expand_paths
 from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.storage import LocalFile
 from torchrec_io.records.whole_file import WholeFile
 
 NETSTRINGS = Netstrings()
@@ -425,6 +426,17 @@ class TestIndexes:
             tio.RecordIndex.load(path, format=each)
         found, _ = open_indexes([str(path)], "auto", "auto", each)
         assert len(found[0]) != len(index)
+
+    @pytest.mark.parametrize(
+        ("start", "end", "is_line"),
+        [(0, 3, True), (3, 4, True), (4, 6, True), (1, 3, False), (0, 4, False), (0, 2, False)],
+    )
+    def test_what_is_a_line(self, tmp_path: Path, start: int, end: int, is_line: bool) -> None:
+        (tmp_path / "x").write_bytes(b"ab\n\ncd")
+        wrong = TextLines().first_misplaced(
+            LocalFile(tmp_path / "x"), np.array([0, start]), np.array([3, end])
+        )
+        assert wrong == (None if is_line else start)
 
     @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS, FixedLength(8)], ids=repr)
     def test_a_file_that_is_cut_short_in_use(self, path: Path, each: tio.RecordFormat) -> None:
