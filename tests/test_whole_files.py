@@ -95,6 +95,18 @@ def test_raw_arrays_and_serialized_tensors(tmp_path: Path) -> None:
         assert sample["x"].reshape(1, 2).tolist() == values.tolist()
 
 
+def test_a_file_of_another_size_than_its_array(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"12345")
+    dataset = tio.WholeFileDataset(tmp_path, {"x": tio.RawFeature("uint8", [4])})
+    with pytest.raises(tio.DecodeError) as caught:
+        list(dataset)
+    error = caught.value
+    # Where it is in the Example that the file was put into would mean nothing.
+    assert "5" in error.reason
+    assert "at byte" not in error.reason
+    assert (error.path, error.offset, error.feature) == (f"{tmp_path}/x", 0, "x")
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
