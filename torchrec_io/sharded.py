@@ -138,7 +138,7 @@ class ShardedWriter(Writer):
     def _begin(self) -> None:
         """Opens all shards, or the first if nobody knows how many there will be."""
         if self._num_shards is not None:
-            _check_no_others(self._path, self._num_shards)
+            _check_no_others(self._target, self._num_shards)
         try:
             for shard in range(self._num_shards or 1):
                 self._open_shard(shard)
@@ -148,9 +148,10 @@ class ShardedWriter(Writer):
 
     def _open_shard(self, shard: int) -> None:
         if self._num_shards is None:
-            path, share = f"{self._path}-{shard:05d}", _ALL_BUFFERS_BYTES
+            # As long as the name that it will have, so that one that is too long is found out now.
+            path, share = f"{self._target}-{shard:05d}-of-?????", _ALL_BUFFERS_BYTES
         else:
-            path = shard_path(self._path, shard, self._num_shards)
+            path = shard_path(self._target, shard, self._num_shards)
             share = _ALL_BUFFERS_BYTES // self._num_shards
         self._shards.append(
             FrameWriter(
@@ -180,10 +181,10 @@ class ShardedWriter(Writer):
 
     def _finish(self) -> None:
         count = len(self._shards)
-        paths = [shard_path(self._path, shard, count) for shard in range(count)]
+        paths = [shard_path(self._target, shard, count) for shard in range(count)]
         for file in self._shards:
             file.prepare()
-        _check_no_others(self._path, count)
+        _check_no_others(self._target, count)
         try:
             # First all old ones go: a set of old and new ones could not be told from a good one.
             remove_files([*(path + SUFFIX for path in paths), *paths])
@@ -192,7 +193,7 @@ class ShardedWriter(Writer):
             with contextlib.suppress(OSError):
                 remove_files(paths)
             raise
-        self._paths = paths
+        self._paths = [shard_path(self._path, shard, count) for shard in range(count)]
 
 
 def _key_bytes(key: Key) -> bytes:

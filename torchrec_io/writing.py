@@ -28,6 +28,8 @@ class Writer(ABC):
 
     def __init__(self, path: StrPath, kinds: Kinds | None) -> None:
         self._path = os.fspath(path)
+        # The process may go to another folder before the writer is closed.
+        self._target = os.path.join("" if os.path.isabs(path) else os.getcwd(), self._path)
         self._encode = ExampleEncoder(kinds)
         self._owner = os.getpid()
         self._records = 0
@@ -172,7 +174,7 @@ class TFRecordWriter(Writer):
     ) -> None:
         super().__init__(path, kinds)
         check_output_compression(compression)
-        self._file = FrameWriter(path, compression, index=index)
+        self._file = FrameWriter(self._target, compression, index=index)
         self._open = True
 
     def write(self, record: Record) -> None:
@@ -204,4 +206,4 @@ class TFRecordWriter(Writer):
         return [self._file]
 
     def _finish(self) -> None:
-        publish([self._file], [self._path])
+        publish([self._file], [self._target])

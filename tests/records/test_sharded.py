@@ -209,6 +209,24 @@ def test_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert writer.paths == ["train-00000-of-00001"]
     with pytest.raises(FileExistsError):
         tio.ShardedWriter("train", num_shards=2)
+    (tmp_path / "other").mkdir()
+    with tio.ShardedWriter("more", max_bytes=20) as writer:
+        writer.write(b"a")
+        os.chdir("other")
+        writer.write(b"b" * 9)
+    assert names(tmp_path)[:2] == writer.paths == ["more-00000-of-00002", "more-00001-of-00002"]
+
+
+@pytest.mark.parametrize("options", [{"num_shards": 3}, {"max_bytes": 20}])
+def test_names_that_are_too_long_are_refused_at_once(
+    tmp_path: Path, options: dict[str, int]
+) -> None:
+    longest = "x" * (255 - len("-00000-of-00003"))
+    with pytest.raises(OSError, match="File name too long"):
+        tio.ShardedWriter(tmp_path / f"{longest}x", **options)  # type: ignore[arg-type]
+    assert names(tmp_path) == []
+    write(tmp_path / longest, [b"a", b"b", b"c"], **options)
+    assert len(names(tmp_path)) == 3
 
 
 @pytest.mark.parametrize("options", [{"num_shards": 3}, {"max_bytes": 20}])

@@ -300,6 +300,7 @@ def test_targets_that_are_no_file(tmp_path: Path) -> None:
         (tmp_path / "none" / "x", FileNotFoundError),
         (tmp_path / "pipe", OSError),
         (Path("/dev/null"), OSError),
+        (tmp_path / ("x" * 256), OSError),
     ]:
         with pytest.raises(error) as caught:
             tio.TFRecordWriter(target)
@@ -311,6 +312,32 @@ def test_names_as_long_as_can_be(tmp_path: Path) -> None:
     name = "ü" * 100 + "x" * 49  # and ".tfidx" makes 255 bytes
     write(tmp_path / name, [b"a"], index=True)
     assert sorted(os.listdir(tmp_path)) == [name, name + ".tfidx"]
+    write(tmp_path / f"{name}-alone", [b"b"])
+    assert read(tmp_path / f"{name}-alone") == [b"b"]
+
+
+def test_an_index_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "x.tfidx").mkdir()
+    for name, error in [("y" * 250, OSError), ("x", IsADirectoryError)]:
+        with pytest.raises(error) as caught:
+            tio.TFRecordWriter(tmp_path / name, index=True)
+        assert caught.value.filename == str(tmp_path / f"{name}.tfidx")
+    assert os.listdir(tmp_path) == ["x.tfidx"]
+
+
+def test_the_folder_is_that_of_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(IsADirectoryError):
+        tio.TFRecordWriter("")
+    with tio.TFRecordWriter("x", index=True) as writer, tio.TFRecordWriter("gone") as gone:
+        writer.write(b"a")
+        os.chdir("other")
+        gone.discard()
+    assert sorted(os.listdir(tmp_path)) == ["other", "x", "x.tfidx"]
+    assert read(tmp_path / "x") == [b"a"]
 
 
 @pytest.mark.parametrize("call", ["writev", "fsync", "replace"])

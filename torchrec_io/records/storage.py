@@ -287,8 +287,8 @@ class PendingFile:
     def __init__(self, path: StrPath) -> None:
         self.path = os.fspath(path)
         self.size = 0
+        check_replaceable(self.path)
         with _naming(self.path):
-            _check_replaceable(self.path)
             descriptor, self.temporary = _make_beside(self.path)
         self._file = os.fdopen(descriptor, "wb", buffering=0)
         # No method of this object: that would keep it alive.
@@ -341,8 +341,9 @@ def _naming(path: str) -> Iterator[None]:
         raise OSError(error.errno, error.strerror or str(error), path) from error
 
 
-def _check_replaceable(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+def check_replaceable(path: str) -> None:
+    """Raises OSError if no file of that name can be made, or what has it is no file."""
+    with _naming(path), contextlib.suppress(FileNotFoundError):
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

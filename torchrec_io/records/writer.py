@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 from array import array
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from .compressed import Compression
 from .deflate import Deflater
 from .formats import TFRECORD
 from .index import SUFFIX, encode_index
-from .storage import LocalFile, PendingFile, StrPath, sync_folder
+from .storage import LocalFile, PendingFile, StrPath, check_replaceable, sync_folder
 
 BUFFER_BYTES = 1 << 18
 _FRAME_BYTES = TFRECORD.header_bytes + TFRECORD.footer_bytes
@@ -43,8 +43,10 @@ class FrameWriter:
         index: bool = False,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
+        self.path = os.fspath(path)
+        if index:
+            check_replaceable(self.path + SUFFIX)  # now, not when all is written
         self._file = PendingFile(path)
-        self.path = self._file.path
         self._compression = compression
         self._deflater = None if compression is None else Deflater(self._file, compression)
         self._sink = self._deflater or self._file
@@ -163,8 +165,12 @@ def publish(files: Sequence[FrameWriter], paths: Sequence[str]) -> None:
 def remove_files(paths: Iterable[str]) -> None:
     """Removes those files that are there."""
     for path in paths:
-        with contextlib.suppress(FileNotFoundError):
+        try:
             os.unlink(path)
+        except OSError as error:
+            # What is too long for a name, as that of an index may be, is none of a file.
+            if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
+                raise
 
 
 def check_output_compression(choice: Compression | None) -> None:
