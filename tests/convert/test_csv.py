@@ -126,6 +126,16 @@ def test_a_bad_row_is_refused_or_skipped(
     assert (heard.size, heard.records) == (heard.total, done.records)
 
 
+def test_long_fields_of_digits(tmp_path: Path) -> None:
+    """A pattern with two ways to match them would take half an hour for this."""
+    digits = "1" * 200_000
+    done = convert(tmp_path, f"s\n{digits}x\n{digits}.{digits}x\n")
+    assert [len(row["s"][0]) for row in rows_of(done.paths)] == [200_001, 400_002]
+    with pytest.raises(tio.ConversionError) as raised:
+        convert(tmp_path, f"n\n{digits}\n")
+    assert raised.value.reason == f"line 2: '{digits[:29]}… does not fit in int64"
+
+
 def test_a_value_that_does_not_fit_without_types(tmp_path: Path) -> None:
     for field in ("9223372036854775808", "1e39"):
         with pytest.raises(tio.ConversionError, match=r"line 3: .* does not fit in"):

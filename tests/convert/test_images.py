@@ -158,6 +158,7 @@ def test_labels_and_images_that_lack_each_other(tmp_path: Path) -> None:
     [
         ("", "the columns must be name and label"),
         ("1.jpg,cat\n", "line 1: the columns must be name and label, not '1.jpg, cat'"),
+        ("name,label,label\n", "line 1: the columns must be name and label, not 'name, label, l"),
         ("name,label\n1.jpg\n", "line 2: 1 fields, where there are 2 columns"),
         ("name,label\n1.jpg,\n", "line 2: the name or the label is empty"),
         ("name,label\n1.jpg,a\n./1.jpg,b\n", "line 3: '1.jpg' has a label in line 2 already"),
@@ -218,9 +219,15 @@ def test_links(tmp_path: Path) -> None:
     done = convert(tmp_path)
     assert ("x.jpg", 1, "b") in labels_of(done)
     assert done.records < 5
-    (tmp_path / "in" / "a" / "gone.jpg").symlink_to("nowhere")
-    with pytest.raises(tio.ConversionError, match=r"gone\.jpg: the image cannot be read: No such"):
-        convert(tmp_path)
+    (tmp_path / "in" / "loop").symlink_to("loop")
+    (tmp_path / "in" / "a" / "loop").symlink_to("loop")
+    assert convert(tmp_path).ignored == {"no suffix": 1 + done.records}
+    gone = tmp_path / "in" / "a" / "gone.jpg"
+    for target, reason in [("nowhere", "No such"), ("gone.jpg", "Too many levels")]:
+        gone.symlink_to(target)
+        with pytest.raises(tio.ConversionError, match=rf"gone\.jpg: .* cannot be read: {reason}"):
+            convert(tmp_path)
+        gone.unlink()
 
 
 CUT = encoded(smooth(64, 64), "JPEG")[:-500]
@@ -342,6 +349,15 @@ def test_more_bits_than_png_holds(tmp_path: Path) -> None:
             convert(tmp_path, encode="png")
 
 
+@pytest.mark.parametrize("mode", ["F", "I"])
+def test_more_bits_than_a_schema_reads(tmp_path: Path, mode: str) -> None:
+    put(tmp_path / "in", "a/x.tif", encoded(Image.new(mode, (2, 2), 1), "TIFF"))
+    with pytest.raises(tio.ConversionError, match=rf"\({mode}\) have more bits than a schema"):
+        convert(tmp_path)
+    put(tmp_path / "in", "a/x.tif", encoded(Image.new("I;16", (2, 2), 1), "TIFF"))
+    assert count_read(convert(tmp_path)) == 1
+
+
 def test_images_that_are_encoded_anew_are_turned_first(tmp_path: Path) -> None:
     pixels = smooth(20, 30)
     data = encoded(pixels, "PNG", exif=oriented(6))
@@ -379,6 +395,8 @@ def test_shuffle_and_jobs(tmp_path: Path) -> None:
         {"resize": 0},
         {"resize": (1, 2, 3)},
         {"resize": (1, 0)},
+        {"resize": (1,)},
+        {"resize": 1.5},
         {"encode": "webp"},
         {"quality": 0},
         {"shuffle": 0.5},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,35 @@ def test_damage(tmp_path: Path, compressed: bool) -> None:
             tio.convert_npz(path, tmp_path / "out")
         assert raised.value.path == str(path)
     assert list(contents(tmp_path)) == ["good.npz", "in.npz"]
+
+
+def test_two_arrays_of_one_name(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(3))
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
+        archive.write(tmp_path / "a.npy", "a.npy")
+        archive.write(tmp_path / "a.npy", "a")
+    with pytest.raises(tio.ConversionError, match="two arrays have this name") as raised:
+        tio.convert_npz(tmp_path / "in.npz", tmp_path / "out")
+    assert raised.value.feature == "a"
+
+
+def test_an_archive_that_is_encrypted(tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", a=np.arange(3))
+    data = bytearray((tmp_path / "in.npz").read_bytes())
+    data[6] |= 1
+    data[data.index(b"PK\1\2") + 8] |= 1
+    (tmp_path / "in.npz").write_bytes(data)
+    with pytest.raises(tio.ConversionError, match=r"in\.npz: .* 'a\.npy' is encrypted"):
+        tio.convert_npz(tmp_path / "in.npz", tmp_path / "out")
+
+
+def test_a_shape_that_is_none(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    np.save(file, np.zeros((3, 2)))
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
+        archive.writestr("a.npy", file.getvalue().replace(b"(3, 2), ", b"(3, -2),"))
+    with pytest.raises(tio.ConversionError, match=r"shape of 'a\.npy' is \(3, -2\)"):
+        tio.convert_npz(tmp_path / "in.npz", tmp_path / "out")
 
 
 def test_an_array_shorter_than_it_says(tmp_path: Path) -> None:

@@ -156,6 +156,35 @@ def test_there_and_back(tmp_path: Path) -> None:
 KINDS = {"n": "int64", "x": "float32", "bag": "int64", "s": "string"}
 
 
+def test_text_that_is_not_utf8(tmp_path: Path) -> None:
+    texts = [b"a", b"\xff", b"c"]
+    lists = pa.array([[b"a"], [b"b"], [b"\xff"]], pa.list_(pa.binary()))
+    columns = {
+        "s": pa.array(texts).view(pa.string()),
+        "l": pa.ListArray.from_arrays(lists.offsets, lists.values.view(pa.string())),
+    }
+    with pytest.raises(tio.ConversionError, match=r"row 1: it is not UTF-8") as raised:
+        convert(tmp_path, columns)
+    assert raised.value.feature == "s"
+    done = convert(tmp_path, columns, on_error="skip")
+    assert rows_of(done.paths) == [{"s": [b"a"], "l": [b"a"]}]
+    assert [error.feature for error in done.errors] == ["s", "l"]
+
+
+@pytest.mark.parametrize("at", ["a page", "a name"])
+def test_damage(tmp_path: Path, at: str) -> None:
+    path = tmp_path / "in.parquet"
+    table = pa.table({"name_of": pa.array([b"datum" * 9])})
+    pq.write_table(table, path, compression="none", write_page_checksum=True, store_schema=False)
+    data = path.read_bytes()
+    spoiled = {"a page": (b"datumdatum", b"datumdaXum"), "a name": (b"name_of", b"name\xffof")}
+    path.write_bytes(data.replace(*spoiled[at]))
+    for on_error in ("raise", "skip"):
+        with pytest.raises(tio.ConversionError, match=r"in\.parquet: the file is damaged"):
+            tio.convert_parquet(path, tmp_path / "out", on_error=on_error)
+    assert list(contents(tmp_path)) == ["in.parquet"]
+
+
 def test_values_that_do_not_fit(tmp_path: Path) -> None:
     columns = {
         "n": pa.array([1, 1 << 63, 3, 4, 5], pa.uint64()),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..errors import ConversionError, TorchRecIOError
 from ..records.storage import StrPath
-from .kinds import Kind, Kinds, Place, Types, check_types
+from .kinds import Kind, Kinds, Place, Types, check_types, shortened
 from .rows import Row, encode_rows
 from .sources import SourceFile, source_files
 from .target import Conversion, Converter, Made, Options
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 20
 
 _WORD = r"[+-]?(?:nan|inf|infinity)"
-_FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+# There is one way to match any digits: else a long field of them would take forever.
+_FLOAT = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 # A leading zero makes a code, not a number: 02134.
 _KIND = re.compile(
     r"\s*(?:(?P<int>[+-]?(?:0|[1-9][0-9]*))|(?P<text>[+-]?0[0-9]+)"
@@ -268,7 +269,7 @@ def _row(piece: Piece, line: Line, kinds: Types) -> Row | ConversionError:
             continue
         value = _value(field, kinds[name])
         if value is None:
-            return row.error(f"{field!r} does not fit in {kinds[name]}", name)
+            return row.error(f"{shortened(repr(field))} does not fit in {kinds[name]}", name)
         features[name] = value
     return row
 

@@ -6,7 +6,7 @@ import functools
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -128,7 +128,8 @@ def convert_images(
         What was done. Files whose names do not end as those of images are in ``ignored``.
 
     Raises:
-        ConversionError: an image cannot be opened, or cannot be encoded as asked for; an image has
+        ConversionError: an image cannot be opened, has pixels of 32 bits, which no ImageFeature
+            reads, or cannot be encoded as asked for; an image has
             no label, or a label or class no image; unless ``on_error="skip"``. There is no image.
         ValueError: an argument has a value that it cannot have.
         OSError: the folder cannot be read, or the files cannot be written.
@@ -150,8 +151,9 @@ def convert_images(
 
 
 def _checked(coding: Coding) -> Coding:
-    sides = (coding.resize,) if isinstance(coding.resize, int) else coding.resize or (1, 1)
-    if len(sides) > 2 or not all(isinstance(side, int) and 1 <= side <= 1 << 16 for side in sides):
+    resize = 1 if coding.resize is None else coding.resize
+    sides = resize if isinstance(resize, Sequence) else (resize, resize)
+    if len(sides) != 2 or not all(isinstance(side, int) and 1 <= side <= 1 << 16 for side in sides):
         raise ValueError(
             "resize must be (width, height) or the length of the shorter side, each 1 to 65,536, "
             f"not {coding.resize!r}"
@@ -228,6 +230,7 @@ def _coded(image: LabelledImage, data: bytes, coding: Coding) -> tuple[bytes, Im
     try:
         picture = _decoded(data)
         if coding.resize is None and coding.encode is None:
+            _check_readable(picture)
             return data, picture
         data = _encoded(picture, coding)
         return data, _decoded(data)
@@ -249,6 +252,13 @@ def _decoded(data: bytes) -> ImageFile.ImageFile:
         raise ValueError(f"it claims {size} pixels, more than {_MOST_PIXELS:,}")
     picture.load()
     return picture
+
+
+def _check_readable(picture: ImageFile.ImageFile) -> None:
+    """Refuses what no ImageFeature reads: pixels that have no rule for 8 bits."""
+    wide = picture.mode == "I" and picture.format not in ("PNG", "PPM")  # there they have 16
+    if picture.mode == "F" or wide:
+        raise ValueError(f"its pixels ({picture.mode}) have more bits than a schema reads")
 
 
 def _encoded(picture: ImageFile.ImageFile, coding: Coding) -> bytes:

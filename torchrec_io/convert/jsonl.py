@@ -146,6 +146,8 @@ def _row(row: Row, line: bytes) -> Row | ConversionError:
         return error
     except UnicodeDecodeError:
         return row.error("it is not UTF-8")
+    except json.JSONDecodeError as error:
+        return row.error(f"it is no JSON: {error.msg} at character {error.pos + 1}")
     except (ValueError, RecursionError) as error:
         return row.error(f"it is no JSON: {error}")
     return row

@@ -15,6 +15,11 @@ Types: TypeAlias = Mapping[str, str]
 _MOST_SHOWN = 30
 
 
+def shortened(value: str) -> str:
+    """As much of a value as an error should show."""
+    return value if len(value) <= _MOST_SHOWN else value[:_MOST_SHOWN] + "…"
+
+
 class Place(NamedTuple):
     """Where a value of a kind was first seen, and the value."""
 
@@ -23,8 +28,7 @@ class Place(NamedTuple):
     value: str
 
     def __str__(self) -> str:
-        short = self.value if len(self.value) <= _MOST_SHOWN else self.value[:_MOST_SHOWN] + "…"
-        return f"{short} in line {self.line} of {self.path!r}"
+        return f"{shortened(self.value)} in line {self.line} of {self.path!r}"
 
 
 class Kinds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import os
 import re
 from collections import Counter
@@ -107,16 +108,25 @@ def _images_in(
         name = prefix + entry.name
         if entry.name.startswith("."):
             ignored["hidden"] += 1
-        elif entry.is_dir():
+        elif _is_folder(entry):
             yield from _images_in(entry.path, name + "/", ignored, (*above, here))
         elif not entry.name.lower().endswith(IMAGE_SUFFIXES):
             ignored[os.path.splitext(entry.name)[1].lower() or "no suffix"] += 1
+        elif entry.is_symlink() and not os.path.exists(entry.path):
+            yield FoundImage(entry.path, name, 0)  # leads nowhere, which opening it will say
         elif entry.is_file():
             yield FoundImage(entry.path, name, entry.stat().st_size)
-        elif entry.is_symlink():
-            yield FoundImage(entry.path, name, 0)  # leads nowhere, which opening it will say
         else:
             ignored["no file"] += 1
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno != errno.ELOOP:  # a link to itself is none
+            raise
+        return False
 
 
 # ---- classes ----
@@ -125,7 +135,7 @@ def _images_in(
 def _by_folder(root: str, found: Iterable[FoundImage], tally: Tally) -> Labelled:
     with os.scandir(root) as entries:
         classes = sorted(
-            entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")
+            entry.name for entry in entries if _is_folder(entry) and entry.name[0] != "."
         )
     if not classes:
         raise ConversionError(
@@ -197,7 +207,7 @@ def _read_labels(path: str) -> dict[str, tuple[str, int]]:
         reader = csv.reader(file, strict=True)
         try:
             header = next(reader, [])
-            if "name" not in header or "label" not in header:
+            if header.count("name") != 1 or header.count("label") != 1:
                 raise ValueError(f"the columns must be name and label, not {', '.join(header)!r}")
             for fields in reader:
                 if fields:

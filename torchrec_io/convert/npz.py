@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 22
 _MOST_ROWS = 1 << 14
 _STORED = {"b": "int64", "i": "int64", "u": "int64", "f": "float32", "S": "string", "U": "string"}
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError)
+# zipfile has a RuntimeError for what is encrypted, or compressed by what it does not know.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError)
 
 
 class Column(NamedTuple):
@@ -96,7 +97,7 @@ def convert_npz(
 
     Raises:
         ConversionError: a value does not fit its dtype, unless ``on_error="skip"``. A file is no
-            archive or damaged; arrays have unequal numbers of rows, none at all, or a dtype that
+            archive or damaged; two arrays have one name; arrays have unequal numbers of rows, none at all, or a dtype that
             cannot be stored (objects are never loaded); archives differ; there is no row.
         ValueError: an argument has a value that it cannot have.
         OSError: a file cannot be read, or written.
@@ -119,7 +120,10 @@ def _columns_of(path: str) -> list[Column]:
         columns = [_column(archive, name) for name in archive.namelist()]
     if not columns:
         raise ConversionError("the archive holds no array", path=path)
+    names = [column.name for column in columns]
     for column in columns:
+        if names.count(column.name) > 1:
+            raise ConversionError("two arrays have this name", path=path, feature=column.name)
         if column.dtype.kind not in _STORED:
             reason = f"an array of {column.dtype} cannot be stored"
             raise ConversionError(reason, path=path, feature=column.name)
@@ -139,6 +143,8 @@ def _columns_of(path: str) -> list[Column]:
 def _column(archive: zipfile.ZipFile, member: str) -> Column:
     with archive.open(member) as file:
         shape, fortran, dtype = _read_header(file)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"the shape of {member!r} is {shape}")
     return Column(member, shape, dtype, fortran)
 
 

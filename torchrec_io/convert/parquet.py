@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -68,8 +69,8 @@ def convert_parquet(
         What was done.
 
     Raises:
-        ConversionError: a value does not fit its dtype, or there is null in a list, unless
-            ``on_error="skip"``. A file is no Parquet or damaged; a column has a type that has no
+        ConversionError: a value does not fit its dtype, a string is not UTF-8, or there is null in
+            a list, unless ``on_error="skip"``. A file is no Parquet or damaged; a column has a type that has no
             place in an Example, as dates and structs have none; files differ; there is no row.
         ImportError: pyarrow is missing.
         ValueError: an argument has a value that it cannot have.
@@ -107,21 +108,21 @@ def _import_pyarrow() -> Any:
 
 def _table_of(path: str) -> Table:
     with _opened(path) as file:
-        fields = list(file.schema_arrow)
+        fields = [(field.name, field.type) for field in file.schema_arrow]
     kinds: dict[str, str] = {}
     lists = set()
-    for field in fields:
-        kind = field.type
+    for name, whole in fields:
+        kind = whole
         if _is_list(kind) and _is_list(kind.value_type):
             kind = kind.value_type
-            lists.add(field.name)
+            lists.add(name)
         stored = _stored(_item_type(kind))
         if stored is None:
-            reason = f"a column of type {field.type} has no place in an Example"
-            raise ConversionError(reason, path=path, feature=field.name)
-        if field.name in kinds:
-            raise ConversionError("two columns have this name", path=path, feature=field.name)
-        kinds[field.name] = stored
+            reason = f"a column of type {whole} has no place in an Example"
+            raise ConversionError(reason, path=path, feature=name)
+        if name in kinds:
+            raise ConversionError("two columns have this name", path=path, feature=name)
+        kinds[name] = stored
     if not kinds:
         raise ConversionError("the file has no columns", path=path)
     return Table(kinds, frozenset(lists))
@@ -158,11 +159,16 @@ def _stored(kind: Any) -> str | None:
 # ---- reading ----
 
 
-def _opened(path: str) -> Any:
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    """The file; what goes wrong with reading it is damage. Its checksums are looked at, if any."""
     pa = _import_pyarrow()
     try:
-        return pa.parquet.ParquetFile(path)
-    except pa.ArrowInvalid as error:
+        with pa.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            yield file
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the system, not of what is in the file
         raise ConversionError(f"the file is damaged, or no Parquet: {error}", path=path) from None
 
 
@@ -172,19 +178,14 @@ def _pieces(files: Iterable[SourceFile]) -> Iterator[Piece]:
 
 
 def _pieces_of(source: SourceFile) -> Iterator[Piece]:
-    pa = _import_pyarrow()
     first = 0
     with _opened(source.path) as file:
         about = file.metadata
         per_row = source.size / max(1, about.num_rows)
-        try:
-            for group in range(about.num_row_groups):
-                for batch in file.iter_batches(_rows_at_once(about.row_group(group)), [group]):
-                    yield Piece(source.path, first, batch, int(per_row * batch.num_rows))
-                    first += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            reason = f"the file is damaged after row {first}: {error}"
-            raise ConversionError(reason, path=source.path) from None
+        for group in range(about.num_row_groups):
+            for batch in file.iter_batches(_rows_at_once(about.row_group(group)), [group]):
+                yield Piece(source.path, first, batch, int(per_row * batch.num_rows))
+                first += batch.num_rows
 
 
 def _rows_at_once(group: Any) -> int:
@@ -202,6 +203,8 @@ def _make(piece: Piece, table: Table) -> Made:
         for i, value in enumerate(_values_of(column)):
             if isinstance(value, list) and _has_null(value):
                 errors.setdefault(i, rows[i].error("null in a list has no place", name))
+            elif isinstance(value, UnicodeDecodeError):
+                errors.setdefault(i, rows[i].error("it is not UTF-8", name))
             elif value is not None:
                 rows[i].features[name] = value
     marked = [errors.get(i, row) for i, row in enumerate(rows)]
@@ -216,14 +219,29 @@ def _values_of(column: Any) -> Iterable[Any]:
     """Values as the encoder takes them; arrays for lists of numbers, which is a lot quicker."""
     pa = _import_pyarrow()
     if not _is_list(column.type) or column.null_count or not _is_number(column.type.value_type):
-        return list(column.to_pylist())
+        return _objects_of(column)
     flat = column.flatten()
     if flat.null_count:
-        return list(column.to_pylist())
+        return _objects_of(column)
     values = flat.to_numpy(zero_copy_only=False)
     lengths = pa.compute.list_value_length(column).to_numpy(zero_copy_only=False)
     ends = lengths.cumsum()
     return [values[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+
+
+def _objects_of(column: Any) -> list[Any]:
+    """Python's objects; errors in place of text that is not UTF-8, which nobody has checked."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        return [_object_of(value) for value in column]
+
+
+def _object_of(value: Any) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError as error:
+        return error
 
 
 def _is_number(kind: Any) -> bool:
