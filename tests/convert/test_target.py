@@ -130,6 +130,23 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
         tio.convert_csv(tmp_path / "pipe", tmp_path / "x")
 
 
+def test_a_source_is_not_replaced(tmp_path: Path) -> None:
+    path = source(tmp_path, 5).rename(tmp_path / "x.tfrecord.csv")
+    with pytest.raises(ValueError, match=r"x\.tfrecord\.csv' would be replaced by what becomes of"):
+        tio.convert_csv(path, f"{tmp_path}/./x.tfrecord.csv")
+    shard = path.rename(tmp_path / "x-00001-of-00002")
+    with pytest.raises(ValueError, match="would be replaced"):
+        tio.convert_csv(shard, tmp_path / "x", num_shards=2)
+    assert list(contents(tmp_path)) == ["x-00001-of-00002"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "/"])
+def test_a_destination_is_a_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="names no file: the destination is a file's name"):
+        tio.convert_csv(source(tmp_path, 5), f"{tmp_path}/{name}")
+    assert list(contents(tmp_path)) == ["in.csv"]
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [
@@ -141,7 +158,9 @@ def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MB", "0", "-1", "1XB", "1 M B", "0.1", "1e3", "iB", "1iB"])
+@pytest.mark.parametrize(
+    "text", ["9" * 400, "", "MB", "0", "-1", "1XB", "1 M B", "0.1", "1e3", "iB", "1iB"]
+)
 def test_no_sizes(text: str) -> None:
     with pytest.raises(ValueError, match="size"):
         parse_size(text)

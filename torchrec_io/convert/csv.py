@@ -15,7 +15,7 @@ from ..errors import ConversionError, TorchRecIOError
 from ..records.storage import StrPath
 from .kinds import Kind, Kinds, Place, Types, check_types, shortened
 from .rows import Row, encode_rows
-from .sources import SourceFile, source_files
+from .sources import SourceFile
 from .target import Conversion, Converter, Made, Options
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def convert_csv(
         OSError: a file cannot be read, or written.
     """
     converter = Converter(destination, options)
-    files = source_files(sources)
+    files = converter.files(sources)
     names = _columns_of(files, columns)
     types = check_types(types, names)
     told = len(types) == len(names)

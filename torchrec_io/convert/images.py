@@ -129,8 +129,8 @@ def convert_images(
 
     Raises:
         ConversionError: an image cannot be opened, has pixels of 32 bits, which no ImageFeature
-            reads, or cannot be encoded as asked for; an image has
-            no label, or a label or class no image; unless ``on_error="skip"``. There is no image.
+            reads, or cannot be encoded as asked for; an image has no label, or a label or class no
+            image; unless ``on_error="skip"``. There is no image.
         ValueError: an argument has a value that it cannot have.
         OSError: the folder cannot be read, or the files cannot be written.
     """

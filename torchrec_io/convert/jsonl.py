@@ -12,7 +12,7 @@ from ..errors import ConversionError, TorchRecIOError
 from ..records.storage import StrPath
 from .kinds import Kind, Kinds, Place, Types, check_types
 from .rows import Row, encode_rows
-from .sources import SourceFile, source_files
+from .sources import SourceFile
 from .target import Conversion, Converter, Made, Options
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def convert_jsonl(
     """
     converter = Converter(destination, options)
     types = check_types(types)
-    files = source_files(sources)
+    files = converter.files(sources)
     converter.tally.watcher.started(2 * sum(file.size for file in files))
     pieces = functools.partial(_pieces, files)
     kinds = _look(converter, pieces, types)

@@ -18,7 +18,7 @@ from ..features.schema import Schema
 from ..features.specs import FixedLenFeature, VarLenFeature
 from ..records.storage import StrPath
 from .rows import Row, encode_rows
-from .sources import SourceFile, source_files
+from .sources import SourceFile
 from .target import Conversion, Converter, Made, Options
 
 if TYPE_CHECKING:
@@ -97,13 +97,14 @@ def convert_npz(
 
     Raises:
         ConversionError: a value does not fit its dtype, unless ``on_error="skip"``. A file is no
-            archive or damaged; two arrays have one name; arrays have unequal numbers of rows, none at all, or a dtype that
-            cannot be stored (objects are never loaded); archives differ; there is no row.
+            archive or damaged; two arrays have one name; arrays have unequal numbers of rows, none
+            at all, or a dtype that cannot be stored (objects are never loaded); archives differ;
+            there is no row.
         ValueError: an argument has a value that it cannot have.
         OSError: a file cannot be read, or written.
     """
     converter = Converter(destination, options)
-    files = source_files(sources)
+    files = converter.files(sources)
     tables = [_columns_of(file.path) for file in files]
     for file, table in zip(files, tables, strict=True):
         _check_same(file.path, table, files[0].path, tables[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import ConversionError, TorchRecIOError
 from ..records.storage import StrPath
 from .rows import Row, encode_rows
-from .sources import SourceFile, source_files
+from .sources import SourceFile
 from .target import Conversion, Converter, Made, Options
 
 if TYPE_CHECKING:
@@ -70,15 +70,16 @@ def convert_parquet(
 
     Raises:
         ConversionError: a value does not fit its dtype, a string is not UTF-8, or there is null in
-            a list, unless ``on_error="skip"``. A file is no Parquet or damaged; a column has a type that has no
-            place in an Example, as dates and structs have none; files differ; there is no row.
+            a list, unless ``on_error="skip"``. A file is no Parquet or damaged; a column has a type
+            that has no place in an Example, as dates and structs have none; files differ; there is
+            no row.
         ImportError: pyarrow is missing.
         ValueError: an argument has a value that it cannot have.
         OSError: a file cannot be read, or written.
     """
     _import_pyarrow()
     converter = Converter(destination, options)
-    files = source_files(sources)
+    files = converter.files(sources)
     tables = [_table_of(file.path) for file in files]
     for file, table in zip(files, tables, strict=True):
         if table != tables[0]:

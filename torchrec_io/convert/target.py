@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
@@ -15,6 +15,7 @@ from ..sharded import ShardedWriter
 from ..writing import TFRecordWriter
 from .jobs import Jobs, OnError, Tally, Watcher
 from .shapes import Shapes
+from .sources import SourceFile, source_files
 
 Item = TypeVar("Item")
 Seen = TypeVar("Seen")
@@ -92,7 +93,7 @@ class Target:
     """Where records go.
 
     Raises:
-        ValueError: num_shards and max_bytes are both given.
+        ValueError: num_shards and max_bytes are both given, or destination is a folder's name.
     """
 
     destination: StrPath
@@ -104,6 +105,9 @@ class Target:
     def __post_init__(self) -> None:
         if self.num_shards is not None and self.max_bytes is not None:
             raise ValueError("give num_shards or max_bytes, not both")
+        destination = os.fspath(self.destination)
+        if os.path.basename(destination) in ("", os.curdir, os.pardir):
+            raise ValueError(f"{destination!r} names no file: the destination is a file's name")
 
     @property
     def sharded(self) -> bool:
@@ -117,6 +121,11 @@ class Target:
         if self.sharded or _DATA_NAME.search(os.path.basename(name)):
             return name
         return name + ".tfrecord"
+
+    def replaces(self, path: str) -> bool:
+        """Whether a file of that name may be written."""
+        own = re.escape(os.path.abspath(self.name)) + (r"-\d{5}-of-\d{5}" if self.sharded else "")
+        return re.fullmatch(own, os.path.abspath(path)) is not None
 
     def open(self) -> TFRecordWriter | ShardedWriter:
         """Opens a writer, and makes its folder if there is none."""
@@ -161,6 +170,19 @@ class Converter:
             options.get("compression"),
             options.get("index", True),
         )
+
+    def files(self, sources: StrPath | Sequence[StrPath]) -> list[SourceFile]:
+        """The files to convert.
+
+        Raises:
+            ValueError: as :func:`source_files`, or what is written would replace one of them.
+            OSError: as :func:`source_files`.
+        """
+        files = source_files(sources)
+        for path, _ in files:
+            if self.target.replaces(path):
+                raise ValueError(f"{path!r} would be replaced by what becomes of it")
+        return files
 
     def look(self, work: Callable[[Item], Seen], pieces: Iterable[Item]) -> Iterator[Seen]:
         """What work finds in each piece of the source, before any of them is converted."""
