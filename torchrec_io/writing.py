@@ -65,7 +65,7 @@ class Writer(ABC):
     def __del__(self) -> None:
         if self._open and os.getpid() == self._owner:
             message = f"{self!r} was never closed: nothing of it is kept"
-            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
             self.discard()
 
     def __reduce__(self) -> NoReturn:
@@ -144,7 +144,7 @@ class TFRecordWriter(Writer):
 
     Records go to a temporary file in the same folder, which gets its name when the writer is closed
     or the ``with`` block ends. When the block ends by an exception nothing is left; nor when the
-    writer is dropped without closing it, which is a ResourceWarning. Another file of that name is
+    writer is dropped without closing it, which is a RuntimeWarning. Another file of that name is
     replaced at once, together with its index.
 
     Several processes may write, each a file of its own; threads must take turns.

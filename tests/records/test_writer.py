@@ -252,7 +252,7 @@ def test_dropped(tmp_path: Path) -> None:
     writer.write(b"a")
     held = [writer]
     del writer
-    with pytest.warns(ResourceWarning, match="was never closed: nothing of it is kept"):
+    with pytest.warns(RuntimeWarning, match="was never closed: nothing of it is kept"):
         held.clear()
     assert os.listdir(tmp_path) == []
 
