@@ -311,6 +311,64 @@ def test_boundaries_that_make_no_sense(tmp_path: Path) -> None:
         next(iter(tio.RecordFormat().boundaries(io.BufferedReader(io.BytesIO()))))
 
 
+class Given(tio.RecordFormat):
+    """A format whose method is given, and is no generator."""
+
+    name = "given"
+
+    def __init__(self, find: Any, take: Any = None) -> None:
+        self._find, self._take = find, take
+
+    def boundaries(self, file: BufferedReader) -> Any:
+        return self._find(file)
+
+    def record(self, frame: memoryview) -> Any:
+        return self._take(frame)
+
+
+@pytest.mark.parametrize(
+    ("find", "reason"),
+    [
+        (lambda _: [0, 3, 6.0], "TypeError: 'float'"),
+        (lambda _: [0, 3, 2**70], "OverflowError"),
+        (lambda _: [0, 3, None], "TypeError: '<' not supported"),
+    ],
+    ids=["float", "huge", "None"],
+)
+def test_boundaries_that_are_no_offsets(tmp_path: Path, find: Any, reason: str) -> None:
+    (tmp_path / "x").write_bytes(b"0123456789")
+    index, error = tio.RecordIndex.build_partial(tmp_path / "x", format=Given(find))
+    assert index.offsets.tolist() == [0]
+    assert isinstance(error, tio.CorruptRecordError)
+    assert reason in error.reason
+
+
+@pytest.mark.parametrize("find", [lambda _: None, lambda file: [int(file.read())]])
+def test_boundaries_that_are_none(tmp_path: Path, find: Any) -> None:
+    (tmp_path / "x").write_bytes(b"HEAP")
+    index, error = tio.RecordIndex.build_partial(tmp_path / "x", format=Given(find))
+    assert len(index) == 0
+    assert isinstance(error, tio.CorruptRecordError)
+    assert error.path == str(tmp_path / "x")
+
+
+def test_a_format_without_boundaries_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"0123456789")
+    nothing = tio.RecordFormat()
+    nothing.name = "nothing"
+    with pytest.raises(NotImplementedError, match="RecordFormat has no method boundaries"):
+        tio.RecordFileDataset(tmp_path / "x", nothing, on_error="skip")
+
+
+def test_a_number_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"0123456789")
+    index = tio.RecordIndex.build(tmp_path / "x", format=Given(lambda _: [0, 4, 8], len))
+    reader = RecordReader([index])
+    block, errors = reader.fetch(reader.plan(np.array([0, 1])))
+    assert len(block) == 0
+    assert ["not 'int'" in error.reason for error in errors] == [True, True]
+
+
 def test_only_plain_files_are_read_backwards(tmp_path: Path) -> None:
     plain = stored(tmp_path / "plain", b"a" * 100_000, None)
     assert read_all(tio.RecordIndex.build(plain, format=Rereading()))[0] == [b"a" * 100_000]
@@ -343,7 +401,7 @@ def test_damage_to_a_record_is_told_of_that_record(tmp_path: Path) -> None:
     assert (error.reason, error.record, error.offset) == ("it is no netstring", 1, 6)
 
 
-@pytest.mark.parametrize("name", [None, ""])
+@pytest.mark.parametrize("name", [None, "", 7])
 def test_a_format_has_a_name(tmp_path: Path, name: Any) -> None:
     (tmp_path / "x").write_bytes(b"")
     nameless = Netstrings()
@@ -402,6 +460,7 @@ class TestIndexes:
         assert len(codes) == len(formats)
         assert not codes & {0, NETSTRINGS.code}
         assert TextLines(1).code == 0x9C89DC08  # for good: index files have it
+        assert FixedLength(np.int64(3)).code == FixedLength(3).code  # type: ignore[arg-type]
         assert pickle.loads(pickle.dumps(TFRECORD)) is TFRECORD
 
     @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS], ids=["lines", "own"])

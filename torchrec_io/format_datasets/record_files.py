@@ -82,7 +82,8 @@ class RecordFileDataset(IndexedDataset):
         prefetch: int = 2,
         with_key: bool = False,
     ) -> None:
-        if not isinstance(format, RecordFormat) or not format.name:
+        named = isinstance(format, RecordFormat) and isinstance(format.name, str) and format.name
+        if not named:
             raise ValueError(f"format must be a RecordFormat that has a name, not {format!r}")
         options = LoadOptions(
             batch_size=batch_size,

@@ -35,7 +35,10 @@ class FixedLength(RecordFormat):
         self.record_bytes = whole_number("record_bytes", record_bytes, 1)
         self.header_bytes = whole_number("header_bytes", header_bytes, 0)
         self.footer_bytes = whole_number("footer_bytes", footer_bytes, 0)
-        self.name = f"fixed length, {record_bytes=}, {header_bytes=}, {footer_bytes=}"
+        self.name = (
+            f"fixed length, record_bytes={self.record_bytes}, header_bytes={self.header_bytes}, "
+            f"footer_bytes={self.footer_bytes}"
+        )
 
     def scan(self, source: LocalFile | CompressedFile, progress: Progress | None = None) -> Scan:
         size, error = stream_size(source, progress)

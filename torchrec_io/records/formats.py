@@ -163,7 +163,8 @@ class RecordFormat:
         faults: list[Fault] = []
         for position, (start, size) in enumerate(zip(placed.tolist(), sizes.tolist(), strict=True)):
             try:
-                records.append(bytes(self.record(view[start : start + size])))
+                # Of a number, bytes() would make so many zeros.
+                records.append(bytes(memoryview(self.record(view[start : start + size]))))
             except Exception as error:  # noqa: BLE001  # a user's method may raise anything
                 records.append(b"")
                 faults.append((position, *_fault_of(error)))

@@ -91,24 +91,24 @@ def find_boundaries(
 
     Raises:
         OSError: reading failed.
+        NotImplementedError: the format has no such function.
     """
     file: io.BufferedReader = io.BufferedReader(StreamFile(source), _BUFFER_BYTES)
     found = array("Q")
-    search = iter(boundaries(file))
+    search = _each_of(boundaries, file)
     error: TorchRecIOError | None = None
     while error is None:
         try:
-            bound = next(search, None)
-            if bound is None:
-                break
+            bound = next(search)
             if bound < (found[-1] if found else 0):
                 raise ValueError(f"a frame cannot end at {bound}, before it starts")
-        except OSError:
+            found.append(bound)
+        except StopIteration:
+            break
+        except (OSError, NotImplementedError):
             raise
         except Exception as cause:  # noqa: BLE001  # a user's function may raise anything
             error = _error_of(cause)
-        else:
-            found.append(bound)
         if progress is not None and len(found) % _PROGRESS_FRAMES == 0:
             progress(
                 source.consumed if isinstance(source, CompressedFile) else found[-1], len(found)
@@ -123,6 +123,13 @@ def find_boundaries(
         error.record = max(0, len(found) - 1)
         error.offset = found[-1] if found else 0
     return np.frombuffer(found, np.uint64) if found else np.empty(0, np.uint64), error
+
+
+def _each_of(
+    boundaries: Callable[[io.BufferedReader], Iterator[int]], file: io.BufferedReader
+) -> Iterator[int]:
+    """What a function finds; it is called, and may raise, when the first is asked for."""
+    yield from boundaries(file)
 
 
 def _error_of(cause: Exception) -> TorchRecIOError:
