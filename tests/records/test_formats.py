@@ -486,6 +486,23 @@ class TestIndexes:
         found, _ = open_indexes([str(path)], "auto", "auto", each)
         assert len(found[0]) != len(index)
 
+    @pytest.mark.parametrize("beside", [False, True])
+    def test_lines_that_moved_inside_of_a_file(self, tmp_path: Path, beside: bool) -> None:
+        """Where nothing else shows it, the time of the last change does."""
+        lines = [b"%d," % number * (1 + number % 3) for number in range(30_000)]
+        path = tmp_path / "x"
+        path.write_bytes(b"\n".join(lines))
+        index, _ = open_indexes([str(path)], "auto", "auto", TextLines())
+        if beside:
+            index[0].save()
+        lines[15_000:15_002] = lines[15_001], lines[15_000]
+        path.write_bytes(b"\n".join(lines))
+        os.utime(path, ns=(1, 1))
+        assert len(tio.RecordIndex.load(cache_path(path, TextLines()), path, format=TextLines()))
+        for _ in range(2):
+            assert list(tio.TextLineDataset(path)) == lines
+        assert not open_indexes([str(path)], "auto", "auto", TextLines())[0][0].was_touched
+
     @pytest.mark.parametrize(
         ("start", "end", "is_line"),
         [(0, 3, True), (3, 4, True), (4, 6, True), (1, 3, False), (0, 4, False), (0, 2, False)],

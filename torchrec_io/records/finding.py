@@ -147,6 +147,10 @@ def _load_fitting(
     except (IndexFormatError, StaleIndexError) as error:
         logger.info("building a new index: %s", error)
         return None
+    if index.was_touched and index.compression is None and not record_format.checks_frames:
+        # Lines may have moved between those that were looked up, and no line would show it.
+        logger.info("building a new index: %s was written after %s", path, candidate)
+        return None
     return index if compression in ("auto", index.compression) else None
 
 

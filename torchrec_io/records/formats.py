@@ -84,6 +84,8 @@ class RecordFormat:
     overhead_bytes = 0
     # Whether an index is worth keeping in the cache, once one is built.
     is_kept: bool = True
+    # Whether each frame shows by itself that it starts and ends where the index says.
+    checks_frames: bool = False
     # What is wrong with a file in which `first_misplaced` finds something.
     misplaced = "no record of that size is where the index says"
 
@@ -223,6 +225,7 @@ class TFRecordFormat(RecordFormat):
     header_bytes = 12
     footer_bytes = 4
     overhead_bytes = header_bytes + footer_bytes
+    checks_frames = True
 
     _WINDOW_BYTES = 1 << 20
     # Where records are larger than this, only their headers are worth reading.

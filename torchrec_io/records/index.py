@@ -300,6 +300,12 @@ class RecordIndex:
         return len(self), self._header.data_bytes, self._header.data_fingerprint
 
     @property
+    def was_touched(self) -> bool:
+        """Whether the data file was written, if only as a copy, after it was indexed."""
+        stamp = self.data_stamp
+        return stamp is not None and stamp.mtime_ns != self._header.data_mtime_ns
+
+    @property
     def restarts(self) -> list[tuple[int, int]]:
         """(Stream offset, file offset) pairs at which decompressing can start."""
         return _core.read_index_restarts(self._bytes)
