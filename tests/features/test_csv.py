@@ -221,6 +221,19 @@ class TestArguments:
         assert "field_delim=','" in repr(schema)
 
 
+@pytest.mark.parametrize("half", [b"1.000000059604644775390625", b"0x1.000001"])
+def test_floats_of_many_digits_are_rounded_once(half: bytes) -> None:
+    """Half-way between two float32s, to even; and a little more than that."""
+    zeros = b"0" * 5000
+    texts = [half + zeros, half + zeros + b"1"]
+    if half.startswith(b"0x"):
+        texts.append(half + b"p" + zeros)
+    columns, failures = tio.CsvSchema({"a": tio.FixedLenFeature([], "float32")}).parse(texts)
+    assert failures == []
+    assert columns["a"][:2].tolist() == [1.0, 1.0 + 2**-23]  # type: ignore[union-attr]
+    assert list(columns["a"][2:]) in ([], [1.0])
+
+
 def test_selected_columns() -> None:
     schema = tio.CsvSchema(
         {"b": tio.FixedLenFeature([], "int64"), "d": tio.FixedLenFeature([], "string")},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -92,19 +93,20 @@ def _narrowed(values: npt.NDArray[np.float64], texts: list[bytes]) -> npt.NDArra
     halfway = (values == (ends[0] + ends[1]) / 2) & (near != values)
     for row in np.flatnonzero(halfway & np.isfinite(values)).tolist():
         exact = _exact(texts[row])
-        if exact != values[row]:
-            upwards = exact > Fraction(float(values[row]))
-            near[row] = (max if upwards else min)(near[row], other[row])
+        value = float(values[row])
+        if exact != value:
+            near[row] = (max if exact > value else min)(near[row], other[row])
     return near
 
 
-def _exact(text: bytes) -> Fraction:
+def _exact(text: bytes) -> Decimal | Fraction:
+    """A number of any count of digits; int() takes no more than 4300 of them."""
     found = _HEXADECIMAL.fullmatch(text)
     if found is None:
-        return Fraction(text.decode().strip())
+        return Decimal(text.decode().strip())
     sign, whole, part, exponent = (group or b"" for group in found.groups())
     digits = Fraction(int(sign + whole + part, 16))
-    return digits * Fraction(2) ** (int(exponent or b"0") - 4 * len(part))
+    return digits * Fraction(2) ** (int(Decimal((exponent or b"0").decode())) - 4 * len(part))
 
 
 def _shown(text: bytes) -> str:
