@@ -30,6 +30,15 @@ def test_they_get_their_names_at_the_end(tmp_path: Path) -> None:
     assert len(modes) == 1
 
 
+def test_they_may_be_more_than_can_be_open_at_once(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with StagedFiles() as staged:
+        for number in range(50):
+            Path(staged.add(tmp_path / str(number))).write_text("x")
+        assert len(os.listdir("/proc/self/fd")) == before
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"x"}
+
+
 def test_an_exception_removes_them(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("old")
     with pytest.raises(KeyboardInterrupt), StagedFiles() as staged:

@@ -37,7 +37,7 @@ class StagedFiles:
             raise ValueError(f"{target!r} would be written twice")
         os.makedirs(os.path.dirname(target) or os.curdir, exist_ok=True)
         file = self._files[target] = PendingFile(target)
-        return file.temporary
+        return file.lend()
 
     def __enter__(self) -> StagedFiles:  # noqa: PYI034  # nobody derives from it
         return self

@@ -314,11 +314,22 @@ class PendingFile:
                 if left:
                     left[0] = left[0][done:]
 
+    def lend(self) -> str:
+        """Leaves writing to who opens it by its temporary name, which is given back.
+
+        It takes no descriptor until :meth:`sync`: there may be more such files than those.
+        """
+        self._file.close()
+        return self.temporary
+
     def sync(self) -> None:
         """Has the storage hold all of it; nothing can be written any more."""
         with _naming(self.path):
-            os.fsync(self._file.fileno())
-            self._file.close()
+            if self._file.closed:
+                _sync_path(self.temporary)
+            else:
+                os.fsync(self._file.fileno())
+                self._file.close()
 
     def rename(self, path: StrPath | None = None) -> None:
         """Gives it its name, by default ``path``, in place of a file that has it."""
@@ -380,8 +391,13 @@ def write_atomically(path: StrPath, data: bytes) -> None:
 def sync_folder(path: StrPath) -> None:
     """Has the storage hold the names in a folder, where it can be told to."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync_path(path)
+
+
+def _sync_path(path: StrPath) -> None:
+    """Has the storage hold what has a name."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
