@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import sys
@@ -17,7 +18,7 @@ from pyarrow import parquet
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
-from tests.support.tfrecord import write_tfrecord
+from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.convert.parquet_out import to_parquet
 
 FLOATS = st.floats(width=32)
@@ -144,6 +145,31 @@ def test_records_that_do_not_fit(tmp_path: Path) -> None:
     assert rows_of(done.paths) == [{"a": 1}, {"a": 4}]
     assert [error.record for error in done.errors] == [1, 2]
     assert (done.records, done.skipped) == (2, 2)
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_damage_is_skipped_where_a_schema_is_inferred(
+    tmp_path: Path, compression: str | None
+) -> None:
+    damaged = bytearray(frame(example_of(a=[2])))
+    damaged[-5] ^= 1
+    lost = bytearray(frame(example_of(a=[5])))
+    lost[0] ^= 1
+    data = frame(example_of(a=[1])) + damaged + frame(b"junk") + frame(example_of(a=[4])) + lost
+    path = tmp_path / "in"
+    path.write_bytes(data if compression is None else gzip.compress(data))
+    done = to_parquet(path, tmp_path / "out", on_error="skip")
+    assert rows_of(done.paths) == [{"a": 1}, {"a": 4}]
+    assert sorted(error.record for error in done.errors if error.record is not None) == [1, 2, 4]
+
+
+def test_a_feature_that_no_spec_reads_is_not_lost_silently(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", [example_of(a=[1], b=[1]), example_of(a=[1], b=[b"x"])])
+    with pytest.raises(tio.SchemaError, match=r"by turns.*give a schema.*'b'"):
+        to_parquet(path, tmp_path / "out")
+    assert rows_of(
+        to_parquet(path, tmp_path / "out", schema={"a": tio.VarLenFeature("int64")}).paths
+    ) == [{"a": [1]}, {"a": [1]}]
 
 
 def test_an_inferred_schema_is_named_as_such(tmp_path: Path) -> None:

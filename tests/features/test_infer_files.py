@@ -145,6 +145,16 @@ def test_damaged_records(tmp_path: Path) -> None:
     assert finding(tio.Schema.infer(tmp_path / "x", 2), "x").records == 2
 
 
+def test_bad_records_are_not_looked_at(tmp_path: Path) -> None:
+    damaged = bytearray(frame(example_of(a=[1, 2])))
+    damaged[-1] ^= 1
+    (tmp_path / "in").write_bytes(damaged + frame(b"junk") + frame(example_of(a=[1])))
+    schema = tio.Schema.infer(tmp_path / "in", on_error="skip")
+    assert schema == tio.Schema({"a": tio.FixedLenFeature([], "int64")})
+    with pytest.raises(ValueError, match='must be "raise" or "skip"'):
+        tio.Schema.infer(tmp_path / "in", on_error="ignore")  # type: ignore[arg-type]
+
+
 def test_nothing_to_infer_from(tmp_path: Path) -> None:
     with pytest.raises(tio.SchemaError, match="there is no record"):
         infer(tmp_path, [])

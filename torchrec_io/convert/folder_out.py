@@ -20,7 +20,7 @@ from .jobs import Jobs, OnError, Tally, Watcher
 from .naming import Taken, checked_path, suffix_of
 from .outputs import Written, make_folder_of
 from .record_files import RecordFiles
-from .stored import StoredBlock, StoredReader
+from .stored import StoredBlock, StoredReader, infer_schema
 
 # What is read, and written, at a time.
 _MOST_RECORDS = 1 << 10
@@ -71,7 +71,9 @@ def to_files(
     _refuse_full(target)
     tally = Tally(on_error, watcher)
     files = RecordFiles(paths, tally)
-    reader = StoredReader(files, _schema(files.paths, feature, name_from, by_class), tally)
+    reader = StoredReader(
+        files, _schema(infer_schema(files, tally), feature, name_from, by_class), tally
+    )
     namer = _Namer(reader, feature, name_from, by_class, tally)
     tally.watcher.started(files.size)
     make_folder_of(target)
@@ -147,9 +149,8 @@ class _Namer:
         return name if os.path.splitext(name)[1] else f"{name}.{suffix_of(data)}"
 
 
-def _schema(paths: list[str], feature: str, name_from: str | None, by_class: str | None) -> Schema:
+def _schema(seen: Schema, feature: str, name_from: str | None, by_class: str | None) -> Schema:
     """Of these features, each of one value in every record."""
-    seen = Schema.infer(paths)
     specs: dict[str, Feature] = {}
     for name in filter(None, (feature, name_from, by_class)):
         if name not in seen.context:

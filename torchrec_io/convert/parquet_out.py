@@ -58,7 +58,8 @@ def to_parquet(
     Args:
         paths: Files, patterns or directories; compressed or not is told by content.
         destination: The file; ``.parquet`` is added where it is missing.
-        schema: What to read of each record; by default it is inferred.
+        schema: What to read of each record; by default it is inferred from 1,000 of them, and
+            features that only others have are not written.
         num_shards: Instead of one file ``name.parquet``, so many of them,
             ``name-00000-of-00008.parquet``, each with a stretch of the records.
         on_error: ``"raise"``, or ``"skip"``: records that are damaged or do not fit the schema are
@@ -68,7 +69,8 @@ def to_parquet(
 
     Raises:
         ImportError: pyarrow is missing: ``pip install torchrec-io[parquet]``.
-        SchemaError: there is no record to infer a schema from, or a spec reads several features.
+        SchemaError: there is nothing to infer a schema from, or a feature that no spec reads; or a
+            spec reads several features.
         DecodeError: a record does not fit the schema, unless that is skipped.
         CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
         FileNotFoundError: a path stands for no file.

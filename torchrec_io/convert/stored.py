@@ -29,7 +29,7 @@ from ..features.specs import (
 )
 from ..order.subset import Selection
 from ..records.reader import RecordBlock
-from .jobs import Tally
+from .jobs import OnError, Tally
 from .record_files import RecordFiles
 
 _INFERRED_FROM = 1000
@@ -92,8 +92,8 @@ class StoredReader:
         schema: With a FixedLenFeature or VarLenFeature for every feature.
 
     Raises:
-        SchemaError: there is nothing to infer a schema from, or it has a spec that reads several
-            stored features.
+        SchemaError: there is nothing to infer a schema from, or some feature that has values would
+            be left out; or a schema has a spec that reads several stored features.
     """
 
     def __init__(
@@ -103,7 +103,8 @@ class StoredReader:
         self._tally = tally
         self._inferred = schema is None
         if schema is None:
-            schema = Schema.infer(files.paths, _INFERRED_FROM)
+            schema = infer_schema(files, tally)
+            _refuse_left_out(schema)
         self.schema = _as_stored(Schema.of(schema))
         self._parser = ExampleParser(self.schema)
 
@@ -195,6 +196,19 @@ def _column(
 
 
 # ---- schemas ----
+
+
+def infer_schema(files: RecordFiles, tally: Tally) -> Schema:
+    """What :meth:`Schema.infer` makes of the files; damage is the tally's business, not its own."""
+    on_error: OnError = "raise" if tally.raises else "skip"
+    return Schema.infer(files.paths, _INFERRED_FROM, on_error=on_error)
+
+
+def _refuse_left_out(schema: Schema) -> None:
+    """What a person would see in the schema, nobody sees here."""
+    for name, finding in (schema.findings or {}).items():
+        if finding.spec is None and finding.kind != "none":
+            raise SchemaError(f"{finding.why}: give a schema of what is to be read", feature=name)
 
 
 def _as_stored(schema: Schema) -> Schema:

@@ -69,7 +69,8 @@ def to_webdataset(
     Args:
         paths: Files, patterns or directories; compressed or not is told by content.
         name: How the tar files begin.
-        schema: What to read of each record; by default it is inferred.
+        schema: What to read of each record; by default it is inferred from 1,000 of them, and
+            features that only others have are not written.
         key: The feature whose value is KEY, less its last suffix, and with ``_`` for other dots: an
             integer, or bytes that may be used as a file name. By default the number of the record,
             in nine digits.
@@ -83,7 +84,8 @@ def to_webdataset(
         watcher: Is told how it gets on.
 
     Raises:
-        SchemaError: there is no record to infer a schema from, or a spec reads several features.
+        SchemaError: there is nothing to infer a schema from, or a feature that no spec reads; or a
+            spec reads several features.
         DecodeError: a record does not fit the schema, its key is no file name, or an earlier record
             of the same tar file has it; unless that is skipped.
         CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.

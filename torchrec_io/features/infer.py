@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from ..errors import DecodeError, SchemaError
 from ..records.paths import expand_paths
 from ..records.storage import StrPath
-from ..records.stream import iter_records
+from ..records.stream import iter_records, iter_sound_records
 from .checks import is_text
 from .images import ImageFeature
 from .looks import IMAGES, TENSOR, image_size, look_of
@@ -30,6 +30,7 @@ from .specs import (
 
 N = TypeVar("N", int, float)
 
+_NEITHER = "the record is neither a tf.train.Example nor a tf.train.SequenceExample"
 _DTYPES = {"bytes": "string", "float": "float32", "int64": "int64"}
 
 
@@ -66,12 +67,15 @@ class Finding:
 
 
 def infer_parts(
-    paths: StrPath | Iterable[StrPath], max_records: int
+    paths: StrPath | Iterable[StrPath], max_records: int, on_error: Literal["raise", "skip"]
 ) -> tuple[dict[str, dict[str, Feature]], dict[str, Finding]]:
     """The context, and for SequenceExamples the sequence, of a schema; and all findings."""
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f'on_error must be "raise" or "skip", not {on_error!r}')
     if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
         raise ValueError(f"max_records must be a whole number from 1, not {max_records!r}")
-    survey = _survey(_sample(expand_paths(paths), max_records))
+    skips = on_error == "skip"
+    survey = _survey(_sample(expand_paths(paths), max_records, skips), skips)
     findings = _findings(survey)
     parts: dict[str, dict[str, Feature]] = {"context": {}}
     if survey.lists:
@@ -105,13 +109,14 @@ class _Record(NamedTuple):
     data: bytes
 
 
-def _sample(files: list[str], most: int) -> Iterator[_Record]:
+def _sample(files: list[str], most: int, skips: bool) -> Iterator[_Record]:
     """Records from the start of each file; every file has the same share of what is left."""
     left = most
     order = _in_order(files, most)
     for place, path in enumerate(order):
         share = max(1, left // (len(order) - place))
-        for number, (offset, data) in enumerate(islice(iter_records(path), share)):
+        records = iter_sound_records(path) if skips else iter_records(path)
+        for number, (offset, data) in enumerate(islice(records, share)):
             yield _Record(path, number, offset, data)
             left -= 1
         if not left:
@@ -194,33 +199,29 @@ class _Survey(NamedTuple):
     lists: dict[str, _Seen]
 
 
-def _survey(sample: Iterable[_Record]) -> _Survey:
+def _survey(sample: Iterable[_Record], skips: bool) -> _Survey:
     context: defaultdict[str, _Seen] = defaultdict(_Seen)
     lists: defaultdict[str, _Seen] = defaultdict(_Seen)
     records = 0
     no_sequence: _Record | None = None
     for record in sample:
-        records += 1
         parts = peek_sequence(record.data)
         if parts is None:  # what stands where an Example has nothing may be anything
-            parts = _peek_example(record), {}
+            features = peek(record.data)
+            if features is None:
+                if skips:
+                    continue
+                raise _wrong(record, _NEITHER)
+            parts = features, {}
             no_sequence = no_sequence or record
+        records += 1
         for name, feature in parts[0].items():
             context[name].add(feature)
         for name, steps in parts[1].items():
             lists[name].add_list(steps)
-    if lists and no_sequence is not None:
+    if lists and no_sequence is not None and not skips:
         raise _wrong(no_sequence, "the record is no tf.train.SequenceExample, as others are")
     return _Survey(records, context, lists)
-
-
-def _peek_example(record: _Record) -> dict[str, PeekedFeature]:
-    features = peek(record.data)
-    if features is None:
-        raise _wrong(
-            record, "the record is neither a tf.train.Example nor a tf.train.SequenceExample"
-        )
-    return features
 
 
 def _wrong(record: _Record, reason: str) -> DecodeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..errors import SchemaError
 from .checks import is_text
@@ -98,7 +98,13 @@ class Schema(Mapping[str, Feature]):
         return cls(spec, context=context, sequence=sequence)
 
     @classmethod
-    def infer(cls, paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Schema:
+    def infer(
+        cls,
+        paths: StrPath | Iterable[StrPath],
+        max_records: int = 1000,
+        *,
+        on_error: Literal["raise", "skip"] = "raise",
+    ) -> Schema:
         """A schema that fits the records of files, for a person to look over.
 
         It reads every record that was looked at; :attr:`findings` has what was seen, and says of
@@ -121,17 +127,22 @@ class Schema(Mapping[str, Feature]):
         Args:
             paths: As of :class:`TFRecordDataset`: files, patterns or directories.
             max_records: How many records are read, at most.
+            on_error: ``"raise"``, or ``"skip"``: records that are damaged or no Examples are not
+                looked at.
 
         Raises:
             SchemaError: there is no record, or no feature in them that can be read.
-            DecodeError: a record is neither an Example nor a SequenceExample.
-            CorruptRecordError, TruncatedFileError: a file is damaged where it was read.
+            DecodeError: a record is neither an Example nor a SequenceExample, unless that is
+                skipped.
+            CorruptRecordError, TruncatedFileError: a file is damaged where it was read, unless that
+                is skipped.
             FileNotFoundError: a path stands for no file.
-            ValueError: no path at all, or max_records is no whole number from 1.
+            ValueError: no path at all, max_records is no whole number from 1, or on_error is none
+                of its choices.
         """
         from .infer import infer_parts  # noqa: PLC0415  # it reads files
 
-        parts, findings = infer_parts(paths, max_records)
+        parts, findings = infer_parts(paths, max_records, on_error)
         return _rebuild(parts["context"], parts.get("sequence"), findings)
 
     @classmethod
