@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,6 +93,19 @@ def test_a_shuffle_is_that_of_a_dataset(
         assert [records_in(path) for path in done.paths] == [order[::2], order[1::2]]
         assert done.records == len(order)
         assert not list(folder.glob(".*"))
+
+
+def test_small_records_take_little_memory_to_shuffle(tmp_path: Path) -> None:
+    count = 40_000
+    path = write_tfrecord(tmp_path / "in", [b"%d" % number for number in range(count)])
+    RecordIndex.build(path).save()
+    tracemalloc.start()
+    try:
+        shuffle_files(path, tmp_path / "out", num_shards=1, index=False)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 150 * count  # an object for each of them takes 300
 
 
 @given(

@@ -10,10 +10,10 @@ memory.
 from __future__ import annotations
 
 import os
-import struct
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +21,18 @@ import numpy.typing as npt
 from ..order.shuffle import checked_seed, records_at
 from ..order.subset import Numbers
 from ..records.compressed import Compression
+from ..records.formats import TFRECORD
+from ..records.reader import RecordBlock
 from ..records.storage import StrPath
+from ..sharded import ShardedWriter
 from .jobs import OnError, Tally, Watcher
 from .outputs import Written
 from .rearrange import open_shards
 from .record_files import RecordFiles
 
 # A bucket has about so many bytes, unless there would be too many of them.
-_BUCKET_BYTES = 1 << 26
+_BUCKET_BYTES = 1 << 25
 _MOST_BUCKETS = 256
-# Before each record in a bucket: its number and its length.
-_HEAD = struct.Struct("<QQ")
 
 
 def shuffle_files(
@@ -53,7 +54,8 @@ def shuffle_files(
     by ``num_shards`` it is dealt to the shards by turns.
 
     Needs room for the data once more, in a hidden folder beside the shards, which is removed in the
-    end; and memory for 1/256 of the data, or 64 MiB if that is more, and 2 bytes a record.
+    end; and memory for 1/256 of the data, or 32 MiB if that is more, for records of few bytes three
+    times that, and 2 bytes a record, or 10 with an index.
 
     Args:
         paths: Files, patterns or directories; compressed or not is told by content.
@@ -83,11 +85,15 @@ def shuffle_files(
     tally.watcher.started(2 * files.size)
     with shards, _Buckets(name, len(files), files.size, seed) as buckets:
         buckets.deal(files, tally, jobs)
-        for records in buckets.in_order():
-            for record in records:
-                shards.write(record)
-            tally.add(len(records), sum(map(len, records)) + _HEAD.size * len(records))
+        for bucket in range(len(buckets)):
+            _copy(buckets.take(bucket), shards, tally)
     return Written.of(shards.paths, tally)
+
+
+def _copy(block: RecordBlock, shards: ShardedWriter, tally: Tally) -> None:
+    for position in range(len(block)):
+        shards.write(block[position])
+    tally.add(len(block), int(block.lengths.sum()) + TFRECORD.overhead_bytes * len(block))
 
 
 class _Buckets:
@@ -108,6 +114,9 @@ class _Buckets:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
     def deal(self, files: RecordFiles, tally: Tally, jobs: int) -> None:
         """Writes each record to its bucket."""
         bucket_of = self._bucket_of()
@@ -118,27 +127,24 @@ class _Buckets:
                 stack.enter_context(open(path, "wb", buffering=1 << 16)) for path in self._paths
             ]
             for block in blocks:
-                buckets = bucket_of[block.numbers].tolist()
-                for position, number in enumerate(block.numbers.tolist()):
-                    record = block.view(position)
-                    file = opened[buckets[position]]
-                    file.write(_HEAD.pack(number, len(record)))
-                    file.write(record)
+                buckets = bucket_of[block.numbers]
+                for bucket in np.unique(buckets).tolist():
+                    _append(opened[bucket], block, np.flatnonzero(buckets == bucket))
 
-    def in_order(self) -> Iterator[list[memoryview]]:
-        """The records of one bucket after another, each in the new order."""
-        for bucket, path in enumerate(self._paths):
-            with open(path, "rb") as file:
-                data = file.read()
-            os.unlink(path)  # its room is needed for the shards
-            records = dict(_records_in(data))
-            wanted = self._numbers_of(bucket).tolist()
-            # One that is damaged is missing.
-            yield [records[number] for number in wanted if number in records]
+    def take(self, bucket: int) -> RecordBlock:
+        """The records of a bucket in the new order; its file is removed."""
+        path = self._paths[bucket]
+        buffer = np.fromfile(path, np.uint8)
+        os.unlink(path)  # its room is needed for the shards
+        numbers, starts, lengths = _contents(buffer)
+        wanted = self._numbers_of(bucket)
+        wanted = wanted[np.isin(wanted, numbers)]  # one that is damaged is missing
+        order = np.searchsorted(numbers, wanted)  # they were dealt in ascending order
+        return RecordBlock(buffer, starts[order], lengths[order], wanted)
 
     @property
     def _paths(self) -> list[str]:
-        return [os.path.join(self._folder.name, f"{i}") for i in range(len(self._bounds) - 1)]
+        return [os.path.join(self._folder.name, f"{i}") for i in range(len(self))]
 
     def _numbers_of(self, bucket: int) -> Numbers:
         """Numbers of the records of a bucket, in the new order."""
@@ -148,17 +154,35 @@ class _Buckets:
     def _bucket_of(self) -> npt.NDArray[np.uint16]:
         """The bucket of each record."""
         found = np.empty(self._bounds[-1], np.uint16)
-        for bucket in range(len(self._bounds) - 1):
+        for bucket in range(len(self)):
             found[self._numbers_of(bucket)] = bucket
         return found
 
 
-def _records_in(data: bytes) -> Iterator[tuple[int, memoryview]]:
-    """Number and data of each record in a bucket."""
-    view = memoryview(data)
+# A bucket's file is a chunk after another: how many records it has, their numbers, their lengths,
+# all int64, and their data. One object for each record in memory would take more than most records.
+
+
+def _append(file: BinaryIO, block: RecordBlock, positions: npt.NDArray[np.int64]) -> None:
+    """Adds a chunk."""
+    file.write(np.int64(len(positions)).tobytes())
+    file.write(block.numbers[positions].tobytes())
+    file.write(block.lengths[positions].tobytes())
+    file.writelines(map(block.view, positions.tolist()))
+
+
+def _contents(
+    buffer: npt.NDArray[np.uint8],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Number, place and length of each record in the file of a bucket."""
+    chunks = [np.empty((3, 0), np.int64)]
     at = 0
-    while at < len(data):
-        number, length = _HEAD.unpack_from(data, at)
-        at += _HEAD.size
-        yield number, view[at : at + length]
-        at += length
+    while at < len(buffer):
+        count = int(np.frombuffer(buffer, np.int64, 1, at)[0])
+        numbers, lengths = np.frombuffer(buffer, np.int64, 2 * count, at + 8).reshape(2, count)
+        at += 8 + 16 * count
+        ends = at + np.cumsum(lengths)
+        chunks.append(np.stack([numbers, ends - lengths, lengths]))
+        at = int(ends[-1])
+    numbers, starts, lengths = np.concatenate(chunks, axis=1)
+    return numbers, starts, lengths
