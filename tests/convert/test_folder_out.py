@@ -110,6 +110,17 @@ def test_hostile_names(tmp_path: Path, name: bytes) -> None:
     assert tree(tmp_path / "out") == {"a.jpg": JPEG + b"0", "b.jpg": JPEG + b"2"}
 
 
+@pytest.mark.parametrize("name", ["link", "x" * 255])
+def test_folders_that_are_written_to(tmp_path: Path, name: str) -> None:
+    path = write_examples(tmp_path, *images(b"a.jpg"))
+    if name == "link":
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "link").symlink_to("empty")
+    to_files(path, tmp_path / name, "image", name_from="name")
+    assert tree(tmp_path / name) == {"a.jpg": JPEG + b"0"}
+    assert (tmp_path / name).is_symlink() == (name == "link")
+
+
 def test_a_hostile_class(tmp_path: Path) -> None:
     path = write_examples(tmp_path, *images(b"..", b"good"))
     done = to_files(path, tmp_path / "out", "image", by_class="name", on_error="skip")

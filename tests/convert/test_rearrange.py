@@ -299,12 +299,24 @@ def test_a_second_run_replaces_the_first(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.tfidx"))
 
 
+@pytest.mark.parametrize("name", ["", ".", "new/", "new/.."])
+def test_shards_are_called_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = write_tfrecord(tmp_path / "in", numbered(9))
+    monkeypatch.chdir(tmp_path)
+    for call in (reshard_files, shuffle_files):
+        with pytest.raises(ValueError, match="is a folder"):
+            call(path, name, num_shards=1)
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_two_files_of_one_name(tmp_path: Path) -> None:
     paths = [tmp_path / "a" / "x", tmp_path / "b" / "x"]
     for path in paths:
         path.parent.mkdir()
         write_tfrecord(path, [])
-    with pytest.raises(ValueError, match="the same name"):
+    with pytest.raises(ValueError, match=r"2 of the files would be .*out/x.gz'"):
         compress_files(paths, tmp_path / "out")
 
 

@@ -122,6 +122,31 @@ def test_keys_of_a_feature(tmp_path: Path) -> None:
     assert [name.split(".")[0] for name in files_in(out)] == ["7"] * 2 + ["-1"] * 2
 
 
+def test_keys_that_webdataset_passes_over(tmp_path: Path) -> None:
+    names = (b"__MACOSX__/a.jpg", b"__a__.jpg", b"a/__b__/c.jpg", b"__d.jpg")
+    path = write_examples(tmp_path, *({"f": [name]} for name in names))
+    done = to_webdataset(path, tmp_path / "out", key="f", on_error="skip")
+    assert [error.record for error in done.errors] == [0]
+    assert "pass over" in done.errors[0].reason
+    extensions = {"f": "x__"}
+    done = to_webdataset(path, tmp_path / "out", key="f", extensions=extensions, on_error="skip")
+    assert [error.record for error in done.errors] == [0, 1, 3]
+    assert list(files_in(done.paths[0])) == ["a/__b__/c.x__"]
+
+
+def test_flags_are_numbers(tmp_path: Path) -> None:
+    path = write_examples(tmp_path, {"f": [1]})
+    [out] = to_webdataset(path, tmp_path / "out", schema={"f": tio.FixedLenFeature([], "bool")})[0]
+    assert files_in(out) == {"000000000.f.cls": b"1"}
+
+
+def test_a_name_that_is_a_folder(tmp_path: Path) -> None:
+    path = write_examples(tmp_path, {"f": [1]})
+    with pytest.raises(ValueError, match="is a folder"):
+        to_webdataset(path, f"{tmp_path}/")
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_bad_keys(tmp_path: Path) -> None:
     path = write_examples(tmp_path, {"f": [b"ok"]}, {"f": [b"../up"]}, {"f": [b"ok.jpg"]})
     with pytest.raises(tio.DecodeError, match="leads out of its folder") as caught:
@@ -167,7 +192,9 @@ def test_other_shards_are_in_the_way(tmp_path: Path) -> None:
         ({"extensions": {"no": "jpg"}}, "no feature 'no'"),
         ({"extensions": {"a": "../x"}}, "lower-case letters"),
         ({"extensions": {"v": "cls"}}, "several 'npy' or 'json'"),
-        ({"extensions": {"x": "jpg"}}, "ends in 'cls'"),
+        ({"extensions": {"x": "jpg"}}, "ends in 'txt'"),
+        ({"extensions": {"x": "cls"}}, "of an integer, 'cls'"),
+        ({"extensions": {"a": "__key__"}}, "WebDataset has"),
         ({"extensions": {"a": "x.npy"}}, "would both be files"),
         ({"max_bytes": 0}, "positive"),
     ],

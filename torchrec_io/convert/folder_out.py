@@ -67,7 +67,7 @@ def to_files(
         FileExistsError: the folder is there, and not empty.
         ValueError: an argument is none of its choices.
     """
-    target = os.path.abspath(folder)
+    target = os.path.realpath(folder)  # an empty folder may be a link to one
     _refuse_full(target)
     tally = Tally(on_error, watcher)
     files = RecordFiles(paths, tally)
@@ -176,7 +176,7 @@ def _refuse_full(target: str) -> None:
 def _pending_folder(target: str) -> Iterator[str]:
     """A folder that has its name at the end of the block, or is removed."""
     parent, base = os.path.split(target)
-    pending = tempfile.mkdtemp(prefix=f".{base}-", dir=parent)
+    pending = tempfile.mkdtemp(prefix=f".{base[:50]}-", dir=parent)
     try:
         # mkdtemp makes folders private; give it the mode that mkdir() would have.
         umask = os.umask(0)

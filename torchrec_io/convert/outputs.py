@@ -88,6 +88,19 @@ def refuse_shards_of(inputs: Sequence[str], name: StrPath) -> None:
             )
 
 
+def check_shards_name(name: StrPath) -> None:
+    """Refuses a name that nothing would stand before the number in: a folder.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if os.path.basename(name) in ("", os.curdir, os.pardir):
+        raise ValueError(
+            f"{os.fspath(name)!r} is a folder: say how the files in it begin, as in "
+            f"{os.path.join(name, 'train')!r}"
+        )
+
+
 def make_folder_of(path: StrPath) -> None:
     """Makes the folder that a file is to be in."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)

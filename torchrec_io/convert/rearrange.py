@@ -23,6 +23,7 @@ from .jobs import OnError, Tally, Watcher
 from .outputs import (
     RecordOutputs,
     Written,
+    check_shards_name,
     copy_records,
     make_folder_of,
     refuse_inputs,
@@ -206,7 +207,8 @@ def reshard_files(
     Raises:
         CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
         FileNotFoundError: a path stands for no file.
-        ValueError: not exactly one of ``num_shards`` and ``max_bytes`` is given.
+        ValueError: not exactly one of ``num_shards`` and ``max_bytes`` is given, or the name is a
+            folder, or a shard is an input.
         FileExistsError: another number of shards has the name already.
     """
     tally = Tally(on_error, watcher)
@@ -230,6 +232,7 @@ def open_shards(
     index: bool,
 ) -> ShardedWriter:
     """A writer of shards, none of which is an input."""
+    check_shards_name(name)
     if max_bytes is not None:
         refuse_shards_of(inputs, name)
     elif num_shards is not None:

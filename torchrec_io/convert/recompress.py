@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -116,8 +117,9 @@ def _rewrite(
     tally = Tally(on_error, watcher)
     inputs = expand_paths(paths)
     outputs = [os.path.join(folder, name_of(os.path.basename(path))) for path in inputs]
-    if len(set(outputs)) < len(inputs):
-        raise ValueError("several of the files would have the same name: do them one by one")
+    for output, count in Counter(outputs).items():
+        if count > 1:
+            raise ValueError(f"{count} of the files would be {output!r}: do them one by one")
     refuse_inputs(inputs, outputs)
     stopped = threading.Event()
 

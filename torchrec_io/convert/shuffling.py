@@ -74,7 +74,7 @@ def shuffle_files(
         FileNotFoundError: a path stands for no file.
         FileExistsError: another number of shards has the name already.
         ValueError: not exactly one of ``num_shards`` and ``max_bytes`` is given, the seed is no
-            whole number, or a shard is an input.
+            whole number, the name is a folder, or a shard is an input.
     """
     seed = checked_seed(seed)
     tally = Tally(on_error, watcher)

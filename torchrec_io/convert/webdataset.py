@@ -23,12 +23,14 @@ from ..features.specs import FixedLenFeature, VarLenFeature
 from ..records.storage import StrPath
 from .jobs import OnError, Tally, Watcher
 from .naming import checked_path, suffix_of
-from .outputs import Written, refuse_inputs, refuse_other_shards
+from .outputs import Written, check_shards_name, refuse_inputs, refuse_other_shards
 from .record_files import RecordFiles
 from .staging import StagedFiles
 from .stored import StoredBlock, StoredReader
 
 _SHARD = re.compile(r"-\d{6}\.tar")
+# WebDataset's tar_file_iterator passes over files called so, and group_by_keys has keys of its own.
+_PASSED_OVER = re.compile(r"__[^/]*__($|/)")
 # What tar pads files to, and in the end itself.
 _BLOCK_BYTES = tarfile.BLOCKSIZE
 _TAPE_BYTES = tarfile.RECORDSIZE
@@ -75,7 +77,8 @@ def to_webdataset(
             integer, or bytes that may be used as a file name. By default the number of the record,
             in nine digits.
         extensions: What files of features are called instead: ``{"image/encoded": "jpg"}`` makes
-            it ``KEY.jpg``. Numbers need one that ends in ``cls``, ``txt``, ``npy`` or ``json``.
+            it ``KEY.jpg``. Numbers need one that ends in ``txt``, ``npy``, ``json`` or, of an
+            integer, ``cls``.
         max_bytes: Begins another tar file before one becomes larger than that. By default there is
             one.
         on_error: ``"raise"``, or ``"skip"``: records that are damaged, do not fit the schema or
@@ -94,6 +97,7 @@ def to_webdataset(
         ValueError: an argument is none of its choices, two features would have one file, or an
             output is an input.
     """
+    check_shards_name(name)
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(f"max_bytes must be positive, not {max_bytes}")
     tally = Tally(on_error, watcher)
@@ -176,6 +180,8 @@ def _member(schema: Schema, name: str, extension: str | None) -> _Member:
         raise ValueError(
             f"an extension is of lower-case letters, digits, _, - and dots, not {extension!r}"
         )
+    if extension is not None and _PASSED_OVER.fullmatch(extension):
+        raise ValueError(f"WebDataset has {extension!r} for itself: choose another extension")
     stem = extension or _as_extension(name)
     if spec.dtype == "string":
         return _Member(stem, extension is not None, is_single, None)
@@ -187,10 +193,14 @@ def _member(schema: Schema, name: str, extension: str | None) -> _Member:
         elif is_single and is_integer(spec.dtype):
             suffix = "cls"
         stem = f"{stem}.{suffix}"
-    if suffix not in _ENCODERS or (suffix in ("cls", "txt") and not is_single):
+    if (
+        suffix not in _ENCODERS
+        or (suffix in ("cls", "txt") and not is_single)
+        or (suffix == "cls" and not is_integer(spec.dtype))
+    ):
         raise ValueError(
-            f"feature {name!r}: a number needs an extension that ends in 'cls', 'txt', 'npy' or "
-            f"'json', and several 'npy' or 'json', not {extension!r}"
+            f"feature {name!r}: a number needs an extension that ends in 'txt', 'npy', 'json' or, "
+            f"of an integer, 'cls', and several 'npy' or 'json', not {extension!r}"
         )
     if suffix == "npy" and name in (schema.sequence or {}):
         raise ValueError(f"feature {name!r}: a feature list of numbers is stored as 'json'")
@@ -232,7 +242,8 @@ def _places(value: list[Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def _as_text(value: npt.NDArray[Any]) -> bytes:
-    return str(value.item()).encode()
+    number = value.item()
+    return str(int(number) if isinstance(number, bool) else number).encode()
 
 
 def _as_npy(value: npt.NDArray[Any]) -> bytes:
@@ -292,6 +303,9 @@ class _Shards:
                 several of one name.
         """
         files = [(f"{key}.{extension}", data) for extension, data in sample]
+        for name, _ in files:
+            if _PASSED_OVER.match(name):
+                raise ValueError(f"WebDataset would pass over {name!r}, as it does over metadata")
         if not files or len({name for name, _ in files}) < len(files):
             raise ValueError("no file would be written, or several of one name")
         size = sum(_size_in_tar(name, data) for name, data in files)
