@@ -339,6 +339,15 @@ class TestFinding:
         index, error = find_or_build(data)
         assert (len(index), index.index_path, error) == (len(RECORDS), None, None)
 
+    def test_what_cannot_be_read_as_an_index_is_passed_over(
+        self, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        Path(f"{data}.tfidx").mkdir()
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / "file"))
+        index, error = find_or_build(data)
+        assert (len(index), index.index_path, error) == (len(RECORDS), None, None)
+
     def test_an_index_of_a_damaged_file_is_not_kept(self, data: Path) -> None:
         data.write_bytes(data.read_bytes()[:-3])
         index, error = find_or_build(data)

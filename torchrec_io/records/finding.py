@@ -144,7 +144,8 @@ def _load_fitting(
         index = RecordIndex.load(candidate, path, format=record_format)
     except FileNotFoundError:
         return None
-    except (IndexFormatError, StaleIndexError) as error:
+    except (IndexFormatError, StaleIndexError, OSError) as error:
+        # If it is the data that cannot be read, building will tell.
         logger.info("building a new index: %s", error)
         return None
     if index.was_touched and index.compression is None and not record_format.checks_frames:
