@@ -131,3 +131,16 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
         list(dataset)
     with pytest.raises(FileNotFoundError, match="holds no file"):
         tio.WholeFileDataset(tmp_path)
+
+
+def test_a_split_does_not_depend_on_the_order_of_files_of_one_name(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number:02}").mkdir()
+        (tmp_path / f"{number:02}" / "x").write_bytes(b"%02d" % number)
+    paths = [*tmp_path.glob("*/x")]
+    left, right = (
+        [sorted(part) for part in tio.WholeFileDataset(order).split(0.5, 0.5)]
+        for order in (sorted(paths), sorted(paths, reverse=True))
+    )
+    assert left == right
+    assert sorted(left[0] + left[1]) == [b"%02d" % number for number in range(20)]

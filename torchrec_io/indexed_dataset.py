@@ -169,7 +169,11 @@ class IndexedDataset(RecordDataset):
         selection = order.selection
         indexes = self._records.indexes
         if group_by is None:
-            names = [(os.path.basename(index.data_path), f"{index.identity}") for index in indexes]
+            # Of whole files, those of one name and size are told apart by their folders.
+            names = [
+                (os.path.basename(index.data_path), f"{index.identity}{index.data_path}")
+                for index in indexes
+            ]
             counts = [len(index) for index in indexes]
             parts = split_records(counts, names, selection, fractions, seed)
         else:
