@@ -44,7 +44,8 @@ class FixedLength(RecordFormat):
         size, error = stream_size(source, progress)
         room = size - self.header_bytes - self.footer_bytes
         count = max(0, room) // self.record_bytes
-        bounds = np.arange(count + 1, dtype=np.uint64) * np.uint64(self.record_bytes)
+        bounds = np.arange(count + 1, dtype=np.uint64)
+        bounds *= np.uint64(self.record_bytes)
         bounds += np.uint64(self.header_bytes)
         if error is None and room != count * self.record_bytes:
             error = self._uneven(source.path, size, room)
