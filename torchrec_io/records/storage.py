@@ -289,12 +289,20 @@ class PendingFile:
         self.size = 0
         check_replaceable(self.path)
         with _naming(self.path):
-            descriptor, self.temporary = _make_beside(self.path)
-        self._file = os.fdopen(descriptor, "wb", buffering=0)
-        # No method of this object: that would keep it alive.
-        self._remove = weakref.finalize(
-            self, _remove_unfinished, self._file, self.temporary, os.getpid()
-        )
+            while True:
+                self.temporary = _name_beside(self.path)
+                opened: list[FileIO] = []
+                # Known before it is made: Ctrl-C may come in between. And no method of this object:
+                # that would keep it alive.
+                self._remove = weakref.finalize(
+                    self, _remove_unfinished, opened, self.temporary, os.getpid()
+                )
+                try:
+                    opened.append(_create(self.temporary))
+                    break
+                except FileExistsError:  # it is somebody else's
+                    self._remove.detach()
+        [self._file] = opened
 
     def __enter__(self) -> Self:
         return self
@@ -362,19 +370,22 @@ def check_replaceable(path: str) -> None:
             raise OSError(errno.EINVAL, "a device, pipe or socket is not replaced by a file")
 
 
-def _make_beside(path: str) -> tuple[int, str]:
-    """Descriptor and name of a new file in the same folder, of the mode that open() gives."""
+def _name_beside(path: str) -> str:
+    """A name that no file in the same folder is likely to have."""
     folder, name = os.path.split(path)
-    while True:
-        # Readers' patterns and directories pass over names that begin with a dot.
-        temporary = os.path.join(folder, f".{name[:50]}-{secrets.token_hex(4)}")
-        with contextlib.suppress(FileExistsError):
-            return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), temporary
+    # Readers' patterns and directories pass over names that begin with a dot.
+    return os.path.join(folder, f".{name[:50]}-{secrets.token_hex(4)}")
 
 
-def _remove_unfinished(file: FileIO, temporary: str, owner: int) -> None:
+def _create(path: str) -> FileIO:
+    """A new file, of the mode that open() gives."""
+    return open(path, "xb", buffering=0)
+
+
+def _remove_unfinished(opened: list[FileIO], temporary: str, owner: int) -> None:
     with contextlib.suppress(OSError):
-        file.close()
+        for file in opened:
+            file.close()
     if os.getpid() == owner:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
