@@ -163,6 +163,13 @@ def test_damage_is_skipped_where_a_schema_is_inferred(
     assert sorted(error.record for error in done.errors if error.record is not None) == [1, 2, 4]
 
 
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in\udcff", [example_of(a=[1])])
+    [out] = to_parquet(path, tmp_path / "out\udcff").paths
+    with Path(out).open("rb") as file:
+        assert parquet.read_table(file).to_pylist() == [{"a": 1}]
+
+
 def test_a_feature_that_no_spec_reads_is_not_lost_silently(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(a=[1], b=[1]), example_of(a=[1], b=[b"x"])])
     with pytest.raises(tio.SchemaError, match=r"by turns.*give a schema.*'b'"):

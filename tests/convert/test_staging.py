@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +49,23 @@ def test_an_exception_removes_them(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert names(tmp_path) == {"b"}
     assert (tmp_path / "b").read_text() == "old"
+
+
+def test_an_interrupt_while_one_is_made_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = os.open
+
+    def make_and_press_ctrl_c(*arguments: Any) -> int:
+        os.close(make(*arguments))
+        raise KeyboardInterrupt
+
+    with StagedFiles() as staged:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(os, "open", make_and_press_ctrl_c)
+            staged.add(tmp_path / "a")
+        gc.collect()
+        assert names(tmp_path) == set()
 
 
 def test_a_failure_to_rename_leaves_no_temporaries(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,7 +121,8 @@ def _write(path: str, reader: StoredReader, selection: Span, tally: Tally, jobs:
     count = 0
     schema = _arrow_schema(reader.schema)
     blocks = reader.blocks(selection, jobs, most_records=_MOST_RECORDS, most_bytes=_MOST_BYTES)
-    with closing(blocks), parquet.ParquetWriter(Path(path), schema) as writer:
+    # Arrow itself takes no name that is not UTF-8.
+    with closing(blocks), open(path, "wb") as file, parquet.ParquetWriter(file, schema) as writer:
         for rows in blocks:
             if len(rows.block):
                 writer.write_table(_table(rows, schema))

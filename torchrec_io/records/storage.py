@@ -379,7 +379,8 @@ def _name_beside(path: str) -> str:
 
 def _create(path: str) -> FileIO:
     """A new file, of the mode that open() gives."""
-    return open(path, "xb", buffering=0)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    return os.fdopen(descriptor, "wb", buffering=0)
 
 
 def _remove_unfinished(opened: list[FileIO], temporary: str, owner: int) -> None:
