@@ -14,9 +14,9 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test setup setup-tf lint types docs unit native fuzz package bench stub format clean serve
+.PHONY: demo test setup setup-tf build lint types docs unit native fuzz package bench stub format clean serve
 
-demo: setup
+demo: build
 	python examples/train_digits.py
 
 test: lint types docs native fuzz package unit
@@ -31,7 +31,6 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt torch numpy scikit-build-core nanobind cmake ninja
 	$(BIN)/pip install -q -c constraints.txt --no-build-isolation \
-	  --config-settings editable.rebuild=true \
 	  --config-settings build-dir=build/editable -e '.[dev]'
 	touch $@
 
@@ -39,6 +38,11 @@ $(TF_VENV)/.ready: constraints-tf.txt
 	$(PYTHON) -m venv $(TF_VENV)
 	$(TF_VENV)/bin/pip install -q -c constraints-tf.txt tensorflow-cpu scikit-learn
 	touch $@
+
+# Native code that was changed since. Importing it does not build it: each of the many processes of the
+# tests would look.
+build: setup
+	python -c "import importlib.util as util; util.find_spec('torchrec_io._core').loader.rebuild()"
 
 # ---- checks ----
 
@@ -49,7 +53,7 @@ lint: setup
 	ruff check .
 	clang-format --dry-run --Werror $(CPP)
 
-types: setup
+types: build
 	mypy
 	python -m nanobind.stubgen -q -m torchrec_io._core -o build/_core.pyi
 	diff build/_core.pyi torchrec_io/_core.pyi
@@ -72,7 +76,7 @@ fuzz: setup
 package: setup
 	tests/package/run.sh build/package
 
-unit: setup setup-tf
+unit: build setup-tf
 	python -m pytest -n auto
 
 # ---- tools ----
@@ -82,10 +86,10 @@ serve: setup
 	mkdocs serve
 
 # Peers get environments of their own, in benchmarks/venvs; one that cannot be had is left out.
-bench: setup setup-tf
+bench: build setup-tf
 	python benchmarks/run.py
 
-stub: setup
+stub: build
 	python -m nanobind.stubgen -q -m torchrec_io._core -o torchrec_io/_core.pyi
 
 format: setup

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -36,6 +37,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Registers the marks of this suite."""
     config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped where there is none")
 
+
+def _build() -> None:
+    """Builds what was changed of the native code, before any process of the tests loads it."""
+    spec = importlib.util.find_spec("torchrec_io._core")
+    assert spec is not None
+    rebuild = getattr(spec.loader, "rebuild", None)  # of an installed wheel there is none
+    if rebuild is not None and "PYTEST_XDIST_WORKER" not in os.environ:
+        rebuild()
+
+
+_build()
 
 # Each worker of a fork server would import torch for itself, which takes longer than most tests.
 multiprocessing.set_forkserver_preload(["torch.utils.data", "torchrec_io.dataset"])
