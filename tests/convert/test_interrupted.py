@@ -125,8 +125,9 @@ from tests.convert.test_interrupted import OPERATIONS
 
 full = Path(sys.argv[1])
 for name, operation in OPERATIONS.items():
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as caught:
         operation(sys.argv[2:], full / "out", jobs=2)
+    assert str(caught.value.filename).startswith(f"{full}/out/"), name
     left = [path for path in full.rglob("*") if path != full / "out"]
     assert not left, (name, left)
 """

@@ -20,6 +20,7 @@ from .jobs import Jobs, OnError, Tally, Watcher
 from .naming import Taken, checked_path, suffix_of
 from .outputs import Written, make_folder_of
 from .record_files import RecordFiles
+from .staging import open_output
 from .stored import StoredBlock, StoredReader, infer_schema
 
 # What is read, and written, at a time.
@@ -82,7 +83,7 @@ def to_files(
 
         def write(contents: list[_File]) -> list[int]:
             for path, data in contents:
-                _write(os.path.join(pending, path), data)
+                _write(os.path.join(pending, path), os.path.join(target, path), data)
             return [len(data) for _, data in contents]
 
         size = 0
@@ -191,11 +192,7 @@ def _pending_folder(target: str) -> Iterator[str]:
         raise
 
 
-def _write(path: str, data: bytes) -> None:
-    try:
-        file = open(path, "xb")  # noqa: SIM115  # closed below; "x": two names may be one here
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        file = open(path, "xb")  # noqa: SIM115  # closed below
-    with file:
+def _write(temporary: str, path: str, data: bytes) -> None:
+    os.makedirs(os.path.dirname(temporary), exist_ok=True)
+    with open_output(temporary, path, "xb") as file:  # "x": two names may be one here
         file.write(data)

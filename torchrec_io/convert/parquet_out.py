@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from ..sharded import shard_path
 from .jobs import OnError, Tally, Watcher
 from .outputs import Written, refuse_inputs, refuse_other_shards
 from .record_files import RecordFiles
-from .staging import StagedFiles
+from .staging import StagedFiles, open_output
 from .stored import StoredBlock, StoredColumn, StoredReader
 
 # Of a row group, about: so much is in memory at a time.
@@ -85,11 +85,18 @@ def to_parquet(
     tally.watcher.started(files.size)
     count = len(files)
     bounds = [count * shard // len(outputs) for shard in range(len(outputs) + 1)]
+    counts = []
     with StagedFiles() as staged:
-        counts = [
-            _write(staged.add(path), reader, Span(begin, end - begin, count), tally, jobs)
-            for path, begin, end in zip(outputs, bounds[:-1], bounds[1:], strict=True)
-        ]
+        for path, begin, end in zip(outputs, bounds[:-1], bounds[1:], strict=True):
+            blocks = reader.blocks(
+                Span(begin, end - begin, count),
+                jobs,
+                most_records=_MOST_RECORDS,
+                most_bytes=_MOST_BYTES,
+            )
+            # Opened here, because Arrow takes no name that is not UTF-8.
+            with closing(blocks), open_output(staged.add(path), path) as file:
+                counts.append(_write(file, reader.schema, blocks, tally))
     return Written.of(outputs, tally, counts)
 
 
@@ -116,16 +123,14 @@ def _outputs(destination: StrPath, num_shards: int | None) -> list[str]:
     return outputs
 
 
-def _write(path: str, reader: StoredReader, selection: Span, tally: Tally, jobs: int) -> int:
+def _write(file: BinaryIO, schema: Schema, blocks: Iterable[StoredBlock], tally: Tally) -> int:
     parquet = _import_parquet()
     count = 0
-    schema = _arrow_schema(reader.schema)
-    blocks = reader.blocks(selection, jobs, most_records=_MOST_RECORDS, most_bytes=_MOST_BYTES)
-    # Arrow itself takes no name that is not UTF-8.
-    with closing(blocks), open(path, "wb") as file, parquet.ParquetWriter(file, schema) as writer:
+    arrow_schema = _arrow_schema(schema)
+    with parquet.ParquetWriter(file, arrow_schema) as writer:
         for rows in blocks:
             if len(rows.block):
-                writer.write_table(_table(rows, schema))
+                writer.write_table(_table(rows, arrow_schema))
             tally.add(len(rows.block), 0)
             count += len(rows.block)
     return count

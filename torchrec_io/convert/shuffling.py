@@ -29,6 +29,7 @@ from .jobs import OnError, Tally, Watcher
 from .outputs import Written
 from .rearrange import open_shards
 from .record_files import RecordFiles
+from .staging import open_output
 
 # A bucket has about so many bytes, unless there would be too many of them.
 _BUCKET_BYTES = 1 << 25
@@ -103,6 +104,7 @@ class _Buckets:
         count = min(_MOST_BUCKETS, max(1, -(-size // _BUCKET_BYTES)))
         self._bounds = [records * number // count for number in range(count + 1)]
         self._seed = seed
+        self._name = name
         target = os.path.abspath(name)
         self._folder = tempfile.TemporaryDirectory(
             prefix=f".{os.path.basename(target)}-", dir=os.path.dirname(target)
@@ -123,9 +125,7 @@ class _Buckets:
         # Counted in the second pass, when they are where they belong.
         blocks = files.blocks(files.all, tally, jobs, counted=False)
         with ExitStack() as stack, closing(blocks):
-            opened = [
-                stack.enter_context(open(path, "wb", buffering=1 << 16)) for path in self._paths
-            ]
+            opened = [stack.enter_context(open_output(path, self._name)) for path in self._paths]
             for block in blocks:
                 buckets = bucket_of[block.numbers]
                 for bucket in np.unique(buckets).tolist():

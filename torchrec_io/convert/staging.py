@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
 
 from ..records.storage import PendingFile, StrPath, sync_folder
 
@@ -57,3 +61,28 @@ class StagedFiles:
             file.rename()
         for folder in {os.path.dirname(path) for path in self._files}:
             sync_folder(folder or os.curdir)
+
+
+@contextmanager
+def open_output(temporary: StrPath, path: StrPath, mode: str = "wb") -> Iterator[BinaryIO]:
+    """Opens a file to write; what the system has against writing names ``path``, which it is for.
+
+    Args:
+        temporary: The file that is opened.
+        path: The one that a person knows.
+        mode: ``"wb"``, or ``"xb"`` if it must not be there yet.
+    """
+    with io.BufferedWriter(_NamedFile(temporary, path, mode), 1 << 16) as file:
+        yield file
+
+
+class _NamedFile(io.FileIO):
+    def __init__(self, temporary: StrPath, path: StrPath, mode: str) -> None:
+        super().__init__(temporary, mode)
+        self._path = path
+
+    def write(self, data: object, /) -> int:
+        try:
+            return super().write(data)  # type: ignore[arg-type]  # any buffer
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, os.fspath(self._path)) from error

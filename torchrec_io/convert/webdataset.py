@@ -25,7 +25,7 @@ from .jobs import OnError, Tally, Watcher
 from .naming import checked_path, suffix_of
 from .outputs import Written, check_shards_name, refuse_inputs, refuse_other_shards
 from .record_files import RecordFiles
-from .staging import StagedFiles
+from .staging import StagedFiles, open_output
 from .stored import StoredBlock, StoredReader
 
 _SHARD = re.compile(r"-\d{6}\.tar")
@@ -327,10 +327,10 @@ class _Shards:
         self.paths.append(f"{self._name}-{len(self.paths):06d}.tar")
         self.counts.append(0)
         self._keys: set[str] = set()
+        path = self.paths[-1]
+        file = self._stack.enter_context(open_output(self._staged.add(path), path))
         self._tar = self._stack.enter_context(
-            tarfile.open(  # noqa: SIM115  # closed by the stack
-                self._staged.add(self.paths[-1]), "w", format=tarfile.PAX_FORMAT
-            )
+            tarfile.TarFile(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)
         )
 
 
