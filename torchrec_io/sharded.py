@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import operator
@@ -12,14 +11,12 @@ from typing import TypeAlias
 
 from .features.encode import Kinds
 from .records.compressed import Compression
-from .records.index import SUFFIX
 from .records.storage import StrPath
 from .records.writer import (
     BUFFER_BYTES,
     FrameWriter,
     check_output_compression,
     publish,
-    remove_files,
 )
 from .writing import Record, Writer
 
@@ -185,14 +182,7 @@ class ShardedWriter(Writer):
         for file in self._shards:
             file.prepare()
         _check_no_others(self._target, count)
-        try:
-            # First all old ones go: a set of old and new ones could not be told from a good one.
-            remove_files([*(path + SUFFIX for path in paths), *paths])
-            publish(self._shards, paths)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                remove_files(paths)
-            raise
+        publish(self._shards, paths)
         self._paths = [shard_path(self._path, shard, count) for shard in range(count)]
 
 

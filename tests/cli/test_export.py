@@ -87,6 +87,7 @@ def test_files() -> None:
         (["--to", "files"], "--to files needs --feature"),
         (["--to", "parquet", "--feature", "image"], "--feature is not for --to parquet"),
         (["--to", "parquet", "--from", "csv"], "--from is not for --to parquet"),
+        (["--to", "parquet", "--no-index"], "--index is not for --to parquet"),
         (["--to", "webdataset", "--num-shards", "2"], "--num-shards is not for --to webdataset"),
         (["--to", "webdataset", "--extensions", "jpg"], "NAME=VALUE"),
         (["--from", "csv", "--key", "name"], "--key is not for --from csv"),

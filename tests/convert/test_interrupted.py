@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -52,6 +53,28 @@ class Interrupting(Watcher):
         self.calls += 1
         if self.calls == 2:
             raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", ["split", "reshard", "shuffle"])
+def test_old_and_new_files_of_a_set_are_never_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    paths = write_inputs(tmp_path)
+    outputs = OPERATIONS[name](paths, tmp_path / "out").paths
+    seen: list[list[bool]] = []
+    rename = os.replace
+
+    def look_and_fail(source: str, target: str) -> None:
+        seen.append([Path(path).exists() for path in outputs])
+        if len(seen) == 2:
+            raise OSError("no more")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", look_and_fail)
+    with pytest.raises(OSError, match="no more"):
+        OPERATIONS[name](paths, tmp_path / "out")
+    assert seen == [[False, False], [True, False]]
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

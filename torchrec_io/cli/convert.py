@@ -87,8 +87,11 @@ def convert(
     ] = None,
     compression: Annotated[Compression | None, typer.Option(help="Compress the files.")] = None,
     index: Annotated[
-        bool, typer.Option("--index/--no-index", help="Write FILE.tfidx beside each file.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--index/--no-index", help="Write FILE.tfidx beside each file.  [default: index]"
+        ),
+    ] = None,
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=1, help="Processes (images: threads) at work.")
     ] = DEFAULT_JOBS,
@@ -178,6 +181,7 @@ def convert(
         own["num_shards"] = (num_shards, int)
         own["max_bytes"] = (max_bytes, parse_size)
         own["compression"] = (compression and compression.value, str)
+        own["index"] = (index, bool)
         with usage_errors():
             arguments = _arguments_of(own, OPTIONS[target], f"--to {target.value}")
             if target is Target.files and feature is None:
@@ -191,7 +195,7 @@ def convert(
             num_shards=num_shards,
             max_bytes=None if max_bytes is None else parse_size(max_bytes),
             compression=compression and compression.value,
-            index=index,
+            index=index is not False,
             jobs=jobs,
             on_error="raise" if on_error is OnError.fail else "skip",
         )

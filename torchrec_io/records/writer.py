@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from array import array
@@ -149,13 +150,22 @@ def publish(files: Sequence[FrameWriter], paths: Sequence[str]) -> None:
     """Gives files of one folder their names, in place of files that have them.
 
     No index lies beside a file that it is not of, whenever the process is killed: old ones go
-    first, new ones come last.
+    first, new ones come last. Several files are a set, and old and new ones together could not be
+    told from a good one: all old ones go before the first new one comes, and if one fails to, none
+    stays.
     """
     for file in files:
         file.prepare()
-    remove_files(path + SUFFIX for path in paths)
-    for file, path in zip(files, paths, strict=True):
-        file.rename(path)
+    is_set = len(paths) > 1
+    remove_files([*(path + SUFFIX for path in paths), *(paths if is_set else ())])
+    try:
+        for file, path in zip(files, paths, strict=True):
+            file.rename(path)
+    except BaseException:
+        if is_set:
+            with contextlib.suppress(OSError):
+                remove_files(paths)
+        raise
     for file, path in zip(files, paths, strict=True):
         file.rename_index(path)
     for folder in {os.path.dirname(path) for path in paths}:
