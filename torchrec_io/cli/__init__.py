@@ -19,7 +19,7 @@ from .verify import verify_files
 
 app = typer.Typer(
     name="torchrec-io",
-    help="Makes, indexes, shows, describes and checks TFRecord files.",
+    help="Makes, converts, rearranges, indexes, shows and checks TFRecord files.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -49,7 +49,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Makes, indexes, shows, describes and checks TFRecord files."""
+    """Makes, converts, rearranges, indexes, shows and checks TFRecord files."""
 
 
 def _end(number: int, _: object) -> None:
