@@ -89,8 +89,11 @@ serve: setup
 bench: build setup-tf
 	python benchmarks/run.py
 
+# Both files that are made from others.
 stub: build
 	python -m nanobind.stubgen -q -m torchrec_io._core -o torchrec_io/_core.pyi
+	python -m typer torchrec_io.cli utils docs --name torchrec-io --title 'Command line' \
+	  --output docs/command-line.md
 
 format: setup
 	ruff format .

@@ -16,7 +16,7 @@ from rich.filesize import decimal
 from ..convert.sizes import parse_size
 from ..convert.target import Conversion, Options
 from .export import OPTIONS, Target, export_records
-from .report import DEFAULT_JOBS, interruptible, printable
+from .report import DEFAULT_JOBS, interruptible, jobs_option, printable
 from .running import Compression, OnError, run, usage_errors
 
 
@@ -92,9 +92,7 @@ def convert(
             "--index/--no-index", help="Write FILE.tfidx beside each file.  [default: index]"
         ),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=1, help="Processes (images: threads) at work.")
-    ] = DEFAULT_JOBS,
+    jobs: Annotated[int, jobs_option("Processes (images: threads) at work.")] = DEFAULT_JOBS,
     on_error: Annotated[
         OnError,
         typer.Option(help="skip: leave out what cannot be converted, and name it."),

@@ -15,7 +15,7 @@ from ..convert.rearrange import merge_files, reshard_files, split_files, subset_
 from ..convert.recompress import compress_files, decompress_files
 from ..convert.shuffling import shuffle_files
 from ..convert.sizes import parse_size
-from .report import DEFAULT_JOBS, Paths, files_of, interruptible, printable
+from .report import DEFAULT_JOBS, Jobs, Paths, files_of, interruptible, jobs_option, printable
 from .running import (
     Compression,
     CompressionOption,
@@ -26,7 +26,7 @@ from .running import (
     usage_errors,
 )
 
-JobsOption: TypeAlias = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Threads at work.")]
+JobsOption: TypeAlias = Annotated[int, jobs_option("Threads at work.")]
 OutputOption: TypeAlias = Annotated[str, typer.Option("--output", "-o", help="The file written.")]
 NameOption: TypeAlias = Annotated[
     str, typer.Option("--output", "-o", metavar="NAME", help="How the files written begin.")
@@ -168,9 +168,7 @@ def compress(
     ] = Compression.gzip,
     index: IndexOption = True,
     on_error: OnErrorOption = OnError.fail,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=1, help="Files done at once.")
-    ] = DEFAULT_JOBS,
+    jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Writes each file compressed, into a folder."""
     _do(compress_files, paths, output, compression, on_error, index=index, jobs=jobs)
@@ -183,9 +181,7 @@ def decompress(
     *,
     index: IndexOption = True,
     on_error: OnErrorOption = OnError.fail,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=1, help="Files done at once.")
-    ] = DEFAULT_JOBS,
+    jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Writes each file uncompressed, into a folder."""
     _do(decompress_files, paths, output, None, on_error, index=index, jobs=jobs)

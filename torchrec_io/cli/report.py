@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Annotated, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 import typer
 from rich.console import Console
@@ -29,8 +29,16 @@ P = ParamSpec("P")
 Paths: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="PATH", help="Files, glob patterns or directories.")
 ]
-Jobs: TypeAlias = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Files done at once.")]
 DEFAULT_JOBS = min(8, os.cpu_count() or 1)
+
+
+def jobs_option(what: str) -> Any:
+    """The option ``--jobs``, whose default is :data:`DEFAULT_JOBS`."""
+    shown = "as many as CPUs, but 8 at most"
+    return typer.Option("--jobs", "-j", min=1, help=what, show_default=shown)
+
+
+Jobs: TypeAlias = Annotated[int, jobs_option("Files done at once.")]
 
 # What reading a file may raise. Anything else is a bug and shows as one.
 _TROUBLE = (TorchRecIOError, OSError, ValueError, MemoryError)
