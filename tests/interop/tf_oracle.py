@@ -129,16 +129,16 @@ def answer_write_records(request: Json) -> Json:
 def answer_run(request: Json) -> Json:
     """Run a program of TensorFlow 1."""
     names = {"tf": tf.compat.v1, "__name__": "program"}
+    before = os.getcwd()
+    os.chdir(request["folder"])
     try:
-        with (
-            contextlib.chdir(request["folder"]),
-            contextlib.redirect_stdout(sys.stderr),
-            tf.Graph().as_default(),
-        ):
+        with contextlib.redirect_stdout(sys.stderr), tf.Graph().as_default():
             for code in request["code"]:
                 exec(code, names)  # noqa: S102  # the test that asks has it from a page of ours
     except Exception:  # noqa: BLE001  # whatever it is, the test shows it
         return {"error": traceback.format_exc()}
+    finally:
+        os.chdir(before)
     return {"error": None}
 
 
