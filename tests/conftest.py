@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,6 +49,9 @@ def _build() -> None:
 
 
 _build()
+
+# Who starts the tests in the background may have had them ignore Ctrl-C, and all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Each worker of a fork server would import torch for itself, which takes longer than most tests.
 multiprocessing.set_forkserver_preload(["torch.utils.data", "torchrec_io.dataset"])
