@@ -1,7 +1,7 @@
 # The two commands that do everything, set-up included, on a fresh machine:
 #
 #   make demo    train a model on TFRecord data that TensorFlow wrote
-#   make test    lint, types, native tests with sanitizers, fuzzing, tests, TensorFlow interop
+#   make test    lint, types, docs, native tests with sanitizers, fuzzing, tests, TensorFlow interop
 #
 PYTHON ?= python3
 VENV := .venv
