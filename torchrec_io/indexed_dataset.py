@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from .options import LoadOptions
 from .order.batches import BatchedOrder
 from .order.orders import Blocks, RecordOrder, StreamedOrder, files_fingerprint
 from .order.shuffle import Shuffle, ShuffleChoice, check_shuffle
-from .order.split import parse_slice, split_groups, split_records
+from .order.split import parse_slice, split_groups, split_indexed
 from .order.subset import Selection, Span
 from .records.blocks import BlockReader
 from .records.compressed import CompressionChoice
@@ -167,15 +166,8 @@ class IndexedDataset(RecordDataset):
         if isinstance(order, StreamedOrder):
             raise ValueError("a split needs an index")  # noqa: TRY004  # the argument was wrong
         selection = order.selection
-        indexes = self._records.indexes
         if group_by is None:
-            # Of whole files, those of one name and size are told apart by their folders.
-            names = [
-                (os.path.basename(index.data_path), f"{index.identity}{index.data_path}")
-                for index in indexes
-            ]
-            counts = [len(index) for index in indexes]
-            parts = split_records(counts, names, selection, fractions, seed)
+            parts = split_indexed(self._records.indexes, selection, fractions, seed)
         else:
             keys = self._group_keys(group_by, selection)
             parts = split_groups(keys, selection, len(self._records), fractions, seed)

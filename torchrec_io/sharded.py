@@ -7,6 +7,7 @@ import hashlib
 import operator
 import os
 import re
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from .features.encode import Kinds
@@ -22,6 +23,7 @@ from .writing import Record, Writer
 
 Key: TypeAlias = "bytes | str | int"
 
+_SHARD = re.compile(r"-\d{5}-of-\d{5}")
 _MOST_SHARDS = 99_999  # names have five digits
 # What all shards together hold back of records; but what each does makes writing worth its call.
 _ALL_BUFFERS_BYTES = 1 << 25
@@ -135,7 +137,7 @@ class ShardedWriter(Writer):
     def _begin(self) -> None:
         """Opens all shards, or the first if nobody knows how many there will be."""
         if self._num_shards is not None:
-            _check_no_others(self._target, self._num_shards)
+            refuse_other_shards(self._target, _SHARD, self._shard_paths(self._num_shards))
         try:
             for shard in range(self._num_shards or 1):
                 self._open_shard(shard)
@@ -159,6 +161,9 @@ class ShardedWriter(Writer):
             )
         )
 
+    def _shard_paths(self, count: int) -> list[str]:
+        return [shard_path(self._target, shard, count) for shard in range(count)]
+
     def _shard_of(self, key: Key) -> int:
         if self._num_shards is None:
             raise ValueError("with max_bytes, records cannot have a key: they are cut by size")
@@ -178,10 +183,10 @@ class ShardedWriter(Writer):
 
     def _finish(self) -> None:
         count = len(self._shards)
-        paths = [shard_path(self._target, shard, count) for shard in range(count)]
+        paths = self._shard_paths(count)
         for file in self._shards:
             file.prepare()
-        _check_no_others(self._target, count)
+        refuse_other_shards(self._target, _SHARD, paths)
         publish(self._shards, paths)
         self._paths = [shard_path(self._path, shard, count) for shard in range(count)]
 
@@ -197,16 +202,26 @@ def _key_bytes(key: Key) -> bytes:
         raise TypeError(f"a key is bytes, a str or an int, not a {type(key).__name__}") from None
 
 
-def _check_no_others(name: str, num_shards: int) -> None:
-    """Raises FileExistsError if there are shards of another number."""
-    folder, base = os.path.split(name)
-    shard = re.compile(re.escape(base) + r"-\d{5}-of-(\d{5})")
-    for other in sorted(os.listdir(folder or os.curdir)):
-        found = shard.fullmatch(other)
-        if found and int(found[1]) != num_shards:
+def refuse_other_shards(name: StrPath, shard: re.Pattern[str], outputs: Sequence[str]) -> None:
+    """Refuses to write shards among others of the same name, which readers would take for some.
+
+    Args:
+        name: What the names of the shards begin with, folder included.
+        shard: What follows that in the name of a shard.
+        outputs: The shards to be written. Those that are there already will be replaced.
+
+    Raises:
+        FileExistsError: there are others.
+    """
+    folder, start = os.path.split(os.path.abspath(name))
+    written = {os.path.basename(path) for path in outputs}
+    for other in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if other.startswith(start) and shard.fullmatch(other[len(start) :]):
+            if other in written:
+                continue
             raise FileExistsError(
                 errno.EEXIST,
-                f"readers would take it for one of the {num_shards:,} shards to be written; "
+                f"readers would take it for one of the {len(outputs):,} shards to be written; "
                 "remove it and its like first",
                 os.path.join(folder, other),
             )

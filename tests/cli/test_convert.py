@@ -13,11 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import torchrec_io as tio
 from tests.cli.conftest import Run
 from tests.convert.reading import contents, rows_of
 from tests.support.images import encoded, noise
+from torchrec_io.cli import app
 
 
 def put_images(root: Path) -> None:
@@ -127,10 +129,6 @@ def test_usage(tmp_path: Path, arguments: list[str], reason: str) -> None:
 
 
 def in_this_process(folder: Path, arguments: list[str]) -> Any:
-    from typer.testing import CliRunner  # noqa: PLC0415  # for these alone
-
-    from torchrec_io.cli import app  # noqa: PLC0415
-
     before = Path.cwd()
     os.chdir(folder)
     try:

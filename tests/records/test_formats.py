@@ -1,4 +1,4 @@
-"""Record formats: how files split into records, and indexes of them."""
+"""Record formats: how files split into records."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io.records import lines as lines_module
 from torchrec_io.records import walking
 from torchrec_io.records.compressed import open_source
-from torchrec_io.records.finding import cache_path, open_indexes
+from torchrec_io.records.finding import open_indexes
 from torchrec_io.records.fixed_length import FixedLength
 from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.lines import TextLines
 from torchrec_io.records.paths import expand_paths
 from torchrec_io.records.reader import RecordReader
-from torchrec_io.records.storage import LocalFile
 from torchrec_io.records.whole_file import WholeFile
 
 NETSTRINGS = Netstrings()
@@ -410,125 +409,6 @@ def test_a_format_has_a_name(tmp_path: Path, name: Any) -> None:
         tio.RecordFileDataset(tmp_path, nameless)
     with pytest.raises(ValueError, match="a RecordFormat that has a name"):
         tio.RecordFileDataset(tmp_path, Netstrings)  # type: ignore[arg-type]
-
-
-# ---- indexes ----
-
-
-class TestIndexes:
-    @pytest.fixture
-    def path(self, tmp_path: Path) -> Path:
-        path = tmp_path / "x"
-        path.write_bytes(b"".join(netstring(b"%05d" % number) for number in range(50)))
-        return path
-
-    def test_each_format_has_its_own_in_the_cache(self, path: Path) -> None:
-        formats = [TextLines(), TextLines(1), NETSTRINGS]
-        found = [open_indexes([str(path)], "auto", "auto", each)[0][0] for each in formats]
-        assert [len(index) for index in found] == [1, 0, 50]
-        names = [cache_path(path, each) for each in (*formats, TFRECORD)]
-        assert len(set(names)) == 4
-        assert [name.exists() for name in names] == [True, True, True, False]
-        again = [open_indexes([str(path)], "auto", "auto", each)[0][0] for each in formats]
-        assert [index.index_path for index in again] == [str(name) for name in names[:3]]
-
-    def test_what_is_arithmetic_is_not_kept(self, path: Path) -> None:
-        for each in (FixedLength(8), WholeFile()):
-            open_indexes([str(path)], "auto", "auto", each)
-            assert not cache_path(path, each).exists()
-
-    def test_one_of_another_format_is_refused(self, path: Path) -> None:
-        index = tio.RecordIndex.build(path, format=TextLines())
-        index.save()
-        for other in (TextLines(1), NETSTRINGS, TFRECORD):
-            with pytest.raises(tio.IndexFormatError, match="is of another record format"):
-                tio.RecordIndex.load(path, format=other)
-        assert len(tio.RecordIndex.load(path, format=TextLines())) == 1
-        found, _ = open_indexes([str(path)], "auto", "auto", NETSTRINGS)
-        assert len(found[0]) == 50  # the one beside it is not for this
-        given, _ = open_indexes([str(path)], [f"{path}.tfidx"], "auto", TextLines())
-        assert len(given[0]) == 1
-
-    def test_text_indexes_are_of_tfrecord_files(self, path: Path) -> None:
-        (path.parent / "x.idx").write_text("0 400\n")
-        with pytest.raises(tio.IndexFormatError, match="only of TFRecord files"):
-            tio.RecordIndex.load(path.parent / "x.idx", path, format=TextLines())
-
-    def test_names_and_codes(self) -> None:
-        formats = [TextLines(), TextLines(1), FixedLength(3), FixedLength(3, 1), WholeFile()]
-        codes = {each.code for each in formats}
-        assert len(codes) == len(formats)
-        assert not codes & {0, NETSTRINGS.code}
-        assert TextLines(1).code == 0x9C89DC08  # for good: index files have it
-        assert FixedLength(np.int64(3)).code == FixedLength(3).code  # type: ignore[arg-type]
-        assert pickle.loads(pickle.dumps(TFRECORD)) is TFRECORD
-
-    @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS], ids=["lines", "own"])
-    def test_a_copy_is_fine_and_another_file_is_not(
-        self, tmp_path: Path, each: tio.RecordFormat
-    ) -> None:
-        """Where only the time differs, records are looked up where the index says."""
-        ends = 70_000  # what the fingerprint covers, and more
-        short = b"1:a,\n" if isinstance(each, TextLines) else b"1:a,"
-        long = b"2:aa,\n" if isinstance(each, TextLines) else b"2:aa,"
-        head, tail = short * (ends // len(short)), short * (ends // len(short))
-        middle = (short * len(long), long * len(short))
-        assert len(middle[0]) == len(middle[1])
-        path = tmp_path / "x"
-        path.write_bytes(head + middle[0] * 3000 + tail)
-        index = tio.RecordIndex.build(path, format=each)
-        index.save()
-        os.utime(path, ns=(1, 1))
-        assert len(tio.RecordIndex.load(path, format=each)) == len(index)
-        path.write_bytes(head + middle[1] * 3000 + tail)
-        with pytest.raises(tio.StaleIndexError, match="no record of that size"):
-            tio.RecordIndex.load(path, format=each)
-        found, _ = open_indexes([str(path)], "auto", "auto", each)
-        assert len(found[0]) != len(index)
-
-    @pytest.mark.parametrize("beside", [False, True])
-    def test_lines_that_moved_inside_of_a_file(self, tmp_path: Path, beside: bool) -> None:
-        """Where nothing else shows it, the time of the last change does."""
-        lines = [b"%d," % number * (1 + number % 3) for number in range(30_000)]
-        path = tmp_path / "x"
-        path.write_bytes(b"\n".join(lines))
-        index, _ = open_indexes([str(path)], "auto", "auto", TextLines())
-        if beside:
-            index[0].save()
-        lines[15_000:15_002] = lines[15_001], lines[15_000]
-        path.write_bytes(b"\n".join(lines))
-        os.utime(path, ns=(1, 1))
-        assert len(tio.RecordIndex.load(cache_path(path, TextLines()), path, format=TextLines()))
-        for _ in range(2):
-            assert list(tio.TextLineDataset(path)) == lines
-        assert not open_indexes([str(path)], "auto", "auto", TextLines())[0][0].was_touched
-
-    @pytest.mark.parametrize(
-        ("start", "end", "is_line"),
-        [(0, 3, True), (3, 4, True), (4, 6, True), (1, 3, False), (0, 4, False), (0, 2, False)],
-    )
-    def test_what_is_a_line(self, tmp_path: Path, start: int, end: int, is_line: bool) -> None:
-        (tmp_path / "x").write_bytes(b"ab\n\ncd")
-        wrong = TextLines().first_misplaced(
-            LocalFile(tmp_path / "x"), np.array([0, start]), np.array([3, end])
-        )
-        assert wrong == (None if is_line else start)
-
-    @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS, FixedLength(8)], ids=repr)
-    def test_a_file_that_is_cut_short_in_use(self, path: Path, each: tio.RecordFormat) -> None:
-        index = tio.RecordIndex.build(path, format=each)
-        os.truncate(path, 160)
-        with pytest.raises(tio.TruncatedFileError, match="became shorter"):
-            index.check_unchanged()
-
-    def test_a_whole_file_that_was_touched(self, path: Path) -> None:
-        index = tio.RecordIndex.build(path, format=WholeFile())
-        os.utime(path, ns=(1, 1))
-        with pytest.raises(tio.StaleIndexError, match="it was changed since it was found"):
-            index.check_unchanged()
-
-
-# ---- finding out what a file is ----
 
 
 @pytest.mark.parametrize("data", [b"80\n", b"x^2", b"\x1f\x8b\x07\0abc", b"\x1f\x8b\x08\xe0abc"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -151,27 +150,3 @@ def copy_records(blocks: Generator[RecordBlock], write: Callable[[bytes], None])
                 write(block[position])
             count += len(block)
     return count
-
-
-def refuse_other_shards(name: StrPath, shard: re.Pattern[str], outputs: Sequence[str]) -> None:
-    """Refuses to write shards among others of the same name, which readers would take for some.
-
-    Args:
-        name: What the names of the shards begin with, folder included.
-        shard: What follows that in the name of a shard.
-        outputs: The shards to be written. Those that are there already will be replaced.
-
-    Raises:
-        FileExistsError: there are others.
-    """
-    folder, start = os.path.split(os.path.abspath(name))
-    written = {os.path.basename(path) for path in outputs}
-    for other in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-        if other.startswith(start) and shard.fullmatch(other[len(start) :]):
-            if other in written:
-                continue
-            raise FileExistsError(
-                errno.EEXIST,
-                "it would be taken for one of the shards to be written; remove it and its like",
-                os.path.join(folder, other),
-            )

@@ -16,9 +16,9 @@ from ..features.schema import Schema
 from ..features.specs import FixedLenFeature, VarLenFeature
 from ..order.subset import Span
 from ..records.storage import StrPath
-from ..sharded import shard_path
+from ..sharded import refuse_other_shards, shard_path
 from .jobs import OnError, Tally, Watcher
-from .outputs import Written, refuse_inputs, refuse_other_shards
+from .outputs import Written, refuse_inputs
 from .record_files import RecordFiles
 from .staging import StagedFiles, open_output
 from .stored import StoredBlock, StoredColumn, StoredReader

@@ -14,7 +14,7 @@ from contextlib import closing
 import numpy as np
 
 from ..order.shuffle import checked_seed
-from ..order.split import parse_slice, split_records
+from ..order.split import parse_slice, split_indexed
 from ..order.subset import Numbers, Selection, Subset
 from ..records.compressed import Compression
 from ..records.storage import StrPath
@@ -267,10 +267,7 @@ def _write_one(
 
 def _parts(files: RecordFiles, fractions: Sequence[float], seed: int) -> list[Subset]:
     """As TFRecordDataset.split has them."""
-    indexes = files.reader.indexes
-    names = [(os.path.basename(index.data_path), f"{index.identity}") for index in indexes]
-    counts = [len(index) for index in indexes]
-    return split_records(counts, names, None, fractions, checked_seed(seed))
+    return split_indexed(files.reader.indexes, None, fractions, checked_seed(seed))
 
 
 def _positions_in(part: Subset, numbers: Numbers) -> list[int]:

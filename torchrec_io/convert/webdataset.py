@@ -21,9 +21,10 @@ from ..features.dtypes import is_integer
 from ..features.schema import Schema
 from ..features.specs import FixedLenFeature, VarLenFeature
 from ..records.storage import StrPath
+from ..sharded import refuse_other_shards
 from .jobs import OnError, Tally, Watcher
 from .naming import checked_path, suffix_of
-from .outputs import Written, check_shards_name, refuse_inputs, refuse_other_shards
+from .outputs import Written, check_shards_name, refuse_inputs
 from .record_files import RecordFiles
 from .staging import StagedFiles, open_output
 from .stored import StoredBlock, StoredReader

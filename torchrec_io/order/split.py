@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..records.index import RecordIndex
 from .subset import CHUNK, Numbers, Selection, Span, Subset, SubsetBuilder
 
 _BOUNDARY = r"(-?[0-9]+(?:_[0-9]+)*)((?:\.[0-9]+)?%)?"
@@ -114,6 +116,27 @@ def fractions_to_counts(fractions: Sequence[float], size: int) -> list[int]:
         below += fraction
         bounds.append(math.floor(below / whole * size + Fraction(1, 2)))
     return [end - begin for begin, end in itertools.pairwise(bounds)]
+
+
+def split_indexed(
+    indexes: Sequence[RecordIndex],
+    selection: Selection | None,
+    fractions: Sequence[float],
+    seed: int,
+) -> list[Subset]:
+    """:func:`split_records` of indexed files.
+
+    Files count by name and content, wherever they are. Only files of one name and content, or of
+    one name and size where the content is not known, are ranked by their paths.
+
+    Raises:
+        ValueError: ``fractions`` are none, or the selection is not of these files.
+    """
+    names = [
+        (os.path.basename(index.data_path), f"{index.identity}{index.data_path}")
+        for index in indexes
+    ]
+    return split_records([len(index) for index in indexes], names, selection, fractions, seed)
 
 
 def split_records(
