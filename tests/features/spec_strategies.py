@@ -53,6 +53,17 @@ def ranges(draw: st.DrawFn, dtype: str) -> Any:
 
 
 @st.composite
+def of_numbers(draw: st.DrawFn, dtype: str, *, bits: bool = True) -> dict[str, Any]:
+    """``names`` and, with ``bits``, ``bitcast`` of a dtype that may have them."""
+    options: dict[str, Any] = {}
+    if is_integer(dtype) and dtype != "bool" and draw(st.booleans()):
+        options["names"] = draw(st.lists(names, unique=True, max_size=3))
+    if bits and dtype == "uint64":
+        options["bitcast"] = draw(st.booleans())
+    return options
+
+
+@st.composite
 def fixed(draw: st.DrawFn) -> tio.FixedLenFeature:
     """FixedLenFeatures, half of them with a default."""
     dtype, shape = draw(st.sampled_from(DTYPES)), draw(shapes)
@@ -62,7 +73,8 @@ def fixed(draw: st.DrawFn) -> tio.FixedLenFeature:
         default = draw(st.lists(values(dtype), min_size=count, max_size=count))
         are_numbers = dtype != "string" and count and not any(map(math.isnan, default))
         valid = (min(default), max(default)) if valid and are_numbers else None
-    return tio.FixedLenFeature(shape, dtype, default, valid_range=valid)
+    options = draw(of_numbers(dtype))
+    return tio.FixedLenFeature(shape, dtype, default, valid_range=valid, **options)
 
 
 @st.composite
@@ -71,10 +83,8 @@ def parts(draw: st.DrawFn, in_list: bool) -> tio.FixedLenSequenceFeature:
     dtype = draw(st.sampled_from(DTYPES))
     default = None if in_list else draw(st.one_of(st.none(), values(dtype)))
     missing = draw(st.booleans()) if in_list else True
-    valid = draw(ranges(dtype))
-    return tio.FixedLenSequenceFeature(
-        draw(full_shapes), dtype, missing, default, valid_range=valid
-    )
+    options = {"valid_range": draw(ranges(dtype)), **draw(of_numbers(dtype, bits=False))}
+    return tio.FixedLenSequenceFeature(draw(full_shapes), dtype, missing, default, **options)
 
 
 @st.composite
@@ -108,17 +118,24 @@ partitions = st.one_of(
     st.builds(_ragged.UniformRowLength, st.integers(1, 9)),
     st.builds(_ragged.UniformRowLength, st.just(np.int64(3))),
 )
-ragged = st.sampled_from(DTYPES).flatmap(
-    lambda dtype: st.builds(
-        tio.RaggedFeature,
-        st.just(dtype),
-        st.none() | keys,
-        st.lists(partitions, max_size=3),
-        st.sampled_from(["int32", "int64"]),
-        st.booleans(),
-        valid_range=ranges(dtype),
+
+
+@st.composite
+def raggeds(draw: st.DrawFn) -> tio.RaggedFeature:
+    """RaggedFeatures, with partitions of every kind."""
+    dtype = draw(st.sampled_from(DTYPES))
+    return tio.RaggedFeature(
+        dtype,
+        draw(st.none() | keys),
+        draw(st.lists(partitions, max_size=3)),
+        draw(st.sampled_from(["int32", "int64"])),
+        draw(st.booleans()),
+        valid_range=draw(ranges(dtype)),
+        **draw(of_numbers(dtype)),
     )
-)
+
+
+ragged = raggeds()
 
 
 @st.composite
@@ -161,9 +178,10 @@ def images(draw: st.DrawFn) -> tio.ImageFeature:
     resizes: list[Any] = ["stretch", "cover", "contain"]
     mixed: list[Any] = ["list", "pad"]
     index = st.integers(0, 900)
+    dtype = draw(st.sampled_from(["uint8", "float32", "float64", "float16"]))
     return tio.ImageFeature(
         channels=draw(st.sampled_from([1, 3, 4, np.int64(3)])),
-        dtype=draw(st.sampled_from(["uint8", "float32", "float64", "float16"])),
+        dtype=dtype,
         layout=draw(st.sampled_from(["CHW", "HWC"])),
         size=size,
         max_pixels=draw(st.just(1 << 26) | st.integers(1, 1 << 40)),
@@ -174,15 +192,23 @@ def images(draw: st.DrawFn) -> tio.ImageFeature:
         mixed="list" if size else draw(st.sampled_from(mixed)),
         decoder=draw(st.sampled_from(["pillow", "simplejpeg"])),
         apply_exif_orientation=draw(st.booleans()),
+        **draw(of_numbers(dtype)),
     )
 
 
 serialized = st.builds(
     tio.SerializedTensorFeature, st.sampled_from((*RAW_DTYPES, "string")), st.none() | shapes
 )
-varying = st.sampled_from(DTYPES).flatmap(
-    lambda dtype: st.builds(tio.VarLenFeature, st.just(dtype), valid_range=ranges(dtype))
-)
+
+
+@st.composite
+def varyings(draw: st.DrawFn) -> tio.VarLenFeature:
+    """VarLenFeatures."""
+    dtype = draw(st.sampled_from(DTYPES))
+    return tio.VarLenFeature(dtype, valid_range=draw(ranges(dtype)), **draw(of_numbers(dtype)))
+
+
+varying = varyings()
 
 _SPECS: dict[str, st.SearchStrategy[Any]] = {
     "FixedLenFeature": fixed(),

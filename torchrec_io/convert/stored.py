@@ -225,7 +225,7 @@ def _stored(name: str, spec: Feature) -> Feature:
         return FixedLenFeature([], "string")
     is_whole = isinstance(spec, RaggedFeature) and not spec.partitions and not spec.value_key
     if isinstance(spec, FixedLenSequenceFeature) or (isinstance(spec, RaggedFeature) and is_whole):
-        return VarLenFeature(_storable(spec.dtype))
+        return VarLenFeature(_storable(spec.dtype), bitcast=getattr(spec, "bitcast", False))
     if not isinstance(spec, (FixedLenFeature, VarLenFeature)):
         raise SchemaError(
             f"a {type(spec).__name__} reads several stored features; name each of them, with a "

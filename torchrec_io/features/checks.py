@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -54,6 +55,24 @@ def check_key(key: Any, what: str) -> None:
     """Refuses what names no feature."""
     if not isinstance(key, str) or not key or not is_text(key):
         raise SchemaError(f"{what} must be a feature's name, not {key!r}")
+
+
+def check_names(names: Any, dtype: str) -> tuple[str, ...] | None:
+    """Names of classes as a tuple; a SchemaError if they are none, or not of an integer dtype."""
+    if names is None:
+        return None
+    if not is_integer(dtype) or dtype == "bool":
+        raise SchemaError(f"names are of classes that integers number, not values of {dtype}")
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise SchemaError(f"names must be a list of texts, not {names!r}")
+    checked = tuple(names)
+    for name in checked:
+        if not isinstance(name, str) or not is_text(name):
+            raise SchemaError(f"every one of the names must be text, not {name!r}")
+    if len(set(checked)) < len(checked):
+        twice = next(name for name, count in Counter(checked).items() if count > 1)
+        raise SchemaError(f"the name {twice!r} is given to two classes")
+    return tuple(map(str, checked))
 
 
 def check_default(value: Any, dtype: str, shape: tuple[int, ...]) -> tuple[Any, ...] | None:

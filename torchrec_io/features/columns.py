@@ -78,6 +78,7 @@ class _Fixed(ColumnMaker):
             count=feature.count,
             optional=default is not None,
             default=default,
+            bitcast=feature.bitcast,
         )
         super().__init__(name, [native])
         self._shape = feature.shape
@@ -156,6 +157,7 @@ class _Ragged(ColumnMaker):
             RAGGED,
             in_lists=in_lists,
             narrow_splits=self._splits_dtype == "int32",
+            bitcast=feature.bitcast,
         )
         super().__init__(name, [native])
         self._dtype = feature.dtype
@@ -179,10 +181,14 @@ class _Partitioned(ColumnMaker):
     def __init__(self, name: str, feature: RaggedFeature, *, in_lists: bool) -> None:
         keys = [p.key for p in feature.partitions if not isinstance(p, UniformRowLength)]
         native = [native_spec(key, "int64", ASIDE, in_lists=in_lists) for key in keys]
-        value_key = feature.value_key or name
-        super().__init__(
-            name, [native_spec(value_key, feature.dtype, FLAT, in_lists=in_lists), *native]
+        values = native_spec(
+            feature.value_key or name,
+            feature.dtype,
+            FLAT,
+            in_lists=in_lists,
+            bitcast=feature.bitcast,
         )
+        super().__init__(name, [values, *native])
         self._feature = feature
         self._in_lists = in_lists
 

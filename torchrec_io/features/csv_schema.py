@@ -248,6 +248,8 @@ def _column(name: Any, spec: Any) -> FixedLenFeature:
         raise SchemaError(error.reason, feature=name) from None
     if not isinstance(feature, FixedLenFeature) or feature.shape != ():
         raise SchemaError(f"a column is a FixedLenFeature([], dtype), not {spec!r}", feature=name)
+    if feature.bitcast:
+        raise SchemaError("a field of CSV holds digits, not stored bits: no bitcast", feature=name)
     dtype = feature.dtype
     if not is_integer(dtype) and dtype not in (*_FLOATS, "string"):
         raise SchemaError(

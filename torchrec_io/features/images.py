@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..errors import SchemaError
-from .checks import is_whole, set_fields
+from .checks import check_names, is_whole, set_fields
 from .crops import Augment, check_size
 from .dtypes import DType, dtype_name
 from .specs import Feature
@@ -59,6 +59,8 @@ class ImageFeature(Feature):
             :class:`BytesArray` ``[B]`` of the bytes as they are stored, which something else is to
             decode; the other arguments are then of no use, and refused.
         apply_exif_orientation: Turn images as their EXIF data says. TensorFlow does not.
+        names: Of the classes that the values of pixels number, from 0 on, in images of labels; not
+            for float dtypes.
 
     Raises:
         SchemaError: an argument is not one of the above.
@@ -77,6 +79,7 @@ class ImageFeature(Feature):
     mixed: Literal["list", "pad"] = "list"
     decoder: Literal["pillow", "simplejpeg"] | None = "pillow"
     apply_exif_orientation: bool = False
+    names: Sequence[str] | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         set_fields(self, dtype=dtype_name(self.dtype))
@@ -90,6 +93,7 @@ class ImageFeature(Feature):
             set_fields(self, **{name: int(getattr(self, name))})
         if self.dtype not in ("uint8", "float32", "float64", "float16"):
             raise SchemaError(f"an image's dtype must be uint8 or a float, not {self.dtype}")
+        set_fields(self, names=check_names(self.names, self.dtype))
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise SchemaError(f"{name} must be {_either(choices)}, not {getattr(self, name)!r}")
@@ -116,9 +120,9 @@ class ImageFeature(Feature):
             )
         if self.decoder is not None:
             return
-        for field in dataclasses.fields(self):
-            if field.name != "decoder" and getattr(self, field.name) != field.default:
-                raise SchemaError(f"decoder=None leaves images undecoded: no {field.name}")
+        for each in dataclasses.fields(self):
+            if each.name != "decoder" and getattr(self, each.name) != each.default:
+                raise SchemaError(f"decoder=None leaves images undecoded: no {each.name}")
 
     def shape_of(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape of a decoded image."""

@@ -103,8 +103,9 @@ def native_spec(
     optional: bool = False,
     narrow_splits: bool = False,
     default: tuple[Any, ...] | None = None,
+    bitcast: bool = False,
 ) -> _core.FeatureSpec:
-    """A spec for the native parser."""
+    """A spec for the native parser; ``bitcast``: uint64 that is stored by its bits, as int64."""
     data, sizes = b"", []
     if default is not None:
         is_text = dtype == "string"
@@ -113,7 +114,7 @@ def native_spec(
     return _core.FeatureSpec(
         key.encode(),
         in_lists=in_lists,
-        element=DTYPES.index(dtype),
+        element=DTYPES.index("int64" if bitcast else dtype),
         shape=shape,
         count=count,
         optional=optional,

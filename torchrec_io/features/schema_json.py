@@ -353,6 +353,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
             "validate",
             "little_endian",
             "apply_exif_orientation",
+            "bitcast",
         ),
         _flag,
     ),
@@ -362,6 +363,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "augment": _read_augment,
     "decoder": _read_decoder,
     "index_key": _list_of(_text),
+    "names": _list_of(_text),
     "partitions": _list_of(_read_partition),
     "valid_range": _list_of(_read_bound),
 }

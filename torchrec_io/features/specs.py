@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from ..errors import SchemaError
-from .checks import Shape, check_default, check_key, check_shape, is_whole
+from .checks import Shape, check_default, check_key, check_names, check_shape, is_whole
 from .checks import set_fields as _set
 from .dtypes import (
     RAW_DTYPES,
@@ -26,6 +26,12 @@ from .valid_range import Range, check_range
 
 class Feature:
     """Base of all feature specs: what to read from each record, and into which column."""
+
+
+def _checked_bitcast(bitcast: bool, spec: Any) -> bool:
+    if bitcast and spec.dtype != "uint64":
+        raise SchemaError(f"bitcast is for the dtype 'uint64', not {spec.dtype!r}")
+    return bool(bitcast)
 
 
 @dataclass(frozen=True)
@@ -43,16 +49,23 @@ class FixedLenFeature(Feature):
         valid_range: ``(low, high)`` that every value must lie in, both ends included; None in place
             of one of them: no bound on that side. nan lies in no range. Values are compared as the
             column holds them, with bounds rounded to its dtype. By default nothing is checked.
+        names: Of the classes that the values number, from 0 on: different texts, for integers. For
+            whoever uses the schema: values are not compared with them.
+        bitcast: Only for "uint64": the 64 bits as they are stored, so that a stored -1 is 2**64 - 1
+            (TensorFlow Datasets stores uint64 this way). Otherwise stored values are the numbers
+            meant, and negative ones do not fit.
 
     Raises:
         SchemaError: the dtype does not exist, the default has another size, does not fit or is not
-            valid, or valid_range is none of the dtype.
+            valid, valid_range is none of the dtype, or names or bitcast are not for it.
     """
 
     shape: tuple[int, ...]
     dtype: str
     default_value: Any = None
     valid_range: Range = None
+    names: tuple[str, ...] | None = field(default=None, repr=False)  # there may be thousands
+    bitcast: bool = False
 
     def __init__(
         self,
@@ -61,6 +74,8 @@ class FixedLenFeature(Feature):
         default_value: Any = None,
         *,
         valid_range: Range = None,
+        names: Sequence[str] | None = None,
+        bitcast: bool = False,
     ) -> None:
         _set(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         default = None
@@ -68,6 +83,7 @@ class FixedLenFeature(Feature):
             default = check_default(default_value, self.dtype, self.shape)
         _set(self, default_value=default)
         _set(self, valid_range=check_range(valid_range, self.dtype, default))
+        _set(self, names=check_names(names, self.dtype), bitcast=_checked_bitcast(bitcast, self))
 
     @property
     def count(self) -> int:
@@ -85,17 +101,29 @@ class VarLenFeature(Feature):
     Args:
         dtype: Of the values; stored values are cast to it and must fit.
         valid_range: As of :class:`FixedLenFeature`.
+        names: As of :class:`FixedLenFeature`.
+        bitcast: As of :class:`FixedLenFeature`.
 
     Raises:
-        SchemaError: the dtype does not exist, or valid_range is none of it.
+        SchemaError: the dtype does not exist, or valid_range, names or bitcast are not for it.
     """
 
     dtype: str
     valid_range: Range = None
+    names: tuple[str, ...] | None = field(default=None, repr=False)
+    bitcast: bool = False
 
-    def __init__(self, dtype: DType, *, valid_range: Range = None) -> None:
+    def __init__(
+        self,
+        dtype: DType,
+        *,
+        valid_range: Range = None,
+        names: Sequence[str] | None = None,
+        bitcast: bool = False,
+    ) -> None:
         _set(self, dtype=dtype_name(dtype))
         _set(self, valid_range=check_range(valid_range, self.dtype))
+        _set(self, names=check_names(names, self.dtype), bitcast=_checked_bitcast(bitcast, self))
 
 
 @dataclass(frozen=True)
@@ -115,10 +143,11 @@ class FixedLenSequenceFeature(Feature):
         default_value: What to pad with; one value. By default 0 or ``b""``; feature lists take no
             other.
         valid_range: As of :class:`FixedLenFeature`; padding is not checked.
+        names: As of :class:`FixedLenFeature`.
 
     Raises:
         SchemaError: the shape holds no value, the dtype does not exist, the default does not fit,
-            or valid_range is none of the dtype.
+            or valid_range or names are not for the dtype.
     """
 
     shape: tuple[int, ...]
@@ -126,6 +155,7 @@ class FixedLenSequenceFeature(Feature):
     allow_missing: bool = False
     default_value: Any = None
     valid_range: Range = None
+    names: tuple[str, ...] | None = field(default=None, repr=False)
 
     def __init__(
         self,
@@ -135,6 +165,7 @@ class FixedLenSequenceFeature(Feature):
         default_value: Any = None,
         *,
         valid_range: Range = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         _set(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         if 0 in self.shape:
@@ -142,6 +173,7 @@ class FixedLenSequenceFeature(Feature):
         default = None if default_value is None else check_default(default_value, self.dtype, ())
         _set(self, allow_missing=bool(allow_missing), default_value=default)
         _set(self, valid_range=check_range(valid_range, self.dtype))
+        _set(self, names=check_names(names, self.dtype))
 
     @property
     def count(self) -> int:
@@ -281,6 +313,8 @@ class RaggedFeature(Feature):
         row_splits_dtype: Of the offsets: "int32" or "int64".
         validate: Also check that rows neither overlap nor run backwards.
         valid_range: As of :class:`FixedLenFeature`, for the values.
+        names: As of :class:`FixedLenFeature`.
+        bitcast: As of :class:`FixedLenFeature`.
 
     Raises:
         SchemaError: an argument is not one of the above.
@@ -299,6 +333,8 @@ class RaggedFeature(Feature):
     row_splits_dtype: str = "int32"
     validate: bool = False
     valid_range: Range = None
+    names: tuple[str, ...] | None = field(default=None, repr=False)
+    bitcast: bool = False
 
     def __init__(
         self,
@@ -309,11 +345,14 @@ class RaggedFeature(Feature):
         validate: bool = False,
         *,
         valid_range: Range = None,
+        names: Sequence[str] | None = None,
+        bitcast: bool = False,
     ) -> None:
         _set(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
         _set(self, partitions=tuple(_as_partition(partition) for partition in partitions))
         _set(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
         _set(self, valid_range=check_range(valid_range, self.dtype))
+        _set(self, names=check_names(names, self.dtype), bitcast=_checked_bitcast(bitcast, self))
         if value_key is not None:
             check_key(value_key, "value_key")
 
@@ -434,9 +473,9 @@ _TF_CLASSES: Mapping[str, Any] = {
         RaggedFeature,
     )
 }
-# TensorFlow's have no range.
+_NOT_OF_TF = ("valid_range", "names", "bitcast")
 _TF_FIELDS = {
-    name: tuple(field.name for field in dataclasses.fields(made) if field.name != "valid_range")
+    name: tuple(each.name for each in dataclasses.fields(made) if each.name not in _NOT_OF_TF)
     for name, made in _TF_CLASSES.items()
 }
 
