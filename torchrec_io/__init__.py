@@ -50,11 +50,10 @@ if TYPE_CHECKING:
         FixedLenFeature,
         FixedLenSequenceFeature,
         RaggedFeature,
-        RawFeature,
-        SerializedTensorFeature,
         SparseFeature,
         VarLenFeature,
     )
+    from .features.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
     from .format_datasets.fixed_length import FixedLengthRecordDataset
     from .format_datasets.record_files import RecordFileDataset
     from .format_datasets.text_lines import TextLineDataset
@@ -124,10 +123,11 @@ _MODULE_OF = {
     "FixedLenFeature": "features.specs",
     "FixedLenSequenceFeature": "features.specs",
     "RaggedFeature": "features.specs",
-    "RawFeature": "features.specs",
-    "SerializedTensorFeature": "features.specs",
     "SparseFeature": "features.specs",
     "VarLenFeature": "features.specs",
+    "RawFeature": "features.stored_specs",
+    "SequenceFeature": "features.stored_specs",
+    "SerializedTensorFeature": "features.stored_specs",
     "FixedLengthRecordDataset": "format_datasets.fixed_length",
     "RecordFileDataset": "format_datasets.record_files",
     "TextLineDataset": "format_datasets.text_lines",
@@ -187,6 +187,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "SequenceExample",
+    "SequenceFeature",
     "SerializedTensorFeature",
     "ShardedWriter",
     "Shuffle",

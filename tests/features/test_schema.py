@@ -22,7 +22,8 @@ from torchrec_io.features.dtypes import (
 )
 from torchrec_io.features.images import ImageFeature
 from torchrec_io.features.schema import Schema
-from torchrec_io.features.specs import FixedLenFeature, RawFeature, VarLenFeature
+from torchrec_io.features.specs import FixedLenFeature, VarLenFeature
+from torchrec_io.features.stored_specs import RawFeature
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -184,7 +185,7 @@ def test_shapes(shape: Any, expected: tuple[int, ...]) -> None:
 def test_other_shapes_are_refused(shape: Any) -> None:
     with pytest.raises(SchemaError, match="shape"):
         FixedLenFeature(shape, "int64")
-    if shape is not None:
+    if shape not in (None, [None], [2, None]):  # one size may be found
         with pytest.raises(SchemaError, match="shape"):
             RawFeature("int64", shape)
 
@@ -347,11 +348,11 @@ def test_an_image_feature_says_what_it_makes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"channels": 2}, "channels must be 1, 3 or 4"),
-        ({"channels": 0}, "channels must be 1, 3 or 4"),
-        ({"dtype": "int64"}, "dtype must be uint8 or a float"),
-        ({"dtype": "bfloat16"}, "dtype must be uint8 or a float"),
-        ({"dtype": "string"}, "dtype must be uint8 or a float"),
+        ({"channels": 5}, "channels must be 0, 1, 2, 3 or 4"),
+        ({"channels": -1}, "channels must be 0, 1, 2, 3 or 4"),
+        ({"dtype": "int64"}, "dtype must be uint8, uint16 or a float"),
+        ({"dtype": "bfloat16"}, "dtype must be uint8, uint16 or a float"),
+        ({"dtype": "string"}, "dtype must be uint8, uint16 or a float"),
         ({"dtype": "colour"}, "dtype must be one of"),
         ({"layout": "chw"}, "'CHW' or 'HWC'"),
         ({"size": (4,)}, "height, width"),

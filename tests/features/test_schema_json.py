@@ -362,7 +362,7 @@ SPARSE = {"type": "SparseFeature", "index_key": ["i"], "value_key": "v", "dtype"
             "no part is larger",
         ),
         ({"type": "ImageFeature", "channels": True}, "where a whole number"),
-        ({"type": "ImageFeature", "channels": 2}, "channels must be"),
+        ({"type": "ImageFeature", "channels": 5}, "channels must be"),
         ({"type": "RaggedFeature", "dtype": "int64", "partitions": {}}, "where a list belongs"),
         ({"type": "RaggedFeature", "dtype": "int64", "partitions": ["x"]}, "a partition is a JSON"),
         ({"type": "RaggedFeature", "dtype": "int64", "partitions": [LABEL]}, "of a partition is"),

@@ -23,10 +23,9 @@ from ..features.specs import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     RaggedFeature,
-    RawFeature,
-    SerializedTensorFeature,
     VarLenFeature,
 )
+from ..features.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
 from ..order.subset import Selection
 from ..records.reader import RecordBlock
 from .jobs import OnError, Tally
@@ -221,8 +220,14 @@ def _as_stored(schema: Schema) -> Schema:
 
 def _stored(name: str, spec: Feature) -> Feature:
     """The spec that reads what another one decodes or pads."""
+    if isinstance(spec, (RawFeature, SequenceFeature)) and spec.value_key not in (None, name):
+        raise SchemaError(
+            f"it reads the stored feature {spec.value_key!r}; name that", feature=name
+        )
     if isinstance(spec, (ImageFeature, RawFeature, SerializedTensorFeature)):
         return FixedLenFeature([], "string")
+    if isinstance(spec, SequenceFeature) and not spec.partitions:
+        return VarLenFeature("string")
     is_whole = isinstance(spec, RaggedFeature) and not spec.partitions and not spec.value_key
     if isinstance(spec, FixedLenSequenceFeature) or (isinstance(spec, RaggedFeature) and is_whole):
         return VarLenFeature(_storable(spec.dtype), bitcast=getattr(spec, "bitcast", False))

@@ -44,12 +44,11 @@ from .specs import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     RaggedFeature,
-    RawFeature,
-    SerializedTensorFeature,
     SparseFeature,
     UniformRowLength,
     VarLenFeature,
 )
+from .stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
 from .valid_range import Limits
 
 if TYPE_CHECKING:
@@ -326,12 +325,18 @@ def _make_ragged(name: str, feature: RaggedFeature, *, in_lists: bool) -> Column
     return make(name, feature, in_lists=in_lists)
 
 
+def make_sequence(name: str, feature: SequenceFeature, *, in_lists: bool) -> ColumnMaker:
+    """What makes the column of a SequenceFeature."""
+    raise NotImplementedError
+
+
 _MAKERS: dict[type[Feature], Any] = {
     FixedLenFeature: _Fixed,
     FixedLenSequenceFeature: Padded,
     ImageFeature: make_image,
     RaggedFeature: _make_ragged,
     RawFeature: make_raw,
+    SequenceFeature: make_sequence,
     SerializedTensorFeature: Tensors,
     SparseFeature: _Sparse,
     VarLenFeature: _Ragged,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .dtypes import MOST_VALUES, item_bytes
-from .specs import RawFeature
+from .stored_specs import RawFeature
 
 BAD_BOOL = "a byte of a bool array is neither 0 nor 1"
 

@@ -13,7 +13,7 @@ from .dtypes import MOST_VALUES, item_bytes
 from .layout import BytesColumn, Column, ListColumn, Numbers, Texts, Values
 from .maker import ASIDE, RAW, RESIZED, SPAN, Arena, ColumnMaker, Held, native_spec, view_of
 from .partitions import offsets_of
-from .specs import RawFeature, SerializedTensorFeature
+from .stored_specs import RawFeature, SerializedTensorFeature
 
 if TYPE_CHECKING:
     from .parse import LocatedBlock
@@ -25,18 +25,19 @@ class _Raw(ColumnMaker):
     """RawFeature of a given shape."""
 
     def __init__(self, name: str, feature: RawFeature) -> None:
-        assert feature.shape is not None
-        size = math.prod(feature.shape) * item_bytes(feature.dtype)
+        shape = feature.known_shape
+        assert shape is not None
+        size = math.prod(shape) * item_bytes(feature.dtype)
         code = RAW if feature.fixed_length is None else RESIZED
         super().__init__(name, [native_spec(name, "string", code, count=size)])
         self._feature = feature
-        self.dense = feature.dtype, feature.shape
+        self.dense = feature.dtype, shape
 
     def finish(self, batch: LocatedBlock, arena: Arena) -> None:
         if not len(batch):
             return  # no array, even of no rows, is as large as a row may be
-        assert self._feature.shape is not None
-        size = math.prod(self._feature.shape) * item_bytes(self._feature.dtype)
+        assert self.dense is not None
+        size = math.prod(self.dense[1]) * item_bytes(self._feature.dtype)
         at = batch.data_at(self.first)
         rows = arena[at : at + len(batch) * size].reshape(len(batch), size)
         _swap(rows, self._feature)
@@ -94,6 +95,8 @@ class _RawList(ColumnMaker):
 def make_raw(name: str, feature: RawFeature, *, in_lists: bool) -> ColumnMaker:
     """What makes the column of a RawFeature."""
     del in_lists  # a Schema has no such feature list
+    if feature.value_key or not feature.is_stored_as_it_is or None in (feature.shape or ()):
+        raise NotImplementedError
     return _Raw(name, feature) if feature.shape_key is None else _RawList(name, feature)
 
 

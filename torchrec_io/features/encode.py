@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from .. import _core
 from .dtypes import DTYPES, DType, dtype_name, is_integer
-from .schema import Schema, uses_of
-from .specs import Feature, RawFeature
+from .schema import Schema, shape_key_of, uses_of
+from .specs import Feature
 
 Kinds: TypeAlias = "Mapping[str, DType] | Schema"
 
@@ -201,8 +201,9 @@ def _plain_name(name: Any) -> str:
 
 def _codes_of_feature(name: str, feature: Feature) -> dict[str, int]:
     codes = {use.key: _CODES[use.manner[1]] for use in uses_of(name, feature)}
-    if isinstance(feature, RawFeature) and feature.shape_key is not None:
-        codes[feature.shape_key] = _INTS
+    shape_key = shape_key_of(feature)
+    if shape_key is not None:
+        codes[shape_key] = _INTS
     return codes
 
 

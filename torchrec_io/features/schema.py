@@ -15,13 +15,12 @@ from .specs import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     RaggedFeature,
-    RawFeature,
-    SerializedTensorFeature,
     SparseFeature,
-    UniformRowLength,
     VarLenFeature,
     as_feature,
+    keys_of,
 )
+from .stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
 
 if TYPE_CHECKING:
     from ..records.storage import StrPath
@@ -38,8 +37,8 @@ class Schema(Mapping[str, Feature]):
     Args:
         features: Spec of each feature of an Example: one of this package's, or one of ``tf.io``'s.
         context: Specs of the context of a SequenceExample.
-        sequence: Specs of its feature lists: VarLenFeature, FixedLenSequenceFeature or
-            RaggedFeature.
+        sequence: Specs of its feature lists: VarLenFeature, FixedLenSequenceFeature, RaggedFeature
+            or SequenceFeature.
 
     Raises:
         SchemaError: there is no feature; a spec is none, or does not go where it is put; a name is
@@ -69,6 +68,7 @@ class Schema(Mapping[str, Feature]):
             if name in self._context:
                 raise SchemaError("the context has a feature of the same name", feature=name)
             _check_sequence(name, feature)
+            _check_shape_key(name, feature, self._sequence or {})
         _check_uses(self._context)
         _check_uses(self._sequence or {})
 
@@ -211,14 +211,7 @@ class Schema(Mapping[str, Feature]):
                 raise SchemaError("it needs allow_missing=True outside of sequences", feature=name)
         if isinstance(feature, SparseFeature) and self.is_sequence:
             raise SchemaError("a SequenceExample has no SparseFeature", feature=name)
-        if isinstance(feature, RawFeature) and feature.shape_key is not None:
-            shape = self._context.get(feature.shape_key, VarLenFeature("int64"))
-            if not isinstance(shape, (FixedLenFeature, VarLenFeature)) or not is_integer(
-                shape.dtype
-            ):
-                raise SchemaError(
-                    f"its shape_key {feature.shape_key!r} is not an integer feature", feature=name
-                )
+        _check_shape_key(name, feature, self._context)
 
     # ---- a mapping ----
 
@@ -276,17 +269,38 @@ def _adopt(features: Mapping[str, Any] | None) -> dict[str, Feature]:
 
 
 def _check_sequence(name: str, feature: Feature) -> None:
-    if not isinstance(feature, (VarLenFeature, FixedLenSequenceFeature, RaggedFeature)):
+    if not isinstance(
+        feature, (VarLenFeature, FixedLenSequenceFeature, RaggedFeature, SequenceFeature)
+    ):
         raise SchemaError(
-            "a feature list is a VarLenFeature, FixedLenSequenceFeature or RaggedFeature, "
-            f"not a {type(feature).__name__}",
+            "a feature list is a VarLenFeature, FixedLenSequenceFeature, RaggedFeature or "
+            f"SequenceFeature, not a {type(feature).__name__}",
             feature=name,
         )
+    if isinstance(feature, SequenceFeature) and feature.partitions:
+        raise SchemaError("a SequenceFeature of a feature list has no partitions", feature=name)
     if isinstance(feature, FixedLenSequenceFeature) and feature.default_value is not None:
         raise SchemaError("a feature list is padded with zeros: no default_value", feature=name)
 
 
+def _check_shape_key(name: str, feature: Feature, features: Mapping[str, Feature]) -> None:
+    """Refuses a shape that is to be read from a feature of no integers, ``features`` being all."""
+    key = shape_key_of(feature)
+    if key is None:
+        return
+    shape = features.get(key, VarLenFeature("int64"))
+    known = FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+    if not isinstance(shape, known) or not is_integer(shape.dtype):
+        raise SchemaError(f"its shape_key {key!r} is not an integer feature", feature=name)
+
+
 # ---- which stored features are read, and as what ----
+
+
+def shape_key_of(feature: Feature) -> str | None:
+    """The stored feature that has the shape of arrays, or of elements; None if there is none."""
+    spec = feature.element if isinstance(feature, SequenceFeature) else feature
+    return spec.shape_key if isinstance(spec, RawFeature) else None
 
 
 class Use(NamedTuple):
@@ -309,15 +323,24 @@ def uses_of(name: str, feature: Feature) -> list[Use]:
     if isinstance(feature, RaggedFeature):
         value = ("ragged", stored_dtype(feature.dtype), feature.row_splits_dtype)
         partition = ("ragged", "int64", feature.row_splits_dtype)
-        keys = [p.key for p in feature.partitions if not isinstance(p, UniformRowLength)]
-        return [Use(feature.value_key or name, value), *(Use(key, partition) for key in keys)]
+        return [
+            Use(feature.value_key or name, value),
+            *(Use(key, partition) for key in keys_of(feature.partitions)),
+        ]
+    if isinstance(feature, SequenceFeature):
+        partition = ("ragged", "int64", feature.row_splits_dtype)
+        return [
+            Use(feature.value_key or name, ("sparse", "string")),
+            *(Use(key, partition) for key in keys_of(feature.partitions)),
+        ]
     if isinstance(feature, VarLenFeature):
         return [Use(name, ("sparse", stored_dtype(feature.dtype)))]
     if isinstance(feature, (FixedLenFeature, FixedLenSequenceFeature)):
         return [Use(name, ("dense", stored_dtype(feature.dtype)))]
     # A shape_key may name a feature that is read as anything: see Schema.
     assert isinstance(feature, (RawFeature, ImageFeature, SerializedTensorFeature))
-    return [Use(name, ("dense", "string"))]
+    key = feature.value_key if isinstance(feature, RawFeature) else None
+    return [Use(key or name, ("dense", "string"))]
 
 
 def _check_uses(features: Mapping[str, Feature]) -> None:

@@ -38,17 +38,16 @@ from .specs import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     RaggedFeature,
-    RawFeature,
     RowLengths,
     RowLimits,
     RowSplits,
     RowStarts,
-    SerializedTensorFeature,
     SparseFeature,
     UniformRowLength,
     ValueRowIds,
     VarLenFeature,
 )
+from .stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
 
 FORMAT = 1
 _VERSION = "torchrec_io_schema"
@@ -65,8 +64,10 @@ _FEATURES: dict[str, _Spec] = {
         RawFeature,
         SerializedTensorFeature,
         ImageFeature,
+        SequenceFeature,
     )
 }
+_ELEMENTS: dict[str, _Spec] = {made.__name__: made for made in (ImageFeature, RawFeature)}
 _PARTITIONS: dict[str, _Spec] = {
     made.__name__: made
     for made in (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds, UniformRowLength)
@@ -326,8 +327,13 @@ def _real(value: Any) -> Any:
     return value if type(value) is float else _of(int, "a number")(value)
 
 
-def _read_decoder(value: Any) -> Any:
-    return None if value is None else _text(value)
+def _read_element(value: Any) -> Any:
+    return _read_spec(value, _ELEMENTS, "an element")
+
+
+def _or_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Makes a check that a value is null or passes a check."""
+    return lambda value: None if value is None else check(value)
 
 
 def _read_bound(value: Any) -> Any:
@@ -342,10 +348,12 @@ _text, _number, _flag = _of(str, "text"), _of(int, "a whole number"), _of(bool, 
 # Arguments of one name are alike in all specs.
 _READ: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
-        ("dtype", "row_splits_dtype", "value_key", "shape_key", "key", "layout", "resize", "mixed"),
+        ("dtype", "row_splits_dtype", "value_key", "shape_key", "key", "layout", "mixed"),
         _text,
     ),
-    **dict.fromkeys(("fixed_length", "channels", "max_pixels", "length", "fill"), _number),
+    **dict.fromkeys(
+        ("fixed_length", "channels", "max_pixels", "max_bytes", "length", "fill"), _number
+    ),
     **dict.fromkeys(
         (
             "allow_missing",
@@ -354,14 +362,17 @@ _READ: dict[str, Callable[[Any], Any]] = {
             "little_endian",
             "apply_exif_orientation",
             "bitcast",
+            "animated",
         ),
         _flag,
     ),
-    **dict.fromkeys(("shape", "size", "crop"), _list_of(_number)),
-    **dict.fromkeys(("scale", "ratio"), _list_of(_real)),
+    **dict.fromkeys(("size", "crop"), _list_of(_number)),
+    **dict.fromkeys(("scale", "ratio", "dequantize"), _list_of(_real)),
+    **dict.fromkeys(("decoder", "resize", "compression"), _or_none(_text)),
+    "shape": _list_of(_or_none(_number)),
+    "element": _read_element,
     "flip": _real,
     "augment": _read_augment,
-    "decoder": _read_decoder,
     "index_key": _list_of(_text),
     "names": _list_of(_text),
     "partitions": _list_of(_read_partition),
@@ -407,7 +418,7 @@ def to_python(schema: Schema) -> str:
 
 
 # Arguments that read well without their names.
-_BY_PLACE = ("shape", "dtype")
+_BY_PLACE = ("element", "shape", "dtype")
 
 
 def _python_spec(spec: Any) -> str:
@@ -422,8 +433,8 @@ def _python_spec(spec: Any) -> str:
 
 
 def _python_part(part: Any) -> str:
-    """Source of a partition, or of an augment function."""
-    if type(part) in _CROPS.values():
+    """Source of a partition, an element, or an augment function."""
+    if type(part) not in _PARTITIONS.values():
         return _python_spec(part)
     [argument] = _arguments(part).values()
     return f"tio.RaggedFeature.{type(part).__name__}({_python(argument)})"

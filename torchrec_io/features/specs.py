@@ -15,12 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 from ..errors import SchemaError
 from .checks import Shape, check_default, check_key, check_names, check_shape, is_whole
 from .checks import set_fields as _set
-from .dtypes import (
-    RAW_DTYPES,
-    DType,
-    dtype_name,
-    item_bytes,
-)
+from .dtypes import DType, dtype_name
 from .valid_range import Range, check_range
 
 
@@ -349,101 +344,12 @@ class RaggedFeature(Feature):
         bitcast: bool = False,
     ) -> None:
         _set(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
-        _set(self, partitions=tuple(_as_partition(partition) for partition in partitions))
+        _set(self, partitions=tuple(as_partition(partition) for partition in partitions))
         _set(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
         _set(self, valid_range=check_range(valid_range, self.dtype))
         _set(self, names=check_names(names, self.dtype), bitcast=_checked_bitcast(bitcast, self))
         if value_key is not None:
             check_key(value_key, "value_key")
-
-
-@dataclass(frozen=True)
-class RawFeature(Feature):
-    """An array stored as the bytes of its elements (``tf.io.decode_raw``).
-
-    With ``shape`` it gives a Tensor ``[B, *shape]``. With ``shape_key`` it gives a list of B
-    Tensors, each of its own shape. With ``fixed_length`` it gives a Tensor of as many elements as
-    have room in that many bytes, ``[B, n]``, or of ``shape``.
-
-    Args:
-        dtype: Of the elements; any numeric dtype, complex ones too.
-        shape: Of each record's array.
-        shape_key: The feature that holds each record's shape as an int64 list.
-        little_endian: Whether the least significant byte of each element comes first.
-        fixed_length: Bytes that each value is cut to, or filled up to with zero bytes
-            (``tf.io.decode_raw(..., fixed_length=...)``). Otherwise a value must have as many as
-            its shape needs.
-        valid_range: As of :class:`FixedLenFeature`; not for complex numbers.
-
-    Raises:
-        SchemaError: the dtype is not numeric, not exactly one of shape, shape_key and fixed_length
-            is given (shape and fixed_length may be, if they agree), fixed_length is no whole
-            number of elements, or valid_range is none of the dtype.
-    """
-
-    dtype: str
-    shape: tuple[int, ...] | None = None
-    shape_key: str | None = None
-    little_endian: bool = True
-    fixed_length: int | None = None
-    valid_range: Range = None
-
-    def __init__(
-        self,
-        dtype: DType,
-        shape: Shape | None = None,
-        shape_key: str | None = None,
-        *,
-        little_endian: bool = True,
-        fixed_length: int | None = None,
-        valid_range: Range = None,
-    ) -> None:
-        _set(self, dtype=dtype_name(dtype, RAW_DTYPES), little_endian=bool(little_endian))
-        room = None if fixed_length is None else self._count_in(fixed_length)
-        _set(self, shape_key=shape_key, fixed_length=fixed_length and int(fixed_length))
-        _set(self, valid_range=check_range(valid_range, self.dtype))
-        if shape is None:
-            shape = room
-        _set(self, shape=None if shape is None else check_shape(shape))
-        if (self.shape is None) == (shape_key is None):
-            raise SchemaError("a RawFeature needs either shape or shape_key, or fixed_length")
-        if room and self.shape is not None and math.prod(self.shape) != room:
-            raise SchemaError(
-                f"{fixed_length} bytes do not make the shape {list(self.shape)} of {self.dtype}"
-            )
-        if shape_key is not None:
-            check_key(shape_key, "shape_key")
-
-    def _count_in(self, size: int) -> int:
-        if not is_whole(size) or size < 1 or size % item_bytes(self.dtype):
-            raise SchemaError(
-                f"fixed_length must be a multiple of the {item_bytes(self.dtype)} bytes of a "
-                f"{self.dtype}, not {size!r}"
-            )
-        return int(size) // item_bytes(self.dtype)
-
-
-@dataclass(frozen=True)
-class SerializedTensorFeature(Feature):
-    """A tensor as ``tf.io.serialize_tensor`` writes it, read as ``tf.io.parse_tensor`` does.
-
-    With ``shape`` it gives a Tensor ``[B, *shape]``, or for "string" a :class:`BytesArray` of that
-    shape. Without, a list of B of them, each of its own shape.
-
-    Args:
-        dtype: The stored one; there is no cast.
-        shape: That every record's tensor must have.
-
-    Raises:
-        SchemaError: there is no such dtype.
-    """
-
-    dtype: str
-    shape: tuple[int, ...] | None = None
-
-    def __init__(self, dtype: DType, shape: Shape | None = None) -> None:
-        _set(self, dtype=dtype_name(dtype, (*RAW_DTYPES, "string")))
-        _set(self, shape=None if shape is None else check_shape(shape))
 
 
 def as_feature(spec: Any) -> Feature:
@@ -480,11 +386,20 @@ _TF_FIELDS = {
 }
 
 
-def _as_partition(partition: Any) -> Any:
-    """A partition of this module; one of TensorFlow's is translated."""
+def as_partition(partition: Any) -> Any:
+    """A partition of this module; one of TensorFlow's is translated.
+
+    Raises:
+        SchemaError: it is neither.
+    """
     made = _PARTITIONS.get(type(partition).__name__)
     if made is None:
         raise SchemaError(f"no partition of a RaggedFeature: {partition!r}")
     if isinstance(partition, made):
         return partition
     return made(partition.length if made is UniformRowLength else partition.key)
+
+
+def keys_of(partitions: Sequence[Partition]) -> list[str]:
+    """The features that partitions are stored in."""
+    return [part.key for part in partitions if not isinstance(part, UniformRowLength)]

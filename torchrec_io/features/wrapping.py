@@ -15,8 +15,8 @@ from .. import _core
 from ..errors import SchemaError
 from ..records.reader import RecordBlock
 from .dtypes import item_bytes
-from .schema import Schema, uses_of
-from .specs import RawFeature
+from .schema import Schema, shape_key_of, uses_of
+from .stored_specs import RawFeature
 
 # Fields 1 and 2 of a message, length-delimited.
 _FIRST, _SECOND = b"\x0a", b"\x12"
@@ -86,8 +86,8 @@ class Content:
             raise SchemaError("the content of a file is one feature: give a dict of one")
         [(name, spec)] = self.schema.items()
         uses = uses_of(name, spec)
-        shape_key = spec.shape_key if isinstance(spec, RawFeature) else None
-        if [use.manner for use in uses] != [("dense", "string")] or shape_key is not None:
+        is_one = [use.manner for use in uses] == [("dense", "string")]
+        if not is_one or uses[0].key != name or shape_key_of(spec) is not None:
             raise SchemaError(
                 "the content of a file is an ImageFeature, a RawFeature of a shape, a "
                 "SerializedTensorFeature or a FixedLenFeature([], 'string'), not a "
@@ -116,12 +116,13 @@ class Content:
 
 
 def _field_bytes(name: str, spec: Any) -> int:
-    if not isinstance(spec, RawFeature) or spec.shape is None:
+    shape = spec.known_shape if isinstance(spec, RawFeature) else None
+    if shape is None or not spec.is_stored_as_it_is or spec.value_key is not None:
         raise SchemaError(
             f"a field of a record of fixed length is a RawFeature of a shape, not {spec!r}",
             feature=name,
         )
-    return math.prod(spec.shape) * item_bytes(spec.dtype)
+    return math.prod(shape) * item_bytes(spec.dtype)
 
 
 def _head(name: str, size: int) -> bytes:
