@@ -1,0 +1,1 @@
+"""Directories that TensorFlow Datasets (TFDS) wrote, read without TensorFlow."""

@@ -1,0 +1,296 @@
+"""From connectors to a schema that reads what they store.
+
+What is stored under which key are the rules of TFDS 4.9: ``get_serialized_info`` of each connector,
+``core/example_serializer.py`` and ``core/example_parser.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...errors import SchemaError
+from ..dtypes import FLOAT_ENDS, MOST_VALUES, integer_range, is_integer
+from ..images import ImageFeature
+from ..specs import (
+    Feature,
+    FixedLenFeature,
+    RaggedFeature,
+    RawFeature,
+    SequenceFeature,
+    VarLenFeature,
+)
+from .connectors import (
+    Audio,
+    ClassLabel,
+    Connector,
+    FeaturesDict,
+    Image,
+    Sequence,
+    Tensor,
+    TfdsShape,
+    Unknown,
+)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """In place of the spec of a feature that cannot be read.
+
+    Attributes:
+        reason: Why.
+        class_name: Of the connector that nobody here knows, if that is why.
+    """
+
+    reason: str
+    class_name: str | None = None
+
+    def error(self, name: str, path: str) -> SchemaError:
+        """Says so."""
+        return SchemaError(self.reason, path=path, feature=name)
+
+
+SpecTree: TypeAlias = "Mapping[str, Feature | Unread | SpecTree]"
+
+
+def to_specs(features: Connector, path: str) -> dict[str, Any]:
+    """Specs of what connectors store, nested as they are; see :data:`SpecTree`.
+
+    Args:
+        features: Those of a dataset.
+        path: What to call them in errors.
+
+    Raises:
+        SchemaError: it is no feature with a name, which TFDS cannot store.
+    """
+    found = _specs(features, "", ())
+    if not isinstance(found, dict):
+        raise SchemaError(
+            "the dataset is one feature without a name; TFDS stores no such thing", path=path
+        )
+    return found
+
+
+def _specs(feature: Connector, key: str, lengths: TfdsShape) -> Any:
+    if isinstance(feature, FeaturesDict):
+        return {
+            name: _specs(inner, f"{key}/{name}" if key else name, lengths)
+            for name, inner in feature.features.items()
+        }
+    if isinstance(feature, Sequence):
+        return _specs(feature.feature, key, (*lengths, feature.length))
+    if isinstance(feature, Unknown):
+        return Unread(
+            f"{feature.class_name} is no connector of TFDS's own: only its code knows what it "
+            "stores",
+            feature.class_name,
+        )
+    try:
+        if isinstance(feature, Image):
+            return _several(_image(feature), key, lengths)
+        assert isinstance(feature, Tensor)
+        return _tensor(feature, _Stored(key, lengths))
+    except SchemaError as error:
+        return Unread(error.reason)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Where a feature is stored.
+
+    Attributes:
+        key: Its name, with those around it.
+        lengths: Of the sequences around it, the outermost first; None where that differs.
+    """
+
+    key: str
+    lengths: TfdsShape
+
+    @property
+    def value_key(self) -> str:
+        """The stored feature with the values."""
+        return f"{self.key}/ragged_flat_values" if len(self.lengths) > 1 else self.key
+
+    @property
+    def partitions(self) -> list[Any]:
+        """Of the values into the rows of all sequences but the outermost."""
+        return [
+            RaggedFeature.RowLengths(f"{self.key}/ragged_row_lengths_{number}")
+            for number in range(len(self.lengths) - 1)
+        ]
+
+
+def _tensor(feature: Tensor, stored: _Stored) -> Feature:
+    if isinstance(feature, Audio) and feature.lazy_decode:
+        feature = Tensor(shape=(), dtype="string")
+    if feature.encoding != "none":
+        return _raw(feature, stored)
+    if feature.dtype.startswith("complex"):
+        raise SchemaError(f"TFDS stores {feature.dtype} with an encoding only")
+    shape = (*stored.lengths, *feature.shape)
+    inner = feature.shape if len(stored.lengths) > 1 else shape
+    unknown = inner.count(None)
+    _check_size(shape)
+    if unknown > 1 or (unknown and len(stored.lengths) > 1):
+        raise SchemaError(
+            f"it has several unknown dimensions, {_text(shape)}, and no encoding: TFDS cannot read "
+            "that either"
+        )
+    if len(stored.lengths) > 1:
+        return _ragged(feature, stored, inner)
+    if unknown:
+        return _variable(feature, shape)
+    default = _default(feature, shape) if feature.optional and not stored.lengths else None
+    return FixedLenFeature(_known(shape), feature.dtype, default, **_more(feature))
+
+
+def _variable(feature: Tensor, shape: TfdsShape) -> Feature:
+    """Values of one unknown dimension."""
+    at = shape.index(None)
+    if at:
+        raise SchemaError(
+            f"the unknown dimension of {_text(shape)} is not the first: give a VarLenFeature in "
+            "its place, and reshape what it gives"
+        )
+    inner = _known(shape[1:])
+    if not inner:
+        return VarLenFeature(feature.dtype, **_more(feature))
+    return RaggedFeature(
+        feature.dtype, None, _uniform(inner), row_splits_dtype="int64", **_more(feature)
+    )
+
+
+def _ragged(feature: Tensor, stored: _Stored, inner: TfdsShape) -> Feature:
+    """Values in sequences of sequences."""
+    partitions = [*stored.partitions, *_uniform(_known(inner))]
+    return RaggedFeature(
+        feature.dtype, stored.value_key, partitions, row_splits_dtype="int64", **_more(feature)
+    )
+
+
+def _uniform(sizes: tuple[int, ...]) -> list[Any]:
+    if 0 in sizes:
+        raise SchemaError(f"any number of values {list(sizes)} is no number: TFDS cannot read it")
+    return [RaggedFeature.UniformRowLength(size) for size in sizes]
+
+
+def _raw(feature: Tensor, stored: _Stored) -> Feature:
+    """Values as the bytes of their elements."""
+    compression = "zlib" if feature.encoding == "zlib" else None
+    if feature.shape.count(None) < 2:
+        spec = RawFeature(feature.dtype, feature.shape, compression=compression)
+        return _several(spec, stored.key, stored.lengths)
+    shape_at = _Stored(f"{stored.key}/shape", stored.lengths)
+    value_at = _Stored(f"{stored.key}/value", stored.lengths)
+    if not stored.lengths:
+        return RawFeature(
+            feature.dtype,
+            shape_key=shape_at.key,
+            value_key=value_at.key,
+            compression=compression,
+        )
+    element = RawFeature(feature.dtype, shape_key=shape_at.value_key, compression=compression)
+    return _sequence(element, value_at)
+
+
+def _image(feature: Image) -> Feature:
+    height, width, channels = feature.shape[-3:]
+    size = None if height is None or width is None else (height, width)
+    more: dict[str, Any] = {"names": feature.names} if feature.names is not None else {}
+    if size is not None:
+        more |= {"size": size, "resize": None}
+    if len(feature.shape) == 4:
+        more["animated"] = True
+    if feature.dtype == "float32":
+        more["bitcast"] = True
+    return ImageFeature(channels=channels, dtype=feature.dtype, layout="HWC", **more)
+
+
+def _several(spec: Feature, key: str, lengths: TfdsShape) -> Feature:
+    """One value of bytes in each record, or as many as sequences have."""
+    return _sequence(spec, _Stored(key, lengths)) if lengths else spec
+
+
+def _sequence(element: Feature, stored: _Stored) -> Feature:
+    length = stored.lengths[0] if len(stored.lengths) == 1 else None
+    return SequenceFeature(
+        element,
+        length,
+        value_key=stored.value_key,
+        partitions=stored.partitions,
+        row_splits_dtype="int64",
+    )
+
+
+# ---- details ----
+
+
+def _more(feature: Tensor) -> dict[str, Any]:
+    if isinstance(feature, ClassLabel) and feature.names is not None:
+        return {"names": feature.names}
+    # No int64 holds all of them: TFDS stores their bits.
+    return {"bitcast": True} if feature.dtype == "uint64" else {}
+
+
+def _default(feature: Tensor, shape: TfdsShape) -> Any:
+    """What stands for an optional feature that a record lacks: ``Tensor._default_value``."""
+    count = math.prod(_known(shape))
+    if feature.dtype == "string":
+        value: Any = b""
+    elif feature.dtype == "bool":
+        value = 0
+    elif is_integer(feature.dtype):
+        value = integer_range(feature.dtype)[0]
+    else:
+        value = _least_float(feature.dtype)
+    return [value] * count
+
+
+def _least_float(dtype: str) -> float:
+    if dtype == "bfloat16":
+        # Half a step below where numbers round to infinity.
+        return -float(FLOAT_ENDS[dtype] - 2**119)
+    return float(np.finfo(dtype).min)
+
+
+def _known(shape: TfdsShape) -> tuple[int, ...]:
+    return tuple(size for size in shape if size is not None)
+
+
+def _check_size(shape: TfdsShape) -> None:
+    if math.prod(max(1, size or 1) for size in shape) >= MOST_VALUES:
+        raise SchemaError(f"no memory holds values of the shape {_text(shape)}")
+
+
+def _text(shape: TfdsShape) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+# ---- keys ----
+
+
+def required_keys(features: Connector) -> tuple[str, ...]:
+    """Stored features that every record has: those without which TFDS cannot read it."""
+    return tuple(dict.fromkeys(_required(features, "", ())))
+
+
+def _required(feature: Connector, key: str, lengths: TfdsShape) -> Iterator[str]:
+    if isinstance(feature, FeaturesDict):
+        for name, inner in feature.features.items():
+            yield from _required(inner, f"{key}/{name}" if key else name, lengths)
+    elif isinstance(feature, Sequence):
+        yield from _required(feature.feature, key, (*lengths, feature.length))
+    elif isinstance(feature, (Image, Tensor)) and len(lengths) < 2 and None not in lengths:
+        is_bytes = isinstance(feature, Image) or feature.encoding != "none"
+        if isinstance(feature, Tensor) and feature.optional:
+            return
+        if isinstance(feature, Audio) and feature.lazy_decode:
+            is_bytes = True
+        if is_bytes and feature.shape.count(None) > 1 and isinstance(feature, Tensor):
+            yield from (f"{key}/shape", f"{key}/value")
+        elif is_bytes or None not in feature.shape:
+            yield key
