@@ -119,18 +119,18 @@ def shapes() -> Golden:
     features = {"empty": tfds.features.Tensor(shape=(0, 3), dtype=np.float32)}
     for encoding in ("none", "bytes", "zlib"):
         for dtype in ("int32", "float32"):
-            for name, shape in asked.items():
-                if encoding == "none" and shape.count(None) > 1:
+            for name, size in asked.items():
+                if encoding == "none" and size.count(None) > 1:
                     continue  # TFDS refuses it
                 features[f"{name}_{dtype}_{encoding}"] = tfds.features.Tensor(
-                    shape=shape, dtype=np.dtype(dtype).type, encoding=encoding
+                    shape=size, dtype=np.dtype(dtype).type, encoding=encoding
                 )
     records = []
     for number, sizes in enumerate([(3, 2), (1, 4), (0, 0)]):
         record = {}
         for name, feature in features.items():
             left = iter(sizes)
-            shape = [next(left) if size is None else size for size in feature.shape]
+            shape = [next(left) if known is None else known for known in feature.shape]
             record[name] = array(number, feature.np_dtype, *shape)
         records.append(record)
     return dataset("shapes", features, records)
