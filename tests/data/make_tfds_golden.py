@@ -202,35 +202,34 @@ def full_name(feature: Any) -> str:
 # ---- reading ----
 
 
-def read_split(info: Any, features: Any) -> Any:
+def read_split(info: Any, features: Any) -> list[list[Any]]:
     """The records of each shard of a split, as TFDS reads them."""
-    return [read_shard(str(path), features) for path in info.filepaths]
+    paths = [str(path) for path in info.filepaths]
+    shards = [list(tf.data.TFRecordDataset(path).as_numpy_iterator()) for path in paths]
+    theirs = iter(tensorflow_leaves(features, paths, sum(map(len, shards))))
+    return [[read_record(features, next(theirs), record) for record in shard] for shard in shards]
 
 
-def read_shard(path: str, features: Any) -> list[Any]:
-    """The records of a shard by TensorFlow's reader; where NumPy's gives others, theirs beside."""
-    records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
-    numpy = [numpy_leaves(features, record) for record in records]
-    return [
-        features._nest([either(*pair) for pair in zip(*both, strict=True)])
-        for both in zip(tensorflow_leaves(features, path, len(records)), numpy, strict=True)
-    ]
+def read_record(features: Any, theirs: list[Any], record: bytes) -> Any:
+    """What TensorFlow's reader gives for a record; where NumPy's gives another value, both."""
+    numpy = numpy_leaves(features, record)
+    return features._nest([either(*pair) for pair in zip(theirs, numpy, strict=True)])
 
 
-def tensorflow_leaves(features: Any, path: str, count: int) -> list[list[Any]]:
+def tensorflow_leaves(features: Any, paths: list[str], count: int) -> list[list[Any]]:
     """What TensorFlow's reader gives for each connector of each record, in JSON.
 
     Where it fails, each connector is read by itself, to find which it is.
     """
     try:
-        read = tf.data.TFRecordDataset(path).map(features.deserialize_example)
+        read = tf.data.TFRecordDataset(paths).map(features.deserialize_example)
         return [[to_json(leaf) for leaf in features._flatten(record)] for record in read]
     except Exception as error:  # noqa: BLE001  # whatever it raises is noted
         if len(features) == 1:
             width = len(features.flat_features)
             return [[["error", type(error).__name__]] * width for _ in range(count)]
     parts = [
-        tensorflow_leaves(tfds.features.FeaturesDict({name: each}), path, count)
+        tensorflow_leaves(tfds.features.FeaturesDict({name: each}), paths, count)
         for name, each in sorted(features.items())
     ]
     return [list(itertools.chain(*leaves)) for leaves in zip(*parts, strict=True)]
