@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         encode_sequence_example,
         encode_sequence_examples,
     )
+    from .features.example_lists import ExampleListSchema, encode_example_list
     from .features.images import ImageFeature
     from .features.schema import Schema
     from .features.specs import (
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from .tensors.batch import Batch, Sample
     from .tensors.collate import collate, pad_collate, pin_collate
     from .tensors.device import DevicePrefetcher, pin_memory
+    from .tensors.example_lists import parse_example_lists
     from .tensors.examples import (
         parse_example,
         parse_examples,
@@ -118,6 +120,8 @@ _MODULE_OF = {
     "encode_examples": "features.encode",
     "encode_sequence_example": "features.encode",
     "encode_sequence_examples": "features.encode",
+    "ExampleListSchema": "features.example_lists",
+    "encode_example_list": "features.example_lists",
     "ImageFeature": "features.images",
     "Schema": "features.schema",
     "FixedLenFeature": "features.specs",
@@ -149,6 +153,7 @@ _MODULE_OF = {
     "pin_collate": "tensors.collate",
     "DevicePrefetcher": "tensors.device",
     "pin_memory": "tensors.device",
+    "parse_example_lists": "tensors.example_lists",
     "parse_example": "tensors.examples",
     "parse_examples": "tensors.examples",
     "parse_sequence_example": "tensors.examples",
@@ -170,6 +175,7 @@ __all__ = [
     "DecodeError",
     "DevicePrefetcher",
     "Example",
+    "ExampleListSchema",
     "FixedLenFeature",
     "FixedLenSequenceFeature",
     "FixedLengthRecordDataset",
@@ -213,6 +219,7 @@ __all__ = [
     "convert_parquet",
     "decompress_files",
     "encode_example",
+    "encode_example_list",
     "encode_examples",
     "encode_sequence_example",
     "encode_sequence_examples",
@@ -221,6 +228,7 @@ __all__ = [
     "mix",
     "pad_collate",
     "parse_example",
+    "parse_example_lists",
     "parse_examples",
     "parse_sequence_example",
     "parse_sequence_examples",

@@ -178,6 +178,13 @@ class ExampleParser:
         Values of an aside feature, then offsets and rows as `counts` gives, then failures.
         """
 
+def split_lists(records: Records) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], list[tuple[int, int, str]]]:
+    """
+    The parts of records that are ExampleListWithContext: (which examples each record
+    has: [records + 1], where each example lies in its record, and its size; the record
+    of each context, where in it, and its size; (record, byte, reason) of damaged ones).
+    """
+
 def count_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
     """How many bits are set before each 512 bits of `words`, and in all."""
 

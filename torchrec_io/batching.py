@@ -8,6 +8,7 @@ import numpy as np
 
 from .errors import DecodeError, TorchRecIOError
 from .features.csv_schema import CsvSchema
+from .features.example_lists import ExampleListSchema
 from .features.lengths import LengthFeature, find_lengths
 from .features.schema import Schema
 from .options import LoadOptions
@@ -112,11 +113,16 @@ def _given_lengths(values: Any, count: int) -> Lengths:
     return Lengths(lengths)
 
 
-def _length_feature(schema: Schema | None, name: str | None) -> LengthFeature:
+def _length_feature(schema: Schema | ExampleListSchema | None, name: str | None) -> LengthFeature:
     if schema is None:
         raise ValueError(
             "without a schema the lengths of records are not known: length_key must be integers, "
             f"one for each record, not {name!r}"
+        )
+    if isinstance(schema, ExampleListSchema):
+        raise ValueError(  # noqa: TRY004  # it is length_key that is wrong
+            "records that are lists of examples have no feature for their length: length_key must "
+            f"be integers, one for each record, not {name!r}"
         )
     features = LengthFeature.all_of(schema)
     if name is None and len(features) == 1:

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import IterableDataset, get_worker_info
 
 from .control import Control
-from .features.csv_schema import CsvSchema
-from .features.schema import Schema
 from .iteration import Iteration, Position
 from .options import LoadOptions, check_number
 from .order.batches import BatchedOrder
@@ -24,7 +22,7 @@ from .order.orders import Order, StreamedOrder
 from .order.progress import Arrangement, Progress, from_state, to_state
 from .records.streamed import StreamReader
 from .sharing import Shares
-from .source import RecordSource
+from .source import ParsedSchema, RecordSource
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -76,7 +74,7 @@ class RecordDataset(IterableDataset[Any]):
         return self._shares.options.batch_size
 
     @property
-    def schema(self) -> Schema | CsvSchema | None:
+    def schema(self) -> ParsedSchema | None:
         """The schema records are parsed by, if there is one."""
         return self._source.schema
 

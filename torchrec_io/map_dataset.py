@@ -10,6 +10,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from .features.csv_schema import CsvSchema
+from .features.example_lists import ExampleListSchema
 from .features.schema import Schema
 from .order.split import parse_slice
 from .order.subset import Selection, Span
@@ -69,7 +70,7 @@ class TFRecordMapDataset(Dataset[Any]):
         self._selection: Selection = whole if split is None else parse_slice(split, len(reader))
 
     @property
-    def schema(self) -> Schema | None:
+    def schema(self) -> Schema | ExampleListSchema | None:
         """The schema records are parsed by, if there is one."""
         schema = self._source.schema
         assert not isinstance(schema, CsvSchema)  # it is of TFRecord files

@@ -11,17 +11,21 @@ import numpy.typing as npt
 from .errors import DecodeError, TorchRecIOError
 from .features.csv_schema import CsvSchema
 from .features.draws import NO_EPOCH, Draws
+from .features.example_lists import ExampleListSchema
 from .features.images import ImageFeature
 from .features.parse import ExampleParser, RecordFailure
 from .features.schema import Schema
 from .features.specs import Feature
 from .records.reader import RecordBlock, RecordReader
 from .tensors.batch import Batch
+from .tensors.example_lists import ExampleListParser
 from .tensors.examples import parse_block
 from .tensors.runs import load_run
 
 Decoder: TypeAlias = Callable[[bytes], Any]
-SchemaLike: TypeAlias = Schema | Mapping[str, Feature] | Decoder | None
+SchemaLike: TypeAlias = Schema | ExampleListSchema | Mapping[str, Feature] | Decoder | None
+# What a dataset's records are parsed by.
+ParsedSchema: TypeAlias = Schema | ExampleListSchema | CsvSchema
 
 
 class Reader(Protocol):
@@ -50,7 +54,7 @@ class BlockParser(Protocol):
     """Makes columns of records that are no Examples as they are stored."""
 
     @property
-    def schema(self) -> Schema | CsvSchema:
+    def schema(self) -> ParsedSchema:
         """Says what the columns are."""
 
     def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
@@ -94,7 +98,9 @@ class RecordSource:
         self._block_parser = parser
         if parser is not None:
             return
-        if isinstance(schema, (Schema, Mapping)):
+        if isinstance(schema, ExampleListSchema):
+            self._block_parser = ExampleListParser(schema)
+        elif isinstance(schema, (Schema, Mapping)):
             self._parser = ExampleParser.of(Schema.of(schema))
         elif callable(schema):
             self._decoder = schema
@@ -102,7 +108,7 @@ class RecordSource:
             raise ValueError(f"schema must be a Schema, a dict, a function or None, not {schema!r}")
 
     @property
-    def schema(self) -> Schema | CsvSchema | None:
+    def schema(self) -> ParsedSchema | None:
         """The schema records are parsed by, if there is one."""
         if self._block_parser is not None:
             return self._block_parser.schema

@@ -3,6 +3,7 @@
 #include "cursor.h"
 #include "example.h"
 #include "feature.h"
+#include "field_walk.h"
 #include "wire.h"
 
 namespace tio {
@@ -31,39 +32,11 @@ class Walk {
     return false;
   }
 
-  // Calls `visit(tag, content)` for each field of a message that has a length.
   template <class Visit>
   bool fields(Bytes message, Visit&& visit) {
-    Cursor cursor(message);
-    while (!cursor.done()) {
-      const std::byte* const at = message.data() + cursor.position();
-      std::uint32_t tag = 0;
-      if (!cursor.read_tag(tag)) {
-        return fail(at, cursor.done() ? "a field's tag is cut short"
-                                      : "a field's tag is no legal field number");
-      }
-      Bytes content;
-      if ((tag & 7) == wire::delimited) {
-        if (!cursor.read_delimited(content)) {
-          return fail(at, "a field's length reaches past the end of its message");
-        }
-        if (!visit(tag, content)) return false;
-      } else if (!wire::skip_field(cursor, tag)) {
-        return fail(at, why_not_skipped(tag));
-      }
-    }
-    return true;
-  }
-
-  static const char* why_not_skipped(std::uint32_t tag) {
-    switch (tag & 7) {
-      case wire::varint: return "a number is cut short or has over 10 bytes";
-      case wire::fixed32:
-      case wire::fixed64: return "a number is cut short";
-      case wire::group: return "a group is not legal, not closed, or over 100 deep";
-      case wire::end_group: return "a group ends that was not begun";
-      default: return "a field has a wire type that does not exist";
-    }
+    return walk_or_fail(message, visit, [this](const std::byte* at, const char* reason) {
+      return fail(at, reason);
+    });
   }
 
   // Features, or FeatureLists.

@@ -297,6 +297,7 @@ NB_MODULE(_core, m) {
   bind_encode(m);
 
   bind_example(m);
+  bind_example_list(m);
 
   bind_subset(m);
   bind_index_set(m);

@@ -7,6 +7,7 @@ namespace tio {
 
 void bind_encode(nanobind::module_& module);
 void bind_example(nanobind::module_& module);
+void bind_example_list(nanobind::module_& module);
 void bind_index_set(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 void bind_ranges(nanobind::module_& module);

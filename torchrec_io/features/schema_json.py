@@ -10,8 +10,9 @@ A schema of Examples in JSON::
       }
     }
 
-One of SequenceExamples has ``"context"`` and ``"sequence"`` in place of ``"features"``. A spec has
-the arguments of its class by name; those that are as by default are left out. In a
+One of SequenceExamples has ``"context"`` and ``"sequence"`` in place of ``"features"``, one of
+lists of Examples ``"context"`` and ``"examples"``. A spec has the arguments of its class by name;
+those that are as by default are left out. In a
 ``default_value`` bytes that are UTF-8 stand as text and others as ``{"hex": "00ff"}``; numbers that
 JSON lacks are ``"nan"``, ``"inf"`` and ``"-inf"``, and a nan of other bits than Python's own is
 ``{"nan": "fff8000000000000"}``, a float64. A ``valid_range`` is a list of two numbers, ``"inf"``,
@@ -26,11 +27,12 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import SchemaError
 from .crops import RandomCrop, RandomResizedCrop
 from .dtypes import item_bytes
+from .example_lists import ExampleListSchema
 from .images import ImageFeature
 from .schema import Schema
 from .specs import (
@@ -76,11 +78,19 @@ _PARTITIONS: dict[str, _Spec] = {
 _CROPS: dict[str, _Spec] = {made.__name__: made for made in (RandomResizedCrop, RandomCrop)}
 
 
-def _parts(schema: Schema, write: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
+AnySchema: TypeAlias = Schema | ExampleListSchema
+# The names of a Schema's parts.
+_SCHEMA_PARTS = ({"features"}, {"context", "sequence"})
+
+
+def _parts(schema: AnySchema, write: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
     """The written specs of each part of a schema, by the name the part has in JSON."""
-    parts = {"context": schema.context, "sequence": schema.sequence or {}}
-    if schema.sequence is None:
+    if isinstance(schema, ExampleListSchema):
+        parts = {"context": schema.context, "examples": schema.examples}
+    elif schema.sequence is None:
         parts = {"features": schema.context}
+    else:
+        parts = {"context": schema.context, "sequence": schema.sequence}
     written: dict[str, dict[str, Any]] = {part: {} for part in parts}
     for part, features in parts.items():
         for name, feature in features.items():
@@ -118,7 +128,7 @@ def _arguments(spec: Any) -> dict[str, Any]:
 # ---- to JSON ----
 
 
-def to_json(schema: Schema, indent: int | None = None) -> str:
+def to_json(schema: AnySchema, indent: int | None = None) -> str:
     """A schema as JSON; see :meth:`Schema.to_json`."""
     parts = _parts(schema, _write_spec)
     return json.dumps({_VERSION: FORMAT, **parts}, indent=indent, allow_nan=False)
@@ -161,19 +171,31 @@ def _write_bytes(value: bytes) -> str | dict[str, str]:
 
 def from_json(text: str | bytes) -> Schema:
     """A schema from JSON; see :meth:`Schema.from_json`."""
+    return Schema(**read_parts(text, _SCHEMA_PARTS))
+
+
+def read_parts(text: str | bytes, allowed: Sequence[set[str]]) -> dict[str, dict[str, Feature]]:
+    """The parts of a schema in JSON, by name.
+
+    Args:
+        text: The JSON.
+        allowed: Which names the parts may have together.
+
+    Raises:
+        SchemaError: it is no such JSON.
+    """
     parts = _check_object(_load(text), "a schema")
     version = parts.pop(_VERSION, None)
     if type(version) is not int or version != FORMAT:
         raise SchemaError(
             f'no schema in JSON of format {FORMAT}: "{_VERSION}" is {_shown(version)}'
         )
-    if set(parts) not in ({"features"}, {"context", "sequence"}):
-        raise SchemaError(
-            'a schema in JSON has "features", or "context" and "sequence", '
-            f"not {_listed(sorted(parts))}"
+    if set(parts) not in allowed:
+        choices = ", or ".join(
+            " and ".join(f'"{name}"' for name in sorted(names)) for names in allowed
         )
-    read = {part: _read_features(part, features) for part, features in parts.items()}
-    return Schema(**read)
+        raise SchemaError(f"a schema in JSON has {choices}, not {_listed(sorted(parts))}")
+    return {part: _read_features(part, features) for part, features in parts.items()}
 
 
 def _load(text: str | bytes) -> Any:
@@ -405,9 +427,9 @@ def _cut(text: str) -> str:
 # ---- to Python ----
 
 
-def to_python(schema: Schema) -> str:
+def to_python(schema: AnySchema) -> str:
     """A schema as Python source; see :meth:`Schema.to_python`."""
-    lines = ["import torchrec_io as tio", "", "schema = tio.Schema("]
+    lines = ["import torchrec_io as tio", "", f"schema = tio.{type(schema).__name__}("]
     for part, specs in _parts(schema, _python_spec).items():
         start = "" if part == "features" else f"{part}="
         entries = [f"        {_python(name)}: {spec}," for name, spec in specs.items()]

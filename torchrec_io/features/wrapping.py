@@ -52,7 +52,7 @@ class Fields:
             fields.append((at, size, len(example)))
             example += bytes(size)
             at += size
-        front = _lead(_FIRST, len(example))
+        front = lead(_FIRST, len(example))
         self._row = np.frombuffer(front + example, np.uint8)
         self._fields = np.array(fields, np.int64)
         self._fields[:, 2] += len(front)
@@ -112,7 +112,7 @@ class Content:
 
     def _head(self, length: int) -> bytes:
         head = _head(self._name, length)
-        return _lead(_FIRST, len(head) + length) + head
+        return lead(_FIRST, len(head) + length) + head
 
 
 def _field_bytes(name: str, spec: Any) -> int:
@@ -128,14 +128,14 @@ def _field_bytes(name: str, spec: Any) -> int:
 def _head(name: str, size: int) -> bytes:
     """What stands before the bytes value of a feature, from its entry in ``Features`` on."""
     key = name.encode()
-    value = _lead(_FIRST, size)  # of BytesList
-    values = _lead(_FIRST, len(value) + size)  # of Feature
-    feature = _lead(_SECOND, len(values) + len(value) + size)  # of the map's entry
-    entry = _lead(_FIRST, len(key)) + key + feature + values + value
-    return _lead(_FIRST, len(entry) + size) + entry
+    value = lead(_FIRST, size)  # of BytesList
+    values = lead(_FIRST, len(value) + size)  # of Feature
+    feature = lead(_SECOND, len(values) + len(value) + size)  # of the map's entry
+    entry = lead(_FIRST, len(key)) + key + feature + values + value
+    return lead(_FIRST, len(entry) + size) + entry
 
 
-def _lead(tag: bytes, size: int) -> bytes:
+def lead(tag: bytes, size: int) -> bytes:
     """What stands before a field of so many bytes: its tag, and the size as a varint."""
     out = bytearray(tag)
     while size > 0x7F:

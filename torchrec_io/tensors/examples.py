@@ -16,7 +16,7 @@ from ..records.reader import RecordBlock, RecordList
 from .arena import allocate_for
 from .batch import Batch, Sample
 
-_Record: TypeAlias = "bytes | bytearray | memoryview"
+Record: TypeAlias = "bytes | bytearray | memoryview"
 _Block = TypeVar("_Block", RecordBlock, RecordList)
 
 
@@ -81,7 +81,7 @@ def _parse_rest(
     return batch, [failures[position] for position in sorted(failures)]
 
 
-def parse_examples(examples: Iterable[_Record], schema: Schema | Mapping[str, Feature]) -> Batch:
+def parse_examples(examples: Iterable[Record], schema: Schema | Mapping[str, Feature]) -> Batch:
     """Parses serialized ``tf.train.Example`` messages, as ``tf.io.parse_example`` does.
 
     Args:
@@ -116,7 +116,7 @@ def parse_example(example: bytes, schema: Schema | Mapping[str, Feature]) -> Sam
     return parse_examples([example], schema).samples()[0]
 
 
-def parse_sequence_examples(examples: Iterable[_Record], schema: Schema) -> Batch:
+def parse_sequence_examples(examples: Iterable[Record], schema: Schema) -> Batch:
     """Parses serialized ``SequenceExample`` messages, as ``tf.io.parse_sequence_example`` does.
 
     Args:
@@ -150,7 +150,7 @@ def parse_sequence_example(example: bytes, schema: Schema) -> Sample:
     return parse_sequence_examples([example], schema).samples()[0]
 
 
-def _parse(examples: Iterable[_Record], schema: Schema) -> Batch:
+def _parse(examples: Iterable[Record], schema: Schema) -> Batch:
     batch, failures = parse_block(ExampleParser.of(schema), RecordList.of(examples))
     if failures:
         first = failures[0]

@@ -248,6 +248,18 @@ void write_sequences(Folder& folder) {
   }
 }
 
+// ---- lists of examples: records as field 1 of a message ----
+
+void write_example_lists(Folder& folder) {
+  const std::string usual = example(usual_entries());
+  const std::string list = delimited(1, usual) + delimited(2, usual) + delimited(1, "");
+  folder.write(batch({list, "", delimited(1, usual)}));
+  folder.write(batch({list + delimited(2, "") + delimited(2, usual), list}));
+  folder.write(batch({list + varint_field(1, 1) + group(2, varint_field(1, 1)) + list}));
+  folder.write(batch({list, list.substr(0, list.size() - 1), list}));
+  folder.write(batch({nested_groups(98) + list, nested_groups(101)}));
+}
+
 // ---- files that TensorFlow wrote ----
 
 void write_file(const fs::path& path, Folder& framing, Folder& examples, Folder& sequences) {
@@ -282,12 +294,14 @@ int main(int count, char** arguments) {
   Folder framing(root / "framing");
   Folder index(root / "index");
   Folder examples(root / "example");
+  Folder lists(root / "example_list");
   Folder sequences(root / "sequence");
   Folder tensors(root / "tensor_proto");
   Folder encode(root / "encode");
   write_made_framing(framing);
   write_index(index);
   write_made_examples(examples);
+  write_example_lists(lists);
   write_sequences(sequences);
   write_tensors(tensors);
   write_encode(encode);
