@@ -28,6 +28,7 @@ ROOMS = (
     "source",
     "options",
     "batching",
+    "stepping",
     "sharing",
     "control",
     "iteration",

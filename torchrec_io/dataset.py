@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from .records.reader import RecordReader
 from .records.storage import StrPath
 from .records.streamed import StreamReader
 from .source import RecordSource, SchemaLike
+from .stepping import Stepping
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -185,6 +187,50 @@ class TFRecordDataset(IndexedDataset):
         check_unbatched(load_options, length_key, "a stream without an index")
         streamed = _streamed_order(self.paths, shuffle, seed, load_options)
         return self._copy(RecordSource(self._source.reader, schema), streamed, load_options)
+
+    def steps(self, group: str = "steps", *, window: int | None = None) -> Self:
+        """The steps of the records, each of which is an episode; or windows of steps.
+
+        Features named ``"<group>/..."`` are as many values in a record each, one for every step,
+        as TensorFlow Datasets stores episodes of RLDS. A sample is one step: of these features the
+        values at that step, of all others those of the record. Steps are numbered over all records
+        and come in an order as records do: shuffled, shared, batched and resumed by the same
+        options, now said of steps. What was left out of the dataset by ``split`` is left out with
+        all its steps, and :meth:`split` of the steps keeps those of a record together;
+        ``group_by`` gets whole records.
+
+        How many steps each record has is found in one pass over the data, and kept in the user's
+        cache directory. A record whose features do not agree counts as one sample, which is a
+        DecodeError; so does one that cannot be read. Keys are ``"path:offset#step"``.
+
+        Args:
+            group: The features that have steps: VarLenFeature, RaggedFeature (its outermost rows),
+                SequenceFeature, FixedLenSequenceFeature, or FixedLenFeature (its first dimension).
+            window: Give ``window`` consecutive steps of a record, the next sample one step later; a
+                record of fewer has none. ``None``: single steps.
+
+        Returns:
+            A dataset whose batches have, of a step's feature, the type and shape that its value has
+            by itself: a VarLenFeature gives a Tensor ``[B]``, or ``[B, window]``; one of rows of
+            any length a :class:`Ragged`.
+
+        Raises:
+            SchemaError: there is no such group, or a feature of it has no steps.
+            ValueError: there is no index, or batches are made by length; the dataset is one of
+                steps already; or window is no whole number from 1.
+            TruncatedFileError, StaleIndexError, OSError: the files are not what was indexed.
+        """
+        order = self._own_order
+        if isinstance(order, StreamedOrder):
+            raise ValueError("steps need an index")  # noqa: TRY004  # the argument was wrong
+        if self._steps is not None:
+            raise ValueError("the dataset is one of steps already: call steps() on that of records")
+        options, schema = self._shares.options, self._source.given_schema
+        check_unbatched(options, self._length_key, "a dataset of steps")
+        stepping = Stepping.of(self._records, schema, group, window)
+        other = copy.copy(self)
+        other._steps = stepping  # noqa: SLF001  # of this class, as below
+        return other._with_order(stepping.order(order), schema, options, None)  # noqa: SLF001
 
 
 def _streamed_order(

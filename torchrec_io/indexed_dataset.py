@@ -18,6 +18,7 @@ from .order.batches import BatchedOrder
 from .order.orders import Blocks, RecordOrder, StreamedOrder, files_fingerprint
 from .order.shuffle import Shuffle, ShuffleChoice, check_shuffle
 from .order.split import parse_slice, split_groups, split_indexed
+from .order.steps import EpisodeBlocks, StepOrder
 from .order.subset import Selection, Span
 from .records.blocks import BlockReader
 from .records.compressed import CompressionChoice
@@ -25,8 +26,10 @@ from .records.finding import IndexChoice, open_indexes
 from .records.formats import RecordFormat
 from .records.paths import expand_paths
 from .records.reader import RecordReader
+from .records.steps import StepReader
 from .records.storage import StrPath
-from .source import Reader, RecordSource
+from .source import RecordSource
+from .stepping import Stepping
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -47,6 +50,7 @@ class IndexedDataset(RecordDataset):
     paths: list[str]
     _by_length = False  # whether batches by length may be asked for
     _length_key: LengthKey = None
+    _steps: Stepping | None = None
 
     def _open(
         self,
@@ -109,6 +113,8 @@ class IndexedDataset(RecordDataset):
 
     def _source_of(self, reader: RecordReader, schema: Any) -> RecordSource:
         """What reads records and decodes them by a schema, of the kinds that the dataset takes."""
+        if self._steps is not None:
+            return self._steps.source(reader, schema)
         return RecordSource(reader, schema)
 
     def replace(self, **options: Any) -> Self:
@@ -165,7 +171,7 @@ class IndexedDataset(RecordDataset):
         order = self._own_order
         if isinstance(order, StreamedOrder):
             raise ValueError("a split needs an index")  # noqa: TRY004  # the argument was wrong
-        selection = order.selection
+        selection = order.records
         if group_by is None:
             parts = split_indexed(self._records.indexes, selection, fractions, seed)
         else:
@@ -176,7 +182,7 @@ class IndexedDataset(RecordDataset):
                 logger.warning("a split of %s of %d records is empty", fraction, len(selection))
         return [
             self._with_order(
-                dataclasses.replace(order, selection=part),
+                order.with_records(part),
                 self._source.given_schema,
                 self._shares.options,
                 self._length_key,
@@ -195,8 +201,10 @@ class IndexedDataset(RecordDataset):
     @property
     def _records(self) -> RecordReader:
         reader = self._source.reader
+        if isinstance(reader, StepReader):
+            reader = reader.reader
         if isinstance(reader, BlockReader):
-            return reader.reader
+            reader = reader.reader
         assert isinstance(reader, RecordReader)
         return reader
 
@@ -209,6 +217,8 @@ class IndexedDataset(RecordDataset):
     ) -> Self:
         if not self._by_length:
             check_unbatched(options, length_key, "a dataset of other files than TFRecord's")
+        if self._steps is not None:
+            check_unbatched(options, length_key, "a dataset of steps")
         before = self._shares.order
         known = before.lengths if isinstance(before, BatchedOrder) else None
         source = self._source_of(self._records, schema)
@@ -228,18 +238,22 @@ class IndexedDataset(RecordDataset):
                 self._length_key = order.lengths if length_key is not None else None
         else:
             assert isinstance(order, RecordOrder)
-            self._source.reader = _reader_for(reader, order, options.batch_size or 1)
+            fitting = _reader_for(reader, order, options.batch_size or 1)
+            self._source.reader = fitting if self._steps is None else self._steps.reader(fitting)
         return self
 
     def _group_keys(
         self, group_by: Callable[[Any], Hashable], selection: Selection
     ) -> list[bytes | None]:
         keys: list[bytes | None] = [None] * len(selection)
+        source = self._source
+        if self._steps is not None:  # groups are of whole records
+            source = RecordSource(self._records, source.given_schema)
         self._records.begin_epoch()
         for begin in range(0, len(selection), _GROUPED_AT_ONCE):
             end = min(begin + _GROUPED_AT_ONCE, len(selection))
             numbers = selection.numbers_at(np.arange(begin, end, dtype=np.int64))
-            loaded = self._source.read(self._source.reader.plan(numbers))
+            loaded = source.read(source.reader.plan(numbers))
             self._iteration.handle(loaded.errors, 0)
             places = selection.positions_of(loaded.numbers).tolist()
             for place, sample in zip(places, loaded.samples(), strict=True):
@@ -247,7 +261,9 @@ class IndexedDataset(RecordDataset):
         return keys
 
 
-def _reader_for(reader: RecordReader, order: RecordOrder, at_once: int) -> Reader:
+def _reader_for(
+    reader: RecordReader, order: RecordOrder, at_once: int
+) -> RecordReader | BlockReader:
     """The reader that fits an order: a block shuffle wants whole blocks read at once.
 
     Args:
@@ -258,10 +274,16 @@ def _reader_for(reader: RecordReader, order: RecordOrder, at_once: int) -> Reade
     if not isinstance(order.shuffle, Shuffle):
         return reader
     most = max(1, len(order))
-    blocks = Blocks(order.selection, min(order.shuffle.block, most))
+    size = min(order.shuffle.block, most)
     # The records of two windows are in use at once where one follows the other.
     in_use = max(min(order.shuffle.window, most), min(at_once, most))
-    return BlockReader(reader, blocks.of, blocks.numbers, 2 * (in_use // blocks.size + 2))
+    keep = 2 * (in_use // size + 2)
+    if isinstance(order, StepOrder):
+        # Of each block of steps there may be a record that begins in an earlier one.
+        episodes = EpisodeBlocks(order.selection, size, order.numbers)
+        return BlockReader(reader, episodes.of, episodes.records, 2 * keep)
+    blocks = Blocks(order.selection, size)
+    return BlockReader(reader, blocks.of, blocks.numbers, keep)
 
 
 def _key_bytes(key: Any) -> bytes:

@@ -22,6 +22,7 @@ from .order.orders import StreamedOrder
 from .order.progress import Arrangement, Progress
 from .records.blocks import BlockPlan
 from .records.reader import ReadPlan
+from .records.steps import StepPlan
 from .records.streamed import StreamPiece
 from .sharing import Shares
 from .source import Loaded, RecordSource
@@ -272,4 +273,4 @@ def _reads_on(plan: Any, following: Any) -> bool:
     """Whether a read goes on where another ended; the system then reads ahead by itself."""
     if following is None:  # it cannot be read
         return True
-    return isinstance(plan, (ReadPlan, BlockPlan)) and bool(following.continues(plan))
+    return isinstance(plan, (ReadPlan, BlockPlan, StepPlan)) and bool(following.continues(plan))

@@ -16,6 +16,7 @@ from .order.batches import BatchedOrder
 from .order.mixed import MixedOrder, Stop
 from .order.orders import RecordOrder, StreamedOrder
 from .records.reader import RecordReader
+from .stepping import Stepping
 
 
 class MixedDataset(RecordDataset):
@@ -62,18 +63,24 @@ def mix(
     orders = [_order_of(part) for part in parts]
     _check_alike("record format", [part._records.format.name for part in parts])
     _check_alike("schema", [part._source.given_schema for part in parts])
+    steps = [part._steps for part in parts]
+    _check_alike("steps", [None if each is None else each.described for each in steps])
     _check_alike("verify_crc", [part._records.verify_crc for part in parts])
     common = parts[0]._shares.options
     check_unbatched(common.replace(**options), None, "a mix")
     for field in dataclasses.fields(LoadOptions):
         if field.name not in options:
             _check_alike(field.name, [getattr(part._shares.options, field.name) for part in parts])
-    sizes = [len(part._records) for part in parts]
+    sizes = [order.selection.total for order in orders]
     bases = (np.cumsum(sizes) - sizes).tolist()
     order = MixedOrder(orders, list(datasets.values()), seed, stop, bases=bases)
     indexes = [index for part in parts for index in part._records.indexes]
     reader = RecordReader(indexes, verify_crc=parts[0]._records.verify_crc)
-    source = parts[0]._source_of(reader, parts[0]._source.given_schema)
+    schema = parts[0]._source.given_schema
+    if known := [each for each in steps if each is not None]:
+        source = Stepping.joined(known).source(reader, schema)
+    else:
+        source = parts[0]._source_of(reader, schema)
     return MixedDataset(source, order, common.replace(**options))
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -95,15 +96,32 @@ class LengthFeature:
         return -(np.diff(units if self.place == "sequence" else offsets) // -self.part), block
 
 
-def find_lengths(reader: RecordReader, feature: LengthFeature) -> npt.NDArray[np.int64]:
+class Measure(Protocol):
+    """What says how long records are; its ``repr`` says all that lengths depend on."""
+
+    @property
+    def key(self) -> str:
+        """What is counted, as people call it."""
+
+    def parser(self) -> ExampleParser:
+        """Finds what is counted, and nothing else."""
+
+    def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
+        """Lengths of those records of a block that can be parsed, and these records."""
+
+
+def find_lengths(
+    reader: RecordReader, feature: Measure, unreadable: int = 0
+) -> npt.NDArray[np.int64]:
     """The length of each record of a reader's files, from the cache where they are known.
 
-    A record that cannot be read or parsed has length 0. The lengths of a file with such a record
-    are not kept, as its index would not be.
+    The lengths of a file with a record that cannot be read or parsed are not kept, as its index
+    would not be.
 
     Args:
         reader: Of the files.
         feature: What is counted.
+        unreadable: The length of a record that cannot be read or parsed.
 
     Returns:
         int64 ``[N]``, by record number.
@@ -111,7 +129,7 @@ def find_lengths(reader: RecordReader, feature: LengthFeature) -> npt.NDArray[np
     Raises:
         TruncatedFileError, StaleIndexError, OSError: the files are not what was indexed.
     """
-    lengths = np.zeros(len(reader), np.int64)
+    lengths = np.full(len(reader), unreadable, np.int64)
     files, first = [], 0
     for index in reader.indexes:
         if len(index):
@@ -133,7 +151,7 @@ class _File:
         path: The file in the cache.
     """
 
-    def __init__(self, index: RecordIndex, feature: LengthFeature, first: int) -> None:
+    def __init__(self, index: RecordIndex, feature: Measure, first: int) -> None:
         self.first = first
         self.size = len(index)
         self._index = index
@@ -195,7 +213,7 @@ class _File:
 class _Search:
     """The pass over files whose lengths are not known."""
 
-    def __init__(self, reader: RecordReader, feature: LengthFeature, lengths: Ints) -> None:
+    def __init__(self, reader: RecordReader, feature: Measure, lengths: Ints) -> None:
         self._reader = reader
         self._feature = feature
         self._lengths = lengths

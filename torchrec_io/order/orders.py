@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,6 +59,15 @@ class RecordOrder:
 
     def __len__(self) -> int:
         return len(self.selection)
+
+    @property
+    def records(self) -> Selection:
+        """The records that what is ordered is of: themselves."""
+        return self.selection
+
+    def with_records(self, records: Selection) -> RecordOrder:
+        """The same order of other records."""
+        return dataclasses.replace(self, selection=records)
 
     def at(self, positions: _Numbers, epoch: int) -> _Numbers:
         size = len(self.selection)

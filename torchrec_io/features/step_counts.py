@@ -1,0 +1,187 @@
+"""How many steps episodes have: records whose features of one group are as many values each.
+
+Counted by the parser's first pass, which decodes no value, of all features of the group: they have
+to agree, and which records they do in is known before any of their steps is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import SchemaError
+from ..records.reader import RecordBlock
+from .dtypes import stored_dtype
+from .maker import Ints
+from .parse import ExampleParser, RecordFailure
+from .schema import Schema
+from .specs import (
+    Feature,
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    Partition,
+    RaggedFeature,
+    RowLengths,
+    RowLimits,
+    RowStarts,
+    UniformRowLength,
+    VarLenFeature,
+)
+
+# Of a record whose steps cannot be told: its features do not agree.
+UNKNOWN = -1
+
+
+class CountedFeature(NamedTuple):
+    """A feature whose stored values tell how many steps there are.
+
+    Attributes:
+        name: In the schema.
+        key: Of what is counted, as stored.
+        dtype: Of what is counted.
+        part: How many of it are one step.
+    """
+
+    name: str
+    key: str
+    dtype: str
+    part: int
+
+
+@dataclass(frozen=True)
+class StepCounter:
+    """Counts the steps of records.
+
+    Attributes:
+        group: The name of the features that have steps, up to the slash.
+        features: What is counted; all of them have to agree.
+    """
+
+    group: str
+    features: tuple[CountedFeature, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, group: str) -> StepCounter:
+        """The counter of a group of a schema's features.
+
+        Raises:
+            SchemaError: there is no such group, or a feature of it has no steps, or none can be
+                counted.
+        """
+        if schema.is_sequence:
+            raise SchemaError("steps are of features of Examples, not of SequenceExamples")
+        specs = step_features(schema, group)
+        counted = [_counted(name, spec) for name, spec in specs.items()]
+        features = tuple(feature for feature in counted if feature is not None)
+        if not features:
+            raise SchemaError(f"no feature of {group!r} tells how many steps there are")
+        return cls(group, features)
+
+    @property
+    def key(self) -> str:
+        """What is counted."""
+        return f"steps of {self.group}"
+
+    def parser(self) -> ExampleParser:
+        """Finds what is counted, and nothing else."""
+        return ExampleParser(Schema({key: VarLenFeature(dtype) for key, dtype in self._keys()}))
+
+    def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
+        """Steps of those records of a block that can be parsed, and these records.
+
+        Where features do not agree it is :data:`UNKNOWN`.
+        """
+        located = parser.locate(block)
+        if located.failures:
+            block = block.without(sorted({failure.position for failure in located.failures}))
+            located = parser.locate(block)
+        keys = [key for key, _ in self._keys()]
+        counts = {key: np.diff(located.counts(place)[0]) for place, key in enumerate(keys)}
+        # Parts are rounded up: that they are no whole number is told by who parses them.
+        steps = np.stack([-(counts[feature.key] // -feature.part) for feature in self.features])
+        agree = (steps == steps[0]).all(axis=0)
+        return np.where(agree, steps[0], UNKNOWN), block
+
+    def fault(self, block: RecordBlock, position: int) -> RecordFailure:
+        """Why the steps of a record could not be counted."""
+        others = [other for other in range(len(block)) if other != position]
+        record = block.without(others)
+        parser = self.parser()
+        located = parser.locate(record)
+        if located.failures:
+            return located.failures[0]._replace(position=position)
+        keys = [key for key, _ in self._keys()]
+        counts = {key: int(located.counts(place)[0][1]) for place, key in enumerate(keys)}
+        first = self.features[0]
+        steps = -(counts[first.key] // -first.part)
+        for feature in self.features:
+            found = -(counts[feature.key] // -feature.part)
+            if found != steps:
+                reason = f"it has {found} steps, {first.name!r} has {steps}"
+                return RecordFailure(position, feature.name, None, reason)
+        reason = f"it could not be read when the steps of {self.group!r} were counted"
+        return RecordFailure(position, None, None, reason)
+
+    def _keys(self) -> list[tuple[str, str]]:
+        """Each stored feature that is counted, and its dtype."""
+        return list({feature.key: feature.dtype for feature in self.features}.items())
+
+
+def step_features(schema: Mapping[str, Feature], group: str) -> dict[str, Feature]:
+    """The features of a group by name.
+
+    Raises:
+        SchemaError: there are none, or one of them has no steps.
+    """
+    specs = {name: spec for name, spec in schema.items() if name.startswith(f"{group}/")}
+    if not specs:
+        groups = sorted({name.rpartition("/")[0] for name in schema if "/" in name})
+        raise SchemaError(f"no feature is named '{group}/...'; groups are {groups}")
+    for name, spec in specs.items():
+        if not _has_steps(spec):
+            raise SchemaError(
+                f"a {type(spec).__name__} has no steps; what has is a VarLenFeature, "
+                "RaggedFeature, SequenceFeature, FixedLenSequenceFeature, or a FixedLenFeature "
+                "of a shape",
+                feature=name,
+            )
+    return specs
+
+
+def _has_steps(spec: Feature) -> bool:
+    if isinstance(spec, FixedLenFeature):
+        return len(spec.shape) > 0
+    return isinstance(spec, (VarLenFeature, RaggedFeature, FixedLenSequenceFeature))
+
+
+def _counted(name: str, spec: Feature) -> CountedFeature | None:
+    """What tells how many steps a feature has; None if its values have to be looked at."""
+    if isinstance(spec, VarLenFeature):
+        return CountedFeature(name, name, stored_dtype(spec.dtype), 1)
+    if isinstance(spec, FixedLenSequenceFeature):
+        return CountedFeature(name, name, stored_dtype(spec.dtype), spec.count)
+    if isinstance(spec, RaggedFeature):
+        values = CountedFeature(name, spec.value_key or name, stored_dtype(spec.dtype), 1)
+        return _outermost(values, spec.partitions)
+    assert isinstance(spec, FixedLenFeature)
+    part = math.prod(spec.shape[1:])
+    if spec.default_value is not None or part == 0:
+        return None
+    return CountedFeature(name, name, stored_dtype(spec.dtype), part)
+
+
+def _outermost(values: CountedFeature, partitions: tuple[Partition, ...]) -> CountedFeature | None:
+    """What tells how many rows the outermost partition makes."""
+    part = 1
+    for partition in partitions:
+        if isinstance(partition, UniformRowLength):
+            part *= partition.length
+        elif isinstance(partition, (RowLengths, RowStarts, RowLimits)):
+            return CountedFeature(values.name, partition.key, "int64", part)
+        else:
+            return None
+    return values._replace(part=part)
