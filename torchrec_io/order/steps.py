@@ -69,7 +69,7 @@ class EpisodeBlocks:
 
     def of(self, records: Numbers) -> Numbers:
         """The block of each record that has samples selected."""
-        positions: Numbers = self.selection.positions_of(self.numbers.starts[records])
+        positions = self.selection.positions_of(self.numbers.starts[records])
         return positions // self.size
 
     def records(self, block: int) -> Numbers:
@@ -77,7 +77,7 @@ class EpisodeBlocks:
         begin = block * self.size
         end = min(begin + self.size, len(self.selection))
         samples = self.selection.numbers_at(np.arange(begin, end, dtype=np.int64))
-        records = np.unique(self.numbers.places(samples)[0])
+        records: Numbers = np.unique(self.numbers.places(samples)[0])
         return records[self.of(records) == block]  # the first may begin earlier
 
 
