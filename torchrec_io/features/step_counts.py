@@ -31,6 +31,7 @@ from .specs import (
     UniformRowLength,
     VarLenFeature,
 )
+from .stored_specs import SequenceFeature
 
 # Of a record whose steps cannot be told: its features do not agree.
 UNKNOWN = -1
@@ -155,7 +156,8 @@ def step_features(schema: Mapping[str, Feature], group: str) -> dict[str, Featur
 def _has_steps(spec: Feature) -> bool:
     if isinstance(spec, FixedLenFeature):
         return len(spec.shape) > 0
-    return isinstance(spec, (VarLenFeature, RaggedFeature, FixedLenSequenceFeature))
+    stepped = (VarLenFeature, RaggedFeature, SequenceFeature, FixedLenSequenceFeature)
+    return isinstance(spec, stepped)
 
 
 def _counted(name: str, spec: Feature) -> CountedFeature | None:
@@ -166,6 +168,9 @@ def _counted(name: str, spec: Feature) -> CountedFeature | None:
         return CountedFeature(name, name, stored_dtype(spec.dtype), spec.count)
     if isinstance(spec, RaggedFeature):
         values = CountedFeature(name, spec.value_key or name, stored_dtype(spec.dtype), 1)
+        return _outermost(values, spec.partitions)
+    if isinstance(spec, SequenceFeature):
+        values = CountedFeature(name, spec.value_key or name, "string", 1)
         return _outermost(values, spec.partitions)
     assert isinstance(spec, FixedLenFeature)
     part = math.prod(spec.shape[1:])

@@ -77,8 +77,9 @@ class EpisodeBlocks:
         begin = block * self.size
         end = min(begin + self.size, len(self.selection))
         samples = self.selection.numbers_at(np.arange(begin, end, dtype=np.int64))
-        records: Numbers = np.unique(self.numbers.places(samples)[0])
-        return records[self.of(records) == block]  # the first may begin earlier
+        records = np.unique(self.numbers.places(samples)[0])
+        begun: Numbers = records[self.of(records) == block]  # the first may begin earlier
+        return begun
 
 
 def samples_of(records: Selection, numbers: StepNumbers) -> Selection:

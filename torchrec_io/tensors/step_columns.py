@@ -28,7 +28,7 @@ from .arena import allocate_for
 from .batch import Batch
 
 
-class Picks(NamedTuple):
+class StepRows(NamedTuple):
     """Which steps are taken of which rows of a batch.
 
     Attributes:
@@ -89,7 +89,7 @@ class Gathering:
         self._fills: list[Callable[[Arena], None]] = []
         self._padded: dict[str, Padding] = {}
 
-    def add(self, batch: Batch, picks: Picks, steps: Collection[str]) -> None:
+    def add(self, batch: Batch, picks: StepRows, steps: Collection[str]) -> None:
         """Gathers a sample's row of each column of a batch, or its steps of those in ``steps``."""
         columns, _, padded = batch.layout
         arena = batch.arena.numpy()
@@ -115,7 +115,7 @@ class Gathering:
     # ---- columns ----
 
     def _add_dense(
-        self, arena: Arena, column: DenseColumns, picks: Picks, steps: Collection[str]
+        self, arena: Arena, column: DenseColumns, picks: StepRows, steps: Collection[str]
     ) -> None:
         whole: dict[str, Numbers] = {}
         stepped: dict[str, Numbers] = {}
@@ -157,7 +157,7 @@ class Gathering:
         assert isinstance(column, SparseColumn)
         return self._take_sparse(arena, column, rows)
 
-    def _steps_of(self, arena: Arena, column: Column, picks: Picks) -> Column:
+    def _steps_of(self, arena: Arena, column: Column, picks: StepRows) -> Column:
         if isinstance(column, BytesColumn):
             rows, size, *inner = column.values.shape
             joined = column.values._replace(shape=(rows * size, *inner))
@@ -170,7 +170,7 @@ class Gathering:
             arrays.append(self._take(arena, column.arrays[row], index, picks.lead[1:]))
         return ListColumn(column.name, tuple(arrays))
 
-    def _add_ragged_steps(self, arena: Arena, column: RaggedColumn, picks: Picks) -> None:
+    def _add_ragged_steps(self, arena: Arena, column: RaggedColumn, picks: StepRows) -> None:
         firsts = view_of(arena, column.splits[0])[picks.rows].astype(np.int64)
         entries = picks.entries(firsts)
         if len(column.splits) > 1:

@@ -13,7 +13,7 @@ from ..records.reader import RecordBlock
 from ..records.steps import StepNumbers
 from .batch import Batch
 from .examples import parse_block
-from .step_columns import Gathering, Picks, count_steps
+from .step_columns import Gathering, StepRows, count_steps
 
 
 class StepParser:
@@ -66,7 +66,7 @@ class StepParser:
         if failures:
             return _of_samples(failures, rows)
         gathering = Gathering()
-        gathering.add(batch, Picks(rows, begins, self._numbers.window), self._steps)
+        gathering.add(batch, StepRows(rows, begins, self._numbers.window), self._steps)
         return gathering.finish(self.schema, len(block))
 
     def _disagreements(self, batch: Batch, counts: Ints) -> list[RecordFailure]:

@@ -45,8 +45,7 @@ class Labels:
         names = self._read(f"{file_name}.labels.txt")
         if names is not None and num_classes not in (None, len(names)):
             raise node.error(
-                f"there are {num_classes} classes, but {len(names)} names in "
-                f"{file_name}.labels.txt"
+                f"there are {num_classes} classes, but {len(names)} names in {file_name}.labels.txt"
             )
         count = len(names) if names is not None else num_classes
         if count is None:
