@@ -15,7 +15,8 @@ from ..records.reader import RecordBlock
 from .encode import Kinds, encode_example, encode_examples
 from .parse import RecordFailure
 from .schema import Schema
-from .specs import Feature, FixedLenFeature, RaggedFeature, RawFeature, VarLenFeature
+from .specs import Feature, FixedLenFeature, RaggedFeature, VarLenFeature
+from .stored_specs import RawFeature
 from .wrapping import lead
 
 # Fields of the message, both length-delimited: `repeated Example examples` and `Example context`.
