@@ -14,8 +14,7 @@ from .features.draws import NO_EPOCH, Draws
 from .features.example_lists import ExampleListSchema
 from .features.images import ImageFeature
 from .features.parse import ExampleParser, RecordFailure
-from .features.schema import Schema
-from .features.specs import Feature
+from .features.schema import Features, Schema
 from .records.reader import RecordBlock, RecordReader
 from .tensors.batch import Batch
 from .tensors.example_lists import ExampleListParser
@@ -23,7 +22,7 @@ from .tensors.examples import parse_block
 from .tensors.runs import load_run
 
 Decoder: TypeAlias = Callable[[bytes], Any]
-SchemaLike: TypeAlias = Schema | ExampleListSchema | Mapping[str, Feature] | Decoder | None
+SchemaLike: TypeAlias = Schema | ExampleListSchema | Features | Decoder | None
 # What a dataset's records are parsed by.
 ParsedSchema: TypeAlias = Schema | ExampleListSchema | CsvSchema
 

@@ -272,7 +272,7 @@ def test_samples_of_other_keys_are_refused() -> None:
         tio.collate([{"a": 1}, {"a": 1, "b": 2}])
 
 
-@pytest.mark.parametrize("value", [None, [1], {"a": 1}, (1, 2), object()])
+@pytest.mark.parametrize("value", [None, [1], (1, 2), object()])
 def test_values_without_a_column_are_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=f"no column for 'x', a {type(value).__name__}"):
         tio.collate([{"x": value}, {"x": value}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -119,7 +119,7 @@ def test_rows_that_lengths_do_not_tell() -> None:
         with pytest.raises(ValueError, match="do not follow each other"):
             ragged.to_jagged()
         with pytest.raises(ValueError, match="do not follow each other"):
-            convert.to_keyed_jagged(cast("Any", {"x": ragged}), ["x"], torch.int64)
+            convert.to_keyed_jagged({"x": ragged}, ["x"], torch.int64)
     for other in (BytesArray.from_list([b""]), ragged_of([[1]])):
         with pytest.raises(TypeError, match="only rows of numbers"):
             Ragged(other, torch.tensor([0, 1])).to_jagged()

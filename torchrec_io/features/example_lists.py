@@ -13,6 +13,7 @@ from .. import _core
 from ..errors import SchemaError
 from ..records.reader import RecordBlock
 from .encode import Kinds, encode_example, encode_examples
+from .nesting import check_paths, nested
 from .parse import RecordFailure
 from .schema import Schema
 from .specs import Feature, FixedLenFeature, RaggedFeature, VarLenFeature
@@ -47,13 +48,13 @@ class ExampleListSchema(Mapping[str, Feature]):
     A ``default_value`` is not needed for lists of different lengths, as TF-Ranking needs it.
 
     Args:
-        context: Spec of each feature of the context; may be empty.
+        context: Spec of each feature of the context, or dicts of them; may be empty.
         examples: Spec of each feature of the examples: FixedLenFeature, VarLenFeature,
             RaggedFeature or RawFeature of a shape.
 
     Raises:
         SchemaError: examples have no feature; a spec is none, or does not go where it is put; a
-            name is given twice.
+            name is given twice, or is that of a dict, too.
     """
 
     def __init__(
@@ -70,6 +71,10 @@ class ExampleListSchema(Mapping[str, Feature]):
                 raise SchemaError("the context has a feature of the same name", feature=name)
             _check_in_list(name, feature)
         self._all = {**self.context, **self.examples}
+        self._paths = dict(self.example_schema.paths)
+        if self.context_schema is not None:
+            self._paths |= self.context_schema.paths
+        check_paths(self._all, self._paths)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ExampleListSchema:
@@ -116,6 +121,11 @@ class ExampleListSchema(Mapping[str, Feature]):
         """Specs of the examples by name."""
         return self.example_schema.context
 
+    @property
+    def paths(self) -> Mapping[str, tuple[str, ...]]:
+        """As of a :class:`Schema`."""
+        return MappingProxyType(self._paths)
+
     def __getitem__(self, name: str) -> Feature:
         return self._all[name]
 
@@ -128,16 +138,24 @@ class ExampleListSchema(Mapping[str, Feature]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ExampleListSchema):
             return NotImplemented
-        return (self.context, self.examples) == (other.context, other.examples)
+        return (self.context, self.examples, self.paths) == (
+            other.context,
+            other.examples,
+            other.paths,
+        )
 
     __hash__ = None  # type: ignore[assignment]  # as of any mapping
 
     def __repr__(self) -> str:
-        context, examples = dict(self.context), dict(self.examples)
+        context, examples = self._parts()
         return f"ExampleListSchema(context={context!r}, examples={examples!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ExampleListSchema, (dict(self.context), dict(self.examples))
+        return ExampleListSchema, self._parts()
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Context and examples as they were given."""
+        return nested(self.context, self.paths), nested(self.examples, self.paths)
 
 
 def _example_schema(features: Mapping[str, Any], part: str) -> Schema:

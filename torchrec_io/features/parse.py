@@ -82,6 +82,7 @@ class ExampleParser:
         self._dense_groups = _group_dense(self._makers)
         self._dense_layouts: dict[int, _DenseLayout] = {}
         self.names = tuple(schema)
+        self.paths = dict(schema.paths)
         self.padded = {m.name: m.padding for m in self._makers if m.padding is not None}
 
     @classmethod

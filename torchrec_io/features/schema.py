@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ..errors import SchemaError
 from .checks import is_text
 from .dtypes import is_integer, stored_dtype
 from .images import ImageFeature
+from .nesting import MOST_LEVELS, SEPARATOR, Path, check_paths, dict_of, leaves_of, nested
 from .specs import (
     Feature,
     FixedLenFeature,
@@ -27,22 +28,38 @@ if TYPE_CHECKING:
     from .infer import Finding
 
 
+# What a schema is made of; a dict in it is such a mapping, too.
+Features: TypeAlias = Mapping[str, Feature | Mapping[str, Any]]
+
+
 class Schema(Mapping[str, Feature]):
     """The features to read from each record, by name. Others stay unread.
 
     ``Schema(features)`` is for records that are ``tf.train.Example`` messages;
-    ``Schema(context=..., sequence=...)`` for ``tf.train.SequenceExample``. As a mapping it holds
-    all features, those of the context first.
+    ``Schema(context=..., sequence=...)`` for ``tf.train.SequenceExample``.
+
+    In place of a spec there may be a dict of specs, and so on. A feature in there is stored by its
+    path, joined by "/" as TensorFlow Datasets does: ``{"objects": {"label": spec}}`` reads the
+    stored feature ``"objects/label"``. Batches and samples are nested in the same way:
+    ``batch["objects"]["label"]``. A name that has a "/" itself makes no dict:
+    ``{"objects/label": spec}`` gives ``batch["objects/label"]``.
+
+    As a mapping a schema holds all features by their flat names (``schema["objects/label"]``),
+    those of the context first. Wherever else a feature is named, it is by this name, too:
+    ``batch.lengths``, ``length_key``, the keys that specs take, errors.
 
     Args:
-        features: Spec of each feature of an Example: one of this package's, or one of ``tf.io``'s.
+        features: Spec of each feature of an Example: one of this package's, or one of ``tf.io``'s;
+            or dicts of them.
         context: Specs of the context of a SequenceExample.
         sequence: Specs of its feature lists: VarLenFeature, FixedLenSequenceFeature, RaggedFeature
             or SequenceFeature.
 
     Raises:
-        SchemaError: there is no feature; a spec is none, or does not go where it is put; a name is
-            given twice; one stored feature is asked for in two ways that exclude each other.
+        SchemaError: there is no feature; a spec is none, or does not go where it is put; a flat
+            name is given twice, or is that of a dict, too; dicts are nested more than 100 levels
+            deep, or one is empty; one stored feature is asked for in two ways that exclude each
+            other.
     """
 
     def __init__(
@@ -55,8 +72,9 @@ class Schema(Mapping[str, Feature]):
         if features is not None and not (context is None and sequence is None):
             raise SchemaError("a schema takes either features, or context and sequence")
         is_sequence = features is None and not (context is None and sequence is None)
-        self._context = _adopt(context if is_sequence else features)
-        self._sequence = _adopt(sequence) if is_sequence else None
+        self._paths: dict[str, Path] = {}
+        self._context = self._adopt(context if is_sequence else features)
+        self._sequence = self._adopt(sequence) if is_sequence else None
         self._all = {**self._context, **(self._sequence or {})}
         self._parser: Any = None  # ExampleParser.of keeps it here
         self._findings: dict[str, Finding] | None = None
@@ -69,11 +87,12 @@ class Schema(Mapping[str, Feature]):
                 raise SchemaError("the context has a feature of the same name", feature=name)
             _check_sequence(name, feature)
             _check_shape_key(name, feature, self._sequence or {})
+        check_paths(self._all, self._paths)
         _check_uses(self._context)
         _check_uses(self._sequence or {})
 
     @classmethod
-    def of(cls, features: Schema | Mapping[str, Any]) -> Schema:
+    def of(cls, features: Schema | Features) -> Schema:
         """A schema as it is, or made from a dict."""
         return features if isinstance(features, Schema) else cls(features)
 
@@ -191,6 +210,11 @@ class Schema(Mapping[str, Feature]):
         return None if self._sequence is None else MappingProxyType(self._sequence)
 
     @property
+    def paths(self) -> Mapping[str, tuple[str, ...]]:
+        """Keys of the dicts that lead to each nested feature, by its flat name; of no others."""
+        return MappingProxyType(self._paths)
+
+    @property
     def is_sequence(self) -> bool:
         """Whether records are SequenceExamples."""
         return self._sequence is not None
@@ -202,6 +226,33 @@ class Schema(Mapping[str, Feature]):
         None for other schemas. Two schemas may be equal whatever their findings.
         """
         return None if self._findings is None else MappingProxyType(self._findings)
+
+    def _adopt(self, features: Mapping[str, Any] | None) -> dict[str, Feature]:
+        """Specs by flat name; notes the paths of those in dicts."""
+        if features is None:
+            return {}
+        if not isinstance(features, Mapping):
+            raise SchemaError(f"a schema needs a dict of at least one feature, not {features!r}")
+        adopted: dict[str, Feature] = {}
+        for path, spec in leaves_of(_specs_in(features) or {}, _specs_in):
+            for key in path:
+                _check_name(key)
+            name = SEPARATOR.join(path)
+            if name in adopted:
+                raise SchemaError(
+                    "two features have this name, by the dicts they are in", feature=name
+                )
+            try:
+                adopted[name] = _spec_of(spec)
+            except SchemaError as error:
+                raise SchemaError(error.reason, feature=name) from None
+            if len(path) > 1:
+                self._paths[name] = path
+        return adopted
+
+    def _nested(self, part: Mapping[str, Feature]) -> dict[str, Any]:
+        """A part of the schema as it was given."""
+        return nested(part, self._paths)
 
     def _check_context(self, name: str, feature: Feature) -> None:
         if isinstance(feature, FixedLenSequenceFeature):
@@ -227,22 +278,28 @@ class Schema(Mapping[str, Feature]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
             return NotImplemented
-        return (self._context, self._sequence) == (other._context, other._sequence)
+        return (self._context, self._sequence, self._paths) == (
+            other._context,
+            other._sequence,
+            other._paths,
+        )
 
     __hash__ = None  # type: ignore[assignment]  # as of any mapping
 
     def __repr__(self) -> str:
+        context = self._nested(self._context)
         if self._sequence is None:
-            return f"Schema({self._context!r})"
-        return f"Schema(context={self._context!r}, sequence={self._sequence!r})"
+            return f"Schema({context!r})"
+        return f"Schema(context={context!r}, sequence={self._nested(self._sequence)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._context, self._sequence, self._findings)
+        sequence = None if self._sequence is None else self._nested(self._sequence)
+        return _rebuild, (self._nested(self._context), sequence, self._findings)
 
 
 def _rebuild(
-    context: dict[str, Feature],
-    sequence: dict[str, Feature] | None,
+    context: dict[str, Any],
+    sequence: dict[str, Any] | None,
     findings: dict[str, Finding] | None,
 ) -> Schema:
     schema = Schema(context) if sequence is None else Schema(context=context, sequence=sequence)
@@ -250,22 +307,28 @@ def _rebuild(
     return schema
 
 
-def _adopt(features: Mapping[str, Any] | None) -> dict[str, Feature]:
-    if features is None:
-        return {}
-    if not isinstance(features, Mapping):
-        raise SchemaError(f"a schema needs a dict of at least one feature, not {features!r}")
-    adopted: dict[str, Feature] = {}
-    for name, spec in features.items():
-        if not isinstance(name, str):
-            raise SchemaError(f"a feature's name must be a str, not {name!r}")
-        if not is_text(name):
-            raise SchemaError(f"a feature's name must be text, not {name!r}: it has surrogates")
-        try:
-            adopted[name] = as_feature(spec)
-        except SchemaError as error:
-            raise SchemaError(error.reason, feature=name) from None
-    return adopted
+def _specs_in(value: Any) -> Mapping[str, Any] | None:
+    """The dict of specs that a value is; None of what is none."""
+    if not isinstance(value, Schema):
+        return dict_of(value)
+    if value.is_sequence:
+        raise SchemaError("a schema of SequenceExamples is no part of another schema")
+    return nested(value.context, value.paths)
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise SchemaError(f"a feature's name must be a str, not {name!r}")
+    if not is_text(name):
+        raise SchemaError(f"a feature's name must be text, not {name!r}: it has surrogates")
+
+
+def _spec_of(spec: Any) -> Feature:
+    if dict_of(spec) is None:
+        return as_feature(spec)
+    if spec:
+        raise SchemaError(f"it is a dict, on level {MOST_LEVELS}: there are no deeper ones")
+    raise SchemaError("no feature spec: an empty dict")
 
 
 def _check_sequence(name: str, feature: Feature) -> None:

@@ -11,10 +11,11 @@ A schema of Examples in JSON::
     }
 
 One of SequenceExamples has ``"context"`` and ``"sequence"`` in place of ``"features"``, one of
-lists of Examples ``"context"`` and ``"examples"``. A spec has the arguments of its class by name;
-those that are as by default are left out. In a
-``default_value`` bytes that are UTF-8 stand as text and others as ``{"hex": "00ff"}``; numbers that
-JSON lacks are ``"nan"``, ``"inf"`` and ``"-inf"``, and a nan of other bits than Python's own is
+lists of Examples ``"context"`` and ``"examples"``. A dict of features among them is
+``{"type": "dict", "features": {...}}``. A spec has the arguments of its class by name; those that
+are as by default are left out. In a ``default_value`` bytes that are UTF-8 stand as text and others
+as ``{"hex": "00ff"}``; numbers that JSON lacks are ``"nan"``, ``"inf"`` and ``"-inf"``, and a nan
+of other bits than Python's own is
 ``{"nan": "fff8000000000000"}``, a float64. A ``valid_range`` is a list of two numbers, ``"inf"``,
 ``"-inf"`` or null.
 """
@@ -25,7 +26,7 @@ import dataclasses
 import json
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any, TypeAlias
 
@@ -34,9 +35,9 @@ from .crops import RandomCrop, RandomResizedCrop
 from .dtypes import item_bytes
 from .example_lists import ExampleListSchema
 from .images import ImageFeature
+from .nesting import MOST_LEVELS, SEPARATOR, Path, nested
 from .schema import Schema
 from .specs import (
-    Feature,
     FixedLenFeature,
     FixedLenSequenceFeature,
     RaggedFeature,
@@ -70,6 +71,7 @@ _FEATURES: dict[str, _Spec] = {
     )
 }
 _ELEMENTS: dict[str, _Spec] = {made.__name__: made for made in (ImageFeature, RawFeature)}
+_DICT = "dict"
 _PARTITIONS: dict[str, _Spec] = {
     made.__name__: made
     for made in (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds, UniformRowLength)
@@ -83,7 +85,11 @@ AnySchema: TypeAlias = Schema | ExampleListSchema
 _SCHEMA_PARTS = ({"features"}, {"context", "sequence"})
 
 
-def _parts(schema: AnySchema, write: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
+def _parts(
+    schema: AnySchema,
+    write: Callable[[Any], Any],
+    write_dict: Callable[[dict[str, Any]], Any] = dict,
+) -> dict[str, dict[str, Any]]:
     """The written specs of each part of a schema, by the name the part has in JSON."""
     if isinstance(schema, ExampleListSchema):
         parts = {"context": schema.context, "examples": schema.examples}
@@ -91,14 +97,21 @@ def _parts(schema: AnySchema, write: Callable[[Any], Any]) -> dict[str, dict[str
         parts = {"features": schema.context}
     else:
         parts = {"context": schema.context, "sequence": schema.sequence}
-    written: dict[str, dict[str, Any]] = {part: {} for part in parts}
-    for part, features in parts.items():
-        for name, feature in features.items():
+
+    def written(tree: dict[str, Any], path: Path = ()) -> dict[str, Any]:
+        made = {}
+        for key, value in tree.items():
+            if isinstance(value, dict):
+                made[key] = write_dict(written(value, (*path, key)))
+                continue
             try:
-                written[part][name] = write(feature)
+                made[key] = write(value)
             except SchemaError as error:
+                name = SEPARATOR.join((*path, key))
                 raise SchemaError(error.reason, feature=name) from None
-    return written
+        return made
+
+    return {part: written(nested(features, schema.paths)) for part, features in parts.items()}
 
 
 def _arguments(spec: Any) -> dict[str, Any]:
@@ -130,7 +143,7 @@ def _arguments(spec: Any) -> dict[str, Any]:
 
 def to_json(schema: AnySchema, indent: int | None = None) -> str:
     """A schema as JSON; see :meth:`Schema.to_json`."""
-    parts = _parts(schema, _write_spec)
+    parts = _parts(schema, _write_spec, _write_dict)
     return json.dumps({_VERSION: FORMAT, **parts}, indent=indent, allow_nan=False)
 
 
@@ -139,6 +152,10 @@ def _write_spec(spec: Any) -> dict[str, Any]:
     return {"type": type(spec).__name__} | {
         name: _write_value(value) for name, value in arguments.items()
     }
+
+
+def _write_dict(features: dict[str, Any]) -> dict[str, Any]:
+    return {"type": _DICT, "features": features}
 
 
 def _write_value(value: Any) -> Any:
@@ -174,7 +191,7 @@ def from_json(text: str | bytes) -> Schema:
     return Schema(**read_parts(text, _SCHEMA_PARTS))
 
 
-def read_parts(text: str | bytes, allowed: Sequence[set[str]]) -> dict[str, dict[str, Feature]]:
+def read_parts(text: str | bytes, allowed: Sequence[set[str]]) -> dict[str, dict[str, Any]]:
     """The parts of a schema in JSON, by name.
 
     Args:
@@ -195,7 +212,7 @@ def read_parts(text: str | bytes, allowed: Sequence[set[str]]) -> dict[str, dict
             " and ".join(f'"{name}"' for name in sorted(names)) for names in allowed
         )
         raise SchemaError(f"a schema in JSON has {choices}, not {_listed(sorted(parts))}")
-    return {part: _read_features(part, features) for part, features in parts.items()}
+    return {part: _read_features(features, f'"{part}"') for part, features in parts.items()}
 
 
 def _load(text: str | bytes) -> Any:
@@ -232,14 +249,28 @@ def _no_constant(name: str) -> Any:
     raise SchemaError(f'{name} is no JSON; in a default_value it is written as "nan" or "inf"')
 
 
-def _read_features(part: str, features: Any) -> dict[str, Feature]:
-    read: dict[str, Feature] = {}
-    for name, spec in _check_object(features, f'"{part}"').items():
+def _read_features(features: Any, what: str, path: Path = ()) -> dict[str, Any]:
+    read: dict[str, Any] = {}
+    for key, spec in _check_object(features, what).items():
+        inner = (*path, key)
         try:
-            read[name] = _read_spec(spec, _FEATURES, "a feature spec")
+            if isinstance(spec, dict) and spec.get("type") == _DICT:
+                read[key] = _read_dict(spec, inner)
+            else:
+                read[key] = _read_spec(spec, _FEATURES, "a feature spec")
         except SchemaError as error:
+            name = error.feature or SEPARATOR.join(inner)
             raise SchemaError(error.reason, feature=name) from None
     return read
+
+
+def _read_dict(spec: dict[str, Any], path: Path) -> dict[str, Any]:
+    if set(spec) != {"type", "features"}:
+        others = sorted(set(spec) - {"type"})
+        raise SchemaError(f'a dict of specs has "features" and no other key, not {_listed(others)}')
+    if len(path) >= MOST_LEVELS:
+        raise SchemaError(f"dicts are nested more than {MOST_LEVELS} levels deep")
+    return _read_features(spec["features"], '"features" of a dict', path)
 
 
 def _read_spec(spec: Any, classes: Mapping[str, _Spec], what: str) -> Any:
@@ -247,7 +278,8 @@ def _read_spec(spec: Any, classes: Mapping[str, _Spec], what: str) -> Any:
     kind = arguments.pop("type", None)
     made = classes.get(kind) if isinstance(kind, str) else None
     if made is None:
-        raise SchemaError(f'"type" of {what} is one of {", ".join(classes)}, not {_shown(kind)}')
+        kinds = ", ".join((*classes, _DICT) if classes is _FEATURES else classes)
+        raise SchemaError(f'"type" of {what} is one of {kinds}, not {_shown(kind)}')
     known = signature(made).parameters
     unknown = [name for name in arguments if name not in known]
     if unknown:
@@ -432,11 +464,22 @@ def to_python(schema: AnySchema) -> str:
     lines = ["import torchrec_io as tio", "", f"schema = tio.{type(schema).__name__}("]
     for part, specs in _parts(schema, _python_spec).items():
         start = "" if part == "features" else f"{part}="
-        entries = [f"        {_python(name)}: {spec}," for name, spec in specs.items()]
-        lines += [f"    {start}{{", *entries, "    }" + ("," if start else "")]
+        lines += [f"    {start}{{", *_python_entries(specs, 2), "    }" + ("," if start else "")]
     if any("struct.unpack(" in line for line in lines):
         lines.insert(0, "import struct\n")
     return "\n".join([*lines, ")", ""])
+
+
+def _python_entries(specs: Mapping[str, Any], level: int) -> Iterator[str]:
+    """Lines of a dict of written specs, and of dicts of them."""
+    start = "    " * level
+    for name, spec in specs.items():
+        if isinstance(spec, dict):
+            yield f"{start}{_python(name)}: {{"
+            yield from _python_entries(spec, level + 1)
+            yield f"{start}}},"
+        else:
+            yield f"{start}{_python(name)}: {spec},"
 
 
 # Arguments that read well without their names.

@@ -25,6 +25,7 @@ from ..features.layout import (
     Texts,
     Values,
 )
+from ..features.nesting import Path, nested
 from . import convert
 from .ragged import BytesArray, Ragged, Sparse
 
@@ -41,6 +42,9 @@ _INLINE_BYTES = 1 << 20
 class Batch:
     """The columns of a batch by name, like a dict, with all their data in one allocation.
 
+    Where the schema has dicts of features, the batch has plain dicts of columns:
+    ``batch["objects"]["label"]``.
+
     One buffer to fill, one to send from a worker, one to pin and one to copy to a device: methods
     work on the arena as a whole and make the views anew. It is deliberately no ``Mapping``:
     PyTorch's loaders take those apart and would handle each column by itself. ``dict(batch)`` and
@@ -56,6 +60,7 @@ class Batch:
         columns: Sequence[Column],
         names: Sequence[str],
         padded: Mapping[str, Padding] | None = None,
+        paths: Mapping[str, Path] | None = None,
     ) -> None:
         """Made by parsing and collating.
 
@@ -64,8 +69,9 @@ class Batch:
             columns: Where the columns lie in it.
             names: The order in which they are shown.
             padded: How padded columns are padded.
+            paths: Which columns are shown in dicts, and where there.
         """
-        self._set(arena, columns, names, padded)
+        self._set(arena, columns, names, padded, paths)
         self.with_views()
 
     @classmethod
@@ -75,6 +81,7 @@ class Batch:
         columns: Sequence[Column],
         names: Sequence[str],
         padded: Mapping[str, Padding] | None = None,
+        paths: Mapping[str, Path] | None = None,
     ) -> Batch:
         """A batch whose views are made by :meth:`with_views`, or when they are first asked for.
 
@@ -82,7 +89,7 @@ class Batch:
         makes them at a time.
         """
         batch = cls.__new__(cls)
-        batch._set(arena, columns, names, padded)  # noqa: SLF001  # it is one of these
+        batch._set(arena, columns, names, padded, paths)  # noqa: SLF001  # it is one of these
         return batch
 
     def _set(
@@ -91,12 +98,16 @@ class Batch:
         columns: Sequence[Column],
         names: Sequence[str],
         padded: Mapping[str, Padding] | None,
+        paths: Mapping[str, Path] | None,
     ) -> None:
         self.arena = arena
         self._columns = tuple(columns)
         self._names = tuple(names)
         self._padded = padded or {}
+        self._paths = paths or {}
+        self._keys = _keys_of(self._names, self._paths) if self._paths else self._names
         self._made: dict[str, Any] | None = None
+        self._shown: dict[str, Any] = {}  # as made, nested; without paths there may be others in it
 
     def with_views(self) -> Batch:
         """This batch with its views made, as who is given it should find it.
@@ -109,23 +120,32 @@ class Batch:
         return self
 
     def _views(self) -> dict[str, Any]:
-        """All columns by name, those of lengths too."""
+        """All columns by flat name, those of lengths too."""
         if self._made is None:
             parts = _Arena(self.arena)
             views: dict[str, Any] = {}
             for column in self._columns:
                 _VIEWS[type(column)](parts, column, views)
+            self._shown = views
+            if self._paths:
+                self._shown = nested({name: views[name] for name in self._names}, self._paths)
             self._made = views
         return self._made
 
     @property
     def _values(self) -> dict[str, Any]:
+        self._views()
+        return {key: self._shown[key] for key in self._keys}
+
+    @property
+    def _flat(self) -> dict[str, Any]:
+        """The columns by flat name."""
         views = self._views()
         return {name: views[name] for name in self._names}
 
     @property
     def lengths(self) -> dict[str, Tensor]:
-        """For columns that were padded: each record's own length, int64 ``[B]``, by name.
+        """For columns that were padded: each record's own length, int64 ``[B]``, by flat name.
 
         Of images height and width, ``[B, 2]``.
         """
@@ -134,34 +154,36 @@ class Batch:
 
     # ---- like a dict ----
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._views()[name]
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._keys:
+            raise KeyError(key)
+        if self._made is None:
+            self._views()
+        return self._shown[key]
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._keys)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._keys)
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """The column, or ``default`` if there is none of that name."""
-        return self._views()[name] if name in self._names else default
+    def get(self, key: str, default: Any = None) -> Any:
+        """The column, or dict of columns, or ``default`` if there is none of that name."""
+        return self[key] if key in self._keys else default
 
     def keys(self) -> KeysView[str]:
-        """Names of the columns."""
+        """Names of the columns and dicts of columns."""
         return self._values.keys()
 
     def values(self) -> ValuesView[Any]:
-        """The columns."""
+        """The columns and dicts of columns."""
         return self._values.values()
 
     def items(self) -> ItemsView[str, Any]:
-        """Names and columns."""
+        """Names, and columns or dicts of columns."""
         return self._values.items()
 
     # ---- as one buffer ----
@@ -190,7 +212,7 @@ class Batch:
         return self.arena.device
 
     def _with(self, arena: Tensor) -> Batch:
-        return Batch(arena, self._columns, self._names, self._padded)
+        return Batch(arena, self._columns, self._names, self._padded, self._paths)
 
     # ---- as others have it ----
 
@@ -199,13 +221,14 @@ class Batch:
 
         Tensors and Raggeds of numbers share the arena, the latter as nested tensors of jagged
         layout. Other columns (bytes, rows of rows, Sparse, lists) are ``NonTensorStack``s of their
-        rows, as :meth:`samples` has them. What was padded has its lengths under ``("lengths",
-        name)``.
+        rows, as :meth:`samples` has them. Dicts of columns are TensorDicts themselves. What was
+        padded has its lengths under ``("lengths", name)``, by flat name.
 
         Raises:
             ValueError: something was padded and another column is named ``"lengths"``.
         """
-        return convert.to_tensordict(self)
+        columns = list(self._flat.values())
+        return convert.to_tensordict(self, [len(columns[0])] if columns else [])
 
     def to_keyed_jagged(
         self, names: Sequence[str], lengths_dtype: torch.dtype = torch.int64
@@ -216,7 +239,8 @@ class Batch:
         in one copy; those of a single one are not copied.
 
         Args:
-            names: Raggeds of numbers, or Tensors ``[B]`` or ``[B, n]``: n values a record.
+            names: Flat names of Raggeds of numbers, or of Tensors ``[B]`` or ``[B, n]``: n values a
+                record.
             lengths_dtype: int32 or int64.
 
         Returns:
@@ -228,15 +252,17 @@ class Batch:
             TypeError: a column is of another type.
             ValueError: no name is given, or rows of a Ragged do not follow each other.
         """
-        return convert.to_keyed_jagged(self, names, lengths_dtype)
+        return convert.to_keyed_jagged(self._flat, names, lengths_dtype)
 
     def __copy__(self) -> Batch:
         return self._with(self.arena)  # as of a dict: the values are shared
 
     @property
-    def layout(self) -> tuple[tuple[Column, ...], tuple[str, ...], Mapping[str, Padding]]:
-        """All that makes a batch of an arena: columns, names, and how columns are padded."""
-        return self._columns, self._names, self._padded
+    def layout(
+        self,
+    ) -> tuple[tuple[Column, ...], tuple[str, ...], Mapping[str, Padding], Mapping[str, Path]]:
+        """All that makes a batch of an arena: columns, names, how they are padded and nested."""
+        return self._columns, self._names, self._padded, self._paths
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.arena.device.type == "cpu" and self.arena.numel() <= _INLINE_BYTES:
@@ -244,28 +270,31 @@ class Batch:
         return Batch, (self.arena, *self.layout)
 
     def __repr__(self) -> str:
-        parts = (f"{name}: {_describe(value)}" for name, value in self.items())
-        return f"Batch({', '.join(parts)})"
+        return f"Batch({_described(self._values)})"
 
     # ---- as records ----
 
     def samples(self) -> list[Sample]:
         """The records one by one, without padding; their tensors share the arena."""
-        columns = [self._rows_of(name) for name in self._names]
+        columns = [self._rows_of(name, value) for name, value in self._flat.items()]
         ragged = {
             name: str(value.offsets.dtype).removeprefix("torch.")
-            for name, value in self.items()
+            for name, value in self._flat.items()
             if isinstance(value, Ragged)
         }
         padded = {name: padding.fill for name, padding in self._padded.items()}
         axes = {name: padding.axes for name, padding in self._padded.items()}
         return [
-            Sample(zip(self._names, row, strict=True), ragged, padded, axes)
-            for row in zip(*columns, strict=True)
+            Sample(self._nested(row), ragged, padded, axes) for row in zip(*columns, strict=True)
         ]
 
-    def _rows_of(self, name: str) -> Sequence[Any]:
-        rows = _rows(self._values[name])
+    def _nested(self, row: Sequence[Any]) -> Any:
+        """The values of a record by name, in dicts where the columns are."""
+        values = zip(self._names, row, strict=True)
+        return nested(dict(values), self._paths) if self._paths else values
+
+    def _rows_of(self, name: str, value: Value) -> Sequence[Any]:
+        rows = _rows(value)
         if name not in self._padded:
             return rows
         lengths = self.lengths[name].tolist()
@@ -280,7 +309,8 @@ class Batch:
 class Sample(dict[str, Any]):
     """One record's values by name: tensors, bytes, BytesArrays, Raggeds or Sparses.
 
-    The attributes say how :func:`collate` joins values that differ in length.
+    Where the schema has dicts of features, they are in plain dicts. The attributes say by flat name
+    (``"objects/label"``) how :func:`collate` joins values that differ in length.
 
     Attributes:
         ragged: Names whose values become rows of a Ragged, each with the dtype of its offsets.
@@ -414,6 +444,20 @@ def _rows(value: Value) -> Sequence[Any]:
     if isinstance(value, BytesArray):
         return value.flat() if len(value.shape) == 1 else list(value)
     return value.rows() if isinstance(value, (Ragged, Sparse)) else value
+
+
+def _keys_of(names: Sequence[str], paths: Mapping[str, Path]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(paths[name][0] if name in paths else name for name in names))
+
+
+def _described(columns: Mapping[str, Any]) -> str:
+    parts = (
+        f"{key}: {{{_described(value)}}}"
+        if isinstance(value, dict)
+        else f"{key}: {_describe(value)}"
+        for key, value in columns.items()
+    )
+    return ", ".join(parts)
 
 
 def _describe(value: Value) -> str:

@@ -26,6 +26,7 @@ from .arena import allocate_for
 from .batch import Batch, Sample, allocate_arena
 from .device import allocate_pinned
 from .device import pin_memory as pin_memory_of
+from .flat_samples import flat_samples
 from .pad_batch import pad_batch
 from .padding import PaddedLength
 from .ragged import BytesArray, Ragged, Sparse
@@ -52,12 +53,16 @@ def collate(samples: Any) -> Any:
     :class:`Ragged`; Python numbers a Tensor; Raggeds and Sparses one more dimension of their kind.
     Different dtypes are promoted to one.
 
+    Dicts in samples, as nested features and transforms make them, become dicts of columns; what is
+    said of a value by its flat name (``"objects/label"``) holds for it there.
+
     Args:
         samples: At least one dict; all with the same keys. Pairs of a key and a sample, as
             ``with_key`` gives them, become a list of keys and a Batch. A Batch stays as it is.
 
     Raises:
-        ValueError: there is no sample, their keys differ, or arrays of bytes differ in shape.
+        ValueError: there is no sample, their keys differ, a dict in them is empty or more than 100
+            levels deep, two values have one flat name, or arrays of bytes differ in shape.
         MemoryError: there is not enough for the batch.
         TypeError: a value is of a type that has no column, or of another one than the others.
     """
@@ -192,12 +197,13 @@ class _Collation:
         self._columns: list[Column] = []
         self._stores: list[_Store] = []
         self._padded: dict[str, Padding] = {}
-        self._names = tuple(samples[0])
-        for sample in samples:
-            if sample.keys() != samples[0].keys():
-                raise ValueError(f"samples differ in their keys: {set(sample) ^ set(samples[0])}")
+        flat, self._paths = flat_samples(samples)
+        self._names = tuple(flat[0])
+        for sample in flat:
+            if sample.keys() != flat[0].keys():
+                raise ValueError(f"samples differ in their keys: {set(sample) ^ set(flat[0])}")
         for name in self._names:
-            self._lay_out(name, [sample[name] for sample in samples])
+            self._lay_out(name, [sample[name] for sample in flat])
 
     def finish(self, allocate: _Allocate) -> Batch:
         arena = allocate_for(
@@ -210,7 +216,7 @@ class _Collation:
         )
         for store in self._stores:
             store(arena)
-        return Batch(arena, self._columns, self._names, self._padded)
+        return Batch(arena, self._columns, self._names, self._padded, self._paths)
 
     def _lay_out(self, name: str, values: list[Any]) -> None:
         kinds = set(map(type, values))

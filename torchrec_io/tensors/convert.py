@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,20 +16,27 @@ if TYPE_CHECKING:
     from .batch import Batch
 
 
-def to_tensordict(batch: Batch) -> TensorDict:
-    """See :meth:`Batch.to_tensordict`."""
+def to_tensordict(batch: Batch, size: Sequence[int]) -> TensorDict:
+    """See :meth:`Batch.to_tensordict`; of a batch of that size."""
+    made = _tensordict(dict(batch), size)
+    if batch.lengths:
+        if "lengths" in made.keys():  # noqa: SIM118  # it iterates over rows
+            raise ValueError("the lengths of padded columns have no place: a column is so named")
+        made["lengths"] = _tensordict(dict(batch.lengths), size)
+    return made
+
+
+def _tensordict(columns: Mapping[str, Any], size: Sequence[int]) -> TensorDict:
     from tensordict import TensorDict  # noqa: PLC0415  # few need it
 
-    size = [len(next(iter(batch.values())))] if len(batch) else []
-    columns: dict[str, Any] = {name: _entry(value, size) for name, value in batch.items()}
-    if batch.lengths:
-        if "lengths" in columns:
-            raise ValueError("the lengths of padded columns have no place: a column is so named")
-        columns["lengths"] = TensorDict(dict(batch.lengths), batch_size=size)
-    return TensorDict(columns, batch_size=size)
+    entries = {
+        key: _tensordict(value, size) if isinstance(value, dict) else _entry(value, size)
+        for key, value in columns.items()
+    }
+    return TensorDict(entries, batch_size=size)
 
 
-def _entry(value: Any, size: list[int]) -> Any:
+def _entry(value: Any, size: Sequence[int]) -> Any:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, Ragged) and isinstance(value.values, Tensor):
@@ -43,12 +50,12 @@ def _entry(value: Any, size: list[int]) -> Any:
 
 
 def to_keyed_jagged(
-    batch: Batch, names: Sequence[str], lengths_dtype: torch.dtype
+    columns: Mapping[str, Any], names: Sequence[str], lengths_dtype: torch.dtype
 ) -> tuple[list[str], Tensor, Tensor]:
-    """See :meth:`Batch.to_keyed_jagged`."""
+    """See :meth:`Batch.to_keyed_jagged`; columns by flat name."""
     if not names:
         raise ValueError("there must be at least one name")
-    parts = [_jagged(name, batch[name]) for name in names]
+    parts = [_jagged(name, columns[name]) for name in names]
     values = [part[0] for part in parts]
     lengths = [part[1].to(lengths_dtype) for part in parts]
     if len(parts) == 1:

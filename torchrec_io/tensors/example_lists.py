@@ -92,7 +92,7 @@ class ExampleListParser:
         if failures:
             return None, failures
         view_of(arena, splits)[...] = lists.offsets
-        return Batch(tensor, columns, tuple(self.schema), padded), []
+        return Batch(tensor, columns, tuple(self.schema), padded, dict(self.schema.paths)), []
 
 
 def _locate(parser: ExampleParser, block: RecordBlock, draws: Draws) -> LocatedBlock:

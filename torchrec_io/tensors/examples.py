@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TypeAlias, TypeVar
 
 from torch.utils.data import get_worker_info
@@ -10,8 +10,7 @@ from torch.utils.data import get_worker_info
 from ..errors import DecodeError, SchemaError
 from ..features.draws import NO_EPOCH, Draws
 from ..features.parse import ExampleParser, RecordFailure
-from ..features.schema import Schema
-from ..features.specs import Feature
+from ..features.schema import Features, Schema
 from ..records.reader import RecordBlock, RecordList
 from .arena import allocate_for
 from .batch import Batch, Sample
@@ -49,7 +48,7 @@ def parse_block(
         except MemoryError as error:
             raise _no_memory(block, error) from error
         if not bad:
-            return Batch(arena, columns, parser.names, parser.padded), []
+            return Batch(arena, columns, parser.names, parser.padded, parser.paths), []
     return _parse_rest(parser, block, bad, draws)
 
 
@@ -81,7 +80,7 @@ def _parse_rest(
     return batch, [failures[position] for position in sorted(failures)]
 
 
-def parse_examples(examples: Iterable[Record], schema: Schema | Mapping[str, Feature]) -> Batch:
+def parse_examples(examples: Iterable[Record], schema: Schema | Features) -> Batch:
     """Parses serialized ``tf.train.Example`` messages, as ``tf.io.parse_example`` does.
 
     Args:
@@ -102,7 +101,7 @@ def parse_examples(examples: Iterable[Record], schema: Schema | Mapping[str, Fea
     return _parse(examples, made)
 
 
-def parse_example(example: bytes, schema: Schema | Mapping[str, Feature]) -> Sample:
+def parse_example(example: bytes, schema: Schema | Features) -> Sample:
     """Parses one serialized ``tf.train.Example``, as ``tf.io.parse_single_example`` does.
 
     Returns:

@@ -58,15 +58,16 @@ class _Padded:
         # Others, images, are not rows of values: they stay as they are.
         rows = {name for name, padding in self._paddings.items() if padding.axes == (0,)}
         hidden = {self._paddings[name].lengths for name in rows}
+        columns = batch._flat  # noqa: SLF001
         for column in batch._columns:  # noqa: SLF001
             if isinstance(column, RaggedColumn):
                 self._paddings[column.name] = Padding(f"{column.name}\0lengths", fill)
-                self._pad(column.name, batch[column.name])
+                self._pad(column.name, columns[column.name])
                 continue
             for part in _single(column, rows | hidden):
                 name = part.names[0] if isinstance(part, DenseColumns) else part.name
                 if name in rows:
-                    self._pad_again(name, batch[name], batch.lengths[name])
+                    self._pad_again(name, columns[name], batch.lengths[name])
                 elif name not in hidden:
                     self._columns.append(self._moved(part))
 
@@ -77,8 +78,8 @@ class _Padded:
         for at, part in self._stores:
             size = part.numel() * part.itemsize
             arena[at : at + size].view(part.dtype).view(part.shape).copy_(part)
-        names = self._old._names  # noqa: SLF001
-        return Batch(arena, self._columns, names, self._paddings)
+        _, names, _, paths = self._old.layout
+        return Batch(arena, self._columns, names, self._paddings, paths)
 
     # ---- columns that are padded ----
 

@@ -63,7 +63,7 @@ def _load_any(
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
-        Batch.without_views(arena, block.columns, parser.names, parser.padded)
+        Batch.without_views(arena, block.columns, parser.names, parser.padded, parser.paths)
         for arena, block in zip(arenas[:done], located, strict=False)
     ]
 
@@ -86,7 +86,7 @@ def _load_fixed(
     )
     reader.note_waits(waits)
     return [
-        Batch.without_views(arena, block.columns, parser.names, parser.padded)
+        Batch.without_views(arena, block.columns, parser.names, parser.padded, parser.paths)
         for arena, block in zip(arenas[:done], blocks, strict=False)
     ]
 

@@ -23,6 +23,7 @@ from ..features.layout import (
     Values,
 )
 from ..features.maker import Arena, Ints, view_of
+from ..features.nesting import Path
 from ..features.partitions import offsets_of
 from .arena import allocate_for
 from .batch import Batch
@@ -56,7 +57,7 @@ class StepRows(NamedTuple):
 
 def count_steps(batch: Batch, names: Collection[str]) -> dict[str, Ints]:
     """How many steps each row has of columns; int64 ``[B]``, by name."""
-    columns, _, padded = batch.layout
+    columns, _, padded, _ = batch.layout
     arena = batch.arena.numpy()
     counts: dict[str, Ints] = {}
     for column in columns:
@@ -88,10 +89,12 @@ class Gathering:
         self._columns: list[Column] = []
         self._fills: list[Callable[[Arena], None]] = []
         self._padded: dict[str, Padding] = {}
+        self._paths: dict[str, Path] = {}
 
     def add(self, batch: Batch, picks: StepRows, steps: Collection[str]) -> None:
         """Gathers a sample's row of each column of a batch, or its steps of those in ``steps``."""
-        columns, _, padded = batch.layout
+        columns, _, padded, paths = batch.layout
+        self._paths |= paths
         arena = batch.arena.numpy()
         self._padded |= {name: how for name, how in padded.items() if name not in steps}
         for column in columns:
@@ -110,7 +113,7 @@ class Gathering:
         arena = tensor.numpy()
         for fill in self._fills:
             fill(arena)
-        return Batch.without_views(tensor, self._columns, tuple(names), self._padded)
+        return Batch.without_views(tensor, self._columns, tuple(names), self._padded, self._paths)
 
     # ---- columns ----
 
