@@ -99,6 +99,12 @@ class Records:
     def bytes(self) -> int:
         """Of all records together."""
 
+    def copy_parts(self, which: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """
+        Copies `size` bytes of record which[i], from offsets[i] on, for each i, one behind the
+        other to `out`, which they fill.
+        """
+
 class Located:
     """Where the values of a batch lie."""
 
@@ -157,9 +163,10 @@ class ExampleParser:
     def parse_fixed(self, records: Records, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[tuple[int, int, int, str]]:
         """Both passes at once, where `is_fixed`. Returns failures."""
 
-    def spans(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+    def spans(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """
-        Offset in its record and size of a span feature's value, for each record.
+        Offset in its record and size of each value of a span feature, or an aside one of
+        bytes; then offsets and rows as `counts` gives.
         """
 
     def tensors(self, located: Located, feature: int, type: int) -> Tensors:
@@ -175,7 +182,7 @@ class ExampleParser:
 
     def integers(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], list[tuple[int, int, int, str]]]:
         """
-        Values of an aside feature, then offsets and rows as `counts` gives, then failures.
+        Values of an aside feature of int64, then offsets and rows as `counts` gives, then failures.
         """
 
 def split_lists(records: Records) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], list[tuple[int, int, str]]]:

@@ -115,7 +115,12 @@ class ColumnReader {
         feature_(feature),
         spec_(parser.specs()[feature]),
         place_(arena.places()[feature]) {
-    if (spec_.shape == Shape::aside) {
+    if (spec_.shape == Shape::aside && spec_.element == Element::bytes) {
+      apart_ = parser.counts(records, located, feature);
+      spans_ = parser.spans(records, located, feature);
+      CHECK(spans_.starts == apart_.offsets && spans_.rows == apart_.rows);
+      CHECK_EQ(spans_.offsets.size(), spans_.sizes.size());
+    } else if (spec_.shape == Shape::aside) {
       std::vector<Failure> illegal;
       apart_ = parser.integers(records, located, feature, illegal);
       CHECK(illegal.empty());
@@ -230,10 +235,17 @@ class ColumnReader {
       cell.units.push_back(last - first);
       for (std::uint64_t value = first; value < last; ++value) {
         cell.values.push_back(spec_.shape == Shape::flat ? element(value)
-                                                         : little_endian(apart_.values[value]));
+                                                         : read_aside(record, value));
       }
     }
     return cell;
+  }
+
+  std::string read_aside(std::size_t record, std::uint64_t value) const {
+    if (spec_.element != Element::bytes) return little_endian(apart_.values[value]);
+    const Bytes bytes = records_[record].subspan(static_cast<std::size_t>(spans_.offsets[value]),
+                                                 static_cast<std::size_t>(spans_.sizes[value]));
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
   const ExampleParser& parser_;
@@ -244,6 +256,7 @@ class ColumnReader {
   const FeatureSpec& spec_;
   ColumnPlace place_;
   Integers apart_;
+  Spans spans_;  // of what is aside and bytes
 };
 
 }  // namespace tio::test

@@ -130,7 +130,8 @@ inline Parsed parse(const ExampleParser& parser, const Batch& batch) {
     parsed.failures = parser.fill(records, parsed.located, arena.places(), arena.bytes());
     CHECK(arena.gaps_untouched());
     for (std::size_t i = 0; i < parser.specs().size(); ++i) {
-      if (parser.specs()[i].shape != Shape::aside) continue;
+      const FeatureSpec& spec = parser.specs()[i];
+      if (spec.shape != Shape::aside || spec.element == Element::bytes) continue;
       parser.integers(records, parsed.located, i, parsed.failures);
     }
   }

@@ -32,8 +32,8 @@ inline FeatureSpec flat(std::string key, Element element) {
   return spec;
 }
 
-inline FeatureSpec aside(std::string key) {
-  FeatureSpec spec = fixed(std::move(key), Element::int64);
+inline FeatureSpec aside(std::string key, Element element = Element::int64) {
+  FeatureSpec spec = fixed(std::move(key), element);
   spec.shape = Shape::aside;
   return spec;
 }

@@ -80,6 +80,34 @@ const ExampleParser& fixed_parser() {
 
 // Batches of every size around that of a tile, in memory apart and in any order; `parse` holds
 // parse_fixed against both passes.
+void test_parts_are_copied() {
+  const auto buffer = exact("0123456789");
+  const Ints starts = {6, 0};
+  const Ints sizes = {4, 3};
+  const Records records(buffer, starts, sizes);
+  std::vector<std::byte> out(4, std::byte{'.'});
+  const auto copy = [&](const Ints& which, const Ints& offsets, std::size_t size) {
+    return records.copy_parts(which, offsets, size, out);
+  };
+  CHECK(copy({0, 1}, {2, 0}, 2));
+  const auto text = [&] { return std::string(reinterpret_cast<const char*>(out.data()), 4); };
+  CHECK_EQ(text(), std::string("8901"));
+  CHECK(!copy({0, 1}, {2}, 2));     // of which record?
+  CHECK(!copy({0}, {0}, 2));        // does not fill it
+  CHECK(!copy({0, 1}, {0, 0}, 3));  // has no room
+  CHECK(!copy({0, 2}, {0, 0}, 2));  // no such record
+  CHECK(!copy({0, -1}, {0, 0}, 2));
+  CHECK(!copy({0, 1}, {0, 2}, 2));  // ends behind its record
+  CHECK(!copy({0, 1}, {0, 4}, 2));
+  CHECK(!copy({0, 1}, {0, -1}, 2));
+  CHECK(!copy({}, {}, 0));
+  CHECK_EQ(text(), std::string("8901"));
+  out.clear();
+  CHECK(copy({}, {}, 2));
+  CHECK(copy({1, 0}, {3, 4}, 0));
+  CHECK(!copy({1}, {4}, 0));
+}
+
 void test_tiles() {
   std::mt19937_64 random(6);
   CHECK(fixed_parser().is_fixed());
@@ -181,6 +209,7 @@ void test_faults_of_specs() {
   CHECK(!sound(with_values(padded("a", Element::int64, 2), {"12345678"})));
   CHECK(!sound(with_values(padded("s", Element::bytes, 2, "x"), {"y"})));
   CHECK(sound(aside("a")) && sound(in_lists(aside("a"))));
+  CHECK(sound(aside("s", Element::bytes)) && sound(in_lists(aside("s", Element::bytes))));
   FeatureSpec narrow_aside = aside("a");
   narrow_aside.element = Element::int32;
   CHECK(!sound(narrow_aside));
@@ -194,6 +223,7 @@ int main() {
   using namespace tio::test;
   test_fits();
   test_order();
+  test_parts_are_copied();
   test_tiles();
   test_failures_in_tiles();
   test_is_fixed();

@@ -153,7 +153,8 @@ void test_ragged_lists() {
 void test_flat_and_aside() {
   const ExampleParser parser({flat("i", Element::int16), aside("i"), flat("s", Element::bytes),
                               in_lists(flat("i", Element::int64)), in_lists(aside("i")),
-                              in_lists(flat("s", Element::bytes)), flat("f", Element::float64)});
+                              in_lists(flat("s", Element::bytes)), flat("f", Element::float64),
+                              aside("s", Element::bytes), in_lists(aside("s", Element::bytes))});
   const std::vector<std::string> records = {
       sequence(ints_entry("i", {7, 8}) + bytes_entry("s", {"x", "yz"}) + floats_entry("f", {0.5F}),
                list_entry("i", {int_step({1, 2}), "", int_step({3})})),
@@ -172,6 +173,13 @@ void test_flat_and_aside() {
   CHECK_EQ(parsed.cells[2][1].values, as_values({-1, -2}));
   CHECK_EQ(parsed.cells[2][5].values, (Values{"a", "", "bcd"}));
   CHECK_EQ(parsed.cells[2][5].units, (Units{2, 1}));
+  for (const std::size_t record : {0, 1, 2}) {
+    for (const std::size_t column : {2, 5}) {  // without a column it is the same
+      const Cell& same = parsed.cells[record][column == 2 ? 7 : 8];
+      CHECK_EQ(same.values, parsed.cells[record][column].values);
+      CHECK_EQ(same.units, parsed.cells[record][column].units);
+    }
+  }
   for (const std::size_t list : {3, 4}) {
     CHECK_EQ(parsed.cells[0][list].values, as_values({1, 2, 3}));
     CHECK_EQ(parsed.cells[0][list].units, (Units{2, 0, 1}));

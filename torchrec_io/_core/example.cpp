@@ -37,7 +37,9 @@ const char* FeatureSpec::fault() const {
   if (copied && (element != Element::bytes || optional)) {
     return "raw, resized and span features are required bytes";
   }
-  if (shape == Shape::aside && element != Element::int64) return "an aside feature is of int64";
+  if (shape == Shape::aside && element != Element::int64 && element != Element::bytes) {
+    return "an aside feature is of int64 or bytes";
+  }
   if (in_lists && (copied || shape == Shape::fixed)) return "no such feature list";
   if (shape == Shape::padded && count == 0) return "a part holds no value";
   const bool has_default = shape == Shape::padded || (shape == Shape::fixed && optional);
@@ -242,6 +244,25 @@ Integers ExampleParser::counts(const Records& records, const Located& located,
                       found.added = static_cast<std::int64_t>(count.values);
                       return legal;
                     });
+}
+
+Spans ExampleParser::spans(const Records& records, const Located& located,
+                           std::size_t feature) const {
+  Spans spans;
+  Integers found =
+      walk_units(records, located, feature, [&](Bytes record, const Location& at, Integers& units) {
+        const std::size_t before = spans.offsets.size();
+        const bool legal = visit_values(record, at, [&](Bytes value) {
+          spans.offsets.push_back(value.data() - record.data());
+          spans.sizes.push_back(static_cast<std::int64_t>(value.size()));
+          return true;
+        });
+        units.added = static_cast<std::int64_t>(spans.offsets.size() - before);
+        return legal;
+      });
+  spans.starts = std::move(found.offsets);
+  spans.rows = std::move(found.rows);
+  return spans;
 }
 
 Integers ExampleParser::integers(const Records& records, const Located& located,

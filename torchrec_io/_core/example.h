@@ -46,7 +46,7 @@ enum class Shape : std::uint8_t {
   raw,      // one bytes value of exactly `count` bytes a record, copied as it is
   resized,  // one bytes value a record, cut to `count` bytes or filled up with zeros
   span,     // one bytes value a record; no column: the caller asks where it lies
-  aside     // any number of int64 values; no column: the caller asks for them
+  aside     // any number of int64 or bytes values; no column: the caller asks for them
 };
 
 // One column. Several may be made of one stored feature.
@@ -128,6 +128,15 @@ struct Integers {
   std::int64_t added = 0;             // values of the unit at hand
 };
 
+// Where the bytes values of a feature that has no column lie: value i is the part of so many bytes
+// of its record. Unit i has the values from starts[i] on, to starts[i + 1].
+struct Spans {
+  std::vector<std::int64_t> offsets;  // [values]
+  std::vector<std::int64_t> sizes;    // [values]
+  std::vector<std::int64_t> starts;   // [units + 1]; a unit is a record, or a step
+  std::vector<std::int64_t> rows;     // [records + 1]; where each record's units start
+};
+
 class RecordLocator;
 
 class ExampleParser {
@@ -175,7 +184,10 @@ class ExampleParser {
   // How many values a feature has in each unit: `integers` without the values.
   Integers counts(const Records& records, const Located& located, std::size_t feature) const;
 
-  // The values of an `aside` feature; adds to `failures` where they are not legal.
+  // Where the values of a `span` feature, or an `aside` one of bytes, lie.
+  Spans spans(const Records& records, const Located& located, std::size_t feature) const;
+
+  // The values of an `aside` feature of int64; adds to `failures` where they are not legal.
   Integers integers(const Records& records, const Located& located, std::size_t feature,
                     std::vector<Failure>& failures) const;
 

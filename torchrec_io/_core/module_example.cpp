@@ -129,17 +129,25 @@ void check_feature(const ExampleParser& self, const LocatedRecords& batch, std::
 
 auto bind_spans(const ExampleParser& self, const LocatedRecords& batch, std::size_t feature) {
   check_feature(self, batch, feature);
-  std::vector<std::int64_t> offsets(batch.records->size());
-  std::vector<std::int64_t> sizes(batch.records->size());
-  for (std::size_t record = 0; record < offsets.size(); ++record) {
-    const Bytes bytes = (*batch.records)[record];
-    visit_values(bytes, batch.located.at(record, self.slot(feature)), [&](Bytes value) {
-      offsets[record] = value.data() - bytes.data();
-      sizes[record] = static_cast<std::int64_t>(value.size());
-      return true;
-    });
+  if (self.specs()[feature].element != Element::bytes) throw nb::value_error("not of bytes");
+  Spans found;
+  {
+    const nb::gil_scoped_release unlocked;
+    found = self.spans(*batch.records, batch.located, feature);
   }
-  return std::make_tuple(to_numpy(std::move(offsets)), to_numpy(std::move(sizes)));
+  return std::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.sizes)),
+                         to_numpy(std::move(found.starts)), to_numpy(std::move(found.rows)));
+}
+
+void bind_copy_parts(const Records& records, const Vector<std::int64_t>& which,
+                     const Vector<std::int64_t>& offsets, std::size_t size,
+                     const WritableBuffer& out) {
+  bool good = false;
+  {
+    const nb::gil_scoped_release unlocked;
+    good = records.copy_parts(span_of(which), span_of(offsets), size, writable_bytes(out));
+  }
+  if (!good) throw nb::value_error("a part lies outside its record, or the buffer is of no size");
 }
 
 auto bind_counts(const ExampleParser& self, const LocatedRecords& batch, std::size_t feature) {
@@ -260,7 +268,11 @@ void bind_example(nb::module_& m) {
           nb::keep_alive<1, 2>(), "records"_a,
           nb::sig("def __init__(self, records: tuple[bytes, ...]) -> None"),
           "Records that are bytes objects.")
-      .def_prop_ro("bytes", &Records::bytes, "Of all records together.");
+      .def_prop_ro("bytes", &Records::bytes, "Of all records together.")
+      .def(
+          "copy_parts", &bind_copy_parts, "which"_a, "offsets"_a, "size"_a, "out"_a,
+          "Copies `size` bytes of record which[i], from offsets[i] on, for each i, one behind the\n"
+          "other to `out`, which they fill.");
 
   nb::class_<LocatedRecords>(m, "Located", "Where the values of a batch lie.")
       .def_prop_ro(
@@ -299,14 +311,16 @@ void bind_example(nb::module_& m) {
       .def("parse_fixed", &bind_parse_fixed, "records"_a, "places"_a, "arena"_a,
            "Both passes at once, where `is_fixed`. Returns failures.")
       .def("spans", &bind_spans, "located"_a, "feature"_a,
-           "Offset in its record and size of a span feature's value, for each record.")
+           "Offset in its record and size of each value of a span feature, or an aside one of\n"
+           "bytes; then offsets and rows as `counts` gives.")
       .def("tensors", &bind_tensors, "located"_a, "feature"_a, "type"_a, nb::keep_alive<0, 2>(),
            "The serialized tensors in a span feature; `type` as in tensorflow.DataType.")
       .def("counts", &bind_counts, "located"_a, "feature"_a,
            "How many values a feature has: (offsets [units + 1], each record's units as offsets).\n"
            "A unit is a record, or a step of a feature list.")
       .def("integers", &bind_integers, "located"_a, "feature"_a,
-           "Values of an aside feature, then offsets and rows as `counts` gives, then failures.");
+           "Values of an aside feature of int64, then offsets and rows as `counts` gives, then "
+           "failures.");
 }
 
 }  // namespace tio

@@ -54,6 +54,27 @@ class Records {
     return sum;
   }
 
+  // Copies `size` bytes of record which[i], from offsets[i] on, one part behind the other. False,
+  // and nothing copied, if a part lies outside of its record or they do not fill `out`.
+  bool copy_parts(std::span<const std::int64_t> which, std::span<const std::int64_t> offsets,
+                  std::size_t size, MutableBytes out) const {
+    if (which.size() != offsets.size()) return false;
+    if (size == 0 ? !out.empty() : out.size() % size != 0 || out.size() / size != which.size()) {
+      return false;
+    }
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      if (which[i] < 0 || static_cast<std::size_t>(which[i]) >= views_.size()) return false;
+      const std::size_t length = views_[static_cast<std::size_t>(which[i])].size();
+      if (offsets[i] < 0 || static_cast<std::size_t>(offsets[i]) > length) return false;
+      if (size > length - static_cast<std::size_t>(offsets[i])) return false;
+    }
+    for (std::size_t i = 0; i < which.size() && size != 0; ++i) {
+      const Bytes part = views_[static_cast<std::size_t>(which[i])];
+      std::memcpy(out.data() + i * size, part.data() + offsets[i], size);
+    }
+    return true;
+  }
+
   // Positions of the records as they follow each other in memory: neighbours there are of one
   // file, hence spelled alike.
   std::span<const std::size_t> order() const { return order_; }

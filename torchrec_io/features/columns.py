@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .decoded import Tensors, make_raw
+from .decoded import Tensors
 from .image_columns import make_image
 from .images import ImageFeature
 from .layout import (
@@ -39,6 +39,7 @@ from .maker import (
     view_of,
 )
 from .partitions import Rows, Stored, offsets_of, part
+from .raw_columns import make_raw
 from .specs import (
     Feature,
     FixedLenFeature,
@@ -58,8 +59,9 @@ if TYPE_CHECKING:
 def maker_of(name: str, feature: Any, *, in_lists: bool) -> ColumnMaker:
     """What makes the column of a feature; ``in_lists``: of a feature list."""
     maker: ColumnMaker = _MAKERS[type(feature)](name, feature, in_lists=in_lists)
-    if (valid := getattr(feature, "valid_range", None)) is not None:
-        maker.limits = Limits.of(valid, feature.dtype)
+    spec = getattr(feature, "element", feature)
+    if (valid := getattr(spec, "valid_range", None)) is not None:
+        maker.limits = Limits.of(valid, getattr(spec, "column_dtype", spec.dtype))
     return maker
 
 

@@ -1,4 +1,4 @@
-"""Columns that are decoded from bytes values: raw arrays and serialized tensors."""
+"""Columns of serialized tensors."""
 
 from __future__ import annotations
 
@@ -8,103 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _core
-from .decode import BAD_BOOL, BadValueError, check_raw_shape
-from .dtypes import MOST_VALUES, item_bytes
-from .layout import BytesColumn, Column, ListColumn, Numbers, Texts, Values
-from .maker import ASIDE, RAW, RESIZED, SPAN, Arena, ColumnMaker, Held, native_spec, view_of
+from .dtypes import MOST_VALUES
+from .layout import BytesColumn, Column, ListColumn, Numbers, Texts
+from .maker import SPAN, Arena, ColumnMaker, native_spec, view_of
 from .partitions import offsets_of
-from .stored_specs import RawFeature, SerializedTensorFeature
+from .stored_specs import SerializedTensorFeature
 
 if TYPE_CHECKING:
     from .parse import LocatedBlock
-
-# ---- arrays stored as bytes ----
-
-
-class _Raw(ColumnMaker):
-    """RawFeature of a given shape."""
-
-    def __init__(self, name: str, feature: RawFeature) -> None:
-        shape = feature.known_shape
-        assert shape is not None
-        size = math.prod(shape) * item_bytes(feature.dtype)
-        code = RAW if feature.fixed_length is None else RESIZED
-        super().__init__(name, [native_spec(name, "string", code, count=size)])
-        self._feature = feature
-        self.dense = feature.dtype, shape
-
-    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
-        if not len(batch):
-            return  # no array, even of no rows, is as large as a row may be
-        assert self.dense is not None
-        size = math.prod(self.dense[1]) * item_bytes(self._feature.dtype)
-        at = batch.data_at(self.first)
-        rows = arena[at : at + len(batch) * size].reshape(len(batch), size)
-        _swap(rows, self._feature)
-        if self._feature.dtype == "bool":
-            # They are copied as they are; a byte other than 0 and 1 is no bool.
-            for record in np.flatnonzero((rows > 1).any(axis=1)).tolist():
-                batch.fail(record, self.first, BAD_BOOL)
-
-    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
-        assert self.dense is not None
-        return Held.of_dense(batch, arena, self.first, self.dense)
-
-
-class _RawList(ColumnMaker):
-    """RawFeature whose shape stands in another feature."""
-
-    def __init__(self, name: str, feature: RawFeature) -> None:
-        assert feature.shape_key is not None
-        super().__init__(
-            name,
-            [native_spec(name, "string", SPAN), native_spec(feature.shape_key, "int64", ASIDE)],
-        )
-        self._feature = feature
-
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        stored, offsets, _ = batch.integers(self.first + 1)
-        arrays: list[Values] = []
-        for record, value in enumerate(batch.values(self.first)):
-            shape = stored[offsets[record] : offsets[record + 1]].tolist()
-            try:
-                shape = check_raw_shape(shape, len(value), self._feature)
-            except BadValueError as error:
-                batch.fail(record, self.first, str(error))
-            else:
-                arrays.append(batch.room.take_numbers(self._feature.dtype, shape))
-        batch.keep(self, arrays)
-        return [ListColumn(self.name, tuple(arrays))]
-
-    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
-        values = batch.values(self.first)
-        for record, (value, array) in enumerate(zip(values, batch.kept(self), strict=True)):
-            data = arena[array.at : array.at + len(value)]
-            data[...] = np.frombuffer(value, np.uint8)
-            _swap(data, self._feature)
-            if self._feature.dtype == "bool" and data.size and data.max() > 1:
-                batch.fail(record, self.first, BAD_BOOL)
-
-    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
-        nothing = view_of(arena, Numbers(self._feature.dtype, (0,), 0))
-        parts = [view_of(arena, array).reshape(-1) for array in batch.kept(self)]
-        starts = offsets_of(np.array([part.size for part in parts], np.int64))
-        return Held(self._feature.dtype, np.concatenate([nothing, *parts]), starts)
-
-
-def make_raw(name: str, feature: RawFeature, *, in_lists: bool) -> ColumnMaker:
-    """What makes the column of a RawFeature."""
-    del in_lists  # a Schema has no such feature list
-    if feature.value_key or not feature.is_stored_as_it_is or None in (feature.shape or ()):
-        raise NotImplementedError
-    return _Raw(name, feature) if feature.shape_key is None else _RawList(name, feature)
-
-
-def _swap(data: Arena, feature: RawFeature) -> None:
-    """Turns elements that were stored big-endian; of a complex number each half."""
-    size = item_bytes(feature.dtype) // (2 if feature.dtype.startswith("complex") else 1)
-    if not feature.little_endian and size > 1:
-        data.view(f"u{size}").byteswap(inplace=True)
 
 
 class Tensors(ColumnMaker):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .decode import BadValueError
+from .elements import Elements
 from .images import ImageFeature
 from .layout import BytesColumn, Column, ListColumn, Numbers, Padding
 from .maker import FIXED, SPAN, Arena, ColumnMaker, native_spec, view_of
@@ -40,7 +41,7 @@ class _Decoding(ColumnMaker):
             take: Gets each record and its image.
             column: uint8 ``[B, H, W, C]``, where images may be decoded to at once.
         """
-        values = batch.values(self.first)
+        values = Elements.of(batch, self.first).values(batch)
         bad: list[tuple[int, str]] = []
 
         def decode(record: int) -> None:

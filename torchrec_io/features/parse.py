@@ -44,6 +44,18 @@ class RecordFailure(NamedTuple):
     reason: str
 
 
+class Picks(NamedTuple):
+    """Some elements of each record.
+
+    Attributes:
+        begins: The first; int64 ``[B]``.
+        number: How many, of every record.
+    """
+
+    begins: Ints
+    number: int
+
+
 class ColumnSizes(NamedTuple):
     """How much room a column needs; see ColumnSize in _core/example.h."""
 
@@ -101,6 +113,7 @@ class ExampleParser:
         block: RecordBlock | RecordList,
         draws: Draws = NO_EPOCH,
         threads: int | None = None,
+        picks: Picks | None = None,
     ) -> LocatedBlock:
         """First pass; see :class:`LocatedBlock`.
 
@@ -108,8 +121,9 @@ class ExampleParser:
             block: The records.
             draws: What random numbers depend on.
             threads: How many decode images at a time; by default as many as there are CPUs.
+            picks: Which elements of SequenceFeatures without partitions are read; by default all.
         """
-        located = LocatedBlock(self, block, draws, threads)
+        located = LocatedBlock(self, block, draws, threads, picks)
         if not located.is_fixed:
             located.lay_out(self._core.locate(located.records))
         return located
@@ -237,6 +251,7 @@ class LocatedBlock:
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             take them out of it and locate the rest.
         is_fixed: Whether nothing depends on the data, so that both passes are one.
+        picks: Which elements of a sequence are read; None: all.
         records: The records, as the core has them.
         columns: Where the columns will lie.
         room: Where makers reserve their places.
@@ -248,7 +263,9 @@ class LocatedBlock:
         block: RecordBlock | RecordList,
         draws: Draws = NO_EPOCH,
         threads: int | None = None,
+        picks: Picks | None = None,
     ) -> None:
+        self.picks = picks
         self._parser = parser
         self._block = block
         self._draws = draws
@@ -345,13 +362,13 @@ class LocatedBlock:
         self.failures += self._parser.failures(tensors.failures)
         return tensors
 
-    def values(self, position: int) -> list[memoryview]:
-        """The bytes value of each record, as it lies in the block."""
-        offsets, sizes = self._parser._core.spans(self._located, position)
-        places = zip(offsets.tolist(), sizes.tolist(), strict=True)
-        return [
-            self._block.view(record)[at : at + size] for record, (at, size) in enumerate(places)
-        ]
+    def spans(self, position: int) -> tuple[Ints, Ints, Ints, Ints]:
+        """Where in its record each bytes value starts, its size, and as :meth:`counts`."""
+        return self._parser._core.spans(self._located, position)
+
+    def view(self, record: int) -> memoryview:
+        """A record's bytes, as they lie in the block."""
+        return self._block.view(record)
 
     def generator(self, record: int, feature: str) -> np.random.Generator:
         """Makes the random numbers of a feature of a record."""

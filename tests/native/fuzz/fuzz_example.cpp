@@ -48,6 +48,7 @@ std::vector<FeatureSpec> shapes_schema(Element ints, Element floats) {
           optional(padded("d", floats, 1, "\x06")),
           narrow(ragged("d", floats)),
           flat("s", Element::bytes),
+          aside("s", Element::bytes),
           optional(padded("s", Element::bytes, 1, "fill")),
           optional(padded("c", ints, 3, "\x07"))};
 }

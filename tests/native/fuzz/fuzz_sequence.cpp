@@ -33,6 +33,7 @@ std::vector<FeatureSpec> aside_schema(Element ints, Element floats) {
           in_lists(narrow(ragged("a", ints))),
           in_lists(flat("d", floats)),
           in_lists(flat("s", Element::bytes)),
+          in_lists(aside("s", Element::bytes)),
           in_lists(narrow(ragged("s", Element::bytes))),
           aside("a")};
 }

@@ -1,0 +1,82 @@
+"""The bytes values of a feature in some records, however many each record has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .maker import Ints
+
+if TYPE_CHECKING:
+    from .parse import LocatedBlock
+
+
+class Elements(NamedTuple):
+    """Where bytes values lie, record by record.
+
+    Attributes:
+        records: The position of the record that each is in; int64 ``[n]``, as all here.
+        offsets: Where in that record each starts.
+        sizes: Bytes of each.
+        starts: Which is each record's first, and one more; ``[B + 1]``.
+        numbers: Which of all that are stored each is.
+        stored: As ``starts``, of those that are stored.
+    """
+
+    records: Ints
+    offsets: Ints
+    sizes: Ints
+    starts: Ints
+    numbers: Ints
+    stored: Ints
+
+    @classmethod
+    def of(cls, batch: LocatedBlock, position: int, *, in_lists: bool = False) -> Elements:
+        """All of a native spec.
+
+        Those of a feature list are the values of its steps. Records fail in which not every step
+        has just one.
+        """
+        offsets, sizes, starts, rows = batch.spans(position)
+        stored = starts[rows]
+        counts = np.diff(starts)
+        for step in np.flatnonzero(counts != 1).tolist() if in_lists else []:
+            record = int(np.searchsorted(rows, step, "right")) - 1
+            values = f"{counts[step]} bytes values"
+            reason = f"step {step - rows[record]} holds {values}, the schema wants 1"
+            batch.fail(record, position, reason)
+        records = np.repeat(np.arange(len(batch)), np.diff(stored))
+        return cls(records, offsets, sizes, stored, np.arange(len(offsets)), stored)
+
+    def picked(self, batch: LocatedBlock, position: int) -> Elements:
+        """Those that the batch is asked for; fails records that do not have them."""
+        if batch.picks is None:
+            return self
+        begins, count = batch.picks
+        counts = np.diff(self.stored)
+        bad = (begins < 0) | (begins > counts - count)
+        for record in np.flatnonzero(bad).tolist():
+            batch.fail(
+                record,
+                position,
+                f"it has {counts[record]} elements, of which {count} from {begins[record]} on were "
+                "asked for",
+            )
+        begins = np.where(bad, 0, begins)
+        if bad.any():
+            return self
+        numbers = (self.stored[:-1] + begins)[:, np.newaxis] + np.arange(count)
+        numbers = numbers.reshape(-1)
+        return self._replace(
+            records=self.records[numbers],
+            offsets=self.offsets[numbers],
+            sizes=self.sizes[numbers],
+            starts=np.arange(len(batch) + 1) * count,
+            numbers=numbers,
+        )
+
+    def values(self, batch: LocatedBlock) -> list[memoryview]:
+        """The bytes of each, as they lie in the records."""
+        places = zip(self.records.tolist(), self.offsets.tolist(), self.sizes.tolist(), strict=True)
+        return [batch.view(record)[at : at + size] for record, at, size in places]
