@@ -38,8 +38,10 @@ from .maker import (
     native_spec,
     view_of,
 )
-from .partitions import Rows, Stored, offsets_of, part
+from .parting import Units, part_units
+from .partitions import offsets_of
 from .raw_columns import make_raw
+from .sequence_columns import make_sequence
 from .specs import (
     Feature,
     FixedLenFeature,
@@ -195,7 +197,14 @@ class _Partitioned(ColumnMaker):
 
     def lay_out(self, batch: LocatedBlock) -> list[Column]:
         offsets, record_units = batch.counts(self.first)
-        rows = self._part(batch, offsets, record_units)
+        rows = part_units(
+            batch,
+            self.first,
+            self._feature.partitions,
+            Units(offsets, record_units),
+            self._feature.row_splits_dtype,
+            validate=self._feature.validate,
+        )
         if rows is None:
             return []
         levels = [record_units, *rows.splits] if self._in_lists else rows.splits
@@ -209,36 +218,8 @@ class _Partitioned(ColumnMaker):
             batch.write(place, level)
         return [RaggedColumn(self.name, splits, values)]
 
-    def _part(self, batch: LocatedBlock, offsets: Ints, record_units: Ints) -> Rows | None:
-        """Rows of all units; None if some records are not as they should be."""
-        partitions: list[tuple[object, Stored | None]] = []
-        position = self.first
-        good = True
-        for partition in self._feature.partitions:
-            if isinstance(partition, UniformRowLength):
-                partitions.append((partition, None))
-                continue
-            position += 1
-            values, starts, units = batch.integers(position)
-            partitions.append((partition, Stored(values, starts)))
-            for record in np.flatnonzero(np.diff(units) != np.diff(record_units)).tolist():
-                reason = f"its partition {partition.key!r} has not as many steps"
-                batch.fail(record, self.first, reason)
-                good = False
-        if not good or batch.failures:
-            return None
-        dtype = self._feature.row_splits_dtype
-        rows = part(np.diff(offsets), partitions, dtype, validate=self._feature.validate)
-        for unit, reason in rows.faults:
-            batch.fail(_record_of(unit, record_units), self.first, reason)
-        return None if rows.faults else rows
-
     def held(self, batch: LocatedBlock, arena: Arena) -> Held:
         return Held.of_rows(batch, arena, self.first)
-
-
-def _record_of(unit: int, record_units: Ints) -> int:
-    return int(np.searchsorted(record_units, unit, "right")) - 1
 
 
 # ---- sparse ----
@@ -325,11 +306,6 @@ def _reorder_texts(arena: Arena, texts: Texts, order: Ints) -> None:
 def _make_ragged(name: str, feature: RaggedFeature, *, in_lists: bool) -> ColumnMaker:
     make = _Partitioned if feature.partitions else _Ragged
     return make(name, feature, in_lists=in_lists)
-
-
-def make_sequence(name: str, feature: SequenceFeature, *, in_lists: bool) -> ColumnMaker:
-    """What makes the column of a SequenceFeature."""
-    raise NotImplementedError
 
 
 _MAKERS: dict[type[Feature], Any] = {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .decode import BadValueError
 from .maker import Ints
+from .threads import run_each
 
 if TYPE_CHECKING:
     from .parse import LocatedBlock
@@ -80,3 +83,30 @@ class Elements(NamedTuple):
         """The bytes of each, as they lie in the records."""
         places = zip(self.records.tolist(), self.offsets.tolist(), self.sizes.tolist(), strict=True)
         return [batch.view(record)[at : at + size] for record, at, size in places]
+
+    def each(
+        self,
+        batch: LocatedBlock,
+        position: int,
+        work: Callable[[int], None],
+        threads: int | None = None,
+    ) -> None:
+        """Calls ``work`` for each, by its place among these, and fails records where it raises.
+
+        Args:
+            batch: See there.
+            position: Of the native spec.
+            work: Raises BadValueError for what cannot be decoded; several threads call it.
+            threads: How many; by default as many as the batch may have.
+        """
+        bad: list[tuple[int, str]] = []
+
+        def attempt(place: int) -> None:
+            try:
+                work(place)
+            except BadValueError as error:
+                bad.append((place, str(error)))
+
+        run_each(attempt, len(self.sizes), threads or batch.threads)
+        for place, reason in sorted(bad):
+            batch.fail(int(self.records[place]), position, reason)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .decode import BadValueError
 from .elements import Elements
 from .images import ImageFeature
 from .layout import BytesColumn, Column, ListColumn, Numbers, Padding
@@ -21,40 +20,93 @@ if TYPE_CHECKING:
     from .parse import LocatedBlock
 
 
+class OpenedImage(NamedTuple):
+    """A decoded image, and the shape of its value."""
+
+    shape: tuple[int, ...]
+    image: Decoded
+
+
+class ImageValues:
+    """Makes images of bytes values, as an ImageFeature says.
+
+    Attributes:
+        dtype: Of the column.
+        known_shape: Of every image, if it is known.
+        empty_shape: Of an image that is not there: zeros for unknown sizes.
+        shape_key: None: images tell their shapes.
+    """
+
+    shape_key = None
+
+    def __init__(self, name: str, feature: ImageFeature) -> None:
+        self.dtype = str(feature.dtype)
+        self.known_shape = feature.known_shape
+        self.empty_shape = feature.shape_of(*(feature.size or (0, 0)))
+        self._name = name
+        self._feature = feature
+
+    def decode(
+        self,
+        batch: LocatedBlock,
+        position: int,
+        elements: Elements,
+        take: Callable[[int, Decoded], None],
+        column: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
+        """Decodes images, several at a time, and hands them on; fails records with bad ones.
+
+        Args:
+            batch: The records.
+            position: Of the native spec.
+            elements: The images.
+            take: Gets the place of each among them, and its pixels.
+            column: uint8 ``[n, H, W, C]``, where images may be decoded to at once.
+        """
+        values = elements.values(batch)
+
+        def work(number: int) -> None:
+            draw = functools.partial(batch.generator, int(elements.records[number]), self._name)
+            into = None if column is None else column[number]
+            take(number, decode_image(values[number], self._feature, draw, into))
+
+        elements.each(batch, position, work)
+
+    def fill(
+        self, batch: LocatedBlock, position: int, elements: Elements, out: npt.NDArray[Any]
+    ) -> None:
+        """Decodes images of the known shape into ``[n, *shape]``."""
+        is_plain = self._feature.layout == "HWC" and self._feature.dtype == "uint8"
+        self.decode(
+            batch,
+            position,
+            elements,
+            lambda number, image: store_image(image, self._feature, out[number]),
+            out if is_plain else None,
+        )
+
+    def open(self, batch: LocatedBlock, position: int, elements: Elements) -> list[OpenedImage]:
+        """The images of elements, of any shape; of no use if the batch has failures then."""
+        images: list[Any] = [None] * len(elements.sizes)
+        self.decode(batch, position, elements, images.__setitem__)
+        if batch.failures:
+            return []
+        return [
+            OpenedImage(self._feature.shape_of(*image.pixels.shape[:2]), image) for image in images
+        ]
+
+    def store(self, opened: OpenedImage, out: npt.NDArray[Any]) -> None:
+        """Writes an image to its place, of one dimension."""
+        store_image(opened.image, self._feature, out.reshape(opened.shape))
+
+
 class _Decoding(ColumnMaker):
     """Base of the makers that decode."""
 
     def __init__(self, name: str, feature: ImageFeature) -> None:
         super().__init__(name, [native_spec(name, "string", SPAN)])
         self._feature = feature
-
-    def _decode(
-        self,
-        batch: LocatedBlock,
-        take: Callable[[int, Decoded], None],
-        column: npt.NDArray[np.uint8] | None = None,
-    ) -> None:
-        """Decodes the image of each record, several at a time, and hands it on.
-
-        Args:
-            batch: The records.
-            take: Gets each record and its image.
-            column: uint8 ``[B, H, W, C]``, where images may be decoded to at once.
-        """
-        values = Elements.of(batch, self.first).values(batch)
-        bad: list[tuple[int, str]] = []
-
-        def decode(record: int) -> None:
-            draw = functools.partial(batch.generator, record, self.name)
-            try:
-                into = None if column is None else column[record]
-                take(record, decode_image(values[record], self._feature, draw, into))
-            except BadValueError as error:
-                bad.append((record, str(error)))
-
-        run_each(decode, len(values), batch.threads)
-        for record, reason in sorted(bad):
-            batch.fail(record, self.first, reason)
+        self._images = ImageValues(name, feature)
 
 
 class _Sized(_Decoding):
@@ -72,12 +124,7 @@ class _Sized(_Decoding):
 
     def finish(self, batch: LocatedBlock, arena: Arena) -> None:
         column = view_of(arena, batch.kept(self))
-        is_plain = self._feature.layout == "HWC" and self._feature.dtype == "uint8"
-        self._decode(
-            batch,
-            lambda record, image: store_image(image, self._feature, column[record]),
-            column if is_plain else None,
-        )
+        self._images.fill(batch, self.first, Elements.of(batch, self.first), column)
 
 
 class _Mixed(_Decoding):
@@ -88,7 +135,8 @@ class _Mixed(_Decoding):
 
     def lay_out(self, batch: LocatedBlock) -> list[Column]:
         images: list[Any] = [None] * len(batch)
-        self._decode(batch, images.__setitem__)
+        elements = Elements.of(batch, self.first)
+        self._images.decode(batch, self.first, elements, images.__setitem__)
         if batch.failures:
             return []
         columns, places = self._take_room(batch, [image.pixels.shape[:2] for image in images])

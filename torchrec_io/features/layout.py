@@ -70,10 +70,10 @@ class SparseColumn(NamedTuple):
 
 
 class ListColumn(NamedTuple):
-    """One array a record, each of its own shape."""
+    """One array a record, each of its own shape, or rows of such."""
 
     name: str
-    arrays: tuple[Values, ...]
+    arrays: tuple[Values | RaggedColumn, ...]
 
 
 class Padding(NamedTuple):

@@ -17,7 +17,6 @@ from .layout import Column, ListColumn, Numbers
 from .maker import ASIDE, RAW, RESIZED, SPAN, Arena, ColumnMaker, Held, native_spec, view_of
 from .partitions import offsets_of
 from .stored_specs import RawFeature
-from .threads import run_each
 
 if TYPE_CHECKING:
     from .parse import LocatedBlock
@@ -86,7 +85,7 @@ class RawValues:
             content = self.array_of(values[number], None).content
             rows[number] = np.frombuffer(content, np.uint8)
 
-        run_for_records(batch, position, elements, work)
+        elements.each(batch, position, work)
 
     def bad_bools(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
         """Which rows have a byte that is no bool, if they should have."""
@@ -184,11 +183,8 @@ class RawValues:
 
     # ---- what list columns ask for ----
 
-    def open(
-        self, batch: LocatedBlock, position: int, elements: Elements, name: str
-    ) -> list[RawArray]:
+    def open(self, batch: LocatedBlock, position: int, elements: Elements) -> list[RawArray]:
         """The arrays of elements, of any shape; of no use if the batch has failures then."""
-        del name  # nothing is drawn
         shapes = self._stored_shapes(batch, position, elements)
         values = elements.values(batch)
         arrays: list[Any] = [None] * len(values)
@@ -198,7 +194,8 @@ class RawValues:
         def work(number: int) -> None:
             arrays[number] = self.array_of(values[number], shapes[number])
 
-        run_for_records(batch, position, elements, work, alone=self._feature.compression is None)
+        is_quick = self._feature.compression is None
+        elements.each(batch, position, work, threads=1 if is_quick else None)
         return arrays
 
     def _stored_shapes(
@@ -222,31 +219,6 @@ class RawValues:
         firsts += (elements.numbers - elements.stored[elements.records]) * each
         pairs = zip(firsts.tolist(), each.tolist(), strict=True)
         return [sizes[first : first + rank].tolist() for first, rank in pairs]
-
-
-def run_for_records(
-    batch: LocatedBlock, position: int, elements: Elements, work: Any, *, alone: bool = False
-) -> None:
-    """Calls ``work(number)`` for each element, in threads, and fails records where it raises.
-
-    Args:
-        batch: See there.
-        position: Of the native spec.
-        elements: See there.
-        work: Raises BadValueError for what cannot be decoded.
-        alone: Whether there is too little to do for several threads.
-    """
-    bad: list[tuple[int, str]] = []
-
-    def attempt(number: int) -> None:
-        try:
-            work(number)
-        except BadValueError as error:
-            bad.append((number, str(error)))
-
-    run_each(attempt, len(elements.sizes), 1 if alone else batch.threads)
-    for number, reason in sorted(bad):
-        batch.fail(int(elements.records[number]), position, reason)
 
 
 def swap(data: npt.NDArray[np.uint8], feature: RawFeature) -> None:
@@ -334,7 +306,7 @@ class _Listed(ColumnMaker):
         self._values = RawValues(feature)
 
     def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        arrays = self._values.open(batch, self.first, Elements.of(batch, self.first), self.name)
+        arrays = self._values.open(batch, self.first, Elements.of(batch, self.first))
         if batch.failures:
             return []
         places = [batch.room.take_numbers(self._values.dtype, array.shape) for array in arrays]

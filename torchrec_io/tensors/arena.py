@@ -85,15 +85,21 @@ def _parts(column: Column) -> list[_Part]:
         form = f"bytes{list(column.values.shape)}"
         return [_Part(column.name, form, _size(column.values))]
     if isinstance(column, ListColumn):
-        size = sum(map(_size, column.arrays))
+        size = sum(map(_size_of_one, column.arrays))
         return [_Part(column.name, f"a list of {len(column.arrays)} arrays", size)]
     values = column.values
     held = values.dtype if isinstance(values, Numbers) else "bytes"
     form = f"{math.prod(values.shape)} values of {held}"
     if isinstance(column, RaggedColumn):
-        return [_Part(column.name, form, sum(map(_size, column.splits)) + _size(values))]
+        return [_Part(column.name, form, _size_of_one(column))]
     assert isinstance(column, SparseColumn)
     return [_Part(column.name, form, _size(column.indices) + _size(values))]
+
+
+def _size_of_one(array: Values | RaggedColumn) -> int:
+    if isinstance(array, RaggedColumn):
+        return sum(map(_size, array.splits)) + _size(array.values)
+    return _size(array)
 
 
 def _size(values: Values) -> int:

@@ -32,7 +32,9 @@ from .ragged import BytesArray, Ragged, Sparse
 if TYPE_CHECKING:
     from tensordict import TensorDict
 
-Value: TypeAlias = "Tensor | BytesArray | Ragged | Sparse | list[Tensor] | list[BytesArray]"
+Value: TypeAlias = (
+    "Tensor | BytesArray | Ragged | Sparse | list[Tensor] | list[BytesArray] | list[Ragged]"
+)
 
 # Arenas up to this size are pickled as bytes. A larger one is a tensor's storage, which PyTorch
 # puts into shared memory between processes. In workers for what finds no slot: see crossing.py.
@@ -397,10 +399,7 @@ def _view_bytes(arena: _Arena, column: BytesColumn, values: dict[str, Any]) -> N
 
 
 def _view_ragged(arena: _Arena, column: RaggedColumn, values: dict[str, Any]) -> None:
-    rows: Any = _array(arena, column.values)
-    for splits in reversed(column.splits):
-        rows = Ragged(rows, _numbers(arena, splits))
-    values[column.name] = rows
+    values[column.name] = _rows_of(arena, column)
 
 
 def _view_sparse(arena: _Arena, column: SparseColumn, values: dict[str, Any]) -> None:
@@ -410,7 +409,10 @@ def _view_sparse(arena: _Arena, column: SparseColumn, values: dict[str, Any]) ->
 
 
 def _view_list(arena: _Arena, column: ListColumn, values: dict[str, Any]) -> None:
-    values[column.name] = [_array(arena, array) for array in column.arrays]
+    values[column.name] = [
+        _rows_of(arena, one) if isinstance(one, RaggedColumn) else _array(arena, one)
+        for one in column.arrays
+    ]
 
 
 _VIEWS: dict[type, Any] = {
@@ -420,6 +422,14 @@ _VIEWS: dict[type, Any] = {
     SparseColumn: _view_sparse,
     ListColumn: _view_list,
 }
+
+
+def _rows_of(arena: _Arena, column: RaggedColumn) -> Ragged:
+    rows: Any = _array(arena, column.values)
+    for splits in reversed(column.splits):
+        rows = Ragged(rows, _numbers(arena, splits))
+    assert isinstance(rows, Ragged)
+    return rows
 
 
 def _array(arena: _Arena, values: Values) -> Tensor | BytesArray:
