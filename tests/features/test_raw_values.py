@@ -1,0 +1,265 @@
+"""Raw arrays that are compressed, quantized, of one unknown size, or stored under another name."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.examples import example_of
+from torchrec_io.errors import DecodeError, SchemaError
+
+DTYPES = ["uint8", "int16", "float32", "float64", "bool", "complex64"]
+arrays = st.tuples(
+    st.sampled_from(DTYPES), st.lists(st.integers(0, 4), max_size=3), st.integers(0, 99)
+)
+
+
+def array_of(dtype: str, shape: list[int], seed: int) -> np.ndarray[Any, Any]:
+    """An array of any numbers that are equal to themselves."""
+    numbers = np.random.default_rng(seed).integers(0, 2 if dtype == "bool" else 100, shape)
+    return np.asarray(numbers).astype(dtype)
+
+
+def record_of(array: np.ndarray[Any, Any], *, packed: bool) -> bytes:
+    data = array.tobytes()
+    return example_of(x=[zlib.compress(data) if packed else data], shape=list(array.shape))
+
+
+def read(records: list[bytes], *arguments: Any, **options: Any) -> Any:
+    return tio.parse_examples(records, {"x": tio.RawFeature(*arguments, **options)})["x"]
+
+
+def refusal(record: bytes, *arguments: Any, **options: Any) -> str:
+    """Why a record is refused."""
+    with pytest.raises(DecodeError) as caught:
+        read([record], *arguments, **options)
+    assert (caught.value.record, caught.value.feature) == (0, "x")
+    return caught.value.reason
+
+
+# ---- how the shape is known ----
+
+
+@given(arrays, st.integers(1, 3), st.booleans(), st.booleans())
+def test_all_ways_to_know_the_shape_give_the_array(
+    which: tuple[str, list[int], int], count: int, packed: bool, big: bool
+) -> None:
+    dtype, shape, seed = which
+    stored = [array_of(dtype, shape, seed + i) for i in range(count)]
+    kind = np.dtype(dtype).newbyteorder(">" if big else "<")
+    records = [record_of(array.astype(kind), packed=packed) for array in stored]
+    options = {"compression": "zlib" if packed else None, "little_endian": not big}
+    column = read(records, dtype, shape, **options)
+    assert column.dtype == getattr(torch, dtype)
+    assert column.tolist() == [array.tolist() for array in stored]
+    ways: list[dict[str, Any]] = [{"shape_key": "shape"}]
+    if shape:
+        ways.append({"shape_key": "shape", "shape": [None] * len(shape)})
+        ways += [
+            {"shape": [*shape[:axis], None, *shape[axis + 1 :]]}
+            for axis in range(len(shape))
+            if 0 not in shape[:axis] + shape[axis + 1 :]
+        ]
+    for way in ways:
+        listed = read(records, dtype, **way, **options)
+        assert [tuple(one.shape) for one in listed] == [tuple(shape)] * count
+        assert [one.tolist() for one in listed] == [array.tolist() for array in stored]
+        assert {one.dtype for one in listed} == {column.dtype}
+
+
+def test_each_record_may_have_another_size() -> None:
+    stored = [np.arange(2 * n, dtype=np.int32).reshape(n, 2) for n in (3, 0, 1)]
+    for packed in (False, True):
+        records = [record_of(array, packed=packed) for array in stored]
+        compression = "zlib" if packed else None
+        for way in ({"shape": [None, 2]}, {"shape": [None, 2], "shape_key": "shape"}):
+            found = read(records, "int32", **way, compression=compression)
+            assert [one.tolist() for one in found] == [array.tolist() for array in stored]
+
+
+def test_the_bytes_may_stand_under_another_name() -> None:
+    record = example_of(bytes=[b"\1\2"], shape=[2], packed=[zlib.compress(b"\3\4")])
+    schema = {
+        "a": tio.RawFeature("uint8", [2], value_key="bytes"),
+        "b": tio.RawFeature("uint8", [None], value_key="bytes"),
+        "c": tio.RawFeature("uint8", shape_key="shape", value_key="bytes"),
+        "d": tio.RawFeature("uint8", [2], value_key="packed", compression="zlib"),
+        "e": tio.RawFeature("uint8", fixed_length=1, value_key="bytes"),
+    }
+    sample = tio.parse_example(record, schema)
+    assert {name: value.tolist() for name, value in sample.items()} == {
+        "a": [1, 2],
+        "b": [1, 2],
+        "c": [1, 2],
+        "d": [3, 4],
+        "e": [1],
+    }
+    with pytest.raises(DecodeError, match="in the stored feature 'none'") as caught:
+        tio.parse_example(record, {"a": tio.RawFeature("uint8", [2], value_key="none")})
+    assert caught.value.feature == "a"
+
+
+@pytest.mark.parametrize(
+    ("shape", "stored", "reason"),
+    [
+        ([None, 2], [3], r"its shape is \[3\], not \[None, 2\]"),
+        ([None, 2], [1, 3], r"its shape is \[1, 3\], not \[None, 2\]"),
+        (None, [4], r"it has 6 bytes, its shape \[4\] of int16 needs 8"),
+        (None, [-3], "negative"),
+        (None, [2**40, 2**40], "larger than any memory"),
+    ],
+)
+def test_stored_shapes_that_do_not_fit(shape: Any, stored: list[int], reason: str) -> None:
+    record = example_of(x=[bytes(6)], shape=stored)
+    with pytest.raises(DecodeError, match=reason):
+        read([record], "int16", shape, shape_key="shape")
+
+
+def test_a_size_that_cannot_be_found() -> None:
+    reason = refusal(example_of(x=[bytes(10)]), "int16", [2, None])
+    assert reason == "it has 10 bytes, its shape [2, None] of int16 needs a multiple of 4"
+
+
+# ---- zlib ----
+
+STREAM = zlib.compress(bytes(range(6)))
+WAYS: list[dict[str, Any]] = [{"shape": [6]}, {"shape": [None]}, {"shape_key": "shape"}]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [
+        (STREAM[:-1], "its zlib stream is cut short"),
+        (STREAM[:3], "its zlib stream is cut short"),
+        (b"", "its zlib stream is cut short"),
+        (STREAM + b"!!", "2 bytes follow its zlib stream"),
+        (b"no zlib", "its zlib stream is damaged"),
+        (STREAM[:-1] + b"\0", "its zlib stream is damaged"),
+        (STREAM[:4] + b"\xff" + STREAM[5:], "its zlib stream is damaged"),
+    ],
+)
+def test_damaged_streams_are_refused(way: dict[str, Any], stream: bytes, reason: str) -> None:
+    assert read([example_of(x=[STREAM], shape=[6])], "uint8", **way, compression="zlib")[
+        0
+    ].tolist() == list(range(6))
+    record = example_of(x=[stream], shape=[6])
+    assert refusal(record, "uint8", **way, compression="zlib").startswith(reason)
+
+
+def test_a_stream_has_exactly_what_its_shape_needs() -> None:
+    record = example_of(x=[STREAM], shape=[5])
+    for way in ({"shape": [5]}, {"shape_key": "shape"}):
+        reason = refusal(record, "uint8", **way, compression="zlib")
+        assert reason == (
+            "its zlib stream holds more than 5 bytes, as many as its shape [5] of uint8 needs"
+        )
+    record = example_of(x=[STREAM], shape=[7])
+    for way in ({"shape": [7]}, {"shape_key": "shape"}):
+        reason = refusal(record, "uint8", **way, compression="zlib")
+        assert reason == "it has 6 bytes, its shape [7] of uint8 needs 7"
+
+
+def test_nothing_is_inflated_beyond_max_bytes() -> None:
+    bomb = zlib.compress(bytes(1 << 24))
+    record = example_of(x=[bomb], shape=[1 << 24])
+    reason = refusal(record, "uint8", [None], compression="zlib", max_bytes=1000)
+    assert reason == "its zlib stream holds more than 1000 bytes, max_bytes=1000"
+    reason = refusal(record, "uint8", shape_key="shape", compression="zlib", max_bytes=1000)
+    assert reason == f"its shape [{1 << 24}] has {1 << 24} bytes, over max_bytes=1000"
+    # What the schema itself says needs no other bound.
+    whole = {"compression": "zlib", "max_bytes": 1000}
+    assert tuple(read([record], "uint8", [1 << 24], **whole).shape) == (1, 1 << 24)
+    assert read([example_of(x=[STREAM])], "uint8", [None], compression="zlib", max_bytes=6)
+
+
+def test_compressed_bools_and_ranges_are_checked() -> None:
+    bad = example_of(x=[zlib.compress(b"\1\2")], shape=[2])
+    for way in WAYS:
+        shape = {**way, "shape": [2] if way.get("shape") == [6] else way.get("shape")}
+        assert "neither 0 nor 1" in refusal(bad, "bool", **shape, compression="zlib")
+        reason = refusal(bad, "int8", **shape, compression="zlib", valid_range=(0, 1))
+        assert reason == "the value 2 is outside the valid range [0, 1]"
+
+
+# ---- quantized numbers ----
+
+
+def dequantized(value: int, high: float, low: float) -> np.float32:
+    """YouTube-8M's ``utils.Dequantize`` of one byte, step by step in float32."""
+    extent = high - low
+    return np.float32(value) * np.float32(extent / 255.0) + np.float32(extent / 512.0 + low)
+
+
+@pytest.mark.parametrize("ends", [(-2, 2), (0.0, 1.0), (-0.3, 12.7)])
+@pytest.mark.parametrize("packed", [False, True])
+def test_quantized_numbers_are_those_of_youtube_8m(ends: tuple[float, float], packed: bool) -> None:
+    stored = np.arange(512, dtype=np.uint16).astype(np.uint8).reshape(2, 256)
+    low, high = ends
+    expected = [[dequantized(int(byte), high, low) for byte in row] for row in stored]
+    records = [record_of(row, packed=packed) for row in stored]
+    options: dict[str, Any] = {"dequantize": ends, "compression": "zlib" if packed else None}
+    column = read(records, "uint8", [256], **options)
+    assert column.dtype == torch.float32
+    assert column.tolist() == expected
+    for way in ({"shape": [None]}, {"shape_key": "shape"}):
+        listed = read(records, "uint8", **way, **options)
+        assert [one.tolist() for one in listed] == expected
+        assert {one.dtype for one in listed} == {torch.float32}
+
+
+def test_the_range_of_quantized_numbers_is_that_of_the_column() -> None:
+    feature = {"dequantize": (-2, 2), "valid_range": (-2, 1.9)}
+    assert len(read([example_of(x=[b"\0\x80"])], "uint8", [2], **feature)) == 1
+    reason = refusal(example_of(x=[b"\0\xff"]), "uint8", [2], **feature)
+    assert reason.endswith("is outside the valid range [-2, 1.9]")
+
+
+# ---- specs ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"shape": [None, None]}, "only one size"),
+        ({"shape": [None, 0]}, "cannot be found"),
+        ({"shape": [2], "shape_key": "s"}, "with both, the shape has a None"),
+        ({"shape": [None, -1]}, "size of a shape"),
+        ({"shape": [2], "compression": "gzip"}, "None or 'zlib'"),
+        ({"shape": [2], "max_bytes": 9}, "with compression"),
+        ({"shape": [2], "compression": "zlib", "max_bytes": 0}, "max_bytes"),
+        ({"fixed_length": 2, "compression": "zlib"}, "fixed_length goes with no"),
+        ({"fixed_length": 2, "dequantize": (0, 1)}, "fixed_length goes with no"),
+        ({"fixed_length": 2, "shape": [None]}, "do not make the shape"),
+        ({"shape": [2], "dequantize": (1, 1)}, "low < high"),
+        ({"shape": [2], "dequantize": (0, float("nan"))}, "low < high"),
+        ({"shape": [2], "dequantize": (0, float("inf"))}, "low < high"),
+        ({"shape": [2], "dequantize": 5}, "low < high"),
+        ({"shape": [2], "value_key": ""}, "value_key must be"),
+        ({"shape": [2], "value_key": 5}, "value_key must be"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        tio.RawFeature("uint8", **arguments)
+    with pytest.raises(SchemaError, match="for uint8"):
+        tio.RawFeature("int8", [2], dequantize=(0, 1))
+
+
+def test_all_of_it_is_written_as_text() -> None:
+    schema = tio.Schema(
+        {
+            "a": tio.RawFeature("uint8", [None, 3], dequantize=(-2, 2.5), compression="zlib"),
+            "b": tio.RawFeature("int8", [None, None], "s", value_key="v"),
+            "c": tio.RawFeature("int8", [None], compression="zlib", max_bytes=77),
+        }
+    )
+    assert tio.Schema.from_json(schema.to_json()) == schema
+    assert 'tio.RawFeature("uint8", [None, 3], compression="zlib"' in schema.to_python()
