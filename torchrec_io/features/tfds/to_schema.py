@@ -7,7 +7,7 @@ What is stored under which key are the rules of TFDS 4.9: ``get_serialized_info`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -268,29 +268,3 @@ def _check_size(shape: TfdsShape) -> None:
 
 def _text(shape: TfdsShape) -> str:
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-
-
-# ---- keys ----
-
-
-def required_keys(features: Connector) -> tuple[str, ...]:
-    """Stored features that every record has: those without which TFDS cannot read it."""
-    return tuple(dict.fromkeys(_required(features, "", ())))
-
-
-def _required(feature: Connector, key: str, lengths: TfdsShape) -> Iterator[str]:
-    if isinstance(feature, FeaturesDict):
-        for name, inner in feature.features.items():
-            yield from _required(inner, f"{key}/{name}" if key else name, lengths)
-    elif isinstance(feature, Sequence):
-        yield from _required(feature.feature, key, (*lengths, feature.length))
-    elif isinstance(feature, (Image, Tensor)) and len(lengths) < 2 and None not in lengths:
-        is_bytes = isinstance(feature, Image) or feature.encoding != "none"
-        if isinstance(feature, Tensor) and feature.optional:
-            return
-        if isinstance(feature, Audio) and feature.lazy_decode:
-            is_bytes = True
-        if is_bytes and feature.shape.count(None) > 1 and isinstance(feature, Tensor):
-            yield from (f"{key}/shape", f"{key}/value")
-        elif is_bytes or None not in feature.shape:
-            yield key
