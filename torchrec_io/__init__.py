@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         StateMismatchError,
         TorchRecIOError,
         TruncatedFileError,
+        WrongShardError,
     )
     from .features.crops import Crop, RandomCrop, RandomResizedCrop
     from .features.csv_schema import CsvSchema
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
         VarLenFeature,
     )
     from .features.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
+    from .features.tfds.directory import TfdsDirectory
+    from .features.tfds.splits import TfdsSplit, even_splits
     from .format_datasets.fixed_length import FixedLengthRecordDataset
     from .format_datasets.record_files import RecordFileDataset
     from .format_datasets.text_lines import TextLineDataset
@@ -112,6 +115,7 @@ _MODULE_OF = {
     "StateMismatchError": "errors",
     "TorchRecIOError": "errors",
     "TruncatedFileError": "errors",
+    "WrongShardError": "errors",
     "Crop": "features.crops",
     "RandomCrop": "features.crops",
     "RandomResizedCrop": "features.crops",
@@ -132,6 +136,9 @@ _MODULE_OF = {
     "RawFeature": "features.stored_specs",
     "SequenceFeature": "features.stored_specs",
     "SerializedTensorFeature": "features.stored_specs",
+    "TfdsDirectory": "features.tfds.directory",
+    "TfdsSplit": "features.tfds.splits",
+    "even_splits": "features.tfds.splits",
     "FixedLengthRecordDataset": "format_datasets.fixed_length",
     "RecordFileDataset": "format_datasets.record_files",
     "TextLineDataset": "format_datasets.text_lines",
@@ -205,11 +212,14 @@ __all__ = [
     "TFRecordMapDataset",
     "TFRecordWriter",
     "TextLineDataset",
+    "TfdsDirectory",
+    "TfdsSplit",
     "TorchRecIOError",
     "TruncatedFileError",
     "VarLenFeature",
     "WholeFileDataset",
     "Written",
+    "WrongShardError",
     "collate",
     "compress_files",
     "convert_csv",
@@ -223,6 +233,7 @@ __all__ = [
     "encode_examples",
     "encode_sequence_example",
     "encode_sequence_examples",
+    "even_splits",
     "make_loader",
     "merge_files",
     "mix",

@@ -6,11 +6,14 @@ import copy
 import hashlib
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .batching import LengthKey, check_unbatched
+from .features.tfds.directory import TfdsDirectory
+from .features.tfds.selection import FeatureChoice
+from .features.tfds.splits import TfdsSplit
 from .indexed_dataset import IndexedDataset
 from .options import ErrorPolicy, LoadOptions
 from .order.orders import RecordOrder, StreamedOrder
@@ -164,6 +167,111 @@ class TFRecordDataset(IndexedDataset):
             seed=seed,
             length_key=length_key,
         )
+
+    @classmethod
+    def from_tfds(
+        cls,
+        directory: StrPath,
+        split: str | TfdsSplit,
+        *,
+        config: str | None = None,
+        version: str | None = None,
+        features: FeatureChoice | None = None,
+        steps: Literal["ragged"] = "ragged",
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        length_key: LengthKey = None,
+        drop_last: bool = False,
+        shuffle: ShuffleChoice = False,
+        seed: int = 0,
+        epochs: int | None = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
+        uneven: Uneven = "keep",
+        verify_crc: bool = True,
+        on_error: ErrorPolicy = "raise",
+        num_threads: int | None = None,
+        prefetch: int = 2,
+        with_key: bool = False,
+    ) -> Self:
+        """Records of a directory that TensorFlow Datasets (TFDS) wrote, without TensorFlow.
+
+        The schema is :meth:`Schema.from_tfds`, the records are those that TFDS gives for the split,
+        in the order of the files (``tfds.load(..., shuffle_files=False)`` with its
+        ``ReadConfig(interleave_cycle_length=1)``). See docs/tfds.md.
+
+        How many records each shard has is taken from ``dataset_info.json``: nothing is indexed
+        ahead where the files have the size that is said there. A shard is held against what is said
+        when it is first read, before any of its records is given.
+
+        Args:
+            directory: That of a version, such as ``~/tensorflow_datasets/mnist/3.0.1``, or that of
+                a config or a dataset, with versions in it.
+            split: ``"train"``, ``"train[:80%]+validation"``, a :class:`TfdsSplit`, one of
+                :func:`even_splits`.
+            config: If the directory has several.
+            version: By default the greatest there is.
+            features: Names to read, others are left out; a name stands for all that is nested in
+                it. Or a dict: by name a spec in place of the dataset's own, or None to leave it
+                out.
+            steps: What becomes of datasets in a record, such as the steps of an episode:
+                ``"ragged"``: sequences, as they are stored.
+            batch_size: This and the others are those of the constructor.
+            batch_tokens: See there.
+            length_key: See there; a nested feature's name is joined by "/".
+            drop_last: See there.
+            shuffle: See there.
+            seed: See there.
+            epochs: See there.
+            rank: See there.
+            world_size: See there.
+            uneven: See there.
+            verify_crc: See there.
+            on_error: See there. A shard that cannot be indexed always raises.
+            num_threads: See there.
+            prefetch: See there.
+            with_key: See there.
+
+        Raises:
+            FileNotFoundError: there is no such directory, or shards are missing.
+            SchemaError: what the directory says of itself cannot be, or has a feature that cannot
+                be read: by a connector nobody knows, say. ``features`` can leave it out.
+            WrongShardError: a shard has more or fewer records than is said, or is of another
+                dataset. What can only be found by reading is found on first use.
+            CorruptRecordError, TruncatedFileError: a shard is damaged.
+            ValueError: there is no such split, config, version or feature; the split has no
+                records; or another argument is not one of the above.
+        """
+        if steps != "ragged":
+            raise ValueError(f"steps must be 'ragged', not {steps!r}")
+        check_shuffle(shuffle)
+        options = LoadOptions(
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            drop_last=drop_last,
+            epochs=epochs,
+            rank=rank,
+            world_size=world_size,
+            uneven=uneven,
+            on_error=on_error,
+            num_threads=num_threads,
+            prefetch=prefetch,
+            with_key=with_key,
+        )
+        plan = TfdsDirectory(directory, config, version).open(split, features)
+        dataset = cls.__new__(cls)
+        dataset.paths = plan.paths
+        dataset._set_up(  # noqa: SLF001  # of this class
+            RecordReader(plan.indexes, verify_crc=verify_crc),
+            [],
+            plan.schema,
+            options,
+            split=plan.selection,
+            shuffle=shuffle,
+            seed=seed,
+            length_key=length_key,
+        )
+        return dataset
 
     def replace(self, **options: Any) -> Self:
         """The same records with other options, such as ``shuffle`` or ``batch_size``.

@@ -105,6 +105,10 @@ class IndexFormatError(TorchRecIOError):
     """An index file is damaged, or not an index at all."""
 
 
+class WrongShardError(TorchRecIOError):
+    """A file is not the shard that its dataset says it is: it has other records, or not as many."""
+
+
 class SchemaError(TorchRecIOError):
     """A schema contradicts itself or asks for something that does not exist."""
 

@@ -84,7 +84,7 @@ class IndexedDataset(RecordDataset):
         schema: Any,
         options: LoadOptions,
         *,
-        split: str | None,
+        split: str | Selection | None,
         shuffle: ShuffleChoice,
         seed: int,
         length_key: LengthKey = None,
@@ -96,14 +96,14 @@ class IndexedDataset(RecordDataset):
             errors: What was wrong with the files.
             schema: As the user gave it.
             options: How records are given.
-            split: A slice of the records.
+            split: A slice of the records, or which of them.
             shuffle: Of the order.
             seed: Of the shuffle.
             length_key: What the length of a record is.
         """
         selection: Selection = Span(0, len(reader), len(reader))
         if split is not None:
-            selection = parse_slice(split, len(reader))
+            selection = parse_slice(split, len(reader)) if isinstance(split, str) else split
         files = files_fingerprint([index.identity for index in reader.indexes])
         order = RecordOrder(selection, shuffle, seed, files)
         source = self._source_of(reader, schema)

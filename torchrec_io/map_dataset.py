@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -12,6 +12,9 @@ from torch.utils.data import Dataset
 from .features.csv_schema import CsvSchema
 from .features.example_lists import ExampleListSchema
 from .features.schema import Schema
+from .features.tfds.directory import TfdsDirectory
+from .features.tfds.selection import FeatureChoice
+from .features.tfds.splits import TfdsSplit
 from .order.split import parse_slice
 from .order.subset import Selection, Span
 from .records.compressed import CompressionChoice
@@ -20,6 +23,9 @@ from .records.paths import expand_paths
 from .records.reader import RecordReader
 from .records.storage import StrPath
 from .source import RecordSource, SchemaLike
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class TFRecordMapDataset(Dataset[Any]):
@@ -68,6 +74,42 @@ class TFRecordMapDataset(Dataset[Any]):
         self._source = RecordSource(reader, schema)
         whole = Span(0, len(reader), len(reader))
         self._selection: Selection = whole if split is None else parse_slice(split, len(reader))
+
+    @classmethod
+    def from_tfds(
+        cls,
+        directory: StrPath,
+        split: str | TfdsSplit,
+        *,
+        config: str | None = None,
+        version: str | None = None,
+        features: FeatureChoice | None = None,
+        verify_crc: bool = True,
+        with_key: bool = False,
+    ) -> Self:
+        """Records of a directory that TensorFlow Datasets (TFDS) wrote, without TensorFlow.
+
+        Args:
+            directory: As of :meth:`TFRecordDataset.from_tfds`, and so are those that follow.
+            split: See there.
+            config: See there.
+            version: See there.
+            features: See there.
+            verify_crc: As of the constructor.
+            with_key: As of the constructor.
+
+        Raises:
+            TorchRecIOError, FileNotFoundError, ValueError: as there.
+        """
+        plan = TfdsDirectory(directory, config, version).open(split, features)
+        dataset = cls.__new__(cls)
+        Dataset.__init__(dataset)
+        dataset.paths = plan.paths
+        dataset.with_key = with_key
+        reader = RecordReader(plan.indexes, verify_crc=verify_crc)
+        dataset._source = RecordSource(reader, plan.schema)  # noqa: SLF001  # of this class
+        dataset._selection = plan.selection  # noqa: SLF001  # of this class
+        return dataset
 
     @property
     def schema(self) -> Schema | ExampleListSchema | None:

@@ -37,6 +37,20 @@ def peek(record: bytes) -> dict[str, PeekedFeature] | None:
     return features
 
 
+def peek_names(record: bytes) -> list[str] | None:
+    """The names of an Example's features, as :func:`peek` has them, without a look at values."""
+    try:
+        return [
+            _split_entry(record, entry_at, entry_end)[0]
+            for tag, at, end in _fields(record, 0, len(record))
+            if tag == _FIRST
+            for entry, entry_at, entry_end in _fields(record, at, end)
+            if entry == _FIRST
+        ]
+    except _IllegalError:
+        return None
+
+
 def peek_sequence(
     record: bytes,
 ) -> tuple[dict[str, PeekedFeature], dict[str, list[PeekedFeature]]] | None:

@@ -165,6 +165,37 @@ class Schema(Mapping[str, Feature]):
         return _rebuild(parts["context"], parts.get("sequence"), findings)
 
     @classmethod
+    def from_tfds(
+        cls, directory: StrPath, *, config: str | None = None, version: str | None = None
+    ) -> Schema:
+        """The schema of a directory that TensorFlow Datasets (TFDS) wrote, without TensorFlow.
+
+        What it gives is what TFDS gives, nested as there: see docs/tfds.md. Integers, floats and
+        bytes of one shape are FixedLenFeatures, of several VarLenFeatures or RaggedFeatures, arrays
+        stored as bytes RawFeatures; several of these or of images are SequenceFeatures. Images are
+        ``[H, W, C]``; what is stored as encoded audio stays bytes. A missing optional feature has
+        TFDS's default: the least integer or float, ``b""`` or False.
+
+        A directory without ``features.json``, as TFDS wrote before version 4, says little of its
+        records: their schema is that of :meth:`infer`, whose names are flat.
+
+        Args:
+            directory: That of a version, such as ``~/tensorflow_datasets/mnist/3.0.1``, or that of
+                a config or a dataset, with versions in it.
+            config: If there are several.
+            version: By default the greatest there is.
+
+        Raises:
+            FileNotFoundError: there is no such directory.
+            SchemaError: what the directory says of itself cannot be, or has a feature that cannot
+                be read; :meth:`TFRecordDataset.from_tfds` can leave it out.
+            ValueError: there is no such config or version, or several configs and none is named.
+        """
+        from .tfds.directory import TfdsDirectory  # noqa: PLC0415  # it needs this module
+
+        return TfdsDirectory(directory, config, version).schema
+
+    @classmethod
     def from_json(cls, text: str | bytes) -> Schema:
         """A schema from what :meth:`to_json` gives.
 

@@ -71,10 +71,15 @@ def _boundary(text: str, number: str, rest: str | None, size: int) -> int:
         percent = float(number + rest[:-1])
         if abs(percent) > 100:
             raise _bad_slice(text, "a percentage lies outside -100%..100%")
-        boundary = round(percent * size / 100.0)
+        boundary = share_of(percent, size)
     if abs(boundary) > size:
         raise _bad_slice(text, f"there are only {size} records")
     return boundary + size if boundary < 0 else boundary
+
+
+def share_of(percent: float, size: int) -> int:
+    """A percentage of so many records, as TFDS rounds it (``splits._pct_to_abs_closest``)."""
+    return round(percent * size / 100.0)
 
 
 def _bad_slice(text: str, reason: str) -> ValueError:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..images import ImageFeature
-from ..specs import Feature, FixedLenFeature, RawFeature, SequenceFeature
+from ..specs import Feature, FixedLenFeature
+from ..stored_specs import RawFeature, SequenceFeature
 from .to_schema import SpecTree, Unread
 
 # Names to read; or by name a spec, a dict of specs, or None for a feature that is not read.

@@ -20,10 +20,9 @@ from ..specs import (
     Feature,
     FixedLenFeature,
     RaggedFeature,
-    RawFeature,
-    SequenceFeature,
     VarLenFeature,
 )
+from ..stored_specs import RawFeature, SequenceFeature
 from .connectors import (
     Audio,
     ClassLabel,
