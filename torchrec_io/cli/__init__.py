@@ -15,6 +15,7 @@ from .head import show_head
 from .index import make_indexes
 from .rearrange import COMMANDS
 from .schema import print_schema
+from .tfds import show_tfds
 from .verify import verify_files
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app.command("convert")(convert)
 app.command("index")(make_indexes)
 app.command("head")(show_head)
 app.command("schema")(print_schema)
+app.command("tfds")(show_tfds)
 app.command("verify")(verify_files)
 for command in COMMANDS:
     app.command()(command)

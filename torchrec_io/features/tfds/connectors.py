@@ -131,7 +131,7 @@ class Image(Connector):
 
     Attributes:
         shape: ``(height, width, channels)``, or with frames in front for an animated GIF; None
-            where not known.
+            where not known; without channels, or with 0, images have as many as are stored.
         dtype: "uint8", "uint16", or "float32": a PNG whose four channels are the bytes of a float.
         encoding_format: "png", "jpeg", or None.
         names: Of the classes that pixels number, in a LabeledImage.

@@ -51,6 +51,20 @@ class Plan(NamedTuple):
         return list(dict.fromkeys(index.data_path for index in self.indexes))
 
 
+class Outline(NamedTuple):
+    """The features of a dataset.
+
+    Attributes:
+        leaves: Those that hold no others, by name; none where there is no features.json.
+        unread: Why some cannot be read, by name.
+        keys: What each record must have stored.
+    """
+
+    leaves: dict[str, Connector]
+    unread: dict[str, str]
+    keys: tuple[str, ...]
+
+
 class TfdsSplitInfo:
     """A split: what dataset_info.json says of it, and which files it is in.
 
@@ -231,14 +245,27 @@ class TfdsDirectory:
             SchemaError: a feature that is wanted cannot be read.
             ValueError: there is no such feature.
         """
-        connectors = self.features
-        if connectors is None:
-            chosen = choose(dict(Schema.infer(self._some_paths())), features)
-            return chosen._replace(keys=())  # the shards have only been looked at
-        chosen = choose(to_specs(connectors, self.path), features)
+        chosen = self._chosen(features)
         for name, unread in chosen.unread():
             raise self._unreadable(name, unread)
         return chosen
+
+    def outline(self) -> Outline:
+        """What its features are, whether they can be read or not.
+
+        Raises:
+            SchemaError: features.json says what cannot be.
+        """
+        chosen = self._chosen(None)
+        unread = {name: str(self._unreadable(name, why).reason) for name, why in chosen.unread()}
+        return Outline(dict(self.features.leaves()) if self.features else {}, unread, chosen.keys)
+
+    def _chosen(self, features: FeatureChoice | None) -> Chosen:
+        connectors = self.features
+        if connectors is not None:
+            return choose(to_specs(connectors, self.path), features)
+        chosen = choose(dict(Schema.infer(self._some_paths())), features)
+        return chosen._replace(keys=())  # records have only been looked at
 
     def open(self, split: str | TfdsSplit, features: FeatureChoice | None = None) -> Plan:
         """Finds what a dataset of a split is made of; see :meth:`TFRecordDataset.from_tfds`.

@@ -114,7 +114,7 @@ class _Place:
         if self.depth >= _MOST_NESTED:
             raise node.error(f"features are nested more than {_MOST_NESTED} deep")
         legacy = node.get("type")
-        name = node.need("python_class_name") if legacy is None else legacy
+        name = legacy or node.need("python_class_name")
         content = _content_of(node, is_legacy=legacy is not None)
         class_name = name.as_text()
         module, _, short = class_name.rpartition(".")
@@ -146,7 +146,7 @@ def _content_of(node: Node, *, is_legacy: bool) -> _Content:
         if isinstance(content.value, str):
             content = content.inner()
         return _Content(content, bool(node.text("proto_cls")))
-    found = [content for name in _CONTENTS if (content := node.get(name)) is not None]
+    found = [inner for name in _CONTENTS if (inner := node.get(name)) is not None]
     if len(found) > 1:
         raise found[1].error("a feature is of one kind only")
     if not found:
@@ -217,7 +217,7 @@ def _labeled_image(place: _Place, content: _Content) -> Connector:
 
 def _image_of(node: Node, shape: TfdsShape) -> Image:
     shape = shape or (None, None, 3)
-    if len(shape) not in (3, 4) or shape[-1] not in (0, 1, 2, 3, 4):
+    if len(shape) not in (3, 4) or shape[-1] not in (None, 0, 1, 2, 3, 4):
         raise node.error(
             "an image has the shape (height, width, channels), of 0 to 4 channels, or one more for "
             f"frames, not {list(shape)}"

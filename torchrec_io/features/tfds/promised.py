@@ -123,10 +123,37 @@ class PromisedIndex(RecordIndex):
             )
 
 
+def check_shard(path: str, records: int | None, keys: tuple[str, ...]) -> int:
+    """Finds or builds the index of a shard, and holds it against what is said.
+
+    Args:
+        path: The shard.
+        records: How many it should have, if that is said.
+        keys: Features that its first record must have.
+
+    Returns:
+        How many records it has.
+
+    Raises:
+        WrongShardError: it is not as is said.
+        CorruptRecordError, TruncatedFileError: it is damaged.
+        FileNotFoundError: it is missing.
+    """
+    found, error = find_or_build(path, None)
+    if error is not None:
+        raise error
+    return len(
+        PromisedIndex(
+            path, len(found) if records is None else records, found.identity[1], keys, found
+        )
+    )
+
+
 def _rebuild(promise: tuple[Any, ...], found: tuple[Any, ...] | None) -> PromisedIndex:
     if found is None:
         return PromisedIndex(*promise)
     make, arguments, state = found
     index = make(*arguments)
     index.data_stamp = state["data_stamp"]
-    return PromisedIndex(*promise, index)
+    path, records, size, keys = promise
+    return PromisedIndex(path, records, size, keys, index)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -179,7 +179,7 @@ def _uniform(sizes: tuple[int, ...]) -> list[Any]:
 
 def _raw(feature: Tensor, stored: _Stored) -> Feature:
     """Values as the bytes of their elements."""
-    compression = "zlib" if feature.encoding == "zlib" else None
+    compression: Literal["zlib"] | None = "zlib" if feature.encoding == "zlib" else None
     if feature.shape.count(None) < 2:
         spec = RawFeature(feature.dtype, feature.shape, compression=compression)
         return _several(spec, stored.key, stored.lengths)
@@ -196,7 +196,7 @@ def _raw(feature: Tensor, stored: _Stored) -> Feature:
     return _sequence(element, value_at)
 
 
-def _image(feature: Image) -> Feature:
+def _image(feature: Image) -> ImageFeature:
     height, width, channels = feature.shape[-3:]
     size = None if height is None or width is None else (height, width)
     more: dict[str, Any] = {"names": feature.names} if feature.names is not None else {}
@@ -206,15 +206,16 @@ def _image(feature: Image) -> Feature:
         more["animated"] = True
     if feature.dtype == "float32":
         more["bitcast"] = True
-    return ImageFeature(channels=channels, dtype=feature.dtype, layout="HWC", **more)
+    more["channels"] = channels or 0
+    return ImageFeature(dtype=feature.dtype, layout="HWC", **more)
 
 
-def _several(spec: Feature, key: str, lengths: TfdsShape) -> Feature:
+def _several(spec: ImageFeature | RawFeature, key: str, lengths: TfdsShape) -> Feature:
     """One value of bytes in each record, or as many as sequences have."""
     return _sequence(spec, _Stored(key, lengths)) if lengths else spec
 
 
-def _sequence(element: Feature, stored: _Stored) -> Feature:
+def _sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
     length = stored.lengths[0] if len(stored.lengths) == 1 else None
     return SequenceFeature(
         element,
