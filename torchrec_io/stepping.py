@@ -79,9 +79,8 @@ class Stepping:
         Raises:
             SchemaError: the schema has no such group of features.
         """
-        made = _checked(schema)
-        parser = StepParser(made, self.group, self.numbers)
-        return RecordSource(self.reader(reader), made, parser)
+        parser = StepParser(_checked(schema), self.group, self.numbers)
+        return RecordSource(self.reader(reader), schema, parser)
 
 
 def _checked(schema: Any) -> Schema:
