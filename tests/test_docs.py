@@ -102,6 +102,11 @@ class TestBatching:
         run_page("batching.md", tmp_path, [40, 20], 3)
 
 
+class TestEpisodes:
+    def test_its_python_runs(self, tmp_path: Path) -> None:
+        run_page("episodes.md", tmp_path, [], 2)
+
+
 class TestResuming:
     # What torchdata 0.11 does when it makes a loader.
     @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
