@@ -208,6 +208,16 @@ class TestParts:
         parities = [{each // STRIDE % 2 for each in ids_of(part)} for part in parts]
         assert sorted(map(sorted, parities)) == [[0], [1]]
 
+    def test_a_group_of_one_feature(self, paths: list[str]) -> None:
+        records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
+        one = records.steps("steps/id", window=2)
+        assert ids_of(one) == windows_of(FILES, 2)
+        assert isinstance(next(iter(one))["steps/text"], tio.Ragged)  # is not of that group
+
+    def test_make_loader(self, paths: list[str]) -> None:
+        loader = tio.make_loader(steps_of(paths, 2, shuffle=True))
+        assert sorted(ids_of(loader)) == windows_of(FILES, 2)
+
     def test_replace(self, paths: list[str]) -> None:
         dataset = steps_of(paths, 3).replace(shuffle=True, seed=5, batch_size=2)
         assert [len(batch["episode"]) for batch in dataset] == [2, 2, 2, 2, 1]

@@ -299,13 +299,13 @@ class TFRecordDataset(IndexedDataset):
     def steps(self, group: str = "steps", *, window: int | None = None) -> Self:
         """The steps of the records, each of which is an episode; or windows of steps.
 
-        Features named ``"<group>/..."`` are as many values in a record each, one for every step,
-        as TensorFlow Datasets stores episodes of RLDS. A sample is one step: of these features the
-        values at that step, of all others those of the record. Steps are numbered over all records
-        and come in an order as records do: shuffled, shared, batched and resumed by the same
-        options, now said of steps. What was left out of the dataset by ``split`` is left out with
-        all its steps, and :meth:`split` of the steps keeps those of a record together;
-        ``group_by`` gets whole records.
+        Features named ``"<group>/..."``, nested or not, are as many values in a record each, one
+        for every step, as TensorFlow Datasets stores episodes of RLDS. A sample is one step: of
+        these features the values at that step, of all others those of the record. Steps are
+        numbered over all records and come in an order as records do: shuffled, shared, batched and
+        resumed by the same options, now said of steps. What was left out of the dataset by
+        ``split`` is left out with all its steps, and :meth:`split` of the steps keeps those of a
+        record together; ``group_by`` gets whole records.
 
         How many steps each record has is found in one pass over the data, and kept in the user's
         cache directory. A record whose features do not agree counts as one sample, which is a

@@ -58,7 +58,7 @@ class StepCounter:
     """Counts the steps of records.
 
     Attributes:
-        group: The name of the features that have steps, up to the slash.
+        group: The name of the features that have steps, up to a slash.
         features: What is counted; all of them have to agree.
     """
 
@@ -133,12 +133,12 @@ class StepCounter:
 
 
 def step_features(schema: Mapping[str, Feature], group: str) -> dict[str, Feature]:
-    """The features of a group by name.
+    """The features of a group by name: all that begin with it and a slash, or the one so named.
 
     Raises:
         SchemaError: there are none, or one of them has no steps.
     """
-    specs = {name: spec for name, spec in schema.items() if name.startswith(f"{group}/")}
+    specs = {name: spec for name, spec in schema.items() if f"{name}/".startswith(f"{group}/")}
     if not specs:
         groups = sorted({name.rpartition("/")[0] for name in schema if "/" in name})
         raise SchemaError(f"no feature is named '{group}/...'; groups are {groups}")
