@@ -168,7 +168,7 @@ def _example_schema(features: Mapping[str, Any], part: str) -> Schema:
 def _check_in_list(name: str, feature: Feature) -> None:
     if isinstance(feature, (FixedLenFeature, VarLenFeature, RaggedFeature)):
         return
-    if not isinstance(feature, RawFeature) or feature.shape is None:
+    if not isinstance(feature, RawFeature) or feature.known_shape is None:
         raise SchemaError(
             "a feature of examples in lists is a FixedLenFeature, VarLenFeature, RaggedFeature or "
             f"RawFeature of a shape, not {feature!r}",
