@@ -241,14 +241,23 @@ _in_context = [
 ]
 
 
+def _nested(specs: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Specs, and dicts of them."""
+    return st.recursive(
+        specs, lambda inner: st.dictionaries(names, inner, min_size=1, max_size=3), max_leaves=3
+    )
+
+
 _schemas: st.SearchStrategy[tio.Schema | None] = st.one_of(
     st.builds(
         _schema,
-        features=st.dictionaries(names, st.one_of(*SPECS.values()), min_size=1, max_size=4),
+        features=st.dictionaries(
+            names, _nested(st.one_of(*SPECS.values())), min_size=1, max_size=4
+        ),
     ),
     st.builds(
         _schema,
-        context=st.dictionaries(names, st.one_of(*_in_context), max_size=2),
+        context=st.dictionaries(names, _nested(st.one_of(*_in_context)), max_size=2),
         sequence=st.dictionaries(names, st.one_of(varying, parts(in_list=True), ragged)),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..features.specs import Feature
+from ..features.schema import Features
 from ..features.wrapping import Fields
 from ..indexed_dataset import IndexedDataset
 from ..options import ErrorPolicy, LoadOptions
@@ -72,7 +72,7 @@ class FixedLengthRecordDataset(IndexedDataset):
         self,
         paths: StrPath | Iterable[StrPath],
         record_bytes: int,
-        schema: Mapping[str, Feature] | Callable[[bytes], Any] | None = None,
+        schema: Features | Callable[[bytes], Any] | None = None,
         *,
         header_bytes: int = 0,
         footer_bytes: int = 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..features.specs import Feature
+from ..features.schema import Features
 from ..features.wrapping import Content
 from ..indexed_dataset import IndexedDataset
 from ..options import ErrorPolicy, LoadOptions
@@ -61,7 +61,7 @@ class WholeFileDataset(IndexedDataset):
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
-        schema: Mapping[str, Feature] | Callable[[bytes], Any] | None = None,
+        schema: Features | Callable[[bytes], Any] | None = None,
         *,
         split: str | None = None,
         batch_size: int | None = None,

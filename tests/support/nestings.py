@@ -1,0 +1,125 @@
+"""Trees of features, in dicts in dicts: what is stored for them, and what has to come out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from hypothesis import strategies as st
+from PIL import Image
+from torch import Tensor
+
+import torchrec_io as tio
+from tests.support.examples import example_of
+
+Tree: TypeAlias = Mapping[str, Any]
+
+
+def _image(i: int) -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (1 + i % 3, 2 + i % 2), (i, 2, 3)).save(out, "PNG")
+    return out.getvalue()
+
+
+class Leaf(NamedTuple):
+    """A feature.
+
+    Attributes:
+        make: Its spec, of its flat name.
+        values: What is stored of it in each record.
+    """
+
+    make: Callable[[str], tio.Feature]
+    values: Callable[[int], list[Any]]
+
+
+_uniform = tio.RaggedFeature.UniformRowLength(2)
+LEAVES = {
+    "number": Leaf(lambda _: tio.FixedLenFeature([], "int64"), lambda i: [i]),
+    "pair": Leaf(lambda _: tio.FixedLenFeature([2], "float32"), lambda i: [i + 0.5, -1.0]),
+    "text": Leaf(lambda _: tio.FixedLenFeature([], "string"), lambda i: [b"n%d" % i]),
+    "tokens": Leaf(lambda _: tio.VarLenFeature("int32"), lambda i: list(range(i % 4))),
+    "words": Leaf(
+        lambda _: tio.VarLenFeature("string"), lambda i: [b"w%d" % n for n in range(i % 5)]
+    ),
+    "boxes": Leaf(
+        lambda name: tio.RaggedFeature("float32", name, [_uniform]), lambda i: [0.5, i] * (i % 3)
+    ),
+    "padded": Leaf(
+        lambda _: tio.FixedLenSequenceFeature([], "int64", allow_missing=True, default_value=-1),
+        lambda i: [i] * (i % 4),
+    ),
+    "image": Leaf(lambda _: tio.ImageFeature(), lambda i: [_image(i)]),
+    "image_padded": Leaf(lambda _: tio.ImageFeature(mixed="pad"), lambda i: [_image(i)]),
+    "sized": Leaf(lambda _: tio.ImageFeature(size=(2, 2)), lambda i: [_image(i)]),
+}
+
+_keys = st.one_of(st.sampled_from(["a", "b", "objects", "lengths", "type"]), st.text(max_size=2))
+_inner: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from(sorted(LEAVES)),
+    lambda inner: st.dictionaries(_keys, inner, min_size=1, max_size=3),
+    max_leaves=4,
+)
+
+
+def leaves_of(tree: Tree, before: str = "") -> Iterator[tuple[str, str]]:
+    """Flat names of a tree's features, and which each is."""
+    for key, value in tree.items():
+        if isinstance(value, str):
+            yield before + key, value
+        else:
+            yield from leaves_of(value, f"{before}{key}/")
+
+
+def _is_plain(tree: Tree) -> bool:
+    names = [name for name, _ in leaves_of(tree)]
+    return len(set(names)) == len(names)
+
+
+# Leaves are named; no two of a tree have the same flat name.
+trees: st.SearchStrategy[Tree] = st.dictionaries(_keys, _inner, min_size=1, max_size=4).filter(
+    _is_plain
+)
+
+
+def specs_of(tree: Tree, before: str = "") -> dict[str, Any]:
+    """What a Schema is given."""
+    return {
+        key: LEAVES[value].make(before + key)
+        if isinstance(value, str)
+        else specs_of(value, f"{before}{key}/")
+        for key, value in tree.items()
+    }
+
+
+def flat_schema(tree: Tree) -> tio.Schema:
+    """The same features, of the same names, in no dicts."""
+    return tio.Schema({name: LEAVES[leaf].make(name) for name, leaf in leaves_of(tree)})
+
+
+def record(tree: Tree, i: int) -> bytes:
+    return example_of(**{name: LEAVES[leaf].values(i) for name, leaf in leaves_of(tree)})
+
+
+def nested_like(tree: Tree, flat: Any, before: str = "") -> dict[str, Any]:
+    """Values by flat name, put where a tree has them."""
+    return {
+        key: flat[before + key]
+        if isinstance(value, str)
+        else nested_like(value, flat, f"{before}{key}/")
+        for key, value in tree.items()
+    }
+
+
+def plain(value: Any) -> Any:
+    """All there is to know of a value, for comparing."""
+    if hasattr(value, "items"):
+        return [(key, plain(inner)) for key, inner in value.items()]
+    if isinstance(value, list):
+        return [plain(inner) for inner in value]
+    if isinstance(value, Tensor):
+        return value.dtype, value.shape, value.tolist()
+    if isinstance(value, (tio.Ragged, tio.BytesArray, tio.Sparse)):
+        return type(value), value.tolist()
+    return value

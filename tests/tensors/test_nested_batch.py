@@ -1,0 +1,325 @@
+"""Batches and samples of nested schemas: what flat ones hold, in dicts as the schema has them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.utils.data import DataLoader, default_collate, default_convert
+
+import torchrec_io as tio
+from tests.support.nestings import (
+    Tree,
+    flat_schema,
+    leaves_of,
+    nested_like,
+    plain,
+    record,
+    specs_of,
+    trees,
+)
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.tensors.device import move
+
+TREE: Tree = {
+    "id": "number",
+    "objects": {"label": "tokens", "deep": {"name": "words", "score": "pair"}, "box": "boxes"},
+    "steps": {"padded": "padded", "image": "image_padded"},
+    "a/b": "text",
+}
+
+
+def make_batch(count: int = 5, tree: Tree = TREE) -> tio.Batch:
+    return tio.parse_examples([record(tree, i) for i in range(count)], specs_of(tree))
+
+
+def is_as(tree: Tree, made: Any, flat: Any) -> None:
+    """Checks that a nested batch or sample holds what a flat one does."""
+    assert plain(made) == plain(nested_like(tree, flat))
+
+
+@given(trees, st.integers(1, 5))
+def test_nested_is_flat_in_dicts(tree: Tree, count: int) -> None:
+    records = [record(tree, i) for i in range(count)]
+    schema = tio.Schema(specs_of(tree))
+    batch = tio.parse_examples(records, schema)
+    flat = tio.parse_examples(records, flat_schema(tree))
+    is_as(tree, batch, flat)
+    assert list(batch) == list(batch.keys()) == list(tree)
+    assert len(batch) == len(tree)
+    assert plain(batch.lengths) == plain(flat.lengths)
+    for again in (copy.copy(batch), pickle.loads(pickle.dumps(batch))):
+        is_as(tree, again, flat)
+        assert plain(again.lengths) == plain(flat.lengths)
+
+    samples, flat_samples = batch.samples(), flat.samples()
+    for sample, flat_sample in zip(samples, flat_samples, strict=True):
+        is_as(tree, sample, flat_sample)
+        is_as(tree, pickle.loads(pickle.dumps(sample)), flat_sample)
+    is_as(tree, tio.parse_example(records[0], schema), flat_samples[0])
+    is_as(tree, tio.collate(samples), tio.collate(flat_samples))
+    is_as(tree, tio.pad_collate(batch), tio.pad_collate(flat))
+    padded, flat_padded = tio.pad_collate(samples), tio.pad_collate(flat_samples)
+    is_as(tree, padded, flat_padded)
+    assert plain(padded.lengths) == plain(flat_padded.lengths)
+
+
+def test_a_batch_is_like_a_nested_dict() -> None:
+    batch = make_batch(3)
+    assert list(batch) == ["id", "objects", "steps", "a/b"]
+    assert type(batch["objects"]) is dict
+    assert batch["objects"]["deep"]["name"].tolist() == [[], [b"w0"], [b"w0", b"w1"]]
+    assert batch.get("objects") is batch["objects"]
+    assert batch.get("objects/label", 7) == 7
+    assert "objects" in batch
+    assert "objects/label" not in batch
+    for name in ("objects/label", "label", "objects/deep/name", "steps/padded\0lengths"):
+        with pytest.raises(KeyError):
+            batch[name]
+    assert dict(batch).keys() == dict(**batch).keys() == batch.keys()
+    assert list(batch.lengths) == ["steps/padded", "steps/image"]
+    assert repr(batch) == (
+        "Batch(id: int64[3], objects: {label: Ragged int32[3, ...], deep: {name: Ragged "
+        "bytes[3, ...], score: float32[3, 2]}, box: Ragged float32[3, ...]}, steps: {padded: "
+        "int64[3, 2], image: uint8[3, 3, 3, 3]}, a/b: bytes[3])"
+    )
+
+
+def test_all_of_it_is_in_one_arena() -> None:
+    batch = make_batch()
+    moved = batch.to("meta")
+    assert moved["objects"]["deep"]["score"].device.type == "meta"
+    assert moved["objects"]["box"].values.shape == batch["objects"]["box"].values.shape
+    storage = batch.arena.untyped_storage().data_ptr()
+    assert batch["objects"]["deep"]["score"].untyped_storage().data_ptr() == storage
+    assert batch["steps"]["padded"].untyped_storage().data_ptr() == storage
+
+
+def test_samples_go_to_devices_with_what_is_in_them(fake_pinning: list[Tensor]) -> None:
+    sample = make_batch().samples()[2]
+    moved = move(sample, torch.device("meta"))
+    assert type(moved) is tio.Sample
+    assert moved["objects"]["deep"]["score"].device.type == "meta"
+    assert moved.ragged == sample.ragged
+    pinned = torch.utils.data._utils.pin_memory.pin_memory(sample)  # type: ignore[no-untyped-call]
+    assert any(tensor is sample["objects"]["label"] for tensor in fake_pinning)
+    assert plain(pinned) == plain(sample)
+
+
+def test_as_tensordict() -> None:
+    made = make_batch(3).to_tensordict()
+    assert made.batch_size == torch.Size([3])
+    assert isinstance(made["objects", "deep"], TensorDict)
+    assert made["objects", "deep", "score"].tolist() == [[0.5, -1], [1.5, -1], [2.5, -1]]
+    assert [row.tolist() for row in made["objects", "label"].unbind()] == [[], [0], [0, 1]]
+    assert made["lengths", "steps/padded"].tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="a column is so named"):
+        make_batch(3, {"a": {"b": "padded"}, "lengths": {"c": "number"}}).to_tensordict()
+    inner = make_batch(3, {"a": {"lengths": "padded"}}).to_tensordict()
+    assert inner["a", "lengths"].shape == (3, 2)
+
+
+def test_as_keyed_jagged() -> None:
+    keys, values, lengths = make_batch(3).to_keyed_jagged(["objects/label", "id"])
+    assert keys == ["objects/label", "id"]
+    assert values.tolist() == [0, 0, 1, 0, 1, 2]
+    assert lengths.tolist() == [0, 1, 2, 1, 1, 1]
+    with pytest.raises(KeyError):
+        make_batch(3).to_keyed_jagged(["objects"])
+
+
+# ---- collating ----
+
+
+def test_dicts_that_a_transform_made() -> None:
+    samples: list[Any] = make_batch(3).samples()
+    for i, sample in enumerate(samples):
+        sample["objects"]["new"] = {"number": i, "text": f"t{i}"}
+        del sample["objects"]["box"]
+        sample["meta"] = {"x": torch.full((2,), i)}
+    batch = tio.collate(samples)
+    assert list(batch["objects"]) == ["label", "deep", "new"]
+    assert batch["objects"]["label"].tolist() == [[], [0], [0, 1]]
+    assert batch["objects"]["new"]["number"].tolist() == [0, 1, 2]
+    assert batch["objects"]["new"]["text"].tolist() == [b"t0", b"t1", b"t2"]
+    assert batch["meta"]["x"].tolist() == [[0, 0], [1, 1], [2, 2]]
+    # Names are flat wherever something is said of a feature; also where it was moved out of dicts.
+    flattened = [{"objects/label": sample["objects"]["label"]} for sample in samples]
+    hinted = [tio.Sample(flat, samples[0].ragged) for flat in flattened]
+    assert tio.collate(hinted)["objects/label"].tolist() == [[], [0], [0, 1]]
+
+
+def test_plain_dicts_are_collated() -> None:
+    batch = tio.collate([{"a": {"b": 1}, "c": b"x"}, {"c": b"y", "a": {"b": 2}}])
+    assert plain(batch) == plain({"a": {"b": torch.tensor([1, 2])}, "c": batch["c"]})
+    again = tio.collate([("k", {"a": {"b": 1}})])
+    assert again[0] == ["k"]
+    assert again[1]["a"]["b"].tolist() == [1]
+
+
+class Read(Mapping[str, Any]):
+    """A dict that is none."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def test_other_mappings_become_dicts() -> None:
+    assert type(tio.collate([{"a": Read({"b": 1})}])["a"]) is dict
+
+
+def _levels(count: int) -> dict[str, Any]:
+    made: dict[str, Any] = {"x": 1}
+    for _ in range(count - 1):
+        made = {"x": made}
+    return made
+
+
+def test_dicts_that_cannot_be_collated() -> None:
+    with pytest.raises(ValueError, match=r"differ in their keys: {'a/c'}"):
+        tio.collate([{"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}])
+    with pytest.raises(ValueError, match=r"differ in their keys"):
+        tio.collate([{"a": {"b": 1}}, {"a": 1}])
+    with pytest.raises(TypeError, match="no column for 'a', a dict and a int"):
+        tio.collate([{"a": 1}, {"a": {"b": 1}}])
+    with pytest.raises(ValueError, match="a dict in the samples, 'a/b', is empty"):
+        tio.collate([{"a": {"b": {}}}])
+    for samples in (
+        [{"a/b": 1, "a": {"b": 2}}],
+        [{"a": {"b/c": 1}}, {"a/b": {"c": 1}}],
+    ):
+        with pytest.raises(ValueError, match="two values in the samples have the flat name"):
+            tio.collate(samples)
+    with pytest.raises(TypeError, match="keys of dicts in samples must be str"):
+        tio.collate([{"a": {1: 2}}])
+    deepest = tio.collate([_levels(100)])
+    for _ in range(99):
+        deepest = deepest["x"]
+    assert deepest["x"].tolist() == [1]
+    with pytest.raises(ValueError, match="is on level 100: there are no deeper ones"):
+        tio.collate([_levels(101)])
+    cycle: dict[str, Any] = {}
+    cycle["x"] = cycle
+    with pytest.raises(ValueError, match="no deeper ones"):
+        tio.collate([cycle])
+
+
+def test_torch_collates_samples() -> None:
+    tree: Tree = {"id": "number", "in": {"pair": "pair", "deep": {"image": "sized"}}}
+    samples = make_batch(3, tree).samples()
+    made = default_collate(samples)
+    assert made["in"]["pair"].tolist() == [[0.5, -1], [1.5, -1], [2.5, -1]]
+    assert made["in"]["deep"]["image"].shape == (3, 3, 2, 2)
+    assert plain(default_convert(samples[0])) == plain(samples[0])
+
+
+# ---- loading ----
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a.tfrecord"
+    write_tfrecord(path, [record(TREE, i) for i in range(60)])
+    return path
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers(path: Path, context: str) -> None:
+    """In slots of shared memory, by the pipe, and as samples."""
+    dataset = tio.TFRecordDataset(path, tio.Schema(specs_of(TREE)), batch_size=25)
+    here = [plain(batch) for batch in dataset]
+    loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context=context)
+    batches = list(loader)
+    assert [plain(batch) for batch in batches] == here
+    assert batches[0].arena.numel() > 4096 > batches[2].arena.numel()
+    assert [plain(batch.lengths) for batch in batches] == [plain(b.lengths) for b in dataset]
+
+
+def test_samples_of_workers(path: Path) -> None:
+    dataset = tio.TFRecordDataset(path, specs_of(TREE))
+    loader = DataLoader(dataset, batch_size=25, num_workers=1, collate_fn=tio.collate)
+    batched = dataset.replace(batch_size=25)
+    assert [plain(batch) for batch in loader] == [plain(batch) for batch in batched]
+
+
+def test_prefetcher(path: Path) -> None:
+    dataset = tio.TFRecordDataset(path, specs_of(TREE), batch_size=25)
+    made = list(tio.DevicePrefetcher(dataset, "meta"))
+    assert made[0]["objects"]["deep"]["score"].device.type == "meta"
+
+
+def test_lengths_and_groups_go_by_name(path: Path) -> None:
+    schema = specs_of(TREE)
+    dataset = tio.TFRecordDataset(path, schema, batch_tokens=12, length_key="objects/label")
+    for batch in dataset:
+        lengths = batch["objects"]["label"].lengths
+        assert lengths.max() * len(lengths) <= 12
+    whole = tio.TFRecordDataset(path, schema)
+    parts = whole.split(0.5, 0.5, group_by=lambda sample: len(sample["objects"]["label"]))
+    seen = [{len(sample["objects"]["label"]) for sample in part} for part in parts]
+    assert seen[0].isdisjoint(seen[1])
+    with pytest.raises(ValueError, match="'objects/label'"):
+        tio.TFRecordDataset(path, schema, batch_tokens=12, length_key="label")
+
+
+def test_map_datasets(path: Path) -> None:
+    dataset = tio.TFRecordMapDataset(path, specs_of(TREE))
+    assert dataset[7]["objects"]["deep"]["score"].tolist() == [7.5, -1]
+    assert dataset.__getitems__([3])[0]["objects"]["label"].tolist() == [0, 1, 2]
+
+
+def test_records_of_fixed_length(tmp_path: Path) -> None:
+    rows = np.arange(30, dtype=np.uint8).reshape(6, 5)
+    (tmp_path / "x.bin").write_bytes(rows.tobytes())
+    fields = {"a": {"b": tio.RawFeature("uint8", [2]), "c": tio.RawFeature("uint8", [3])}}
+    [batch] = tio.FixedLengthRecordDataset(tmp_path / "x.bin", 5, fields, batch_size=6)
+    assert batch["a"]["b"].tolist() == rows[:, :2].tolist()
+    assert batch["a"]["c"].tolist() == rows[:, 2:].tolist()
+
+
+def test_errors_have_the_flat_name() -> None:
+    with pytest.raises(tio.DecodeError) as caught:
+        tio.parse_examples([record({"a": {"b": "text"}}, 0)], specs_of({"a": {"b": "number"}}))
+    assert caught.value.feature == "a/b"
+
+
+# ---- torch.compile ----
+
+
+def use(batch: tio.Batch) -> Tensor:
+    objects = batch["objects"]
+    return objects["deep"]["score"].sum() + objects["label"].values.sum() + batch["id"].sum()
+
+
+def test_compiled_functions_take_them() -> None:
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("eager")
+    compiled = torch.compile(use, backend=counter, fullgraph=True)
+    for count in (4, 5, 6, 7):
+        batch = make_batch(count)
+        assert compiled(batch) == use(batch)
+    assert counter.frame_count <= 2
+
+
+def test_the_trees_are_as_they_should_be() -> None:
+    assert dict(leaves_of(TREE))["objects/deep/score"] == "pair"
