@@ -44,7 +44,8 @@ LEAVES = {
         lambda _: tio.VarLenFeature("string"), lambda i: [b"w%d" % n for n in range(i % 5)]
     ),
     "boxes": Leaf(
-        lambda name: tio.RaggedFeature("float32", name, [_uniform]), lambda i: [0.5, i] * (i % 3)
+        lambda name: tio.RaggedFeature("float32", name or None, [_uniform]),
+        lambda i: [0.5, i] * (i % 3),
     ),
     "padded": Leaf(
         lambda _: tio.FixedLenSequenceFeature([], "int64", allow_missing=True, default_value=-1),
@@ -120,6 +121,6 @@ def plain(value: Any) -> Any:
         return [plain(inner) for inner in value]
     if isinstance(value, Tensor):
         return value.dtype, value.shape, value.tolist()
-    if isinstance(value, (tio.Ragged, tio.BytesArray, tio.Sparse)):
-        return type(value), value.tolist()
+    if isinstance(value, (tio.Ragged, tio.BytesArray)):
+        return type(value), value.offsets.dtype, value.tolist()
     return value

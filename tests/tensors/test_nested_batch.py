@@ -22,7 +22,6 @@ import torchrec_io as tio
 from tests.support.nestings import (
     Tree,
     flat_schema,
-    leaves_of,
     nested_like,
     plain,
     record,
@@ -40,8 +39,9 @@ TREE: Tree = {
 }
 
 
-def make_batch(count: int = 5, tree: Tree = TREE) -> tio.Batch:
-    return tio.parse_examples([record(tree, i) for i in range(count)], specs_of(tree))
+def make_batch(count: int = 5, tree: Tree = TREE, first: int = 0) -> tio.Batch:
+    numbers = range(first, first + count)
+    return tio.parse_examples([record(tree, i) for i in numbers], specs_of(tree))
 
 
 def is_as(tree: Tree, made: Any, flat: Any) -> None:
@@ -230,7 +230,8 @@ def test_torch_collates_samples() -> None:
     made = default_collate(samples)
     assert made["in"]["pair"].tolist() == [[0.5, -1], [1.5, -1], [2.5, -1]]
     assert made["in"]["deep"]["image"].shape == (3, 3, 2, 2)
-    assert plain(default_convert(samples[0])) == plain(samples[0])
+    converted = default_convert(samples[0])  # type: ignore[no-untyped-call]
+    assert plain(converted) == plain(samples[0])
 
 
 # ---- loading ----
@@ -306,7 +307,7 @@ def test_errors_have_the_flat_name() -> None:
 # ---- torch.compile ----
 
 
-def use(batch: tio.Batch) -> Tensor:
+def use(batch: tio.Batch) -> Any:
     objects = batch["objects"]
     return objects["deep"]["score"].sum() + objects["label"].values.sum() + batch["id"].sum()
 
@@ -315,11 +316,7 @@ def test_compiled_functions_take_them() -> None:
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("eager")
     compiled = torch.compile(use, backend=counter, fullgraph=True)
-    for count in (4, 5, 6, 7):
-        batch = make_batch(count)
+    for first in range(5):
+        batch = make_batch(4, first=first)
         assert compiled(batch) == use(batch)
-    assert counter.frame_count <= 2
-
-
-def test_the_trees_are_as_they_should_be() -> None:
-    assert dict(leaves_of(TREE))["objects/deep/score"] == "pair"
+    assert counter.frame_count <= 2  # see test_one_arena.py
