@@ -324,7 +324,7 @@ def test_an_image_that_is_smaller_than_a_random_crop_is_an_error(shape: tuple[in
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"resize": "fit", "size": (2, 2)}, "resize must be 'stretch', 'cover' or 'contain'"),
+        ({"resize": "fit", "size": (2, 2)}, "resize must be 'stretch', 'cover', 'contain' or None"),
         ({"resize": "cover"}, "resize='cover' needs a size"),
         ({"fill": 256}, "fill must be"),
         ({"fill": -1}, "fill must be"),

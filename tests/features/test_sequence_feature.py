@@ -67,11 +67,11 @@ def test_arrays_of_one_shape_are_rows(seeds: list[list[int]], packed: bool) -> N
     element = Raw("int16", [2], compression="zlib" if packed else None)
     batch = parse(records, x=sequence(element))
     assert isinstance(batch["x"], tio.Ragged)
-    column = batch["x"]
+    column: Any = batch["x"]
     assert (column.values.dtype, column.offsets.dtype) == (torch.int16, torch.int64)
     assert tuple(column.values.shape) == (sum(map(len, seeds)), 2)
     assert column.tolist() == [[pair(seed) for seed in row] for row in seeds]
-    narrow = parse(records, x=sequence(element, row_splits_dtype="int32"))["x"]
+    narrow: Any = parse(records, x=sequence(element, row_splits_dtype="int32"))["x"]
     assert (narrow.offsets.dtype, narrow.tolist()) == (torch.int32, column.tolist())
 
 
