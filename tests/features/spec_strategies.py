@@ -117,6 +117,7 @@ partitions = st.one_of(
     ),
     st.builds(_ragged.UniformRowLength, st.integers(1, 9)),
     st.builds(_ragged.UniformRowLength, st.just(np.int64(3))),
+    st.builds(_ragged.UniformRowCount, st.integers(1, 9)),
 )
 
 

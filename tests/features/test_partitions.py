@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -290,3 +291,45 @@ def test_one_partition_may_serve_two_features() -> None:
     assert batch["y"].tolist() == [[[4.0, 5.0], [], [6.0]]] * 2
     assert batch["n"].tolist() == [[2, 0, 1]] * 2
     assert batch["a"].tolist() == [[1, 2, 3]] * 2
+
+
+# ---- rows whose number is known, not their length ----
+
+
+def parsed(values: list[list[int]], *partitions: Any) -> list[Any]:
+    schema = tio.Schema({"values": Feature("int64", None, partitions, "int64")})
+    records = [tio.encode_example({"values": np.array(numbers, np.int64)}) for numbers in values]
+    found: list[Any] = tio.parse_examples(records, schema)["values"].tolist()
+    return found
+
+
+def test_rows_of_a_known_number() -> None:
+    counted = Feature.UniformRowCount(3)
+    assert parsed([[1, 2, 3, 4, 5, 6], [], [7, 8, 9]], counted) == [
+        [[1, 2], [3, 4], [5, 6]],
+        [[], [], []],
+        [[7], [8], [9]],
+    ]
+
+
+def test_rows_of_a_known_number_among_other_partitions() -> None:
+    # Shapes (2, n, 3) and (2, 2, n).
+    inner = (Feature.UniformRowCount(2), Feature.UniformRowLength(3))
+    assert parsed([[*range(12)]], *inner) == [[[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10, 11]]]]
+    outer = (Feature.UniformRowLength(2), Feature.UniformRowCount(4))
+    assert parsed([[*range(8)], []], *outer) == [
+        [[[0, 1], [2, 3]], [[4, 5], [6, 7]]],
+        [[[], []], [[], []]],
+    ]
+
+
+def test_values_that_make_no_such_rows_are_refused() -> None:
+    with pytest.raises(tio.DecodeError, match="do not make 3 rows of one length") as caught:
+        parsed([[1, 2, 3], [1, 2, 3, 4]], Feature.UniformRowCount(3))
+    assert caught.value.record == 1
+    with pytest.raises(tio.DecodeError, match="far more than there are values"):
+        parsed([[]], Feature.UniformRowCount(10**12))
+    wrong: list[Any] = [0, -1, True, 1.5]
+    for rows in wrong:
+        with pytest.raises(tio.SchemaError, match="rows must be a whole number of at least 1"):
+            Feature.UniformRowCount(rows)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .maker import Ints
 from .partitions import Rows, Stored, part
-from .specs import Partition, UniformRowLength
+from .specs import UNIFORM, Partition
 
 if TYPE_CHECKING:
     from .parse import LocatedBlock
@@ -53,7 +53,7 @@ def part_units(
     parts: list[tuple[object, Stored | None]] = []
     good = True
     for partition in partitions:
-        if isinstance(partition, UniformRowLength):
+        if isinstance(partition, UNIFORM):
             parts.append((partition, None))
             continue
         values, starts, records = batch.integers(at)

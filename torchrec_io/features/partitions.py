@@ -18,6 +18,7 @@ from .specs import (
     RowLimits,
     RowSplits,
     RowStarts,
+    UniformRowCount,
     UniformRowLength,
     ValueRowIds,
 )
@@ -26,7 +27,8 @@ _Ints: TypeAlias = npt.NDArray[np.int64]
 
 # Numbers beyond these are no row splits of any array; within, sums over a batch do not wrap around.
 _MOST = {"int32": np.iinfo(np.int32).max, "int64": 1 << 40}
-# A row id stands for as many rows as it says. A unit of few values may have so many at most.
+# A row id stands for as many rows as it says, and so does a spec. A unit of few values may have so
+# many at most.
 _MOST_ROWS = 1 << 12
 
 
@@ -119,6 +121,8 @@ def part(
     for partition, stored in reversed(partitions):
         if isinstance(partition, UniformRowLength):
             parting.part_evenly(partition.length)
+        elif isinstance(partition, UniformRowCount):
+            parting.part_into(partition.rows)
         else:
             assert stored is not None
             parting.part_by(type(partition), stored)
@@ -146,6 +150,14 @@ class _Parting:
         else:
             self.inner = (length, *self.inner)
         self.counts = self.counts // length
+
+    def part_into(self, rows: int) -> None:
+        self._refuse(self.counts % rows != 0, f"its values do not make {rows} rows of one length")
+        most = np.maximum(_MOST_ROWS, 16 * self.counts)
+        self._refuse(rows > most, f"{rows} rows are far more than there are values")
+        if not self.faults:
+            lengths = np.repeat(self.counts // rows, rows)
+            self._add(offsets_of(lengths), np.full(len(self.counts), rows, np.int64))
 
     def part_by(self, partition: type, stored: Stored) -> None:
         beyond = np.zeros(len(self.counts), bool)

@@ -38,16 +38,11 @@ from .images import ImageFeature
 from .nesting import MOST_LEVELS, SEPARATOR, Path, nested
 from .schema import Schema
 from .specs import (
+    PARTITIONS,
     FixedLenFeature,
     FixedLenSequenceFeature,
     RaggedFeature,
-    RowLengths,
-    RowLimits,
-    RowSplits,
-    RowStarts,
     SparseFeature,
-    UniformRowLength,
-    ValueRowIds,
     VarLenFeature,
 )
 from .stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
@@ -72,11 +67,6 @@ _FEATURES: dict[str, _Spec] = {
 }
 _ELEMENTS: dict[str, _Spec] = {made.__name__: made for made in (ImageFeature, RawFeature)}
 _DICT = "dict"
-_PARTITIONS: dict[str, _Spec] = {
-    made.__name__: made
-    for made in (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds, UniformRowLength)
-}
-
 _CROPS: dict[str, _Spec] = {made.__name__: made for made in (RandomResizedCrop, RandomCrop)}
 
 
@@ -116,7 +106,7 @@ def _parts(
 
 def _arguments(spec: Any) -> dict[str, Any]:
     """The arguments that make a spec or partition, less those that are as by default."""
-    if type(spec) not in (*_FEATURES.values(), *_PARTITIONS.values(), *_CROPS.values()):
+    if type(spec) not in (*_FEATURES.values(), *PARTITIONS.values(), *_CROPS.values()):
         raise SchemaError(f"a {type(spec).__name__} cannot be written as text")
     arguments = {
         name: getattr(spec, name)
@@ -369,7 +359,7 @@ def _list_of(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _read_partition(value: Any) -> Any:
-    return _read_spec(value, _PARTITIONS, "a partition")
+    return _read_spec(value, PARTITIONS, "a partition")
 
 
 def _read_augment(value: Any) -> Any:
@@ -406,7 +396,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
         _text,
     ),
     **dict.fromkeys(
-        ("fixed_length", "channels", "max_pixels", "max_bytes", "length", "fill"), _number
+        ("fixed_length", "channels", "max_pixels", "max_bytes", "length", "rows", "fill"), _number
     ),
     **dict.fromkeys(
         (
@@ -499,7 +489,7 @@ def _python_spec(spec: Any) -> str:
 
 def _python_part(part: Any) -> str:
     """Source of a partition, an element, or an augment function."""
-    if type(part) not in _PARTITIONS.values():
+    if type(part) not in PARTITIONS.values():
         return _python_spec(part)
     [argument] = _arguments(part).values()
     return f"tio.RaggedFeature.{type(part).__name__}({_python(argument)})"

@@ -281,13 +281,30 @@ class UniformRowLength:
         _set(self, length=int(self.length))
 
 
+@dataclass(frozen=True)
+class UniformRowCount:
+    """So many rows in each record, of one length, whatever that is. TensorFlow has it not."""
+
+    rows: int
+
+    def __post_init__(self) -> None:
+        if not is_whole(self.rows) or self.rows < 1:
+            raise SchemaError(f"rows must be a whole number of at least 1, not {self.rows!r}")
+        _set(self, rows=int(self.rows))
+
+
+UNIFORM = (UniformRowLength, UniformRowCount)  # what no feature is stored for
+KEYED = (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds)
 Partition: TypeAlias = (
-    RowSplits | RowLengths | RowStarts | RowLimits | ValueRowIds | UniformRowLength
+    RowSplits
+    | RowLengths
+    | RowStarts
+    | RowLimits
+    | ValueRowIds
+    | UniformRowLength
+    | UniformRowCount
 )
-_PARTITIONS: dict[str, Any] = {
-    partition.__name__: partition
-    for partition in (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds, UniformRowLength)
-}
+PARTITIONS: dict[str, Any] = {partition.__name__: partition for partition in (*KEYED, *UNIFORM)}
 
 
 @dataclass(frozen=True)
@@ -304,7 +321,7 @@ class RaggedFeature(Feature):
         value_key: The feature that holds the values; by default the one of this spec's own name.
         partitions: ``RaggedFeature.RowSplits(key)``, ``RowLengths(key)``, ``RowStarts(key)``,
             ``RowLimits(key)``, ``ValueRowIds(key)`` or ``UniformRowLength(length)``; outermost
-            first.
+            first. ``UniformRowCount(rows)`` is our own: as many rows in each record, all as long.
         row_splits_dtype: Of the offsets: "int32" or "int64".
         validate: Also check that rows neither overlap nor run backwards.
         valid_range: As of :class:`FixedLenFeature`, for the values.
@@ -321,6 +338,7 @@ class RaggedFeature(Feature):
     RowLimits: ClassVar = RowLimits
     ValueRowIds: ClassVar = ValueRowIds
     UniformRowLength: ClassVar = UniformRowLength
+    UniformRowCount: ClassVar = UniformRowCount
 
     dtype: str
     value_key: str | None = None
@@ -392,7 +410,7 @@ def as_partition(partition: Any) -> Any:
     Raises:
         SchemaError: it is neither.
     """
-    made = _PARTITIONS.get(type(partition).__name__)
+    made = PARTITIONS.get(type(partition).__name__)
     if made is None:
         raise SchemaError(f"no partition of a RaggedFeature: {partition!r}")
     if isinstance(partition, made):
@@ -402,4 +420,4 @@ def as_partition(partition: Any) -> Any:
 
 def keys_of(partitions: Sequence[Partition]) -> list[str]:
     """The features that partitions are stored in."""
-    return [part.key for part in partitions if not isinstance(part, UniformRowLength)]
+    return [part.key for part in partitions if not isinstance(part, UNIFORM)]

@@ -149,17 +149,17 @@ def _tensor(feature: Tensor, stored: _Stored) -> Feature:
 
 def _variable(feature: Tensor, shape: TfdsShape) -> Feature:
     """Values of one unknown dimension."""
-    at = shape.index(None)
-    if at:
-        raise SchemaError(
-            f"the unknown dimension of {_text(shape)} is not the first: give a VarLenFeature in "
-            "its place, and reshape what it gives"
-        )
-    inner = _known(shape[1:])
-    if not inner:
+    if shape == (None,):
         return VarLenFeature(feature.dtype, **_more(feature))
+    at = shape.index(None)
+    outer, inner = _known(shape[:at]), _known(shape[at:])
+    partitions = _uniform(inner)
+    if outer:
+        # As many rows as all outer dimensions make, and these then row by row.
+        rows = RaggedFeature.UniformRowCount(math.prod(outer))
+        partitions = [*_uniform(outer[1:]), rows, *partitions]
     return RaggedFeature(
-        feature.dtype, None, _uniform(inner), row_splits_dtype="int64", **_more(feature)
+        feature.dtype, None, partitions, row_splits_dtype="int64", **_more(feature)
     )
 
 
@@ -173,7 +173,7 @@ def _ragged(feature: Tensor, stored: _Stored, inner: TfdsShape) -> Feature:
 
 def _uniform(sizes: tuple[int, ...]) -> list[Any]:
     if 0 in sizes:
-        raise SchemaError(f"any number of values {list(sizes)} is no number: TFDS cannot read it")
+        raise SchemaError("an unknown dimension beside one of 0: TFDS cannot read that either")
     return [RaggedFeature.UniformRowLength(size) for size in sizes]
 
 
