@@ -303,9 +303,10 @@ def test_the_context_of_a_sequence_example_may_have_them() -> None:
 # ---- some elements of each record ----
 
 
-def picked(records: list[bytes], begins: list[int], number: int, **specs: Any) -> Any:
+def picked(records: list[bytes], wanted: list[list[int]], **specs: Any) -> Any:
     parser = ExampleParser.of(tio.Schema(specs))
-    picks = Picks(np.array(begins, np.int64), number)
+    starts = np.cumsum([0, *map(len, wanted)], dtype=np.int64)
+    picks = Picks(np.array([each for some in wanted for each in some], np.int64), starts)
     located = parser.locate(RecordList.of(records), picks=picks)
     if located.failures:
         return located.failures
@@ -322,8 +323,7 @@ def test_only_the_elements_asked_for_are_decoded() -> None:
     ]
     batch = picked(
         records,
-        [0, 1],
-        2,
+        [[0, 1], [1, 2]],
         x=sequence(),
         y=sequence(Raw("int16", [None]), value_key="x"),
         n=tio.VarLenFeature("int64"),
@@ -331,13 +331,13 @@ def test_only_the_elements_asked_for_are_decoded() -> None:
     assert batch["x"].tolist() == [[pair(1), pair(2)], [pair(5), pair(6)]]
     assert [one.tolist() for one in batch["y"]] == batch["x"].tolist()
     assert batch["n"].tolist() == [[1, 2, 3], [1]]
-    sized = picked([records[0], records[0]], [0, 2], 1, x=sequence(PAIR, 3))["x"]
-    assert (tuple(sized.shape), sized.tolist()) == ((2, 1, 2), [[pair(1)], [pair(3)]])
+    sized = picked([records[0], records[0]], [[2, 0], []], x=sequence(PAIR, 3))["x"]
+    assert sized.tolist() == [[pair(3), pair(1)], []]
 
 
 def test_picked_elements_have_their_own_shapes() -> None:
     record = example_of(x=[b"a", b"bcd", b"efg"], s=[1, 3, 3])
-    column = picked([record, record], [1, 0], 1, x=sequence(Raw("uint8", shape_key="s")))["x"]
+    column = picked([record, record], [[1], [0]], x=sequence(Raw("uint8", shape_key="s")))["x"]
     assert [one.tolist() for one in column] == [[[98, 99, 100]], [[97]]]
 
 
@@ -345,18 +345,18 @@ def test_picked_images_are_decoded_alone() -> None:
     images = [picture(2, 3, 1), b"no image", picture(2, 3, 2)]
     record = example_of(x=images)
     for image in (tio.ImageFeature(), tio.ImageFeature(size=(2, 3))):
-        column = picked([record], [2], 1, x=sequence(image))["x"]
+        column = picked([record], [[2]], x=sequence(image))["x"]
         one = column[0]
         assert one.tolist() == [decoded(images[2], layout="CHW").tolist()]
 
 
-@pytest.mark.parametrize("begin", [-1, 2, 3, 9])
-def test_elements_that_are_not_there(begin: int) -> None:
+@pytest.mark.parametrize("place", [-1, 3, 9])
+def test_elements_that_are_not_there(place: int) -> None:
     records = [example_of(x=[stored(n) for n in range(3)])] * 2
     for element in (PAIR, Raw("int16", [None])):
-        [failure] = picked(records, [0, begin], 2, x=sequence(element))
+        [failure] = picked(records, [[0, 2], [1, place]], x=sequence(element))
         assert (failure.position, failure.feature) == (1, "x")
-        assert failure.reason == f"it has 3 elements, of which 2 from {begin} on were asked for"
+        assert failure.reason == f"it has 3 elements, of which {place} was asked for"
 
 
 # ---- values ----

@@ -56,26 +56,22 @@ class Elements(NamedTuple):
         """Those that the batch is asked for; fails records that do not have them."""
         if batch.picks is None:
             return self
-        begins, count = batch.picks
+        wanted, starts = batch.picks
         counts = np.diff(self.stored)
-        bad = (begins < 0) | (begins > counts - count)
-        for record in np.flatnonzero(bad).tolist():
-            batch.fail(
-                record,
-                position,
-                f"it has {counts[record]} elements, of which {count} from {begins[record]} on were "
-                "asked for",
-            )
-        begins = np.where(bad, 0, begins)
-        if bad.any():
+        records = np.repeat(np.arange(len(batch)), np.diff(starts))
+        bad = np.flatnonzero((wanted < 0) | (wanted >= counts[records]))
+        for place in bad.tolist():
+            record = int(records[place])
+            reason = f"it has {counts[record]} elements, of which {wanted[place]} was asked for"
+            batch.fail(record, position, reason)
+        if len(bad):
             return self
-        numbers = (self.stored[:-1] + begins)[:, np.newaxis] + np.arange(count)
-        numbers = numbers.reshape(-1)
+        numbers = self.stored[:-1][records] + wanted
         return self._replace(
-            records=self.records[numbers],
+            records=records,
             offsets=self.offsets[numbers],
             sizes=self.sizes[numbers],
-            starts=np.arange(len(batch) + 1) * count,
+            starts=starts,
             numbers=numbers,
         )
 

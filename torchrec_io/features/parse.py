@@ -48,12 +48,12 @@ class Picks(NamedTuple):
     """Some elements of each record.
 
     Attributes:
-        begins: The first; int64 ``[B]``.
-        number: How many, of every record.
+        elements: Which, counted from 0 in their record; int64 ``[n]``, record by record.
+        starts: Where those of each record start, and how many there are; int64 ``[B + 1]``.
     """
 
-    begins: Ints
-    number: int
+    elements: Ints
+    starts: Ints
 
 
 class ColumnSizes(NamedTuple):
@@ -122,6 +122,7 @@ class ExampleParser:
             draws: What random numbers depend on.
             threads: How many decode images at a time; by default as many as there are CPUs.
             picks: Which elements of SequenceFeatures without partitions are read; by default all.
+                With a length these are a Ragged then, too.
         """
         located = LocatedBlock(self, block, draws, threads, picks)
         if not located.is_fixed:

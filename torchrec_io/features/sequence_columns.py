@@ -77,8 +77,7 @@ class _Alike(_Sequence):
             return []
         count, shape = len(elements.sizes), self._values.known_shape
         dtype = self._values.dtype
-        if self._feature.length is not None:
-            length = self._feature.length if batch.picks is None else batch.picks[1]
+        if (length := self._feature.length) is not None and batch.picks is None:
             column = batch.room.take_dense((self.name,), dtype, (len(batch), length, *shape))
             batch.keep(self, (elements, Numbers(dtype, (count, *shape), column.at)))
             return [column]

@@ -9,7 +9,7 @@ from torch.utils.data import get_worker_info
 
 from ..errors import DecodeError, SchemaError
 from ..features.draws import NO_EPOCH, Draws
-from ..features.parse import ExampleParser, RecordFailure
+from ..features.parse import ExampleParser, Picks, RecordFailure
 from ..features.schema import Features, Schema
 from ..records.reader import RecordBlock, RecordList
 from .arena import allocate_for
@@ -36,20 +36,36 @@ def parse_block(
     Raises:
         MemoryError: there is not enough for the batch.
     """
+    found = parse_all(parser, block, draws)
+    return (found, []) if isinstance(found, Batch) else _parse_rest(parser, block, found, draws)
+
+
+def parse_all(
+    parser: ExampleParser, block: _Block, draws: Draws, picks: Picks | None = None
+) -> Batch | list[RecordFailure]:
+    """The batch of all records of a block, or what is wrong with some of them.
+
+    Args:
+        parser: Knows the schema.
+        block: The records.
+        draws: What random numbers depend on.
+        picks: See :meth:`ExampleParser.locate`.
+
+    Raises:
+        MemoryError: there is not enough for the batch.
+    """
     try:
-        located = parser.locate(block, draws, image_threads())
+        located = parser.locate(block, draws, image_threads(), picks)
     except MemoryError as error:
         raise _no_memory(block, error) from error
-    bad = located.failures
-    if not bad:
-        arena = allocate_for(located.arena_bytes, located.columns, len(block), parser.padded)
-        try:
-            columns, bad = located.fill(arena.numpy())
-        except MemoryError as error:
-            raise _no_memory(block, error) from error
-        if not bad:
-            return Batch(arena, columns, parser.names, parser.padded, parser.paths), []
-    return _parse_rest(parser, block, bad, draws)
+    if located.failures:
+        return located.failures
+    arena = allocate_for(located.arena_bytes, located.columns, len(block), parser.padded)
+    try:
+        columns, bad = located.fill(arena.numpy())
+    except MemoryError as error:
+        raise _no_memory(block, error) from error
+    return bad or Batch(arena, columns, parser.names, parser.padded, parser.paths)
 
 
 def image_threads() -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,25 +34,15 @@ class StepRows(NamedTuple):
 
     Attributes:
         rows: Of each sample; int64 ``[n]``.
-        begins: The first step that a sample takes; int64 ``[n]``.
-        window: How many steps it takes; None: one, without a dimension of its own.
+        steps: Which of its row's a sample takes; int64 ``[n]``, or ``[n, window]``.
     """
 
     rows: Ints
-    begins: Ints
-    window: int | None
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """The first dimensions of what is taken."""
-        return (len(self.rows),) if self.window is None else (len(self.rows), self.window)
+    steps: Ints
 
     def entries(self, firsts: Ints) -> Ints:
         """Where the steps are; ``firsts`` says where those of each sample's row begin."""
-        begins = firsts + self.begins
-        if self.window is None:
-            return begins
-        return (begins[:, np.newaxis] + np.arange(self.window)).reshape(-1)
+        return (firsts.reshape(-1, *(1,) * (self.steps.ndim - 1)) + self.steps).reshape(-1)
 
 
 def count_steps(batch: Batch, names: Collection[str]) -> dict[str, Ints]:
@@ -75,10 +65,14 @@ def count_steps(batch: Batch, names: Collection[str]) -> dict[str, Ints]:
             counts[column.name] = np.diff(view_of(arena, column.splits[0])).astype(np.int64)
         else:
             assert isinstance(column, ListColumn)
-            counts[column.name] = np.array([array.shape[0] for array in column.arrays], np.int64)
+            counts[column.name] = np.array([*map(_rows_in, column.arrays)], np.int64)
     lengths = batch.lengths
     counts |= {name: lengths[name].numpy() for name in padded if name in names}
     return counts
+
+
+def _rows_in(value: Values | RaggedColumn) -> int:
+    return value.splits[0].shape[0] - 1 if isinstance(value, RaggedColumn) else value.shape[0]
 
 
 class Gathering:
@@ -91,7 +85,7 @@ class Gathering:
         self._padded: dict[str, Padding] = {}
         self._paths: dict[str, Path] = {}
 
-    def add(self, batch: Batch, picks: StepRows, steps: Collection[str]) -> None:
+    def add(self, batch: Batch, rows: Ints, steps: Mapping[str, StepRows]) -> None:
         """Gathers a sample's row of each column of a batch, or its steps of those in ``steps``."""
         columns, _, padded, paths = batch.layout
         self._paths |= paths
@@ -99,13 +93,13 @@ class Gathering:
         self._padded |= {name: how for name, how in padded.items() if name not in steps}
         for column in columns:
             if isinstance(column, DenseColumns):
-                self._add_dense(arena, column, picks, steps)
+                self._add_dense(arena, column, rows, steps)
             elif column.name not in steps:
-                self._columns.append(self._rows_of(arena, column, picks.rows))
+                self._columns.append(self._rows_of(arena, column, rows))
             elif isinstance(column, RaggedColumn):
-                self._add_ragged_steps(arena, column, picks)
+                self._add_ragged_steps(arena, column, steps[column.name])
             else:
-                self._columns.append(self._steps_of(arena, column, picks))
+                self._columns.append(self._steps_of(arena, column, steps[column.name]))
 
     def finish(self, names: Iterable[str], samples: int) -> Batch:
         """The batch of all columns."""
@@ -118,22 +112,23 @@ class Gathering:
     # ---- columns ----
 
     def _add_dense(
-        self, arena: Arena, column: DenseColumns, picks: StepRows, steps: Collection[str]
+        self, arena: Arena, column: DenseColumns, rows: Ints, steps: Mapping[str, StepRows]
     ) -> None:
         whole: dict[str, Numbers] = {}
         stepped: dict[str, Numbers] = {}
         for number, name in enumerate(column.names):
             place = Numbers(column.dtype, column.shape, column.at + number * column.stride)
             if name in steps:
-                rows, size, *inner = column.shape
-                stepped[name] = place._replace(shape=(rows * size, *inner))
+                count, size, *inner = column.shape
+                stepped[name] = place._replace(shape=(count * size, *inner))
             elif name.partition("\0")[0] not in steps:  # steps are not padded any more
                 whole[name] = place
         if whole:
-            self._take_dense(arena, whole, picks.rows, picks.rows.shape)
+            self._take_dense(arena, whole, rows, rows.shape)
         if stepped:
-            entries = picks.entries(picks.rows * column.shape[1])
-            self._take_dense(arena, stepped, entries, picks.lead)
+            taken = steps[next(iter(stepped))]  # of all that are one column here
+            entries = taken.entries(taken.rows * column.shape[1])
+            self._take_dense(arena, stepped, entries, taken.steps.shape)
 
     def _take_dense(
         self, arena: Arena, sources: dict[str, Numbers], index: Ints, lead: tuple[int, ...]
@@ -160,33 +155,49 @@ class Gathering:
         assert isinstance(column, SparseColumn)
         return self._take_sparse(arena, column, rows)
 
-    def _steps_of(self, arena: Arena, column: Column, picks: StepRows) -> Column:
+    def _steps_of(self, arena: Arena, column: Column, taken: StepRows) -> Column:
         if isinstance(column, BytesColumn):
             rows, size, *inner = column.values.shape
             joined = column.values._replace(shape=(rows * size, *inner))
-            entries = picks.entries(picks.rows * size)
-            return BytesColumn(column.name, self._take_texts(arena, joined, entries, picks.lead))
+            entries = taken.entries(taken.rows * size)
+            texts = self._take_texts(arena, joined, entries, taken.steps.shape)
+            return BytesColumn(column.name, texts)
         assert isinstance(column, ListColumn)
-        arrays = []
-        for row, begin in zip(picks.rows.tolist(), picks.begins.tolist(), strict=True):
-            index = np.arange(begin, begin + (picks.window or 1))
-            arrays.append(self._take(arena, column.arrays[row], index, picks.lead[1:]))
+        arrays = [
+            self._steps_of_one(arena, column.arrays[row], steps)
+            for row, steps in zip(taken.rows.tolist(), taken.steps, strict=True)
+        ]
         return ListColumn(column.name, tuple(arrays))
 
-    def _add_ragged_steps(self, arena: Arena, column: RaggedColumn, picks: StepRows) -> None:
-        firsts = view_of(arena, column.splits[0])[picks.rows].astype(np.int64)
-        entries = picks.entries(firsts)
+    def _steps_of_one(
+        self, arena: Arena, value: Values | RaggedColumn, steps: Ints
+    ) -> Values | RaggedColumn:
+        """Of one record's array: a step, or a window of them."""
+        if not isinstance(value, RaggedColumn):
+            return self._take(arena, value, steps.reshape(-1), steps.shape)
+        if steps.ndim:
+            return self._take_ragged(arena, value, steps)
+        edges = view_of(arena, value.splits[0])
+        entries = np.arange(int(edges[steps]), int(edges[steps + 1]))
+        if len(value.splits) == 1:
+            return self._take(arena, value.values, entries, entries.shape)
+        return self._take_ragged(arena, value._replace(splits=value.splits[1:]), entries)
+
+    def _add_ragged_steps(self, arena: Arena, column: RaggedColumn, taken: StepRows) -> None:
+        firsts = view_of(arena, column.splits[0])[taken.rows].astype(np.int64)
+        entries = taken.entries(firsts)
+        shape = taken.steps.shape
         if len(column.splits) > 1:
             outer: tuple[Ints, ...] = ()
-            if picks.window is not None:
-                outer = (np.arange(len(picks.rows) + 1) * picks.window,)
+            if len(shape) > 1:
+                outer = (np.arange(shape[0] + 1) * shape[1],)
             inner = column._replace(splits=column.splits[1:])
             self._columns.append(self._take_ragged(arena, inner, entries, outer))
         elif isinstance(column.values, Texts):
-            texts = self._take_texts(arena, column.values, entries, picks.lead)
+            texts = self._take_texts(arena, column.values, entries, shape)
             self._columns.append(BytesColumn(column.name, texts))
         else:
-            self._take_dense(arena, {column.name: column.values}, entries, picks.lead)
+            self._take_dense(arena, {column.name: column.values}, entries, shape)
 
     def _take_ragged(
         self,
@@ -235,8 +246,10 @@ class Gathering:
         self._copy(view_of(arena, values), index, place)
         return place
 
-    def _take_whole(self, arena: Arena, values: Values) -> Values:
-        joined = values._replace(shape=(1, *values.shape))
+    def _take_whole(self, arena: Arena, value: Values | RaggedColumn) -> Values | RaggedColumn:
+        if isinstance(value, RaggedColumn):
+            return self._take_ragged(arena, value, np.arange(value.splits[0].shape[0] - 1))
+        joined = value._replace(shape=(1, *value.shape))
         return self._take(arena, joined, np.zeros(1, np.int64), ())
 
     def _take_texts(self, arena: Arena, texts: Texts, index: Ints, lead: tuple[int, ...]) -> Texts:

@@ -6,27 +6,32 @@ import numpy as np
 
 from ..features.draws import Draws
 from ..features.maker import Ints
-from ..features.parse import ExampleParser, RecordFailure
+from ..features.parse import ExampleParser, Picks, RecordFailure
 from ..features.schema import Schema
 from ..features.step_counts import StepCounter, step_features
+from ..features.stored_specs import SequenceFeature
 from ..records.reader import RecordBlock
 from ..records.steps import StepNumbers
 from .batch import Batch
-from .examples import parse_block
+from .examples import parse_all
 from .step_columns import Gathering, StepRows, count_steps
+
+# No record has as many steps as this many bits count: each takes a byte at least.
+_STEP_BITS = 40
 
 
 class StepParser:
     """Parses rows of a :class:`torchrec_io.records.steps.StepReader`: one sample each.
 
     Each record is parsed once, whatever the number of its samples, and its steps are then picked.
+    Of images and arrays stored as bytes only those steps are decoded, each once.
 
     Attributes:
         schema: Of the records.
 
     Args:
         schema: As above.
-        group: The name of the features that have steps, up to the slash.
+        group: The name of the features that have steps, up to a slash.
         numbers: Which steps of which record a sample is.
 
     Raises:
@@ -38,51 +43,92 @@ class StepParser:
         self._group = group
         self._numbers = numbers
         self._counter = StepCounter.of(schema, group)
-        self._steps = tuple(step_features(schema, group))
+        specs = step_features(schema, group)
+        # Those of which the parser decodes what it is asked for.
+        self._picked = {
+            name
+            for name, spec in specs.items()
+            if isinstance(spec, SequenceFeature) and not spec.partitions
+        }
+        self._whole = specs.keys() - self._picked
 
     def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
         """As :func:`parse_block`: the batch of the good samples, and a failure for each other."""
         failures: dict[int, RecordFailure] = {}
         while True:
             kept = [position for position in range(len(block)) if position not in failures]
-            found = self._parse_sound(block.without(list(failures)), draws)
+            found = self._parse_all(block.without(list(failures)), draws)
             if isinstance(found, Batch):
                 return found, [failures[position] for position in sorted(failures)]
             for failure in found:
                 position = kept[failure.position]
                 failures.setdefault(position, failure._replace(position=position))
 
-    def _parse_sound(self, block: RecordBlock, draws: Draws) -> Batch | list[RecordFailure]:
+    def _parse_all(self, block: RecordBlock, draws: Draws) -> Batch | list[RecordFailure]:
         """The batch of all samples, or a failure for each of some."""
         records, begins = self._numbers.places(block.numbers)
         uncounted = np.flatnonzero(self._numbers.counts[records] < 0).tolist()
         if uncounted:
             return [self._counter.fault(block, position) for position in uncounted]
-        numbers, firsts, rows = np.unique(records, return_index=True, return_inverse=True)
-        # Numbered as records: what is drawn at random for one is the same for all its samples.
-        episodes = RecordBlock(block.buffer, block.starts[firsts], block.lengths[firsts], numbers)
-        batch, failures = parse_block(ExampleParser.of(self.schema), episodes, draws)
-        failures = failures or self._disagreements(batch, self._numbers.counts[numbers])
-        if failures:
-            return _of_samples(failures, rows)
+        _, firsts, rows = np.unique(records, return_index=True, return_inverse=True)
+        found = self._parse_rows(_episodes(block, records, firsts), rows, begins, draws)
+        if isinstance(found, Batch):
+            return found
+        # Some of their steps may be sound: each sample is looked at by itself.
+        each = np.arange(len(block))
+        return self._parse_rows(_episodes(block, records, each), each, begins, draws)
+
+    def _parse_rows(
+        self, episodes: RecordBlock, rows: Ints, begins: Ints, draws: Draws
+    ) -> Batch | list[RecordFailure]:
+        """The batch of samples, or a failure for each of some episodes.
+
+        Args:
+            episodes: That are parsed.
+            rows: Which of them each sample is of.
+            begins: The step that each sample begins with.
+            draws: What random numbers depend on.
+        """
+        steps = begins
+        if self._numbers.window is not None:
+            steps = begins[:, np.newaxis] + np.arange(self._numbers.window)
+        taken = StepRows(rows, steps)
+        picks, picked = _picks_of(taken, len(episodes))
+        batch = parse_all(ExampleParser.of(self.schema), episodes, draws, picks)
+        if not isinstance(batch, Batch):
+            return batch
+        if failures := self._disagreements(batch, self._numbers.counts[episodes.numbers]):
+            return failures
+        places = {**dict.fromkeys(self._whole, taken), **dict.fromkeys(self._picked, picked)}
         gathering = Gathering()
-        gathering.add(batch, StepRows(rows, begins, self._numbers.window), self._steps)
-        return gathering.finish(self.schema, len(block))
+        gathering.add(batch, rows, places)
+        return gathering.finish(self.schema, len(rows))
 
     def _disagreements(self, batch: Batch, counts: Ints) -> list[RecordFailure]:
         """A failure for each record with a feature of another number of steps."""
         failures = []
-        for name, found in count_steps(batch, self._steps).items():
+        for name, found in count_steps(batch, self._whole).items():
             for row in np.flatnonzero(found != counts).tolist():
                 reason = f"it has {found[row]} steps, where {self._group!r} has {counts[row]}"
                 failures.append(RecordFailure(row, name, None, reason))
         return failures
 
 
-def _of_samples(failures: list[RecordFailure], rows: Ints) -> list[RecordFailure]:
-    """Failures of records as those of their samples."""
-    return [
-        failure._replace(position=position)
-        for failure in failures
-        for position in np.flatnonzero(rows == failure.position).tolist()
-    ]
+def _episodes(block: RecordBlock, records: Ints, positions: Ints) -> RecordBlock:
+    """The records of some samples, numbered as records.
+
+    So what is drawn at random for a record is the same for all its samples.
+    """
+    return RecordBlock(
+        block.buffer, block.starts[positions], block.lengths[positions], records[positions]
+    )
+
+
+def _picks_of(taken: StepRows, rows: int) -> tuple[Picks, StepRows]:
+    """Which steps of each row samples take, each of them once; and where these then are."""
+    places = taken.entries(taken.rows << _STEP_BITS)
+    wanted, back = np.unique(places, return_inverse=True)
+    starts = np.searchsorted(wanted, np.arange(rows + 1) << _STEP_BITS)
+    picked = back.reshape(taken.steps.shape)
+    firsts = starts[taken.rows].reshape(-1, *(1,) * (taken.steps.ndim - 1))
+    return Picks(wanted & ((1 << _STEP_BITS) - 1), starts), taken._replace(steps=picked - firsts)
