@@ -15,7 +15,7 @@ from .features.tfds.directory import TfdsDirectory
 from .features.tfds.selection import FeatureChoice
 from .features.tfds.splits import TfdsSplit
 from .indexed_dataset import IndexedDataset
-from .options import ErrorPolicy, LoadOptions
+from .options import ErrorPolicy, LoadOptions, check_number
 from .order.orders import RecordOrder, StreamedOrder
 from .order.plan import Uneven
 from .order.shuffle import Shuffle, ShuffleChoice, check_shuffle
@@ -177,7 +177,7 @@ class TFRecordDataset(IndexedDataset):
         config: str | None = None,
         version: str | None = None,
         features: FeatureChoice | None = None,
-        steps: Literal["ragged"] = "ragged",
+        steps: Literal["ragged", "each"] | int = "ragged",
         batch_size: int | None = None,
         batch_tokens: int | None = None,
         length_key: LengthKey = None,
@@ -214,8 +214,9 @@ class TFRecordDataset(IndexedDataset):
             features: Names to read, others are left out; a name stands for all that is nested in
                 it. Or a dict: by name a spec in place of the dataset's own, or None to leave it
                 out.
-            steps: What becomes of datasets in a record, such as the steps of an episode:
-                ``"ragged"``: sequences, as they are stored.
+            steps: What becomes of the dataset in a record, such as the steps of an episode:
+                ``"ragged"``: sequences, as they are stored. ``"each"``: its elements are the
+                samples; a number: so many consecutive ones. See :meth:`steps`, which does that.
             batch_size: This and the others are those of the constructor.
             batch_tokens: See there.
             length_key: See there; a nested feature's name is joined by "/".
@@ -240,10 +241,11 @@ class TFRecordDataset(IndexedDataset):
                 dataset. What can only be found by reading is found on first use.
             CorruptRecordError, TruncatedFileError: a shard is damaged.
             ValueError: there is no such split, config, version or feature; the split has no
-                records; or another argument is not one of the above.
+                records; records have no dataset, or several, of which ``steps`` could be; or
+                another argument is not one of the above.
         """
-        if steps != "ragged":
-            raise ValueError(f"steps must be 'ragged', not {steps!r}")
+        if steps not in ("ragged", "each"):
+            check_number("steps, other than 'ragged' and 'each',", steps, 1)
         check_shuffle(shuffle)
         options = LoadOptions(
             batch_size=batch_size,
@@ -258,7 +260,10 @@ class TFRecordDataset(IndexedDataset):
             prefetch=prefetch,
             with_key=with_key,
         )
-        plan = TfdsDirectory(directory, config, version).open(split, features)
+        known = TfdsDirectory(directory, config, version)
+        plan = known.open(split, features)
+        if steps != "ragged":
+            check_unbatched(options, length_key, "a dataset of steps")
         dataset = cls.__new__(cls)
         dataset.paths = plan.paths
         dataset._set_up(  # noqa: SLF001  # of this class
@@ -271,7 +276,10 @@ class TFRecordDataset(IndexedDataset):
             seed=seed,
             length_key=length_key,
         )
-        return dataset
+        if steps == "ragged":
+            return dataset
+        window = None if steps == "each" else steps
+        return dataset.steps(known.group_of_steps(plan.schema), window=window)
 
     def replace(self, **options: Any) -> Self:
         """The same records with other options, such as ``shuffle`` or ``batch_size``.

@@ -184,3 +184,12 @@ class Unknown(Connector):
     """
 
     class_name: str
+
+
+def nested_datasets(feature: Connector, name: str = "") -> Iterator[str]:
+    """Names of the datasets that each record has, those within other sequences not."""
+    if isinstance(feature, Dataset):
+        yield name
+    elif isinstance(feature, FeaturesDict):
+        for inner, each in feature.features.items():
+            yield from nested_datasets(each, f"{name}/{inner}" if name else inner)

@@ -16,7 +16,7 @@ from ...records.storage import StrPath
 from ...records.stream import iter_records
 from ..peek import peek_names
 from ..schema import Schema
-from .connectors import Connector
+from .connectors import Connector, nested_datasets
 from .features_json import parse_features, read_features
 from .finding import find_directory
 from .info import INFO_FILE, StatedSplit, read_info
@@ -288,6 +288,24 @@ class TfdsDirectory:
         chosen = self.choose(features)
         opened = open_shards(stretches, shards, chosen.keys)
         return Plan(opened.indexes, opened.selection, Schema(chosen.specs))
+
+    def group_of_steps(self, schema: Schema) -> str:
+        """The one dataset that each record has, as those of RLDS have ``"steps"``.
+
+        Args:
+            schema: What is read of the records.
+
+        Raises:
+            ValueError: there is none that is read, or there are several.
+        """
+        names = [] if self.features is None else list(nested_datasets(self.features))
+        read = [name for name in names if any(f"{leaf}/".startswith(f"{name}/") for leaf in schema)]
+        if len(read) == 1:
+            return read[0]
+        raise ValueError(
+            f"{self.name!r} has not one dataset in each record but {len(read)}, {read}: read it "
+            "with steps='ragged', and call steps(name) for one of them, or for a sequence"
+        )
 
     def _sizes(self) -> str:
         return ", ".join(
