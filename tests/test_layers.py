@@ -20,6 +20,7 @@ ROOMS = (
     "records",
     "order",
     "features",
+    "presets",
     "writing",
     "sharded",
     "convert",

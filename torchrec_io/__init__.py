@@ -257,8 +257,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "messages":  # torchrec_io.messages.Feature, without an import of its own
-        return importlib.import_module(".messages", __name__)
+    if name in ("messages", "presets"):  # torchrec_io.presets.gqn, without an import of its own
+        return importlib.import_module(f".{name}", __name__)
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)

@@ -25,7 +25,7 @@ from tests.records.test_wild import (
 )
 from tests.support.example_lists import ExampleListWithContext
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.errors import DecodeError, SchemaError
+from torchrec_io.errors import DecodeError, SchemaError, TorchRecIOError
 from torchrec_io.records.stream import iter_records
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -131,6 +131,7 @@ def test_columns() -> None:
     assert batch["query"].tolist() == [7, 8]
     pair = batch["pair"]
     assert isinstance(pair, tio.Ragged)
+    assert isinstance(pair.values, torch.Tensor)
     assert pair.values.dtype == torch.float32
     assert pair.values.shape == (2, 2)
     assert pair.offsets.dtype == torch.int64
@@ -250,7 +251,7 @@ def test_damage_in_a_context_of_several_parts_has_no_place() -> None:
 def test_records_are_left_out_with_all_that_is_wrong_with_them(tmp_path: Path) -> None:
     records = [GOOD, b"\x0a", SHORT, GOOD, TOO_LARGE, NO_CONTEXT, GOOD]
     write_tfrecord(tmp_path / "lists.tfrecord", records)
-    errors: list[DecodeError] = []
+    errors: list[TorchRecIOError] = []
     dataset = tio.TFRecordDataset(
         tmp_path / "lists.tfrecord", STRICT, batch_size=7, on_error=errors.append
     )

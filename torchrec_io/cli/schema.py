@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..errors import TorchRecIOError
 from ..features.infer import Finding
-from ..features.schema import Schema
+from ..presets.recognition import infer_any, recognize_schema
 from .report import Paths, files_of, interruptible, printable, reason_of
 from .values import TABLE_WIDTH, shorten, values_text
 
@@ -37,18 +37,25 @@ def print_schema(
         int, typer.Option("--max-records", min=1, help="Records looked at, evenly from all files.")
     ] = 1000,
 ) -> None:
-    """Prints a schema that reads the files' records; on stderr, what was seen and why it fits."""
+    """Prints a schema that reads the files' records; on stderr, what was seen and why it fits.
+
+    Records of a well-known layout have a preset, which is printed in its place.
+    """
     files = files_of(paths)
     try:
-        schema = Schema.infer(files, max_records)
+        schema = infer_any(files, max_records)
+        preset = recognize_schema(schema, files)
     except (TorchRecIOError, OSError, MemoryError) as error:
         typer.echo(reason_of(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(1) from None
     _show_findings(schema.findings or {})
+    if preset is not None:
+        why = printable(preset.why)
+        typer.echo(f"tio.presets.{preset.name} reads these records: {why}.", err=True)
     if form is SchemaForm.json:
-        typer.echo(schema.to_json(indent=2))
+        typer.echo((preset.schema if preset else schema).to_json(indent=2))
     else:
-        typer.echo(schema.to_python(), nl=False)
+        typer.echo((preset or schema).to_python(), nl=False)
 
 
 def _show_findings(findings: Mapping[str, Finding]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,10 @@ from .schema import Schema
 from .specs import Feature, FixedLenFeature, RaggedFeature, VarLenFeature
 from .stored_specs import RawFeature
 from .wrapping import lead
+
+if TYPE_CHECKING:
+    from ..records.storage import StrPath
+    from .infer import Finding
 
 # Fields of the message, both length-delimited: `repeated Example examples` and `Example context`.
 _EXAMPLES, _CONTEXT = b"\x0a", b"\x12"
@@ -75,6 +79,34 @@ class ExampleListSchema(Mapping[str, Feature]):
         if self.context_schema is not None:
             self._paths |= self.context_schema.paths
         check_paths(self._all, self._paths)
+        self._findings: dict[str, Finding] | None = None
+
+    @classmethod
+    def infer(
+        cls, paths: StrPath | Iterable[StrPath], max_records: int = 1000
+    ) -> ExampleListSchema:
+        """A schema that fits the lists of files, for a person to look over.
+
+        By the rules of :meth:`Schema.infer`, with examples in place of records for features of
+        examples; images stay bytes there. :attr:`findings` has what was seen.
+
+        Args:
+            paths: As of :class:`TFRecordDataset`: files, patterns or directories.
+            max_records: How many records are read, at most.
+
+        Raises:
+            SchemaError: there is no record, the records are no lists of examples as far as can be
+                told from their bytes, or no feature of the examples can be read.
+            CorruptRecordError, TruncatedFileError: a file is damaged where it was read.
+            FileNotFoundError: a path stands for no file.
+            ValueError: no path at all, or max_records is no whole number from 1.
+        """
+        from .infer_lists import infer_lists  # noqa: PLC0415  # it reads files
+
+        found = infer_lists(paths, max_records)
+        if found is None:
+            raise SchemaError("the records are no lists of examples, as far as can be told")
+        return found
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ExampleListSchema:
@@ -126,6 +158,11 @@ class ExampleListSchema(Mapping[str, Feature]):
         """As of a :class:`Schema`."""
         return MappingProxyType(self._paths)
 
+    @property
+    def findings(self) -> Mapping[str, Finding] | None:
+        """What :meth:`infer` has seen of each feature, by name; None for other schemas."""
+        return None if self._findings is None else MappingProxyType(self._findings)
+
     def __getitem__(self, name: str) -> Feature:
         return self._all[name]
 
@@ -151,7 +188,7 @@ class ExampleListSchema(Mapping[str, Feature]):
         return f"ExampleListSchema(context={context!r}, examples={examples!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ExampleListSchema, self._parts()
+        return ExampleListSchema, self._parts(), {"_findings": self._findings}
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Context and examples as they were given."""
@@ -257,7 +294,7 @@ def _contexts(
 
 def encode_example_list(
     context: Mapping[str, Any] | None,
-    examples: list[Mapping[str, Any]],
+    examples: Iterable[Mapping[str, Any]],
     kinds: Kinds | ExampleListSchema | None = None,
 ) -> bytes:
     """Serializes one ``ExampleListWithContext``.

@@ -72,11 +72,9 @@ def infer_parts(
     """The context, and for SequenceExamples the sequence, of a schema; and all findings."""
     if on_error not in ("raise", "skip"):
         raise ValueError(f'on_error must be "raise" or "skip", not {on_error!r}')
-    if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
-        raise ValueError(f"max_records must be a whole number from 1, not {max_records!r}")
     skips = on_error == "skip"
-    survey = _survey(_sample(expand_paths(paths), max_records, skips), skips)
-    findings = _findings(survey)
+    survey = _survey(sample_records(expand_paths(paths), max_records, skips), skips)
+    findings = find_all(survey)
     parts: dict[str, dict[str, Feature]] = {"context": {}}
     if survey.lists:
         parts["sequence"] = {}
@@ -102,22 +100,30 @@ def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:
 # ---- which records ----
 
 
-class _Record(NamedTuple):
+class SampledRecord(NamedTuple):
+    """A record, and where it is: its file, its number in that, and the offset of its frame."""
+
     path: str
     number: int
     offset: int
     data: bytes
 
 
-def _sample(files: list[str], most: int, skips: bool) -> Iterator[_Record]:
-    """Records from the start of each file; every file has the same share of what is left."""
+def sample_records(files: list[str], most: int, skips: bool) -> Iterator[SampledRecord]:
+    """Records from the start of each file; every file has the same share of what is left.
+
+    Raises:
+        ValueError: ``most`` is no whole number from 1.
+    """
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise ValueError(f"max_records must be a whole number from 1, not {most!r}")
     left = most
     order = _in_order(files, most)
     for place, path in enumerate(order):
         share = max(1, left // (len(order) - place))
         records = iter_sound_records(path) if skips else iter_records(path)
         for number, (offset, data) in enumerate(islice(records, share)):
-            yield _Record(path, number, offset, data)
+            yield SampledRecord(path, number, offset, data)
             left -= 1
         if not left:
             return
@@ -139,7 +145,7 @@ def _in_order(files: list[str], most: int) -> list[str]:
 # ---- what is in them ----
 
 
-class _Seen:
+class Seen:
     """What was seen so far of a feature."""
 
     def __init__(self) -> None:
@@ -193,17 +199,19 @@ def _is_sound_image(data: bytes) -> bool:
     return size is not None and size[0] * size[1] <= ImageFeature().max_pixels
 
 
-class _Survey(NamedTuple):
+class Survey(NamedTuple):
+    """What was seen in so many records."""
+
     records: int
-    context: dict[str, _Seen]
-    lists: dict[str, _Seen]
+    context: dict[str, Seen]
+    lists: dict[str, Seen]
 
 
-def _survey(sample: Iterable[_Record], skips: bool) -> _Survey:
-    context: defaultdict[str, _Seen] = defaultdict(_Seen)
-    lists: defaultdict[str, _Seen] = defaultdict(_Seen)
+def _survey(sample: Iterable[SampledRecord], skips: bool) -> Survey:
+    context: defaultdict[str, Seen] = defaultdict(Seen)
+    lists: defaultdict[str, Seen] = defaultdict(Seen)
     records = 0
-    no_sequence: _Record | None = None
+    no_sequence: SampledRecord | None = None
     for record in sample:
         parts = peek_sequence(record.data)
         if parts is None:  # what stands where an Example has nothing may be anything
@@ -221,10 +229,10 @@ def _survey(sample: Iterable[_Record], skips: bool) -> _Survey:
             lists[name].add_list(steps)
     if lists and no_sequence is not None and not skips:
         raise _wrong(no_sequence, "the record is no tf.train.SequenceExample, as others are")
-    return _Survey(records, context, lists)
+    return Survey(records, context, lists)
 
 
-def _wrong(record: _Record, reason: str) -> DecodeError:
+def _wrong(record: SampledRecord, reason: str) -> DecodeError:
     return DecodeError(reason, path=record.path, record=record.number, offset=record.offset)
 
 
@@ -233,7 +241,8 @@ def _wrong(record: _Record, reason: str) -> DecodeError:
 _Verdict: TypeAlias = "tuple[Feature | None, str]"
 
 
-def _findings(survey: _Survey) -> dict[str, Finding]:
+def find_all(survey: Survey) -> dict[str, Finding]:
+    """What that makes of each feature, by name."""
     found = {
         name: _find(name, seen, survey.records, "context")
         for name, seen in sorted(survey.context.items())
@@ -254,7 +263,7 @@ def _one_of(context: Finding, other: Finding) -> Finding:
     return replace(context, why=f"{context.why}; the feature list of this name is left out")
 
 
-def _find(name: str, seen: _Seen, records: int, where: Literal["context", "list"]) -> Finding:
+def _find(name: str, seen: Seen, records: int, where: Literal["context", "list"]) -> Finding:
     kind: Kind | Literal["mixed"] = next(iter(seen.kinds), "none")
     if len(seen.kinds) > 1:
         kind = "mixed"
@@ -283,7 +292,7 @@ def _find(name: str, seen: _Seen, records: int, where: Literal["context", "list"
     )
 
 
-def _judge(seen: _Seen, records: int, dtype: str) -> _Verdict:
+def _judge(seen: Seen, records: int, dtype: str) -> _Verdict:
     assert seen.counts is not None
     least, most = seen.counts
     lacking = records - seen.present
@@ -298,7 +307,7 @@ def _judge(seen: _Seen, records: int, dtype: str) -> _Verdict:
     return FixedLenFeature(_shape(most), dtype), f"every record has {_values(most)}"
 
 
-def _judge_list(seen: _Seen, records: int, dtype: str) -> _Verdict:
+def _judge_list(seen: Seen, records: int, dtype: str) -> _Verdict:
     assert seen.counts is not None
     least, most = seen.counts
     if most == 0:
@@ -316,7 +325,7 @@ def _shape(count: int) -> list[int]:
     return [] if count == 1 else [count]
 
 
-def _remark(seen: _Seen, spec: Feature | None) -> str:
+def _remark(seen: Seen, spec: Feature | None) -> str:
     """What else there is to say of a feature that is read."""
     if isinstance(spec, ImageFeature):
         return f" ({', '.join(seen.looks)})"
@@ -327,7 +336,7 @@ def _remark(seen: _Seen, spec: Feature | None) -> str:
     return _remark_on_images(seen) if set(seen.looks) & {*IMAGES} else ""
 
 
-def _remark_on_images(seen: _Seen) -> str:
+def _remark_on_images(seen: Seen) -> str:
     if not set(seen.looks) <= {*IMAGES}:
         return "; some of its values are images and some are not, so all stay bytes"
     if not seen.all_images:

@@ -29,9 +29,7 @@ def peek(record: bytes) -> dict[str, PeekedFeature] | None:
     """
     features: dict[str, PeekedFeature] = {}
     try:
-        for tag, at, end in _fields(record, 0, len(record)):
-            if tag == _FIRST:
-                _read_features(record, at, end, features)
+        _read_example(record, 0, len(record), features)
     except _IllegalError:
         return None
     return features
@@ -68,6 +66,28 @@ def peek_sequence(
     return context, lists
 
 
+class PeekedLists(NamedTuple):
+    """A context, and examples that share it."""
+
+    context: dict[str, PeekedFeature]
+    examples: list[dict[str, PeekedFeature]]
+
+
+def peek_lists(record: bytes) -> PeekedLists | None:
+    """Context and examples of a serialized ``ExampleListWithContext``, as :func:`peek`."""
+    lists = PeekedLists({}, [])
+    try:
+        for tag, at, end in _fields(record, 0, len(record)):
+            if tag == _FIRST:
+                lists.examples.append({})
+                _read_example(record, at, end, lists.examples[-1])
+            elif tag == _SECOND:
+                _read_example(record, at, end, lists.context)
+    except _IllegalError:
+        return None
+    return lists
+
+
 def is_tensor_proto(data: bytes) -> bool:
     """Whether bytes may be a ``TensorProto`` as ``tf.io.serialize_tensor`` writes it.
 
@@ -97,6 +117,12 @@ _ONE_VARINT, _ONE_FIXED32 = 0x08, 0x0D
 _TENSOR_VALUES = {number << 3 | 2 for number in (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17)}
 
 _KINDS: dict[int, Kind] = {_FIRST: "bytes", _SECOND: "float", _THIRD: "int64"}
+
+
+def _read_example(data: bytes, at: int, end: int, features: dict[str, PeekedFeature]) -> None:
+    for tag, part_at, part_end in _fields(data, at, end):
+        if tag == _FIRST:
+            _read_features(data, part_at, part_end, features)
 
 
 def _read_features(data: bytes, at: int, end: int, features: dict[str, PeekedFeature]) -> None:

@@ -511,3 +511,12 @@ def _python(value: Any) -> str:
     if text.endswith("'") and '"' not in text:
         text = text.replace("'", '"')  # the two quotes: with others inside, repr takes these
     return text
+
+
+def entries_to_python(features: Mapping[str, Feature]) -> list[str]:
+    """Source of the entries of a dict of specs, for where ``tio`` is imported.
+
+    Raises:
+        SchemaError: a spec is of a class that is not this package's.
+    """
+    return [f"{_python(name)}: {_python_spec(spec)}," for name, spec in features.items()]

@@ -1,0 +1,90 @@
+"""What was seen in some records, and whether a schema fits it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..features.dtypes import item_bytes, stored_dtype
+from ..features.images import ImageFeature
+from ..features.infer import Finding
+from ..features.looks import IMAGES
+from ..features.schema import Schema
+from ..features.specs import FixedLenFeature, VarLenFeature
+from ..features.stored_specs import RawFeature, SequenceFeature
+
+_KINDS = {"string": "bytes", "float32": "float", "int64": "int64"}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was seen in some records that are no lists.
+
+    Attributes:
+        findings: Of each feature, by name.
+        is_sequence: Whether they are SequenceExamples.
+        files: That they are in; metadata files lie beside them.
+    """
+
+    findings: Mapping[str, Finding]
+    is_sequence: bool
+    files: tuple[str, ...]
+
+    def count(self, name: str) -> int:
+        """How many values a feature has in every record, or step; 0 if that differs."""
+        found = self.findings.get(name)
+        if found is None or found.counts is None or found.present < found.records:
+            return 0
+        least, most = found.counts
+        return most if least == most else 0
+
+    def fits(self, schema: Schema) -> bool:
+        """Whether a schema of presets reads all that was seen."""
+        if schema.is_sequence != self.is_sequence:
+            return False
+        places = {"context": schema.context, "list": schema.sequence or {}}
+        return all(
+            self._fits(name, spec, place)
+            for place, specs in places.items()
+            for name, spec in specs.items()
+        )
+
+    def _fits(self, name: str, spec: Any, place: str) -> bool:
+        found = self.findings.get(name)
+        if found is None:
+            return isinstance(spec, VarLenFeature) or (
+                isinstance(spec, FixedLenFeature) and spec.default_value is not None
+            )
+        if found.where != place:
+            return False
+        if isinstance(spec, VarLenFeature):
+            return found.kind == _KINDS[stored_dtype(spec.dtype)]
+        if isinstance(spec, FixedLenFeature):
+            return self._fits_fixed(found, spec)
+        return found.kind == "bytes" and self._fits_bytes(name, found, spec)
+
+    @staticmethod
+    def _fits_fixed(found: Finding, spec: FixedLenFeature) -> bool:
+        everywhere = spec.default_value is not None or found.present == found.records
+        right = found.kind == _KINDS[stored_dtype(spec.dtype)]
+        return right and everywhere and found.counts == (spec.count, spec.count)
+
+    def _fits_bytes(self, name: str, found: Finding, spec: Any) -> bool:
+        """Whether bytes are what an image, an array or a sequence of such is made of."""
+        element, count = spec, self.count(name)
+        if isinstance(spec, SequenceFeature):
+            element = spec.element
+            wanted = 1 if found.where == "list" else spec.length
+            if wanted is not None and count != wanted:
+                return False
+        elif count != 1:
+            return False
+        if isinstance(element, ImageFeature):
+            return set(found.looks) <= {*IMAGES}
+        assert isinstance(element, RawFeature)
+        if element.known_shape is None:
+            return True
+        size = math.prod(element.known_shape) * item_bytes(element.dtype)
+        return found.extent == (size, size)
