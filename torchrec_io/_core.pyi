@@ -299,3 +299,9 @@ def lend_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C
     What was written to a slot that was taken, from byte 64 on. The slot is free again when
     the last view of that is gone from this process, unless it was forked meanwhile.
     """
+
+def unfilter_png(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], row_bytes: int, pixel_bytes: int) -> bool:
+    """
+    Undoes the filters of an image's rows, in place: each row is a byte that names its
+    filter, and `row_bytes` of pixels. False if they are no such rows.
+    """

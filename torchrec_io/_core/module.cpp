@@ -304,4 +304,5 @@ NB_MODULE(_core, m) {
   bind_ranges(m);
   bind_runs(m);
   bind_memory(m);
+  bind_png(m);
 }

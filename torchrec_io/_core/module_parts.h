@@ -10,6 +10,7 @@ void bind_example(nanobind::module_& module);
 void bind_example_list(nanobind::module_& module);
 void bind_index_set(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
+void bind_png(nanobind::module_& module);
 void bind_ranges(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
 void bind_subset(nanobind::module_& module);

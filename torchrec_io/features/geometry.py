@@ -60,7 +60,8 @@ def view_of_image(feature: ImageFeature, height: int, width: int, draw: Draw) ->
     """What a feature shows of an image of a size.
 
     Raises:
-        BadValueError: a crop does not fit in the image, or ``augment`` failed.
+        BadValueError: a crop does not fit in the image, it is of another size than ``size`` and not
+            to be resized, or ``augment`` failed.
     """
     top, left, flip = 0, 0, False
     if feature.crop is not None:
@@ -80,6 +81,10 @@ def view_of_image(feature: ImageFeature, height: int, width: int, draw: Draw) ->
         return View(box, (0, 0, width, height), (height, width), flip=flip)
     rows, columns = feature.size
     part, size = (0, 0, width, height), (rows, columns)
+    if feature.resize is None and (height, width) != size:
+        raise BadValueError(
+            f"the image is of {height} x {width} pixels, the schema wants {rows} x {columns}"
+        )
     if feature.resize == "cover":
         return View(box, _covering(height, width, size), size, flip=flip)
     if feature.resize == "contain":

@@ -42,7 +42,8 @@ class ImageValues:
     def __init__(self, name: str, feature: ImageFeature) -> None:
         self.dtype = str(feature.dtype)
         self.known_shape = feature.known_shape
-        self.empty_shape = feature.shape_of(*(feature.size or (0, 0)))
+        shape = feature.shape_of(*(feature.size or (0, 0)))
+        self.empty_shape = (0, *shape) if feature.animated else shape
         self._name = name
         self._feature = feature
 
@@ -91,9 +92,7 @@ class ImageValues:
         self.decode(batch, position, elements, images.__setitem__)
         if batch.failures:
             return []
-        return [
-            OpenedImage(self._feature.shape_of(*image.pixels.shape[:2]), image) for image in images
-        ]
+        return [OpenedImage(_shape_of(image, self._feature), image) for image in images]
 
     def store(self, opened: OpenedImage, out: npt.NDArray[Any]) -> None:
         """Writes an image to its place, of one dimension."""
@@ -139,17 +138,15 @@ class _Mixed(_Decoding):
         self._images.decode(batch, self.first, elements, images.__setitem__)
         if batch.failures:
             return []
-        columns, places = self._take_room(batch, [image.pixels.shape[:2] for image in images])
+        columns, places = self._take_room(batch, images)
         batch.keep(self, (images, places))
         return columns
 
-    def _take_room(
-        self, batch: LocatedBlock, sizes: list[tuple[int, int]]
-    ) -> tuple[list[Column], Any]:
-        """Room for images of some heights and widths; and what :meth:`_values` needs to know."""
+    def _take_room(self, batch: LocatedBlock, images: list[Decoded]) -> tuple[list[Column], Any]:
+        """Room for images of any sizes; and what :meth:`_values` needs to know."""
         arrays = tuple(
-            batch.room.take_numbers(str(self._feature.dtype), self._feature.shape_of(*size))
-            for size in sizes
+            batch.room.take_numbers(str(self._feature.dtype), _shape_of(image, self._feature))
+            for image in images
         )
         return [ListColumn(self.name, arrays)], arrays
 
@@ -175,15 +172,13 @@ class _Padded(_Mixed):
         axes = (1, 2) if feature.layout == "CHW" else (0, 1)
         self.padding = Padding(f"{name}\0lengths", _fill_of(feature), axes)
 
-    def _take_room(
-        self, batch: LocatedBlock, sizes: list[tuple[int, int]]
-    ) -> tuple[list[Column], Any]:
+    def _take_room(self, batch: LocatedBlock, images: list[Decoded]) -> tuple[list[Column], Any]:
         assert self.padding is not None
-        sides = np.array(sizes, np.int64).reshape(-1, 2)
+        sides = np.array([image.pixels.shape[:2] for image in images], np.int64).reshape(-1, 2)
         height, width = sides.max(axis=0, initial=0).tolist()
         lengths = batch.room.take_dense((self.padding.lengths,), "int64", sides.shape)
         batch.write(Numbers("int64", lengths.shape, lengths.at), sides)
-        shape = (len(sizes), *self._feature.shape_of(height, width))
+        shape = (len(images), *self._feature.shape_of(height, width))
         column = batch.room.take_dense((self.name,), str(self._feature.dtype), shape)
         return [lengths, column], Numbers(column.dtype, column.shape, column.at)
 
@@ -208,27 +203,33 @@ def make_image(name: str, feature: ImageFeature, *, in_lists: bool) -> ColumnMak
     del in_lists  # a Schema has no such feature list
     if feature.decoder is None:
         return _Undecoded(name)
-    if feature.size is not None:
-        return _Sized(name, feature, feature.shape_of(*feature.size))
+    if feature.known_shape is not None:
+        return _Sized(name, feature, feature.known_shape)
     return _Padded(name, feature) if feature.mixed == "pad" else _Mixed(name, feature)
 
 
 def store_image(image: Decoded, feature: ImageFeature, out: npt.NDArray[Any]) -> None:
     """Writes an image into its record's value: layout, dtype and scale as the feature says."""
-    value = out.transpose(1, 2, 0) if feature.layout == "CHW" else out
-    (top, left), (height, width) = image.at, image.pixels.shape[:2]
-    inner = value[top : top + height, left : left + width]
-    if feature.dtype == "uint8":
+    value = np.moveaxis(out, -3, -1) if feature.layout == "CHW" else out
+    (top, left), (height, width) = image.at, image.pixels.shape[-3:-1]
+    inner = value[..., top : top + height, left : left + width, :]
+    if image.pixels.dtype == value.dtype:
         if not np.may_share_memory(inner, image.pixels):  # it was decoded there
             inner[...] = image.pixels
     else:
         np.multiply(image.pixels, _UNIT, out=inner, casting="unsafe")
     if inner.shape != value.shape:
         fill = _fill_of(feature)
-        value[:top] = fill
-        value[top + height :] = fill
-        value[top : top + height, :left] = fill
-        value[top : top + height, left + width :] = fill
+        value[..., :top, :, :] = fill
+        value[..., top + height :, :, :] = fill
+        value[..., top : top + height, :left, :] = fill
+        value[..., top : top + height, left + width :, :] = fill
+
+
+def _shape_of(image: Decoded, feature: ImageFeature) -> tuple[int, ...]:
+    """The shape of an image's value."""
+    *frames, height, width, channels = image.pixels.shape
+    return (*frames, *feature.shape_of(height, width, channels))
 
 
 _UNIT = np.float32(1 / 255)
@@ -236,4 +237,8 @@ _UNIT = np.float32(1 / 255)
 
 def _fill_of(feature: ImageFeature) -> int | float:
     """What is put around images, as it is in the column."""
-    return feature.fill if feature.dtype == "uint8" else float(np.float32(feature.fill) * _UNIT)
+    if feature.dtype == "uint8":
+        return feature.fill
+    if feature.dtype == "uint16":
+        return feature.fill * 257
+    return float(np.float32(feature.fill) * _UNIT)

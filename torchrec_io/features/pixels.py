@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,15 @@ from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
 from .decode import BadValueError
 from .geometry import Draw, View, view_of_image
+from .gif import frames_of
 from .images import ImageFeature
+from .png import CHANNELS, SIGNATURE, Header, header_of, read_wide, with_channels
 
-Pixels = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[Any]
 
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+# Modes that have what they show in as many channels as an image that is decoded as it is stored.
+_STORED_MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA"}
 _JPEG = b"\xff\xd8\xff"
 # Tried in this order, then all others.
 _USUAL = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
@@ -31,7 +35,8 @@ class Decoded(NamedTuple):
     """A decoded image.
 
     Attributes:
-        pixels: uint8 ``[H, W, C]``.
+        pixels: ``[H, W, C]``, or ``[T, H, W, C]`` of frames; uint8, or as ImageFeature's "uint16"
+            and ``bitcast`` want them.
         at: Top and left of its place in the record's value.
     """
 
@@ -62,6 +67,7 @@ def decode_image(
             decoded = _by_simplejpeg(data, feature, draw, into)
         if decoded is None:
             decoded = _by_pillow(data, feature, draw)
+        decoded = decoded._replace(pixels=_finished(decoded.pixels, data, feature))
     except (BadValueError, MemoryError):  # want of memory is no fault of the image
         raise
     except UnidentifiedImageError:
@@ -75,7 +81,23 @@ def decode_image(
     return decoded
 
 
+def _finished(pixels: Pixels, data: memoryview, feature: ImageFeature) -> Pixels:
+    """Pixels as the feature's dtype has them, but for floats from 0 to 1."""
+    if feature.bitcast:
+        return np.ascontiguousarray(pixels).view("<f4")
+    if feature.dtype == "uint16" and pixels.dtype == np.uint8:
+        # libpng repeats the byte; TensorFlow's scaling of other formats' images is by 256.
+        scale = 257 if data[:8] == SIGNATURE else 256
+        return pixels * np.uint16(scale)
+    return pixels[np.newaxis] if feature.animated and pixels.ndim == 3 else pixels
+
+
 def _by_pillow(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded:
+    header = header_of(data) if feature.bitcast or feature.dtype == "uint16" else None
+    if feature.bitcast and (header is None or (header.depth, header.color_type) != (8, 6)):
+        raise BadValueError("the image is no PNG of four channels of 8 bits, as bitcast needs it")
+    if header is not None and header.depth == 16:
+        return _by_own_reader(data, header, feature, draw)
     with _opened(data) as image:
         _check_pixels(image.height, image.width, feature)
         turn = None
@@ -85,6 +107,8 @@ def _by_pillow(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded:
             turn = _turn_of(image)
         turned = image if turn is None else image.transpose(turn.method)
         view = view_of_image(feature, turned.height, turned.width, draw)
+        if feature.animated and image.format == "GIF":
+            return Decoded(_frames(image, frames_of(data), view, feature), view.at)
         wide = image.mode == "I" and image.format in ("PNG", "PPM")  # some versions' 16 bits
         return Decoded(_shown(turned, view, feature, wide=wide), view.at)
 
@@ -101,10 +125,30 @@ def _opened(data: memoryview) -> ImageFile.ImageFile:
     return Image.open(io.BytesIO(data), formats=tuple(formats))
 
 
-def _check_pixels(height: int, width: int, feature: ImageFeature) -> None:
-    if width * height > feature.max_pixels:
+def _by_own_reader(data: memoryview, header: Header, feature: ImageFeature, draw: Draw) -> Decoded:
+    """A decoded PNG of 16 bits."""
+    _check_pixels(header.height, header.width, feature)
+    turn = None
+    if feature.apply_exif_orientation:
+        with _opened(data) as image:
+            turn = _turn_of(image)
+    pixels = read_wide(data, header)
+    pixels = with_channels(pixels, feature.channels, CHANNELS[header.color_type])
+    if turn is not None:
+        pixels = pixels.transpose(1, 0, 2) if turn.swaps else pixels
+        columns, rows = turn.reverses
+        pixels = pixels[:: -1 if rows else 1, :: -1 if columns else 1]
+    view = view_of_image(feature, pixels.shape[0], pixels.shape[1], draw)
+    left, top, right, bottom = view.box
+    return Decoded(_flipped(pixels[top:bottom, left:right], view), view.at)
+
+
+def _check_pixels(height: int, width: int, feature: ImageFeature, frames: int = 1) -> None:
+    if width * height * frames > feature.max_pixels:
+        of_frames = "" if frames == 1 else f" in {frames} frames"
         raise BadValueError(
-            f"the image claims {width} x {height} pixels, more than max_pixels={feature.max_pixels}"
+            f"the image claims {width} x {height} pixels{of_frames}, more than "
+            f"max_pixels={feature.max_pixels}"
         )
 
 
@@ -144,12 +188,26 @@ def _turn_of(image: Image.Image) -> _Turn | None:
 # ---- pixels ----
 
 
+def _frames(image: ImageFile.ImageFile, count: int, view: View, feature: ImageFeature) -> Pixels:
+    """What is seen of each frame of a GIF, drawn over those before it."""
+    _check_pixels(image.height, image.width, feature, count)
+    frames = []
+    for number in range(count):
+        image.seek(number)
+        frames.append(_shown(image.copy(), view, feature))
+    return np.stack(frames)
+
+
 def _shown(image: Image.Image, view: View, feature: ImageFeature, *, wide: bool = False) -> Pixels:
     """The pixels of a view of an image; ``wide``: values of mode "I" have 16 bits."""
     image.load()
     if view.box != (0, 0, *image.size):
         image = image.crop(view.box)
-    image = _to_mode(image, _MODES[feature.channels], wide=wide)
+    wide = wide or image.mode.startswith("I;16")
+    if wide and feature.dtype == "uint16":
+        gray = np.asarray(image).astype(np.uint16)[:, :, np.newaxis]
+        return _flipped(with_channels(gray, feature.channels, 1), view)
+    image = _to_mode(image, _mode_of(image, feature), wide=wide)
     if view.is_resized:
         height, width = view.size
         image = image.resize((width, height), Image.Resampling.BILINEAR, box=view.part)
@@ -161,14 +219,31 @@ def _flipped(array: Pixels, view: View) -> Pixels:
     return array[:, ::-1] if view.flip else array
 
 
+def _mode_of(image: Image.Image, feature: ImageFeature) -> str:
+    """The mode to convert an image to."""
+    if feature.bitcast:
+        return "RGBA"
+    if feature.channels:
+        return _MODES[feature.channels]
+    if image.format == "GIF":
+        return "RGB"  # as TensorFlow has it, whatever the palette
+    if image.mode in ("P", "PA"):
+        return "RGBA" if image.mode == "PA" or "transparency" in image.info else "RGB"
+    if image.mode.startswith("I"):
+        return "L"
+    return _STORED_MODES.get(image.mode, "RGB")
+
+
 def _to_mode(image: Image.Image, mode: str, *, wide: bool) -> Image.Image:
-    if image.mode.startswith("I;16") or wide:
+    if wide:
         # Pillow clips 16-bit gray to 255; TensorFlow's decoders keep the upper byte, as is right.
         image = Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
     elif image.mode in ("I", "F"):
         kind = "floats" if image.mode == "F" else "32 bits"
         raise BadValueError(f"the image's pixels are {kind}, which have no rule for 8 bits")
-    if mode != "RGBA":
+    if mode == "LA" and image.mode not in ("L", "LA"):
+        image = image.convert("RGBA")
+    if mode not in ("RGBA", "LA"):
         # It is dropped. Pillow warns of some palettes that it has to drop it of.
         image.info.pop("transparency", None)
     return image if image.mode == mode else image.convert(mode)
@@ -212,7 +287,7 @@ def _by_simplejpeg(
         strict=True,
         buffer=into if is_whole and fits and turn is None else None,
     )
-    if turn is None and not view.is_resized and pixels.shape[2] == feature.channels:
+    if turn is None and not view.is_resized and feature.channels in (0, pixels.shape[2]):
         left, top, right, bottom = view.box
         return Decoded(_flipped(pixels[top:bottom, left:right], view), view.at)
     image: Image.Image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
