@@ -19,7 +19,7 @@ from torchrec_io.tensors import batch, crossing
         ("migration/dali.md", 3),
         ("migration/tf-data.md", 6),
         ("migration/tfrecord.md", 5),
-        ("quickstart.md", 6),
+        ("quickstart.md", 7),
         ("wire-formats.md", 3),
     ],
 )

@@ -123,6 +123,12 @@ def test_lists_of_examples() -> None:
     ):
         assert again == schema
         assert repr(again) == repr(schema)
+    record = tio.encode_example_list({"a/q": 5}, [{"a/d": 6, "e/f": [7]}, {"a/d": 8, "e/f": [9]}])
+    batch = tio.parse_example_lists([record], schema)
+    assert list(batch) == ["a", "e"]
+    assert batch["a"]["q"].tolist() == [5]
+    assert batch["a"]["d"].tolist() == [[6, 8]]
+    assert batch["e"]["f"].tolist() == [[[7], [9]]]
     with pytest.raises(tio.SchemaError, match="a feature in one part, a dict in the other"):
         tio.ExampleListSchema({"a": number}, {"a": {"d": number}})
 

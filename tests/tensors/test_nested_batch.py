@@ -31,6 +31,7 @@ from tests.support.nestings import (
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.tensors.device import move
 
+VARYING = tio.VarLenFeature("int64")
 TREE: Tree = {
     "id": "number",
     "objects": {"label": "tokens", "deep": {"name": "words", "score": "pair"}, "box": "boxes"},
@@ -287,6 +288,22 @@ def test_map_datasets(path: Path) -> None:
     dataset = tio.TFRecordMapDataset(path, specs_of(TREE))
     assert dataset[7]["objects"]["deep"]["score"].tolist() == [7.5, -1]
     assert dataset.__getitems__([3])[0]["objects"]["label"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("window", [None, 2])
+def test_steps(tmp_path: Path, window: int | None) -> None:
+    """What is in dicts stays there, whether it has steps or not."""
+    steps = {"obs": {"x": VARYING}, "y": VARYING}
+    schema = tio.Schema({"id": tio.FixedLenFeature([], "int64"), "steps": steps})
+    path = tmp_path / "a.tfrecord"
+    episode = {"id": 1, "steps/obs/x": [5, 6, 7], "steps/y": [8, 9, 10]}
+    write_tfrecord(path, [tio.encode_example(episode)])
+    [batch] = tio.TFRecordDataset(path, schema, batch_size=4).steps(window=window)
+    assert list(batch) == ["id", "steps"]
+    x = [5, 6, 7] if window is None else [[5, 6], [6, 7]]
+    assert batch["steps"]["obs"]["x"].tolist() == x
+    assert batch["steps"]["y"].tolist() == (torch.tensor(x) + 3).tolist()
+    assert batch["id"].tolist() == [1] * len(x)
 
 
 def test_records_of_fixed_length(tmp_path: Path) -> None:

@@ -513,7 +513,7 @@ def _python(value: Any) -> str:
     return text
 
 
-def entries_to_python(features: Mapping[str, Feature]) -> list[str]:
+def entries_to_python(features: Mapping[str, Any]) -> list[str]:
     """Source of the entries of a dict of specs, for where ``tio`` is imported.
 
     Raises:
