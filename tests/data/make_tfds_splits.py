@@ -1,8 +1,8 @@
 """Have TFDS say which records many splits are, and which it refuses.
 
 ``tfds_splits.json`` was made with tensorflow-datasets 4.9.10: run this script with the Python of an
-environment that has it; to another file if one is named. Slices that end before they begin are left out: TFDS takes them for what
-nobody means.
+environment that has it; it writes to another file if one is named. Slices that end before they
+begin are left out: TFDS takes them for what nobody means.
 
 ``lengths`` are datasets: of each split the records of its shards. ``cases`` are ``[dataset, split,
 answer]``, or of parts of equal size ``[dataset, [split, n, drop_remainder], [answer of each]]``. An

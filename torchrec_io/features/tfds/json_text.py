@@ -28,9 +28,10 @@ def read_text(path: StrPath, most_bytes: int) -> str:
     name = os.fspath(path)
     # Opening a pipe would wait for somebody to write.
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SchemaError("this is no file", path=name)
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise SchemaError("this is no file", path=name)
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise SchemaError(f"the file has more than {most_bytes} bytes", path=name)

@@ -85,7 +85,7 @@ def open_shards(
         WrongShardError, CorruptRecordError, TruncatedFileError: a shard has another number of
             records than is said, or is damaged.
     """
-    pieces = [piece for stretch in stretches for piece in _pieces(stretch, splits)]
+    pieces = [piece for stretch in stretches for piece in pieces_of(stretch, splits)]
     sizes = _sizes(splits, pieces)
     found: dict[tuple[str, int], PromisedIndex] = {}
     for name in dict.fromkeys(piece.split for piece in pieces):
@@ -103,7 +103,8 @@ def open_shards(
     )
 
 
-def _pieces(stretch: Stretch, splits: Mapping[str, Shards]) -> Iterator[Piece]:
+def pieces_of(stretch: Stretch, splits: Mapping[str, Shards]) -> Iterator[Piece]:
+    """What some records are in each shard, in order."""
     lengths = splits[stretch.split].lengths
     ends = list(accumulate(lengths))
     first = bisect_right(ends, stretch.begin)

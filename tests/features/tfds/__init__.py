@@ -1,0 +1,1 @@
+"""Tests of :mod:`torchrec_io.features.tfds`."""
