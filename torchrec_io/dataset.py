@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .batching import LengthKey, check_unbatched
+from .features.checks import is_whole
 from .features.tfds.directory import TfdsDirectory
 from .features.tfds.selection import FeatureChoice
 from .features.tfds.splits import TfdsSplit
 from .indexed_dataset import IndexedDataset
-from .options import ErrorPolicy, LoadOptions, check_number
+from .options import ErrorPolicy, LoadOptions
 from .order.orders import RecordOrder, StreamedOrder
 from .order.plan import Uneven
 from .order.shuffle import Shuffle, ShuffleChoice, check_shuffle
@@ -244,8 +245,7 @@ class TFRecordDataset(IndexedDataset):
                 records; records have no dataset, or several, of which ``steps`` could be; or
                 another argument is not one of the above.
         """
-        if steps not in ("ragged", "each"):
-            check_number("steps, other than 'ragged' and 'each',", steps, 1)
+        _check_steps(steps)
         check_shuffle(shuffle)
         options = LoadOptions(
             batch_size=batch_size,
@@ -347,6 +347,13 @@ class TFRecordDataset(IndexedDataset):
         other = copy.copy(self)
         other._steps = stepping  # noqa: SLF001  # of this class, as below
         return other._with_order(stepping.order(order), schema, options, None)  # noqa: SLF001
+
+
+def _check_steps(steps: Any) -> None:
+    if steps not in ("ragged", "each") and (not is_whole(steps) or steps < 1):
+        raise ValueError(
+            f"steps must be 'ragged', 'each' or a whole number of at least 1, not {steps!r}"
+        )
 
 
 def _streamed_order(

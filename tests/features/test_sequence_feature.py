@@ -306,7 +306,8 @@ def test_the_context_of_a_sequence_example_may_have_them() -> None:
 def picked(records: list[bytes], wanted: list[list[int]], **specs: Any) -> Any:
     parser = ExampleParser.of(tio.Schema(specs))
     starts = np.cumsum([0, *map(len, wanted)], dtype=np.int64)
-    picks = Picks(np.array([each for some in wanted for each in some], np.int64), starts)
+    elements = np.array([each for some in wanted for each in some], np.int64)
+    picks = Picks({"x", "y"}, elements, starts)
     located = parser.locate(RecordList.of(records), picks=picks)
     if located.failures:
         return located.failures

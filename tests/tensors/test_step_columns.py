@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 import torchrec_io as tio
 from tests.support.examples import example_of
+from tests.support.images import encoded, smooth
+from tests.support.plain import plain
+from torchrec_io.features import image_columns
 from torchrec_io.features.draws import NO_EPOCH
+from torchrec_io.features.pixels import decode_image
 from torchrec_io.records.reader import RecordBlock
 from torchrec_io.records.steps import StepNumbers
 from torchrec_io.tensors.step_parser import StepParser
@@ -49,12 +52,35 @@ STEPS = {
     "s/padded": tio.FixedLenSequenceFeature([2], "float32", allow_missing=True),
     "s/padded_text": tio.FixedLenSequenceFeature([], "string", allow_missing=True),
 }
+IMAGE = tio.ImageFeature(layout="HWC")
+SIZED = tio.ImageFeature(size=(2, 3), resize=None, layout="HWC")
+ARRAY = tio.RawFeature("int16", [2])
+# Of sequences of bytes values.
+SEQUENCES = {
+    "s/sized": tio.SequenceFeature(SIZED, value_key="s/images"),
+    "s/images": tio.SequenceFeature(IMAGE),
+    "s/arrays": tio.SequenceFeature(ARRAY),
+    "s/open": tio.SequenceFeature(tio.RawFeature("int8", [None, 2]), value_key="s/arrays"),
+    "s/shaped": tio.SequenceFeature(tio.RawFeature("int8", shape_key="s/shapes"), value_key="s/b"),
+    "s/several": tio.SequenceFeature(ARRAY, value_key="s/c", partitions=[ROWS("s/k")]),
+    "s/unlike": tio.SequenceFeature(
+        tio.RawFeature("int8", [None]), value_key="s/c", partitions=[ROWS("s/k")]
+    ),
+    "s/deeper": tio.SequenceFeature(
+        tio.RawFeature("int8", [None]), value_key="s/e", partitions=[ROWS("s/k"), ROWS("s/k2")]
+    ),
+    "whole": tio.SequenceFeature(SIZED, value_key="t"),
+    "whole_unlike": tio.SequenceFeature(
+        tio.RawFeature("int8", [None]), value_key="s/c", partitions=[ROWS("s/k")]
+    ),
+}
 # As many steps in every record.
 FIXED = {
     "s/fixed": tio.FixedLenFeature([3, 2], "int64"),
     "s/alike": tio.FixedLenFeature([3, 2], "int64"),
     "s/texts": tio.FixedLenFeature([3], "string"),
     "s/one": tio.VarLenFeature("float32"),
+    "s/of_three": tio.SequenceFeature(ARRAY, 3, value_key="s/arrays"),
 }
 
 
@@ -93,6 +119,15 @@ def record(number: int, steps: int) -> bytes:
             "s/starts": [min(i, 2) for i in range(steps)],
             "s/d": [f"d{base + i}".encode() for i in range(sum(inner))],
             "s/m": inner,
+            "s/images": [encoded(smooth(2, 3, base + i), "PNG") for i in range(steps)],
+            "t": [encoded(smooth(2, 3, number), "PNG")] * number,
+            "s/arrays": [np.array([base, i], "<i2").tobytes() for i in range(steps)],
+            "s/b": [bytes([number, i]) for i in range(steps)],
+            "s/shapes": [2, 1] * steps,
+            "s/c": [np.array([base, i], "<i2").tobytes() for i in range(sum(lengths))],
+            "s/k": lengths,
+            "s/e": [bytes([number, i]) for i in range(sum(inner))],
+            "s/k2": inner,
             "s/padded": [float(i) for i in numbers],
             "s/padded_text": texts,
             "s/fixed": [*numbers] if steps == 3 else [0] * 6,
@@ -110,26 +145,8 @@ def block_of(records: list[bytes], rows: list[int], numbers: list[int]) -> Recor
     return RecordBlock(buffer, starts[rows], lengths[rows], np.array(numbers, np.int64))
 
 
-def plain(value: Any) -> Any:
-    """A value as Python has it, with its type and dtype, so that these are compared too."""
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, Tensor):
-        return str(value.dtype), tuple(value.shape), value.tolist()
-    if isinstance(value, tio.BytesArray):
-        return value.shape, value.tolist()
-    if isinstance(value, tio.Ragged):
-        return "ragged", str(value.offsets.dtype), str(value.flat_values.shape), value.tolist()
-    assert isinstance(value, tio.Sparse)
-    return value.indices.tolist(), value.values.tolist(), value.dense_shape
-
-
-def plain_sample(sample: Any) -> dict[str, Any]:
-    return {name: plain(value) for name, value in sample.items()}
-
-
 def expected(episode: Any, name: str, begin: int, window: int | None) -> Any:
-    if name not in {**STEPS, **FIXED}:
+    if not name.startswith("s/"):
         return plain(episode[name])
     value = episode[name]
     return plain(value[begin] if window is None else value[begin : begin + window])
@@ -146,6 +163,17 @@ class TestEveryKind:
     ) -> None:
         schema = tio.Schema({**RECORD, **STEPS})
         self.check(schema, counts, window, data)
+
+    @given(
+        st.lists(st.integers(0, 5), min_size=1, max_size=4),
+        st.sampled_from([None, 1, 3]),
+        st.data(),
+    )
+    @settings(max_examples=15)
+    def test_of_values_that_are_decoded(
+        self, counts: list[int], window: int | None, data: st.DataObject
+    ) -> None:
+        self.check(tio.Schema(SEQUENCES), counts, window, data)
 
     @given(st.integers(1, 3), st.sampled_from([None, 2, 3]), st.data())
     def test_of_a_fixed_number_of_steps(
@@ -178,7 +206,7 @@ class TestEveryKind:
             if name == "s/one":
                 assert value.shape == (len(drawn), *([] if window is None else [window]))
         crossed = pickle.loads(pickle.dumps(batch))
-        assert [*map(plain_sample, crossed.samples())] == [*map(plain_sample, samples)]
+        assert [*map(plain, crossed.samples())] == [*map(plain, samples)]
 
 
 def test_rows_that_nobody_validates() -> None:
@@ -225,9 +253,48 @@ class TestFailures:
 def test_no_memory_is_taken_for_what_is_not_asked() -> None:
     """The arena has the steps that are asked for, not those of the episodes."""
     schema = tio.Schema({"s/matrix": STEPS["s/matrix"]})
-    data = record(1, 5000)
-    parser = StepParser(schema, "s", StepNumbers(np.array([5000], np.int64)))
+    data = record(1, 60)
+    parser = StepParser(schema, "s", StepNumbers(np.array([60], np.int64)))
     batch, _ = parser.parse(block_of([data], [0], [7]), NO_EPOCH)
     assert batch.arena.numel() == 64
     assert batch["s/matrix"].tolist() == [[[114], [115]]]
     assert math.prod(batch["s/matrix"].shape) == 2
+
+
+class TestImages:
+    """Only those are decoded that are asked for, each once."""
+
+    schema = tio.Schema({"s/x": tio.SequenceFeature(SIZED)})
+
+    def parse(self, images: list[bytes], window: int | None, begins: list[int]) -> Any:
+        numbers = StepNumbers(np.array([len(images)], np.int64), window)
+        parser = StepParser(self.schema, "s", numbers)
+        block = block_of([example_of(**{"s/x": images})], [0] * len(begins), begins)
+        return parser.parse(block, NO_EPOCH)
+
+    def test_each_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        images = [encoded(smooth(2, 3, i), "PNG") for i in range(9)]
+        seen: list[int] = []
+
+        def decoding(data: Any, *options: Any) -> Any:
+            seen.append(images.index(bytes(data)))
+            return decode_image(data, *options)
+
+        monkeypatch.setattr(image_columns, "decode_image", decoding)
+        batch, _ = self.parse(images, 3, [4, 2, 5, 2])
+        assert sorted(seen) == [2, 3, 4, 5, 6, 7]
+        assert batch["s/x"].shape == (4, 3, 2, 3, 3)
+        for window, begin in zip(batch["s/x"], (4, 2, 5, 2), strict=True):
+            for i, image in enumerate(window):
+                assert image.tolist() == smooth(2, 3, begin + i).tolist()
+
+    def test_one_that_is_damaged_costs_what_it_is_part_of(self) -> None:
+        images = [encoded(smooth(2, 3, i), "PNG") for i in range(5)]
+        images[3] = images[3][:30]
+        batch, failures = self.parse(images, None, [0, 3, 1, 4, 3])
+        assert [failure.position for failure in failures] == [1, 4]
+        assert {failure.feature for failure in failures} == {"s/x"}
+        found = [image.tolist() for image in batch["s/x"]]
+        assert found == [smooth(2, 3, i).tolist() for i in (0, 1, 4)]
+        _, failures = self.parse(images, 2, [0, 1, 2, 3])
+        assert [failure.position for failure in failures] == [2, 3]

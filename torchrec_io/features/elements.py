@@ -12,7 +12,7 @@ from .maker import Ints
 from .threads import run_each
 
 if TYPE_CHECKING:
-    from .parse import LocatedBlock
+    from .parse import LocatedBlock, Picks
 
 
 class Elements(NamedTuple):
@@ -52,11 +52,9 @@ class Elements(NamedTuple):
         records = np.repeat(np.arange(len(batch)), np.diff(stored))
         return cls(records, offsets, sizes, stored, np.arange(len(offsets)), stored)
 
-    def picked(self, batch: LocatedBlock, position: int) -> Elements:
-        """Those that the batch is asked for; fails records that do not have them."""
-        if batch.picks is None:
-            return self
-        wanted, starts = batch.picks
+    def picked(self, batch: LocatedBlock, position: int, picks: Picks) -> Elements:
+        """Some of them; fails records that do not have these."""
+        wanted, starts = picks.elements, picks.starts
         counts = np.diff(self.stored)
         records = np.repeat(np.arange(len(batch)), np.diff(starts))
         bad = np.flatnonzero((wanted < 0) | (wanted >= counts[records]))

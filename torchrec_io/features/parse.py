@@ -6,7 +6,7 @@ the second pass fills it. Both run in the native core for a whole batch at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,13 +45,15 @@ class RecordFailure(NamedTuple):
 
 
 class Picks(NamedTuple):
-    """Some elements of each record.
+    """Some elements of each record, of some features.
 
     Attributes:
+        names: Of the features: SequenceFeatures without partitions.
         elements: Which, counted from 0 in their record; int64 ``[n]``, record by record.
         starts: Where those of each record start, and how many there are; int64 ``[B + 1]``.
     """
 
+    names: Collection[str]
     elements: Ints
     starts: Ints
 
@@ -121,8 +123,8 @@ class ExampleParser:
             block: The records.
             draws: What random numbers depend on.
             threads: How many decode images at a time; by default as many as there are CPUs.
-            picks: Which elements of SequenceFeatures without partitions are read; by default all.
-                With a length these are a Ragged then, too.
+            picks: Which elements of sequences are decoded; by default all. A sequence with a length
+                is then a Ragged as those without are.
         """
         located = LocatedBlock(self, block, draws, threads, picks)
         if not located.is_fixed:
@@ -252,7 +254,7 @@ class LocatedBlock:
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             take them out of it and locate the rest.
         is_fixed: Whether nothing depends on the data, so that both passes are one.
-        picks: Which elements of a sequence are read; None: all.
+        picks: Which elements of sequences are decoded; None: all.
         records: The records, as the core has them.
         columns: Where the columns will lie.
         room: Where makers reserve their places.

@@ -19,7 +19,7 @@ from .specs import keys_of
 from .stored_specs import SequenceFeature
 
 if TYPE_CHECKING:
-    from .parse import LocatedBlock
+    from .parse import LocatedBlock, Picks
 
 
 class _Sequence(ColumnMaker):
@@ -45,6 +45,10 @@ class _Sequence(ColumnMaker):
         self._in_lists = in_lists
         self._partitions_at = 1 + len(keys)  # behind `first`
 
+    def _picks(self, batch: LocatedBlock) -> Picks | None:
+        """Which elements are decoded; None: all."""
+        return batch.picks if batch.picks is not None and self.name in batch.picks.names else None
+
     def _found(self, batch: LocatedBlock) -> tuple[Elements, Rows]:
         """The elements, and the rows they are in; of no use if the batch has failures then."""
         elements = Elements.of(batch, self.first, in_lists=self._in_lists)
@@ -55,7 +59,8 @@ class _Sequence(ColumnMaker):
                 reason = f"it has {counts[record]} elements, the schema wants {length}"
                 batch.fail(record, self.first, reason)
         if not self._feature.partitions:
-            elements = elements.picked(batch, self.first)
+            if (picks := self._picks(batch)) is not None:
+                elements = elements.picked(batch, self.first, picks)
             return elements, Rows([elements.starts], (), [])
         rows = part_units(
             batch,
@@ -77,7 +82,7 @@ class _Alike(_Sequence):
             return []
         count, shape = len(elements.sizes), self._values.known_shape
         dtype = self._values.dtype
-        if (length := self._feature.length) is not None and batch.picks is None:
+        if (length := self._feature.length) is not None and self._picks(batch) is None:
             column = batch.room.take_dense((self.name,), dtype, (len(batch), length, *shape))
             batch.keep(self, (elements, Numbers(dtype, (count, *shape), column.at)))
             return [column]

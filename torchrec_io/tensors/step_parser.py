@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from ..features.draws import Draws
@@ -93,7 +95,7 @@ class StepParser:
         if self._numbers.window is not None:
             steps = begins[:, np.newaxis] + np.arange(self._numbers.window)
         taken = StepRows(rows, steps)
-        picks, picked = _picks_of(taken, len(episodes))
+        picks, picked = _picks_of(taken, self._picked, len(episodes))
         batch = parse_all(ExampleParser.of(self.schema), episodes, draws, picks)
         if not isinstance(batch, Batch):
             return batch
@@ -124,11 +126,12 @@ def _episodes(block: RecordBlock, records: Ints, positions: Ints) -> RecordBlock
     )
 
 
-def _picks_of(taken: StepRows, rows: int) -> tuple[Picks, StepRows]:
+def _picks_of(taken: StepRows, names: Collection[str], rows: int) -> tuple[Picks, StepRows]:
     """Which steps of each row samples take, each of them once; and where these then are."""
     places = taken.entries(taken.rows << _STEP_BITS)
     wanted, back = np.unique(places, return_inverse=True)
     starts = np.searchsorted(wanted, np.arange(rows + 1) << _STEP_BITS)
     picked = back.reshape(taken.steps.shape)
     firsts = starts[taken.rows].reshape(-1, *(1,) * (taken.steps.ndim - 1))
-    return Picks(wanted & ((1 << _STEP_BITS) - 1), starts), taken._replace(steps=picked - firsts)
+    picks = Picks(names, wanted & ((1 << _STEP_BITS) - 1), starts)
+    return picks, taken._replace(steps=picked - firsts)

@@ -1,0 +1,125 @@
+"""Steps of the episodes of directories that TFDS wrote: those of the whole episodes, one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import torchrec_io as tio
+from tests.conftest import TESTS
+from tests.support.plain import plain
+
+GOLDEN = TESTS / "data" / "tfds"
+EPISODES = GOLDEN / "episodes"
+
+
+def read(name: str, **options: Any) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset.from_tfds(GOLDEN / name, "train", **options)
+
+
+def at(value: Any, begin: int, window: int | None) -> Any:
+    """What a step, or a window of steps, is of the values of an episode."""
+    if isinstance(value, dict):
+        return {name: at(inner, begin, window) for name, inner in value.items()}
+    return plain(value[begin] if window is None else value[begin : begin + window])
+
+
+def count_of(value: Any) -> int:
+    """How many steps an episode has."""
+    while isinstance(value, dict):
+        value = next(iter(value.values()))
+    return len(value)
+
+
+@pytest.mark.parametrize("window", [None, 1, 2])
+@pytest.mark.parametrize(
+    ("directory", "group"),
+    [
+        ("episodes", ("steps",)),
+        *(
+            ("datasets", tuple(group.split("/")))
+            for group in (
+                *("dicts", "encoded", "images", "inner/deep", "lists", "numbers", "words"),
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_every_kind(directory: str, group: tuple[str, ...], window: int | None) -> None:
+    episodes = read(directory)
+    expected = []
+    for episode in episodes:
+        steps: Any = episode
+        for name in group:
+            steps = steps[name]
+        last = count_of(steps) - (window or 1)
+        expected += [at(steps, begin, window) for begin in range(last + 1)]
+    assert expected
+    found = []
+    for sample in episodes.steps("/".join(group), window=window):
+        step: Any = sample
+        for name in group:
+            step = step[name]
+        found.append(plain(step))
+    assert found == expected
+
+
+def test_each_step() -> None:
+    """Against what TFDS's own reader gave: see expected.json there."""
+    dataset = read("episodes", steps="each", batch_size=4)
+    batches = list(dataset)
+    assert dataset.num_records == sum(len(batch["episode_id"]) for batch in batches) == 9
+    first = batches[0]
+    assert first["episode_id"].tolist() == [0, 0, 0, 2]
+    assert first["metadata"]["path"].tolist() == [b"/0", b"/0", b"/0", b"/2"]
+    steps = first["steps"]
+    assert steps["action"].tolist() == [[0, 0], [1, -1], [2, -2], [0, 0]]
+    assert steps["reward"].tolist() == [0, 0.25, 0.5, 0]
+    assert steps["language"].tolist() == [b"do 0", b"do 1", b"do 2", b"do 0"]
+    assert steps["observation"]["image"].shape == (4, 4, 4, 3)
+    assert bytes(steps["observation"]["image"][1].flatten().tolist()[:4]).hex() == "172e0219"
+
+
+def test_windows_of_a_part() -> None:
+    whole = read("episodes", steps=2)
+    assert [sample["steps"]["reward"].tolist() for sample in whole][:2] == [[0, 0.25], [0.25, 0.5]]
+    part = tio.TFRecordDataset.from_tfds(EPISODES, "train[:1]", steps=2)
+    assert [int(sample["episode_id"]) for sample in part] == [0, 0]
+    assert next(iter(part.replace(batch_size=2)))["steps"]["action"].shape == (2, 2, 2)
+
+
+def test_some_features() -> None:
+    features = ["steps/reward", "episode_id"]
+    [sample, *_] = read("episodes", steps="each", features=features)
+    assert plain(sample) == {
+        "episode_id": ("torch.int64", (), 0),
+        "steps": {"reward": ("torch.float32", (), 0)},
+    }
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("steps", ["all", 0, -1, 1.5, True, None])
+    def test_other_steps(self, steps: Any) -> None:
+        match = "steps must be 'ragged', 'each' or a whole number of at least 1, not "
+        with pytest.raises(ValueError, match=match):
+            read("episodes", steps=steps)
+
+    def test_several_datasets(self) -> None:
+        with pytest.raises(ValueError, match=r"has not one dataset in each record but 7, \['dic"):
+            read("datasets", steps="each")
+        features = ["words", "inner"]
+        with pytest.raises(ValueError, match=r"but 2, \['inner/deep', 'words'\]"):
+            read("datasets", steps="each", features=features)
+        [sample, *_] = read("datasets", steps="each", features=["inner"])
+        assert list(sample) == ["inner"]
+
+    def test_no_dataset(self) -> None:
+        with pytest.raises(ValueError, match=r"but 0, \[\]: read it with steps='ragged'"):
+            read("sequences", steps=2)
+        with pytest.raises(ValueError, match=r"but 0, \[\]"):
+            read("episodes", steps="each", features=["episode_id"])
+
+    def test_batches_by_length(self) -> None:
+        with pytest.raises(ValueError, match="a dataset of steps has no batches by length"):
+            read("episodes", steps="each", batch_tokens=5, length_key="steps/reward")
