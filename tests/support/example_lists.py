@@ -31,7 +31,7 @@ def _make_message() -> Any:
             type=_Field.TYPE_MESSAGE,
             type_name=f".{example.full_name}",
         )
-    pool = example.file.pool
+    pool: Any = example.file.pool
     pool.Add(file)
     return message_factory.GetMessageClass(
         pool.FindMessageTypeByName(f"{file.package}.{message.name}")

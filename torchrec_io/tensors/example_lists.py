@@ -139,13 +139,24 @@ def _shifted(column: Column, by: int) -> Column:
     if isinstance(column, BytesColumn):
         return column._replace(values=_shifted_texts(column.values, by))
     if isinstance(column, ListColumn):
-        return column._replace(arrays=tuple(_shifted_values(array, by) for array in column.arrays))
-    values = _shifted_values(column.values, by)
+        return column._replace(arrays=tuple(_shifted_array(array, by) for array in column.arrays))
     if isinstance(column, RaggedColumn):
-        splits = tuple(_shifted_numbers(numbers, by) for numbers in column.splits)
-        return column._replace(splits=splits, values=values)
+        return _shifted_rows(column, by)
     assert isinstance(column, SparseColumn)
-    return column._replace(indices=_shifted_numbers(column.indices, by), values=values)
+    return column._replace(
+        indices=_shifted_numbers(column.indices, by), values=_shifted_values(column.values, by)
+    )
+
+
+def _shifted_rows(column: RaggedColumn, by: int) -> RaggedColumn:
+    splits = tuple(_shifted_numbers(numbers, by) for numbers in column.splits)
+    return column._replace(splits=splits, values=_shifted_values(column.values, by))
+
+
+def _shifted_array(array: Values | RaggedColumn, by: int) -> Values | RaggedColumn:
+    if isinstance(array, RaggedColumn):
+        return _shifted_rows(array, by)
+    return _shifted_values(array, by)
 
 
 def _shifted_values(values: Values, by: int) -> Values:
