@@ -13,6 +13,7 @@ import torch
 
 import torchrec_io as tio
 from tests.conftest import ROOT, TESTS
+from tests.presets.published import write_imagenet
 from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
 from tests.support.pages import headings_of, links_of, run_page, texts_of_package
@@ -45,6 +46,18 @@ def test_the_page_of_formats(tmp_path: Path) -> None:
     names = run_page("formats.md", tmp_path, [], 5)
     assert names["people"].skipped == 1
     assert len(names["labels"]) == 1  # of the last of three images
+
+
+def test_the_page_of_presets(tmp_path: Path) -> None:
+    path = str(write_imagenet(tmp_path / "images"))
+    names = run_page("presets.md", tmp_path, [], 5, [path])
+    text = (ROOT / "docs" / "presets.md").read_text("utf-8")
+    # What the page shows of the command line.
+    for line in names["found"].to_python().splitlines():
+        assert f"    {line}\n" in text or not line or "'image/" in line
+    assert f"    tio.presets.imagenet reads these records: {names['found'].why}.\n" in text
+    for name in set(tio.presets.__all__) - {"Preset"}:
+        assert f"`{name}`" in text
 
 
 def test_the_page_of_bad_input(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torchrec_io as tio
 from tests.cli.conftest import Run
 from tests.features.wire import delimited, entry, example, int_feature
+from tests.presets.published import write_kaggle, write_ranking
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.messages import Example, SequenceExample
 from tests.support.tfrecord import frame, write_tfrecord
@@ -67,6 +68,31 @@ def test_sequences(run: Run, tmp_path: Path) -> None:
     found = rows(result.stderr)
     assert found["tokens"].startswith("float 1/1 2 steps of 1 to 2 0.5 VarLenFeature steps have")
     assert found["nothing"].startswith("none 1/1 0 steps of none left out no record has values")
+
+
+def test_a_preset(run: Run, tmp_path: Path) -> None:
+    write_kaggle(tmp_path / "data")
+    result = run("schema", "data")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "import torchrec_io as tio\n\nschema = tio.presets.kaggle_images()\n"
+    assert (
+        "tio.presets.kaggle_images reads these records: the records have 'image'" in result.stderr
+    )
+    assert rows(result.stderr)["class"].startswith("int64 3/3")
+    as_json = run("schema", "data", "--format", "json")
+    assert tio.Schema.from_json(as_json.stdout) == tio.presets.kaggle_images()
+
+
+def test_lists_of_examples(run: Run, tmp_path: Path) -> None:
+    write_ranking(tmp_path)
+    result = run("schema", "elwc.tfrecord")
+    assert result.returncode == 0, result.stderr
+    words = tio.VarLenFeature("string")
+    preset = tio.presets.ranking_elwc({"document_tokens": words}, {"query_tokens": words})
+    assert run_source(result.stdout) == preset
+    assert rows(result.stderr)["relevance"].startswith("int64 3/3")
+    as_json = run("schema", "elwc.tfrecord", "--format", "json")
+    assert tio.ExampleListSchema.from_json(as_json.stdout) == preset
 
 
 HOSTILE = '\x1b]0;pwned\x07"""\'\'\' + __import__("os").abort()\n# \u202e\x7f\x9b31m'

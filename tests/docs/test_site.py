@@ -48,7 +48,8 @@ def test_each_public_name_has_one_place_on_an_api_page() -> None:
         for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
     ]
     assert len(shown) == len(set(shown))
-    assert set(shown) == {f"torchrec_io.{name}" for name in tio.__all__} | GIVEN
+    presets = {f"torchrec_io.presets.{name}" for name in tio.presets.__all__}
+    assert set(shown) == {f"torchrec_io.{name}" for name in tio.__all__} | presets | GIVEN
 
 
 def test_docstrings_have_no_markup_but_markdown(package: Any) -> None:
