@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -311,14 +311,18 @@ def array_to_json(array: np.ndarray[Any, Any]) -> Any:
 # ---- all of it ----
 
 
-def expected_of(folder: Path) -> Any:
+def expected_of(folder: Path, unread: Sequence[str]) -> Any:
     """What TFDS knows of a directory that it has written, and reads from it."""
     builder = tfds.builder_from_directory(folder)
+    nothing = {name: ["unread"] for name in unread}
     return {
         split: {
             "shard_lengths": info.shard_lengths,
             "files": [Path(path).name for path in info.filepaths],
-            "shards": read_split(info, builder.info.features),
+            "shards": [
+                [{**record, **nothing} for record in shard]
+                for shard in read_split(info, builder.info.features)
+            ],
         }
         for split, info in sorted(builder.info.splits.items())
     }
@@ -363,7 +367,7 @@ def make(out: Path) -> None:
         for golden in cases:
             folder = write(golden, out)
             where = folder.relative_to(out / golden.name).as_posix()
-            of_dataset.setdefault(golden.name, {})[where] = expected_of(folder)
+            of_dataset.setdefault(golden.name, {})[where] = expected_of(folder, golden.unread)
     for name, directories in of_dataset.items():
         (out / name / "expected.json").write_text(expected_text(directories))
     shutil.rmtree(out / "downloads", ignore_errors=True)

@@ -27,6 +27,7 @@ class Golden:
         template: A shard name template to give it afterwards; None is TFDS's own.
         respelled: As what its JSON is respelled: ``legacy`` is that of TFDS before 4.5,
             ``legacy_proto`` that of the versions before the one it writes now.
+        unread: Names of features that TFDS writes and neither of its readers reads rightly.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Golden:
     supervised_keys: tuple[str, str] | None = None
     template: str | None = None
     respelled: str | None = None
+    unread: tuple[str, ...] = ()
 
 
 def dataset(name: str, features: Any, records: Sequence[Record], **options: Any) -> Golden:

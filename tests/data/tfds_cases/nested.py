@@ -73,7 +73,8 @@ def sequences_of_encoded() -> Golden:
     for count in (2, 1, 0):
         record: dict[str, Any] = {}
         for name, feature in features.items():
-            length = 2 if name.endswith("_2") else count
+            # TensorFlow's reader of TFDS fails for none of unknown shape.
+            length = 2 if name.endswith("_2") else max(count, name == "dynamic")
             element = feature.feature
             shape = [size or 2 + count for size in element.shape]
             made = [picture(count + n, *shape).astype(element.np_dtype) for n in range(length)]
@@ -165,7 +166,9 @@ def ragged_fixed() -> Golden:
         }
         for n in range(3)
     ]
-    return dataset("ragged_fixed", features, records)
+    # Of known lengths in lists TensorFlow's reader fails, and NumPy's gives a level too many.
+    unread = ("inner", "both", "both_words", "inner_dict")
+    return dataset("ragged_fixed", features, records, unread=unread)
 
 
 def ragged_images() -> Golden:
@@ -259,7 +262,8 @@ def datasets() -> Golden:
     features = {
         "numbers": nested(np.int32),
         "words": nested(tfds.features.Text()),
-        "lists": nested({"tokens": Sequence(np.int64), "pair": Sequence(np.int32, length=2)}),
+        "lists": nested({"tokens": Sequence(np.int64)}),
+        "pairs": nested({"pair": Sequence(np.int32, length=2)}),
         "dicts": nested({"objects": Sequence({"label": ABC, "name": tfds.features.Text()})}),
         "images": nested({"image": tfds.features.Image()}),
         "encoded": nested({"bytes": Tensor(shape=(2,), dtype=np.int16, encoding="bytes")}),
@@ -269,7 +273,8 @@ def datasets() -> Golden:
         {
             "numbers": list(range(n)),
             "words": ["w" * i for i in range(n)],
-            "lists": [{"tokens": list(range(i)), "pair": [i, n]} for i in range(n)],
+            "lists": [{"tokens": list(range(i))} for i in range(n)],
+            "pairs": [{"pair": [i, n]} for i in range(n)],
             "dicts": [
                 {"objects": [{"label": j % 3, "name": "o" * j} for j in range(i)]} for i in range(n)
             ],
@@ -279,7 +284,7 @@ def datasets() -> Golden:
         }
         for n in (2, 0, 3)
     ]
-    return dataset("datasets", features, records)
+    return dataset("datasets", features, records, unread=("pairs",))
 
 
 def slashes() -> Golden:

@@ -1,0 +1,164 @@
+"""Directories that TFDS has written: what it reads from them is what we read."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+
+import torchrec_io as tio
+from tests.support.tfds_golden import GOLDEN, GoldenSplit, at, compare, golden_split, golden_splits
+
+SPLITS = list(golden_splits())
+# Of these directories what is read otherwise, and has tests of its own.
+OTHERWISE = {
+    "optional": ["float64"],
+    "shapes": [f"{at}_{dtype}_none" for at in ("middle", "last") for dtype in ("int32", "float32")],
+}
+
+
+def asked(golden: GoldenSplit) -> dict[str, Any]:
+    """The options that leave out what is read otherwise."""
+    names = OTHERWISE.get(golden.directory.parent.name)
+    return {"features": dict.fromkeys(names)} if names else {}
+
+
+def records_of(golden: GoldenSplit) -> list[Any]:
+    """The records without what is read otherwise."""
+    names = OTHERWISE.get(golden.directory.parent.name, [])
+    return [{k: v for k, v in record.items() if k not in names} for record in golden.records]
+
+
+@pytest.mark.parametrize("golden", SPLITS, ids=str)
+def test_samples(golden: GoldenSplit) -> None:
+    dataset = tio.TFRecordDataset.from_tfds(golden.directory, golden.split, **asked(golden))
+    samples = list(dataset)
+    assert len(samples) == len(dataset) == len(golden.records)
+    for number, (sample, record) in enumerate(zip(samples, records_of(golden), strict=True)):
+        compare(sample, record, f"[{number}]")
+
+
+@pytest.mark.parametrize("golden", SPLITS, ids=str)
+def test_batches(golden: GoldenSplit) -> None:
+    dataset = tio.TFRecordDataset.from_tfds(
+        golden.directory, golden.split, batch_size=2, **asked(golden)
+    )
+    records = records_of(golden)
+    for number, batch in enumerate(dataset):
+        rows = records[2 * number : 2 * number + 2]
+        assert len(batch.samples()) == len(rows)
+        for place, record in enumerate(rows):
+            compare(at(dict(batch), place), record, f"[{number}][{place}]")
+    assert number == (len(records) - 1) // 2
+
+
+def test_a_missing_optional_float64() -> None:
+    """TFDS says it is the least float64, and stores float32: its reader gives -inf."""
+    dataset = tio.TFRecordDataset.from_tfds(GOLDEN / "optional", "train", features=["float64"])
+    found = [float(sample["float64"]) for sample in dataset]
+    assert found == [1.0, torch.finfo(torch.float64).min, 1.0]
+
+
+def test_unknown_dimensions_that_are_not_the_first() -> None:
+    """Rows whose number is known and whose length is not: a Ragged, whose rows are equally long."""
+    names = OTHERWISE["shapes"]
+    dataset = tio.TFRecordDataset.from_tfds(GOLDEN / "shapes", "train", features=names)
+    for sample, record in zip(dataset, golden_split("shapes/1.0.0").records, strict=True):
+        for name in names:
+            assert isinstance(sample[name], tio.Ragged)
+            compare(torch.stack(sample[name].rows()), record[name], name)
+
+
+def test_known_lengths_in_lists() -> None:
+    """What neither of TFDS's readers reads rightly: the values that were written."""
+    dataset = tio.TFRecordDataset.from_tfds(GOLDEN / "ragged_fixed", "train")
+    for n, sample in enumerate(dataset):
+        assert sample["inner"].tolist() == [[n, n + i] for i in range(n)]
+        assert sample["both"].tolist() == [[n, 1, 2], [3, 4, n]]
+        assert sample["both_words"].tolist() == [[b"a" * n], [b"b"]]
+        assert sample["inner_dict"]["n"].tolist() == list(range(n))
+        assert sample["inner_dict"]["xy"].tolist() == [[0.5, i] for i in range(n)]
+    assert n == 2
+    episodes = tio.TFRecordDataset.from_tfds(GOLDEN / "datasets", "train", features=["pairs"])
+    pairs = [sample["pairs"]["pair"].tolist() for sample in episodes]
+    assert pairs == [[[i, n] for i in range(n)] for n in (2, 0, 3)]
+
+
+def test_names_of_classes() -> None:
+    def names_in(where: str) -> dict[str, Any]:
+        schema: Any = tio.Schema.from_tfds(GOLDEN / where)
+        return {name: schema[name].names for name in schema}
+
+    names = {
+        "label": ("zero", "one two", "drei/ü"),
+        "numbered": ("0", "1", "2", "3", "4"),
+        "listed": ("ant", "bee", "cat"),
+        "meta/kind": ("x", "y"),
+        "meta/deep/kind": ("p", "q", "r"),
+        "tags": ("red", "green"),
+        "objects/label": ("car", "bus"),
+    }
+    assert names_in("labels") == names
+    masks = names_in("labeled")
+    assert masks["mask"] == ("sky", "road", "car")
+    assert masks["numbered"] == tuple("0123456")
+
+
+def test_the_newest_version_of_a_config() -> None:
+    golden = golden_split("configs/small/1.10.0")
+    dataset = tio.TFRecordDataset.from_tfds(GOLDEN / "configs", "train", config="small")
+    for sample, record in zip(dataset, golden.records, strict=True):
+        compare(sample, record)
+    older = tio.TFRecordDataset.from_tfds(
+        GOLDEN / "configs", "train", config="small", version="1.9.0"
+    )
+    assert [int(sample["id"]) for sample in older] == [9]
+    with pytest.raises(ValueError, match=r"large.*small"):
+        tio.TFRecordDataset.from_tfds(GOLDEN / "configs", "train")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers(method: str) -> None:
+    golden = golden_split("episodes/1.0.0")
+    dataset = tio.TFRecordDataset.from_tfds(golden.directory, "train", batch_size=2)
+    loader = tio.make_loader(dataset, num_workers=1, multiprocessing_context=method)
+    found = [at(dict(batch), n) for batch in loader for n in range(len(batch["episode_id"]))]
+    assert len(found) == len(golden.records)
+    for sample, record in zip(found, golden.records, strict=True):
+        compare(sample, record)
+
+
+def test_by_number() -> None:
+    golden = golden_split("episodes/1.0.0")
+    dataset = tio.TFRecordMapDataset.from_tfds(golden.directory, "train")
+    assert len(dataset) == len(golden.records)
+    for number in (3, 0, 1):
+        compare(dataset[number], golden.records[number])
+    for sample, record in zip(dataset.__getitems__([2, 3]), golden.records[2:], strict=True):
+        compare(sample, record)
+
+
+def steps_of(record: Any) -> list[Any]:
+    kind, steps = record["steps"]
+    assert kind == "dataset"
+    return list(steps)
+
+
+def test_steps_of_episodes() -> None:
+    golden = golden_split("episodes/1.0.0")
+    dataset = tio.TFRecordDataset.from_tfds(golden.directory, "train", steps="each")
+    expected = [(record, step) for record in golden.records for step in steps_of(record)]
+    for sample, (record, step) in zip(dataset, expected, strict=True):
+        compare(sample["steps"], step)
+        compare(sample["metadata"], record["metadata"])
+
+
+def test_windows_of_episodes() -> None:
+    golden = golden_split("episodes/1.0.0")
+    dataset = tio.TFRecordDataset.from_tfds(golden.directory, "train", steps=2)
+    pairs = [pair for record in golden.records for pair in itertools.pairwise(steps_of(record))]
+    for sample, pair in zip(dataset, pairs, strict=True):
+        for place, step in enumerate(pair):
+            compare(at(sample["steps"], place), step)
