@@ -17,6 +17,7 @@ from tests.presets.published import write_imagenet
 from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
 from tests.support.pages import headings_of, links_of, run_page, texts_of_package
+from tests.support.tfds_golden import GOLDEN
 from torchrec_io.cli import app
 from torchrec_io.convert.labels import IMAGE_SUFFIXES
 
@@ -156,6 +157,26 @@ class TestWriting:
             *("data", "small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
             *("train.tfrecord", "train.tfrecord.tfidx"),
         ]
+
+
+class TestTfds:
+    def test_its_python_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "data").symlink_to(GOLDEN)
+        names = run_page("tfds.md", tmp_path, [1], 6)
+        assert names["rest"].num_records == 12
+
+    def test_every_connector_is_in_its_table(self) -> None:
+        text = (ROOT / "docs" / "tfds.md").read_text("utf-8")
+        [table] = re.findall(r"^\| connector \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+        columns = [row.split("|")[1] for row in table.splitlines()[1:]]
+        named = set(re.findall(r"`(\w+)", " ".join(columns)))
+        connectors = {
+            *("Scalar", "Tensor", "Text", "ClassLabel", "Image", "LabeledImage", "BBoxFeature"),
+            *("Audio", "Video", "Sequence", "Dataset", "Translation"),
+            "TranslationVariableLanguages",
+        }
+        assert named >= connectors
 
 
 class TestConverting:

@@ -151,5 +151,16 @@ def test_each_example_is_run() -> None:
         assert path.name in text, path
 
 
+def test_tfds(run_here: Run) -> None:
+    lines = run_here("tfds.py").splitlines()
+    assert lines[:4] == [
+        "train: 60 records in 3 files",
+        "test: 15 records in 1 files",
+        "labels: box, disc",
+        "48 records to train with, 27 to validate",
+    ]
+    assert re.fullmatch(r"a (box|disc) at \d+, \d+", lines[4])
+
+
 def test_own_format(run_here: Run) -> None:
     assert run_here("own_format.py") == "100 messages of a format of one's own, shuffled\n"
