@@ -6,21 +6,27 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from PIL import Image
 
 from tests.conftest import TfOracle
 from tests.features.test_image_rules import as_ycck, damaged_jpeg, frames, png16
-from tests.support.images import Pixels, decoded, encoded, noise, oriented, smooth
+from tests.support.images import decoded, encoded, noise, oriented, smooth
+from tests.support.pngs import chunk, png_of, wide_noise
 from torchrec_io.errors import DecodeError
 
 
-def theirs(oracle: TfOracle, data: bytes, channels: int) -> Pixels | None:
+def theirs(
+    oracle: TfOracle, data: bytes, channels: int, dtype: str = "uint8", **options: Any
+) -> npt.NDArray[Any] | None:
     """What TensorFlow makes of an image; None if it refuses."""
-    answer = oracle.ask(op="decode_image", data=data.hex(), channels=channels)
+    answer = oracle.ask(
+        op="decode_image", data=data.hex(), channels=channels, dtype=dtype, **options
+    )
     if "error" in answer:
         return None
-    return np.frombuffer(bytes.fromhex(answer["content"]), np.uint8).reshape(answer["shape"])
+    return np.frombuffer(bytes.fromhex(answer["content"]), dtype).reshape(answer["shape"])
 
 
 def pngs() -> Iterator[Any]:
@@ -50,6 +56,75 @@ def test_lossless_images(tf_oracle: TfOracle, name: str, channels: int) -> None:
         assert np.abs(found.astype(int) - expected).max() <= 1
     else:
         assert found.tolist() == expected.tolist()
+
+
+# Files, and whether TensorFlow makes them gray by its own arithmetic.
+WIDE = {
+    **{f"png16-{n}": (png_of(wide_noise(5, 7, n), filters=range(5)), False) for n in (1, 2, 3, 4)},
+    "interlaced": (png_of(wide_noise(9, 11, 3), filters=range(5), interlaced=True), False),
+    "transparent": (png_of(wide_noise(2, 3, 3), extra=chunk(b"tRNS", bytes(6))), False),
+    **{f"png8-{n}": (encoded(noise(5, 6, n)), n > 2) for n in (1, 3, 4)},
+    "palette": (encoded(Image.fromarray(noise(5, 6)).quantize(8)), True),
+    "bmp": (encoded(noise(5, 6), "BMP"), False),
+    "jpeg": (encoded(np.full((8, 8, 3), 77, np.uint8), "JPEG"), False),
+    "gif": (encoded(noise(5, 6), "GIF"), False),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_images_of_16_bits(tf_oracle: TfOracle, name: str) -> None:
+    data, rounds = WIDE[name]
+    for channels in (0, 1, 3, 4):
+        expected = theirs(tf_oracle, data, channels, "uint16")
+        if expected is None:  # of other channels than are stored, where we convert
+            assert channels in (1, 4)
+            continue
+        found = decoded(data, channels=channels, dtype="uint16")
+        if name == "palette" and channels == 4:  # whose alpha it makes of the palette's few bits
+            found, expected = found[..., :3], expected[..., :3]
+        if channels == 1 and rounds:  # by one step of the 8 bits
+            assert np.abs(found.astype(int) - expected).max() <= 257
+        else:
+            assert found.tolist() == expected.tolist()
+
+
+def stored_images() -> Iterator[tuple[str, bytes]]:
+    image = Image.fromarray(noise(5, 6, 4))
+    for mode in ("L", "LA", "RGB", "RGBA", "1"):
+        yield mode, encoded(image.convert(mode))
+    palette = image.convert("RGB").quantize(8)
+    yield "palette", encoded(palette)
+    yield "transparent", encoded(palette, transparency=0)
+    yield "one color", png16(np.full((1, 2, 1), 7, np.uint16))
+    for kind in ("GIF", "BMP"):
+        yield kind, encoded(image.convert("RGB"), kind)
+
+
+STORED = dict(stored_images())
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_channels_as_they_are_stored(tf_oracle: TfOracle, name: str) -> None:
+    expected = theirs(tf_oracle, STORED[name], 0)
+    assert expected is not None
+    assert decoded(STORED[name], channels=0).tolist() == expected.tolist()
+
+
+def test_floats_in_four_channels(tf_oracle: TfOracle) -> None:
+    """As TensorFlow Datasets reads them: RGBA whose bytes are taken for floats."""
+    data = encoded(noise(5, 6, 4))
+    bits = theirs(tf_oracle, data, 4)
+    assert bits is not None
+    found = decoded(data, channels=1, dtype="float32", bitcast=True)
+    assert found.tobytes() == bits.tobytes()
+
+
+def test_all_frames(tf_oracle: TfOracle) -> None:
+    still, moving = frames("GIF"), frames("GIF", disposal=2)
+    for data in (still, moving):
+        expected = theirs(tf_oracle, data, 3, frames=True)
+        assert expected is not None
+        assert decoded(data, animated=True).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("mode", ["P", "1"])

@@ -309,15 +309,19 @@ def parse_tensor(serialized: bytes, dtype: str) -> Json:
     )
 
 
-def decode_image(data: bytes, channels: int) -> Json:
+def decode_image(data: bytes, channels: int, dtype: str, *, frames: bool) -> Json:
     """What ``tf.io.decode_image`` makes of an image; of a JPEG by the exact transform."""
 
     def ask() -> Json:
-        if data[:2] == b"\xff\xd8":
+        if data[:2] == b"\xff\xd8" and dtype == "uint8":
             return array_to_json(
                 tf.io.decode_jpeg(data, channels=channels, dct_method="INTEGER_ACCURATE")
             )
-        return array_to_json(tf.io.decode_image(data, channels=channels, expand_animations=False))
+        return array_to_json(
+            tf.io.decode_image(
+                data, channels=channels, dtype=tf.as_dtype(dtype), expand_animations=frames
+            )
+        )
 
     return answer_or_refusal(ask)
 

@@ -18,8 +18,8 @@ refusals and arrays are described in ``tf_json.py``. Requests and their answers:
     an array or a refusal
 ``{"op": "parse_tensor", "serialized": hex, "dtype": ...}``
     an array or a refusal
-``{"op": "decode_image", "data": hex, "channels": number}``
-    an array or a refusal
+``{"op": "decode_image", "data": hex, "channels": number, "dtype": ..., "frames": bool}``
+    an array or a refusal; dtype and frames (whether all are wanted) may be left out
 ``{"op": "serialize_tensor", "array": {...}}``
     ``{"serialized": hex}``
 ``{"op": "read_records", "path": ..., "compression": "" | "GZIP" | "ZLIB"}``
@@ -102,7 +102,12 @@ def answer_parse_tensor(request: Json) -> Json:
 
 def answer_decode_image(request: Json) -> Json:
     """Decode an image."""
-    return tf_json.decode_image(bytes.fromhex(request["data"]), request["channels"])
+    return tf_json.decode_image(
+        bytes.fromhex(request["data"]),
+        request["channels"],
+        request.get("dtype", "uint8"),
+        frames=request.get("frames", False),
+    )
 
 
 def answer_serialize_tensor(request: Json) -> Json:

@@ -229,6 +229,7 @@ def store_image(image: Decoded, feature: ImageFeature, out: npt.NDArray[Any]) ->
 def _shape_of(image: Decoded, feature: ImageFeature) -> tuple[int, ...]:
     """The shape of an image's value."""
     *frames, height, width, channels = image.pixels.shape
+    height, width = feature.size or (height, width)
     return (*frames, *feature.shape_of(height, width, channels))
 
 

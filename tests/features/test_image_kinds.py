@@ -1,0 +1,279 @@
+"""Images that keep their sizes and channels, hold floats, or move."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import torchrec_io as tio
+from tests.support.images import Pixels, column_of, decoded, encoded, noise
+from tests.support.pngs import png_of, wide_noise
+from torchrec_io.errors import DecodeError, SchemaError
+
+
+def reason_of(data: bytes, **options: Any) -> str:
+    with pytest.raises(DecodeError) as caught:
+        column_of([data], **options)
+    return caught.value.reason
+
+
+# ---- resize=None ----
+
+JPEG = encoded(noise(16, 24), "JPEG")
+
+
+@pytest.mark.parametrize("decoder", ["pillow", "simplejpeg"])
+@pytest.mark.parametrize("layout", ["CHW", "HWC"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_images_of_one_size_stay_as_they_are(decoder: Any, layout: Any, dtype: str) -> None:
+    options: dict[str, Any] = {"decoder": decoder, "layout": layout, "dtype": dtype}
+    for data in (JPEG, encoded(noise(16, 24))):
+        column = column_of([data, data], size=(16, 24), resize=None, **options)
+        expected = decoded(data, **options).tolist()
+        assert column.tolist() == [expected, expected]
+
+
+@pytest.mark.parametrize("decoder", ["pillow", "simplejpeg"])
+def test_images_of_another_size_are_refused(decoder: Any) -> None:
+    reason = reason_of(JPEG, size=(24, 16), resize=None, decoder=decoder)
+    assert reason == "the image is of 16 x 24 pixels, the schema wants 24 x 16"
+    for size in ((8, 12), (32, 48), (16, 23)):
+        assert "the schema wants" in reason_of(JPEG, size=size, resize=None, decoder=decoder)
+
+
+def test_what_is_cut_out_counts() -> None:
+    found = column_of([JPEG], size=(4, 5), resize=None, crop=(1, 2, 4, 5), layout="HWC")
+    assert found[0].tolist() == decoded(JPEG)[1:5, 2:7].tolist()
+    drawn = column_of([JPEG], size=(4, 5), resize=None, augment=tio.RandomCrop((4, 5)))
+    assert tuple(drawn.shape) == (1, 3, 4, 5)
+
+
+# ---- channels ----
+
+MODES = {"L": 1, "1": 1, "LA": 2, "RGB": 3, "RGBA": 4, "P": 3}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_channels_as_they_are_stored(mode: str) -> None:
+    image = Image.fromarray(noise(5, 6, 4))
+    image = image.convert("RGB").quantize(8) if mode == "P" else image.convert(mode)
+    data = encoded(image)
+    expected = np.asarray(image.convert({"P": "RGB", "1": "L"}.get(mode, mode)))
+    expected = expected.reshape(5, 6, MODES[mode])
+    assert decoded(data, channels=0).tolist() == expected.tolist()
+    assert decoded(data, channels=0, layout="CHW").shape == (MODES[mode], 5, 6)
+
+
+def test_each_image_has_its_own_channels() -> None:
+    images = [encoded(noise(4, 4, channels)) for channels in (1, 3, 4)]
+    for options in ({}, {"size": (2, 3)}, {"size": (4, 4), "resize": None}):
+        column = column_of(images, channels=0, **options)
+        assert [one.shape[0] for one in column] == [1, 3, 4]
+    assert [one.shape[1:] for one in column_of(images, channels=0, size=(2, 3))] == [(2, 3)] * 3
+
+
+def test_a_palette_with_a_transparent_color_has_four_channels() -> None:
+    image = Image.fromarray(noise(5, 6)).quantize(8)
+    assert decoded(encoded(image, transparency=0), channels=0).shape[2] == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "channels"),
+    [("JPEG", "L", 1), ("JPEG", "RGB", 3), ("JPEG", "CMYK", 3), ("GIF", "L", 3), ("BMP", "RGB", 3)],
+)
+def test_channels_of_other_formats(kind: str, mode: str, channels: int) -> None:
+    data = encoded(Image.fromarray(noise(16, 16)).convert(mode), kind)
+    expected = decoded(data, channels=channels).tolist()
+    assert decoded(data, channels=0).tolist() == expected
+    if kind == "JPEG":
+        assert decoded(data, channels=0, decoder="simplejpeg").tolist() == expected
+
+
+def test_16_bits_of_gray_are_one_channel() -> None:
+    array = wide_noise(4, 5, 1)
+    assert decoded(png_of(array), channels=0).tolist() == (array >> 8).tolist()
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "P", "1", "CMYK"])
+def test_gray_with_alpha(mode: str) -> None:
+    image = Image.fromarray(noise(5, 6, 4))
+    data = encoded(image.convert(mode), "TIFF" if mode == "CMYK" else "PNG")
+    found = decoded(data, channels=2)
+    assert found[..., :1].tolist() == decoded(data, channels=1).tolist()
+    assert found[..., 1:].tolist() == decoded(data, channels=4)[..., 3:].tolist()
+
+
+def test_what_is_transparent_does_not_bleed_into_gray() -> None:
+    pixels = np.zeros((2, 2, 2), np.uint8)
+    pixels[0] = [255, 255]
+    small = decoded(encoded(Image.fromarray(pixels, "LA")), channels=2, size=(1, 1))
+    assert small.reshape(-1).tolist() == [255, 128]
+
+
+# ---- floats in four channels ----
+
+FLOATS = np.array([[1.5, -0.0, 3e38], [float("inf"), float("nan"), 1e-45]], np.float32)
+
+
+def stored_floats(values: Any) -> bytes:
+    pixels = np.ascontiguousarray(values).view(np.uint8).reshape(*values.shape, 4)
+    return encoded(Image.fromarray(pixels, "RGBA"))
+
+
+BITCAST: dict[str, Any] = {"channels": 1, "dtype": "float32", "bitcast": True}
+
+
+@pytest.mark.parametrize("layout", ["CHW", "HWC"])
+@pytest.mark.parametrize("size", [{}, {"size": (2, 3), "resize": None}])
+def test_floats_come_back_bit_by_bit(layout: Any, size: dict[str, Any]) -> None:
+    column = column_of([stored_floats(FLOATS)] * 2, layout=layout, **size, **BITCAST)
+    shape = (1, 2, 3) if layout == "CHW" else (2, 3, 1)
+    for one in column:
+        assert (tuple(one.shape), one.dtype) == (shape, torch.float32)
+        assert one.numpy().tobytes() == FLOATS.tobytes()
+
+
+def test_floats_need_four_channels_of_8_bits() -> None:
+    rgba = Image.fromarray(noise(2, 3, 4))
+    others = [
+        encoded(noise(2, 3)),
+        encoded(rgba.convert("LA")),
+        encoded(rgba.convert("RGB").quantize(4), transparency=0),
+        encoded(rgba, "WEBP", lossless=True),
+        encoded(rgba, "TIFF"),
+        png_of(wide_noise(2, 3, 4)),
+        JPEG,
+        b"",
+    ]
+    for data in others:
+        assert "bitcast needs it" in reason_of(data, **BITCAST)
+    assert "max_pixels" in reason_of(stored_floats(FLOATS), max_pixels=5, **BITCAST)
+    assert "wants 3 x 2" in reason_of(stored_floats(FLOATS), size=(3, 2), resize=None, **BITCAST)
+
+
+# ---- frames ----
+
+
+def gif_of(frames: list[Pixels], **options: Any) -> bytes:
+    first, *others = (Image.fromarray(frame) for frame in frames)
+    return encoded(first, "GIF", save_all=True, append_images=others, disposal=1, **options)
+
+
+def flat(*colors: tuple[int, int, int], height: int = 4, width: int = 6) -> list[Pixels]:
+    return [np.full((height, width, 3), color, np.uint8) for color in colors]
+
+
+FRAMES = flat((255, 0, 0), (0, 255, 0), (0, 0, 255))
+GIF = gif_of(FRAMES)
+
+
+@pytest.mark.parametrize("layout", ["CHW", "HWC"])
+def test_all_frames_are_read(layout: Any) -> None:
+    [found, one, still] = column_of(
+        [GIF, gif_of(FRAMES[:1]), encoded(FRAMES[0])], animated=True, layout=layout
+    )
+    axes = (0, 3, 1, 2) if layout == "CHW" else (0, 1, 2, 3)
+    assert found.tolist() == np.stack(FRAMES).transpose(axes).tolist()
+    assert one.tolist() == still.tolist() == found[:1].tolist()
+    jpeg = column_of([JPEG], animated=True, decoder="simplejpeg", layout=layout)[0]
+    assert jpeg.tolist() == [decoded(JPEG, layout=layout).tolist()]
+
+
+def test_frames_are_drawn_over_those_before() -> None:
+    moving = [frame.copy() for frame in flat(*[(0, 0, 0)] * 3)]
+    moving[1][1, 2] = 255
+    moving[2][1, 2] = 255
+    moving[2][3, 5] = 255
+    assert column_of([gif_of(moving)], animated=True, layout="HWC")[0].tolist() == [
+        frame.tolist() for frame in moving
+    ]
+
+
+def test_frames_are_cut_and_resized_as_images() -> None:
+    options: dict[str, Any] = {"crop": (0, 0, 2, 4), "size": (1, 3), "layout": "HWC"}
+    [found] = column_of([GIF], animated=True, **options)
+    assert found.tolist() == [decoded(encoded(frame), **options).tolist() for frame in FRAMES]
+    [contained] = column_of([GIF], animated=True, size=(6, 6), resize="contain", fill=9)
+    assert (tuple(contained.shape), contained[2, 0, 0, 0].item()) == ((3, 3, 6, 6), 9)
+    [stored] = column_of([encoded(FRAMES[0])], channels=0, size=(6, 6), resize="contain", fill=9)
+    assert (tuple(stored.shape), stored[2, 0, 0].item()) == ((3, 6, 6), 9)
+    [floats] = column_of([GIF], animated=True, dtype="float32")
+    assert floats[1, 1].tolist() == [[1.0] * 6] * 4
+
+
+def test_frames_count_as_pixels() -> None:
+    reason = reason_of(GIF, animated=True, max_pixels=71)
+    assert reason == "the image claims 6 x 4 pixels in 3 frames, more than max_pixels=71"
+    assert len(column_of([GIF], animated=True, max_pixels=72)[0]) == 3
+
+
+def test_every_cut_of_a_gif_is_refused() -> None:
+    assert GIF.endswith(b";")
+    for size in range(len(GIF)):
+        assert "cannot be decoded" in reason_of(GIF[:size], animated=True)
+    assert len(column_of([GIF + b"\0\0"], animated=True)[0]) == 3
+    assert "block where one belongs" in reason_of(GIF[:-1] + b"\1", animated=True)
+
+
+def test_a_comment_is_no_frame() -> None:
+    assert len(column_of([gif_of(FRAMES, comment=b"x" * 300)], animated=True)[0]) == 3
+
+
+def test_videos_in_a_sequence() -> None:
+    feature = tio.SequenceFeature(tio.ImageFeature(animated=True, layout="HWC"))
+    record = tio.encode_example({"x": [GIF, GIF]})
+    batch = tio.parse_examples([record, tio.encode_example({"y": 1})], {"x": feature})
+    assert [tuple(one.shape) for one in batch["x"]] == [(2, 3, 4, 6, 3), (0, 0, 0, 0, 3)]
+
+
+# ---- specs ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"resize": None}, "resize=None needs a size"),
+        ({"dtype": "uint16", "size": (2, 3)}, "needs resize=None"),
+        ({"channels": 0, "mixed": "pad"}, "no mixed='pad'"),
+        ({"bitcast": True}, "channels=1 and dtype='float32'"),
+        ({"bitcast": True, "channels": 1, "dtype": "float64"}, "channels=1 and dtype='float32'"),
+        ({**BITCAST, "size": (2, 3)}, "needs resize=None"),
+        ({**BITCAST, "crop": (0, 0, 1, 1)}, "bitcast images take no crop"),
+        ({**BITCAST, "augment": tio.RandomResizedCrop()}, "bitcast images take no augment"),
+        ({**BITCAST, "mixed": "pad"}, "bitcast images take no mixed"),
+        ({**BITCAST, "fill": 1}, "bitcast images take no fill"),
+        ({**BITCAST, "apply_exif_orientation": True}, "take no apply_exif_orientation"),
+        ({"animated": True, "channels": 1}, "animated needs channels=3"),
+        ({"animated": True, "dtype": "uint16"}, "animated needs channels=3"),
+        ({"animated": True, "mixed": "pad"}, "animated images take no mixed"),
+        ({"animated": True, "augment": tio.RandomCrop((1, 1))}, "animated images take no augment"),
+        ({"animated": True, "decoder": None}, "decoder=None leaves images undecoded"),
+    ],
+)
+def test_arguments_that_exclude_each_other(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        tio.ImageFeature(**arguments)
+
+
+def test_they_are_written_as_text() -> None:
+    schema = tio.Schema(
+        {
+            "a": tio.ImageFeature(0, "uint16", size=(2, 3), resize=None),
+            "b": tio.ImageFeature(**BITCAST),
+            "c": tio.ImageFeature(animated=True),
+            "d": tio.ImageFeature(2),
+        }
+    )
+    assert tio.Schema.from_json(schema.to_json()) == schema
+    assert "resize=None" in schema.to_python()
+
+
+def test_the_header_is_read_with_care() -> None:
+    header = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBB", 13, b"IHDR", 1, 1, 16, 2)
+    for size in range(len(header) + 1):
+        assert "cannot be decoded" in reason_of(header[:size], dtype="uint16")

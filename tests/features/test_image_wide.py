@@ -1,0 +1,211 @@
+"""Images of 16 bits a channel: what PNGs hold, exactly, and what others become."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+import torchrec_io as tio
+from tests.support.images import column_of, decoded, encoded, noise, oriented
+from tests.support.pngs import chunk, file_of, header_of, png_of, rows_of, wide_noise
+from torchrec_io.errors import DecodeError
+
+WIDE: dict[str, Any] = {"dtype": "uint16"}
+
+
+def reason_of(data: bytes, **options: Any) -> str:
+    with pytest.raises(DecodeError) as caught:
+        decoded(data, **{**WIDE, **options})
+    return caught.value.reason
+
+
+# ---- PNGs of 16 bits ----
+
+
+sizes = st.integers(1, 12)
+
+
+@given(
+    st.tuples(sizes, sizes, st.integers(1, 4)),
+    st.lists(st.integers(0, 4), min_size=1, max_size=5),
+    st.booleans(),
+    st.integers(1, 3),
+)
+def test_all_16_bits_are_read(
+    shape: tuple[int, int, int], filters: list[int], interlaced: bool, pieces: int
+) -> None:
+    array, channels = wide_noise(*shape), shape[2]
+    data = png_of(array, filters=filters, interlaced=interlaced, pieces=pieces)
+    assert decoded(data, channels=channels, **WIDE).tolist() == array.tolist()
+    assert decoded(data, channels=0, **WIDE).tolist() == array.tolist()
+
+
+def luma(red: int, green: int, blue: int) -> int:
+    return (9797 * red + 19234 * green + 3737 * blue + (1 << 14)) >> 15
+
+
+@pytest.mark.parametrize("stored", [1, 2, 3, 4])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_channels_are_converted(stored: int, channels: int) -> None:
+    array = wide_noise(4, 5, stored)
+    expected = []
+    for pixel in array.reshape(-1, stored).tolist():
+        alpha = pixel[-1] if stored in (2, 4) else 65535
+        color = pixel[: 1 if stored < 3 else 3]
+        if channels < 3:
+            color = [luma(*color)] if len(color) == 3 else color
+        elif len(color) == 1:
+            color = color * 3
+        expected.append(color + [alpha] * (channels in (2, 4)))
+    found = decoded(png_of(array), channels=channels, **WIDE)
+    assert found.dtype == np.uint16
+    assert found.reshape(-1, channels).tolist() == expected
+
+
+def test_a_column_of_them() -> None:
+    arrays = [wide_noise(3, 4, 3, seed) for seed in range(3)]
+    images = [png_of(array) for array in arrays]
+    column = column_of(images, size=(3, 4), resize=None, **WIDE)
+    assert (column.dtype, tuple(column.shape)) == (torch.uint16, (3, 3, 3, 4))
+    assert column.tolist() == [array.transpose(2, 0, 1).tolist() for array in arrays]
+    cut = column_of(images, crop=(1, 0, 2, 3), layout="HWC", **WIDE)
+    assert [one.tolist() for one in cut] == [array[1:3, 0:3].tolist() for array in arrays]
+
+
+def test_one_transparent_color() -> None:
+    for channels, color in ((1, [7]), (3, [7, 8, 65535])):
+        array = wide_noise(2, 3, channels)
+        array[1, 2] = color
+        data = png_of(array, extra=chunk(b"tRNS", struct.pack(f">{channels}H", *color)))
+        opaque = np.full((2, 3), 65535)
+        opaque[1, 2] = 0
+        assert decoded(data, channels=4, **WIDE)[..., 3].tolist() == opaque.tolist()
+        assert decoded(data, channels=2, **WIDE)[..., 1].tolist() == opaque.tolist()
+        # Only a palette's makes one channel more, as in TensorFlow.
+        assert decoded(data, channels=0, **WIDE).tolist() == array.tolist()
+        assert "transparent color is none" in reason_of(png_of(array, extra=chunk(b"tRNS", b"1")))
+
+
+def test_padding_is_of_the_same_scale() -> None:
+    images = [png_of(wide_noise(2, 3, 3)), png_of(wide_noise(3, 2, 3))]
+    column = column_of(images, mixed="pad", fill=255, layout="HWC", **WIDE)
+    assert column[0, 2].tolist() == [[65535] * 3] * 3
+    assert column[1, :, :2].tolist() == wide_noise(3, 2, 3).tolist()
+    fill = column_of(images, mixed="pad", fill=2, **WIDE)
+    assert fill[0, 0, 2, 0] == 2 * 257
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_they_are_turned_as_others(orientation: int) -> None:
+    array = noise(3, 4)
+    exif = oriented(orientation)
+    expected = decoded(encoded(array, "PNG", exif=exif), apply_exif_orientation=True)
+    extra = chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0"))
+    data = png_of(array.astype(np.uint16), extra=extra)
+    assert decoded(data, apply_exif_orientation=True, **WIDE).tolist() == expected.tolist()
+    assert decoded(data, **WIDE).tolist() == array.tolist()
+
+
+def test_a_random_crop_is_the_one_of_8_bits() -> None:
+    array = noise(9, 9)
+    options: dict[str, Any] = {"augment": tio.RandomCrop((4, 5), 0.5)}
+    expected = decoded(encoded(array), **options)
+    found = decoded(png_of(array.astype(np.uint16)), **options, **WIDE)
+    assert found.tolist() == expected.tolist()
+
+
+# ---- damage ----
+
+ARRAY = wide_noise(4, 5, 3)
+ROWS = rows_of(ARRAY)
+GOOD = png_of(ARRAY)
+
+
+def with_rows(rows: bytes) -> bytes:
+    return file_of(header_of(ARRAY), chunk(b"IDAT", zlib.compress(rows)))
+
+
+@pytest.mark.parametrize("size", [0, 8, 20, 28, 33, 40, len(GOOD) - 12, len(GOOD) - 1])
+def test_what_is_cut_short_is_refused(size: int) -> None:
+    assert decoded(GOOD, **WIDE).tolist() == ARRAY.tolist()
+    assert reason_of(GOOD[:size]).startswith("the image cannot be decoded")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (with_rows(ROWS[:-1]), "it has too few pixels"),
+        (with_rows(ROWS + b"\0"), "holds more than"),
+        (with_rows(b"\5" + ROWS[1:]), "no such filter of a row"),
+        (file_of(header_of(ARRAY)), "cut short"),
+        (file_of(header_of(ARRAY), chunk(b"IDAT", b"none")), "stream is damaged"),
+        (file_of(header_of(ARRAY), chunk(b"IDAT", zlib.compress(ROWS) + b"!")), "1 bytes follow"),
+        (file_of(header_of(ARRAY), chunk(b"ABCD", b""), GOOD[33:-12]), "unknown chunk, b'ABCD'"),
+        (GOOD[:45] + bytes([GOOD[45] ^ 1]) + GOOD[46:], "checksum"),
+        (GOOD[:29] + bytes([GOOD[29] ^ 1]) + GOOD[30:], "checksum"),
+        (file_of(header_of(ARRAY, compression=1), GOOD[33:-12]), "makes no sense"),
+        (file_of(header_of(ARRAY, filters=1), GOOD[33:-12]), "makes no sense"),
+        (file_of(header_of(ARRAY, interlace=2), GOOD[33:-12]), "makes no sense"),
+        (file_of(header_of(ARRAY, color=3), GOOD[33:-12]), "makes no sense"),
+        (file_of(header_of(ARRAY, width=0), GOOD[33:-12]), "makes no sense"),
+        (file_of(header_of(ARRAY, height=0), GOOD[33:-12]), "makes no sense"),
+        (GOOD[:33] + struct.pack(">I", 1 << 31) + GOOD[37:], "cut short"),
+    ],
+)
+def test_damage_is_refused(data: bytes, reason: str) -> None:
+    assert reason in reason_of(data)
+
+
+def test_chunks_that_need_not_be_known_are_passed_over() -> None:
+    data = file_of(header_of(ARRAY), chunk(b"teXt", b"a"), GOOD[33:-12], chunk(b"zzZz", b"b"))
+    assert decoded(data + b"more", **WIDE).tolist() == ARRAY.tolist()
+
+
+def test_bombs_are_refused() -> None:
+    assert "max_pixels=19" in reason_of(GOOD, max_pixels=19)
+    assert decoded(GOOD, max_pixels=20, **WIDE).shape == (4, 5, 3)
+    claims = file_of(header_of(ARRAY, width=1 << 31, height=1 << 31), GOOD[33:-12])
+    assert "max_pixels" in reason_of(claims)
+    # Little data that says it is much: no more is inflated than there is.
+    small = file_of(header_of(ARRAY, width=1 << 12, height=1 << 12), GOOD[33:-12])
+    assert "too few pixels" in reason_of(small)
+
+
+# ---- other images ----
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale"), [("PNG", 257), ("BMP", 256), ("GIF", 256), ("JPEG", 256), ("WEBP", 256)]
+)
+def test_8_bits_are_scaled(kind: str, scale: int) -> None:
+    data = encoded(noise(5, 6), kind)
+    for channels in (0, 1, 2, 3, 4):
+        small = decoded(data, channels=channels)
+        found = decoded(data, channels=channels, **WIDE)
+        assert found.dtype == np.uint16
+        assert found.tolist() == (small.astype(int) * scale).tolist()
+    if kind == "JPEG":
+        found = decoded(data, decoder="simplejpeg", **WIDE)
+        assert found.tolist() == (decoded(data).astype(int) * 256).tolist()
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "PPM"])
+@pytest.mark.parametrize("channels", [0, 1, 2, 3, 4])
+def test_gray_of_16_bits_is_exact_whatever_the_format(kind: str, channels: int) -> None:
+    array = wide_noise(4, 5, 1)
+    found = decoded(encoded(Image.fromarray(array[..., 0]), kind), channels=channels, **WIDE)
+    expected = decoded(png_of(array), channels=channels, **WIDE)
+    assert found.tolist() == expected.tolist()
+
+
+def test_floats_are_refused_as_they_are_by_8_bits() -> None:
+    image = Image.fromarray(np.zeros((2, 3), np.float32))
+    assert "pixels are floats" in reason_of(encoded(image, "TIFF"))
