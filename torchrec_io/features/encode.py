@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from .. import _core
 from .dtypes import DTYPES, DType, dtype_name, is_integer
-from .schema import Schema, shape_key_of, uses_of
+from .schema import Schema
 from .specs import Feature
+from .uses import shape_key_of, uses_of
 
 Kinds: TypeAlias = "Mapping[str, DType] | Schema"
 

@@ -139,7 +139,7 @@ class ExampleListSchema(Mapping[str, Feature]):
         Raises:
             SchemaError: a spec is of a class that is not this package's.
         """
-        from .schema_json import to_python  # noqa: PLC0415  # it needs this module
+        from .schema_python import to_python  # noqa: PLC0415  # it needs this module
 
         return to_python(self)
 

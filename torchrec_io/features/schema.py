@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..errors import SchemaError
 from .checks import is_text
-from .dtypes import is_integer, stored_dtype
-from .images import ImageFeature
+from .dtypes import is_integer
 from .nesting import MOST_LEVELS, SEPARATOR, Path, check_paths, dict_of, leaves_of, nested
 from .specs import (
     Feature,
@@ -19,9 +18,9 @@ from .specs import (
     SparseFeature,
     VarLenFeature,
     as_feature,
-    keys_of,
 )
-from .stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
+from .stored_specs import SequenceFeature
+from .uses import check_uses, shape_key_of
 
 if TYPE_CHECKING:
     from ..records.storage import StrPath
@@ -88,8 +87,8 @@ class Schema(Mapping[str, Feature]):
             _check_sequence(name, feature)
             _check_shape_key(name, feature, self._sequence or {})
         check_paths(self._all, self._paths)
-        _check_uses(self._context)
-        _check_uses(self._sequence or {})
+        check_uses(self._context)
+        check_uses(self._sequence or {})
 
     @classmethod
     def of(cls, features: Schema | Features) -> Schema:
@@ -226,7 +225,7 @@ class Schema(Mapping[str, Feature]):
         Raises:
             SchemaError: a spec is of a class that is not this package's.
         """
-        from .schema_json import to_python  # noqa: PLC0415  # it needs this module
+        from .schema_python import to_python  # noqa: PLC0415  # it needs this module
 
         return to_python(self)
 
@@ -386,66 +385,3 @@ def _check_shape_key(name: str, feature: Feature, features: Mapping[str, Feature
     known = FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
     if not isinstance(shape, known) or not is_integer(shape.dtype):
         raise SchemaError(f"its shape_key {key!r} is not an integer feature", feature=name)
-
-
-# ---- which stored features are read, and as what ----
-
-
-def shape_key_of(feature: Feature) -> str | None:
-    """The stored feature that has the shape of arrays, or of elements; None if there is none."""
-    spec = feature.element if isinstance(feature, SequenceFeature) else feature
-    return spec.shape_key if isinstance(spec, RawFeature) else None
-
-
-class Use(NamedTuple):
-    """How a spec reads a stored feature.
-
-    Attributes:
-        key: The stored feature's name.
-        manner: Two specs may read one stored feature if they agree in this.
-    """
-
-    key: str
-    manner: tuple[str, ...]
-
-
-def uses_of(name: str, feature: Feature) -> list[Use]:
-    """The stored features that a spec reads. The first one has its values."""
-    if isinstance(feature, SparseFeature):
-        indices = [Use(key, ("sparse", "int64")) for key in feature.index_key]
-        return [Use(feature.value_key, ("sparse", stored_dtype(feature.dtype))), *indices]
-    if isinstance(feature, RaggedFeature):
-        value = ("ragged", stored_dtype(feature.dtype), feature.row_splits_dtype)
-        partition = ("ragged", "int64", feature.row_splits_dtype)
-        return [
-            Use(feature.value_key or name, value),
-            *(Use(key, partition) for key in keys_of(feature.partitions)),
-        ]
-    if isinstance(feature, SequenceFeature):
-        partition = ("ragged", "int64", feature.row_splits_dtype)
-        return [
-            Use(feature.value_key or name, ("sparse", "string")),
-            *(Use(key, partition) for key in keys_of(feature.partitions)),
-        ]
-    if isinstance(feature, VarLenFeature):
-        return [Use(name, ("sparse", stored_dtype(feature.dtype)))]
-    if isinstance(feature, (FixedLenFeature, FixedLenSequenceFeature)):
-        return [Use(name, ("dense", stored_dtype(feature.dtype)))]
-    # A shape_key may name a feature that is read as anything: see Schema.
-    assert isinstance(feature, (RawFeature, ImageFeature, SerializedTensorFeature))
-    key = feature.value_key if isinstance(feature, RawFeature) else None
-    return [Use(key or name, ("dense", "string"))]
-
-
-def _check_uses(features: Mapping[str, Feature]) -> None:
-    """Refuses what TensorFlow refuses: one stored feature read both dense and sparse, and so on."""
-    manners: dict[str, tuple[str, ...]] = {}
-    for name, feature in features.items():
-        for use in uses_of(name, feature):
-            known = manners.setdefault(use.key, use.manner)
-            if known != use.manner:
-                raise SchemaError(
-                    f"the stored feature {use.key!r} is asked for as {' '.join(known)} and as "
-                    f"{' '.join(use.manner)}",
-                    feature=name,
-                )

@@ -1,4 +1,4 @@
-"""Schemas as text: JSON that reads back exactly, and Python source.
+"""Schemas as JSON, which reads back exactly.
 
 A schema of Examples in JSON::
 
@@ -26,106 +26,31 @@ import dataclasses
 import json
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..errors import SchemaError
-from .crops import RandomCrop, RandomResizedCrop
-from .dtypes import item_bytes
-from .example_lists import ExampleListSchema
-from .images import ImageFeature
-from .nesting import MOST_LEVELS, SEPARATOR, Path, nested
+from .nesting import MOST_LEVELS, SEPARATOR, Path
 from .schema import Schema
-from .specs import (
-    PARTITIONS,
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    RaggedFeature,
-    SparseFeature,
-    VarLenFeature,
+from .spec_arguments import (
+    CROPS,
+    ELEMENTS,
+    FEATURES,
+    AnySchema,
+    Spec,
+    arguments_of,
+    is_odd_nan,
+    written_parts,
 )
-from .stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
+from .specs import PARTITIONS
 
 FORMAT = 1
 _VERSION = "torchrec_io_schema"
 
-_Spec = type[Any]
-_FEATURES: dict[str, _Spec] = {
-    made.__name__: made
-    for made in (
-        FixedLenFeature,
-        VarLenFeature,
-        FixedLenSequenceFeature,
-        SparseFeature,
-        RaggedFeature,
-        RawFeature,
-        SerializedTensorFeature,
-        ImageFeature,
-        SequenceFeature,
-    )
-}
-_ELEMENTS: dict[str, _Spec] = {made.__name__: made for made in (ImageFeature, RawFeature)}
 _DICT = "dict"
-_CROPS: dict[str, _Spec] = {made.__name__: made for made in (RandomResizedCrop, RandomCrop)}
-
-
-AnySchema: TypeAlias = Schema | ExampleListSchema
 # The names of a Schema's parts.
 _SCHEMA_PARTS = ({"features"}, {"context", "sequence"})
-
-
-def _parts(
-    schema: AnySchema,
-    write: Callable[[Any], Any],
-    write_dict: Callable[[dict[str, Any]], Any] = dict,
-) -> dict[str, dict[str, Any]]:
-    """The written specs of each part of a schema, by the name the part has in JSON."""
-    if isinstance(schema, ExampleListSchema):
-        parts = {"context": schema.context, "examples": schema.examples}
-    elif schema.sequence is None:
-        parts = {"features": schema.context}
-    else:
-        parts = {"context": schema.context, "sequence": schema.sequence}
-
-    def written(tree: dict[str, Any], path: Path = ()) -> dict[str, Any]:
-        made = {}
-        for key, value in tree.items():
-            if isinstance(value, dict):
-                made[key] = write_dict(written(value, (*path, key)))
-                continue
-            try:
-                made[key] = write(value)
-            except SchemaError as error:
-                name = SEPARATOR.join((*path, key))
-                raise SchemaError(error.reason, feature=name) from None
-        return made
-
-    return {part: written(nested(features, schema.paths)) for part, features in parts.items()}
-
-
-def _arguments(spec: Any) -> dict[str, Any]:
-    """The arguments that make a spec or partition, less those that are as by default."""
-    if type(spec) not in (*_FEATURES.values(), *PARTITIONS.values(), *_CROPS.values()):
-        raise SchemaError(f"a {type(spec).__name__} cannot be written as text")
-    arguments = {
-        name: getattr(spec, name)
-        for name, known in signature(type(spec)).parameters.items()
-        if getattr(spec, name) != known.default
-    }
-    if isinstance(spec, RawFeature) and spec.fixed_length:
-        if_left_out = (spec.fixed_length // item_bytes(spec.dtype),)
-        if spec.shape == if_left_out:
-            del arguments["shape"]
-    if "augment" in arguments and type(spec.augment) not in _CROPS.values():
-        raise SchemaError(
-            f"an augment function cannot be written as text, unless it is a {' or a '.join(_CROPS)}"
-        )
-    if "default_value" in arguments and (
-        isinstance(spec, FixedLenSequenceFeature) or not spec.shape
-    ):
-        [arguments["default_value"]] = spec.default_value
-    return arguments
 
 
 # ---- to JSON ----
@@ -133,12 +58,12 @@ def _arguments(spec: Any) -> dict[str, Any]:
 
 def to_json(schema: AnySchema, indent: int | None = None) -> str:
     """A schema as JSON; see :meth:`Schema.to_json`."""
-    parts = _parts(schema, _write_spec, _write_dict)
+    parts = written_parts(schema, _write_spec, _write_dict)
     return json.dumps({_VERSION: FORMAT, **parts}, indent=indent, allow_nan=False)
 
 
 def _write_spec(spec: Any) -> dict[str, Any]:
-    arguments = _arguments(spec)
+    arguments = arguments_of(spec)
     return {"type": type(spec).__name__} | {
         name: _write_value(value) for name, value in arguments.items()
     }
@@ -153,17 +78,11 @@ def _write_value(value: Any) -> Any:
         return [_write_value(item) for item in value]
     if isinstance(value, bytes):
         return _write_bytes(value)
-    if _is_odd_nan(value):
+    if is_odd_nan(value):
         return {"nan": struct.pack(">d", value).hex()}
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return _write_spec(value) if dataclasses.is_dataclass(value) else value
-
-
-def _is_odd_nan(value: Any) -> bool:
-    if not isinstance(value, float) or not math.isnan(value):
-        return False
-    return struct.pack(">d", value) != struct.pack(">d", math.nan)
 
 
 def _write_bytes(value: bytes) -> str | dict[str, str]:
@@ -247,7 +166,7 @@ def _read_features(features: Any, what: str, path: Path = ()) -> dict[str, Any]:
             if isinstance(spec, dict) and spec.get("type") == _DICT:
                 read[key] = _read_dict(spec, inner)
             else:
-                read[key] = _read_spec(spec, _FEATURES, "a feature spec")
+                read[key] = _read_spec(spec, FEATURES, "a feature spec")
         except SchemaError as error:
             name = error.feature or SEPARATOR.join(inner)
             raise SchemaError(error.reason, feature=name) from None
@@ -263,12 +182,12 @@ def _read_dict(spec: dict[str, Any], path: Path) -> dict[str, Any]:
     return _read_features(spec["features"], '"features" of a dict', path)
 
 
-def _read_spec(spec: Any, classes: Mapping[str, _Spec], what: str) -> Any:
+def _read_spec(spec: Any, classes: Mapping[str, Spec], what: str) -> Any:
     arguments = dict(_check_object(spec, what))
     kind = arguments.pop("type", None)
     made = classes.get(kind) if isinstance(kind, str) else None
     if made is None:
-        kinds = ", ".join((*classes, _DICT) if classes is _FEATURES else classes)
+        kinds = ", ".join((*classes, _DICT) if classes is FEATURES else classes)
         raise SchemaError(f'"type" of {what} is one of {kinds}, not {_shown(kind)}')
     known = signature(made).parameters
     unknown = [name for name in arguments if name not in known]
@@ -363,7 +282,7 @@ def _read_partition(value: Any) -> Any:
 
 
 def _read_augment(value: Any) -> Any:
-    return _read_spec(value, _CROPS, "an augment function")
+    return _read_spec(value, CROPS, "an augment function")
 
 
 def _real(value: Any) -> Any:
@@ -372,7 +291,7 @@ def _real(value: Any) -> Any:
 
 
 def _read_element(value: Any) -> Any:
-    return _read_spec(value, _ELEMENTS, "an element")
+    return _read_spec(value, ELEMENTS, "an element")
 
 
 def _or_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -444,79 +363,3 @@ def _shown(value: Any) -> str:
 def _cut(text: str) -> str:
     """The start of a text: files may hold long ones."""
     return text if len(text) <= 80 else text[:79] + "…"
-
-
-# ---- to Python ----
-
-
-def to_python(schema: AnySchema) -> str:
-    """A schema as Python source; see :meth:`Schema.to_python`."""
-    lines = ["import torchrec_io as tio", "", f"schema = tio.{type(schema).__name__}("]
-    for part, specs in _parts(schema, _python_spec).items():
-        start = "" if part == "features" else f"{part}="
-        lines += [f"    {start}{{", *_python_entries(specs, 2), "    }" + ("," if start else "")]
-    if any("struct.unpack(" in line for line in lines):
-        lines.insert(0, "import struct\n")
-    return "\n".join([*lines, ")", ""])
-
-
-def _python_entries(specs: Mapping[str, Any], level: int) -> Iterator[str]:
-    """Lines of a dict of written specs, and of dicts of them."""
-    start = "    " * level
-    for name, spec in specs.items():
-        if isinstance(spec, dict):
-            yield f"{start}{_python(name)}: {{"
-            yield from _python_entries(spec, level + 1)
-            yield f"{start}}},"
-        else:
-            yield f"{start}{_python(name)}: {spec},"
-
-
-# Arguments that read well without their names.
-_BY_PLACE = ("element", "shape", "dtype")
-
-
-def _python_spec(spec: Any) -> str:
-    arguments = _arguments(spec)
-    words: list[str] = []
-    by_place = True
-    for place, name in enumerate(signature(type(spec)).parameters):
-        if name in arguments:
-            by_place = by_place and place == len(words) and name in _BY_PLACE
-            words.append(("" if by_place else f"{name}=") + _python(arguments[name]))
-    return f"tio.{type(spec).__name__}({', '.join(words)})"
-
-
-def _python_part(part: Any) -> str:
-    """Source of a partition, an element, or an augment function."""
-    if type(part) not in PARTITIONS.values():
-        return _python_spec(part)
-    [argument] = _arguments(part).values()
-    return f"tio.RaggedFeature.{type(part).__name__}({_python(argument)})"
-
-
-def _python(value: Any) -> str:
-    """Source of a value; escapes all that is not printable, as ``repr`` does."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_python, value))}]"
-    if _is_odd_nan(value):
-        return f'struct.unpack(">d", bytes.fromhex("{struct.pack(">d", value).hex()}"))[0]'
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value}")'
-    if dataclasses.is_dataclass(value):
-        return _python_part(value)
-    if not isinstance(value, (str, bytes)):
-        return repr(value)
-    text = repr(bytes(value) if isinstance(value, bytes) else str(value))
-    if text.endswith("'") and '"' not in text:
-        text = text.replace("'", '"')  # the two quotes: with others inside, repr takes these
-    return text
-
-
-def entries_to_python(features: Mapping[str, Any]) -> list[str]:
-    """Source of the entries of a dict of specs, for where ``tio`` is imported.
-
-    Raises:
-        SchemaError: a spec is of a class that is not this package's.
-    """
-    return [f"{_python(name)}: {_python_spec(spec)}," for name, spec in features.items()]

@@ -15,8 +15,9 @@ from .. import _core
 from ..errors import SchemaError
 from ..records.reader import RecordBlock
 from .dtypes import item_bytes
-from .schema import Schema, shape_key_of, uses_of
+from .schema import Schema
 from .stored_specs import RawFeature
+from .uses import shape_key_of, uses_of
 
 # Fields 1 and 2 of a message, length-delimited.
 _FIRST, _SECOND = b"\x0a", b"\x12"

@@ -11,7 +11,7 @@ from ..errors import DecodeError, SchemaError
 from ..features.example_lists import ExampleListSchema
 from ..features.infer_lists import infer_lists
 from ..features.schema import Schema
-from ..features.schema_json import entries_to_python
+from ..features.schema_python import entries_to_python
 from ..features.specs import Feature, FixedLenFeature
 from ..records.paths import expand_paths
 from ..records.storage import StrPath
