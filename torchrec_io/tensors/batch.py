@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,29 +11,14 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from .. import _core
-from ..features.dtypes import RAW_DTYPES, item_bytes
-from ..features.layout import (
-    BytesColumn,
-    Column,
-    DenseColumns,
-    ListColumn,
-    Numbers,
-    Padding,
-    RaggedColumn,
-    SparseColumn,
-    Texts,
-    Values,
-)
+from ..features.layout import Column, Padding
 from ..features.nesting import Path, nested
 from . import convert
-from .ragged import BytesArray, Ragged, Sparse
+from .ragged import Ragged
+from .views import Value, described, rows_of, views_of
 
 if TYPE_CHECKING:
     from tensordict import TensorDict
-
-Value: TypeAlias = (
-    "Tensor | BytesArray | Ragged | Sparse | list[Tensor] | list[BytesArray] | list[Ragged]"
-)
 
 # Arenas up to this size are pickled as bytes. A larger one is a tensor's storage, which PyTorch
 # puts into shared memory between processes. In workers for what finds no slot: see crossing.py.
@@ -124,10 +108,7 @@ class Batch:
     def _views(self) -> dict[str, Any]:
         """All columns by flat name, those of lengths too."""
         if self._made is None:
-            parts = _Arena(self.arena)
-            views: dict[str, Any] = {}
-            for column in self._columns:
-                _VIEWS[type(column)](parts, column, views)
+            views = views_of(self.arena, self._columns)
             self._shown = views
             if self._paths:
                 self._shown = nested({name: views[name] for name in self._names}, self._paths)
@@ -272,7 +253,7 @@ class Batch:
         return Batch, (self.arena, *self.layout)
 
     def __repr__(self) -> str:
-        return f"Batch({_described(self._values)})"
+        return f"Batch({described(self._values)})"
 
     # ---- as records ----
 
@@ -296,7 +277,7 @@ class Batch:
         return nested(dict(values), self._paths) if self._paths else values
 
     def _rows_of(self, name: str, value: Value) -> Sequence[Any]:
-        rows = _rows(value)
+        rows = rows_of(value)
         if name not in self._padded:
             return rows
         lengths = self.lengths[name].tolist()
@@ -348,140 +329,5 @@ def _from_bytes(data: bytes, *layout: Any) -> Batch:
     return Batch(arena, *layout)
 
 
-# ---- views ----
-
-
-class _Arena:
-    """An arena as a tensor of each dtype, of which its parts are views."""
-
-    def __init__(self, arena: Tensor) -> None:
-        self._arena = arena
-        self._typed: dict[str, Tensor] = {}
-
-    def part(
-        self, dtype: str, shape: tuple[int, ...], at: int, strides: tuple[int, ...] | None = None
-    ) -> Tensor:
-        """The part that starts at byte ``at``, a multiple of 64."""
-        typed = self._typed.get(dtype)
-        if typed is None:
-            typed = self._typed[dtype] = self._arena.view(_TORCH_DTYPES[dtype])
-        return typed.as_strided(shape, strides or _strides(shape), at // typed.itemsize)
-
-
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of a contiguous tensor, in elements."""
-    if len(shape) == 1:
-        return (1,)
-    strides = [1] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    return tuple(strides)
-
-
-_TORCH_DTYPES: dict[str, torch.dtype] = {
-    dtype: getattr(torch, dtype) for dtype in RAW_DTYPES if dtype != "string"
-}
-
-
-def _view_dense(arena: _Arena, column: DenseColumns, values: dict[str, Any]) -> None:
-    if len(column.names) == 1:
-        values[column.names[0]] = arena.part(column.dtype, column.shape, column.at)
-        return
-    # One view over all columns, taken apart in one call: a fifth of the time of as many views.
-    stride = column.stride // item_bytes(column.dtype)
-    shape = (len(column.names), *column.shape)
-    together = arena.part(column.dtype, shape, column.at, (stride, *_strides(column.shape)))
-    values.update(zip(column.names, together.unbind(), strict=True))
-
-
-def _view_bytes(arena: _Arena, column: BytesColumn, values: dict[str, Any]) -> None:
-    values[column.name] = _bytes_array(arena, column.values)
-
-
-def _view_ragged(arena: _Arena, column: RaggedColumn, values: dict[str, Any]) -> None:
-    values[column.name] = _rows_of(arena, column)
-
-
-def _view_sparse(arena: _Arena, column: SparseColumn, values: dict[str, Any]) -> None:
-    values[column.name] = Sparse(
-        _numbers(arena, column.indices), _array(arena, column.values), column.shape
-    )
-
-
-def _view_list(arena: _Arena, column: ListColumn, values: dict[str, Any]) -> None:
-    values[column.name] = [
-        _rows_of(arena, one) if isinstance(one, RaggedColumn) else _array(arena, one)
-        for one in column.arrays
-    ]
-
-
-_VIEWS: dict[type, Any] = {
-    DenseColumns: _view_dense,
-    BytesColumn: _view_bytes,
-    RaggedColumn: _view_ragged,
-    SparseColumn: _view_sparse,
-    ListColumn: _view_list,
-}
-
-
-def _rows_of(arena: _Arena, column: RaggedColumn) -> Ragged:
-    rows: Any = _array(arena, column.values)
-    for splits in reversed(column.splits):
-        rows = Ragged(rows, _numbers(arena, splits))
-    assert isinstance(rows, Ragged)
-    return rows
-
-
-def _array(arena: _Arena, values: Values) -> Tensor | BytesArray:
-    return _bytes_array(arena, values) if isinstance(values, Texts) else _numbers(arena, values)
-
-
-def _numbers(arena: _Arena, numbers: Numbers) -> Tensor:
-    return arena.part(numbers.dtype, numbers.shape, numbers.at)
-
-
-def _bytes_array(arena: _Arena, texts: Texts) -> BytesArray:
-    return BytesArray(
-        arena.part("uint8", (texts.data_bytes,), texts.data_at),
-        arena.part("int64", (math.prod(texts.shape) + 1,), texts.offsets_at),
-        texts.shape,
-    )
-
-
-def _rows(value: Value) -> Sequence[Any]:
-    if isinstance(value, Tensor):
-        return value.unbind()
-    if isinstance(value, BytesArray):
-        return value.flat() if len(value.shape) == 1 else list(value)
-    return value.rows() if isinstance(value, (Ragged, Sparse)) else value
-
-
 def _keys_of(names: Sequence[str], paths: Mapping[str, Path]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(paths[name][0] if name in paths else name for name in names))
-
-
-def _described(columns: Mapping[str, Any]) -> str:
-    parts = (
-        f"{key}: {{{_described(value)}}}"
-        if isinstance(value, dict)
-        else f"{key}: {_describe(value)}"
-        for key, value in columns.items()
-    )
-    return ", ".join(parts)
-
-
-def _describe(value: Value) -> str:
-    if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    if isinstance(value, BytesArray):
-        return f"bytes{list(value.shape)}"
-    if isinstance(value, Ragged):
-        inner = ", ...]" if isinstance(value.values, Ragged) else "]"
-        return f"Ragged {_kind(value.flat_values)}[{len(value)}, ...{inner}"
-    if isinstance(value, Sparse):
-        return f"Sparse {_kind(value.values)}{list(value.dense_shape)}"
-    return f"list of {len(value)} tensors"
-
-
-def _kind(values: Tensor | BytesArray) -> str:
-    return str(values.dtype).removeprefix("torch.") if isinstance(values, Tensor) else "bytes"
