@@ -218,3 +218,20 @@ def test_numbers_keep_their_bits(tmp_path: Path) -> None:
     column = parquet.read_table(out)["a"].to_numpy()
     assert column.dtype == np.float32
     assert column.tobytes() == np.array(values, np.float32).tobytes()
+
+
+def test_nested_features_are_columns_of_their_flat_names(tmp_path: Path) -> None:
+    path = write_tfrecord(
+        tmp_path / "in", [example_of(**{"id": [1], "a/b/c": [2, 3], "a/n": [-1]})]
+    )
+    schema = tio.Schema(
+        {
+            "a": {
+                "b": {"c": tio.RaggedFeature("int64", names=["x"])},
+                "n": tio.FixedLenFeature([], "uint64", bitcast=True),
+            },
+            "id": tio.FixedLenFeature([], "int64"),
+        }
+    )
+    done = to_parquet(path, tmp_path / "out", schema=schema)
+    assert rows_of(done.paths) == [{"a/b/c": [2, 3], "a/n": 2**64 - 1, "id": 1}]
