@@ -99,10 +99,10 @@ def shard_path(folder: Path, split: str, number: int, count: int) -> Path:
     return folder / f"data-{split}.tfrecord-{number:05}-of-{count:05}"
 
 
-def change_info(folder: Path, **changes: Any) -> None:
-    """Changes members of the first split in dataset_info.json; None takes one out."""
+def change_info(folder: Path, number: int = 0, **changes: Any) -> None:
+    """Changes members of a split in dataset_info.json; None takes one out."""
     path = folder / "dataset_info.json"
     info = json.loads(path.read_text())
-    split = info["splits"][0] | changes
-    info["splits"][0] = {name: value for name, value in split.items() if value is not None}
+    split = info["splits"][number] | changes
+    info["splits"][number] = {name: value for name, value in split.items() if value is not None}
     path.write_text(json.dumps(info))

@@ -96,11 +96,17 @@ def _show_names(found: TfdsDirectory, configs: dict[str, list[str]]) -> None:
 
 
 def _show_features(outline: Outline) -> None:
-    for name, feature in outline.leaves.items():
-        reason = f"  CANNOT BE READ: {outline.unread[name]}" if name in outline.unread else ""
-        typer.echo(printable(f"feature {name}: {_described(feature)}{reason}"))
+    for name, around, feature in outline.leaves:
+        reason = f" CANNOT BE READ: {outline.unread[name]}" if name in outline.unread else ""
+        several = "".join(f"{_count(one.length)} of " for one in around[:-1])
+        several += f"{_count(around[-1].length)} " if around else ""
+        typer.echo(printable(f"feature {name}: {several}{_described(feature)}{reason}"))
     if not outline.leaves:
         typer.echo("no features.json: the schema is inferred from the records")
+
+
+def _count(length: int | None) -> str:
+    return "several" if length is None else str(length)
 
 
 def _described(feature: Connector) -> str:
@@ -119,13 +125,15 @@ def _described(feature: Connector) -> str:
     if isinstance(feature, Audio):
         words += [f"{feature.sample_rate} Hz" if feature.sample_rate else ""]
         words += [feature.file_format or ""]
+    described = " ".join(filter(None, words))
     if isinstance(feature, (ClassLabel, Image)) and feature.names is not None:
-        words += [_names(feature.names)]
-    return " ".join(filter(None, words))
+        described += f", {_names(feature.names)}"
+    return described
 
 
 def _shape(shape: TfdsShape) -> str:
-    return f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
+    sizes = ", ".join("?" if size is None else str(size) for size in shape)
+    return f"[{sizes}]" if shape else ""
 
 
 def _names(names: tuple[str, ...]) -> str:
@@ -168,16 +176,14 @@ def _check(
 
     for_each_file(list(shards), jobs, work, done)
     for name, info in found.splits.items():
-        total = counts[name, "records"]
+        total, bad = counts[name, "records"], counts[name, "bad"]
         wrong = info.num_examples not in (None, total)
         said = f" of {info.num_examples:,}" if wrong else ""
-        state = f", {counts[name, 'bad']} of them bad" if counts[name, "bad"] else ""
+        shown = f"{len(info.paths)} shard{'' if len(info.paths) == 1 else 's'}"
+        state = ", as said" if info.num_examples is not None and not wrong else ""
+        state = f", {bad} of them bad" if bad else state
+        size = decimal(counts[name, "bytes"])
+        typer.echo(printable(f"split {name}: {total:,}{said} records in {shown}, {size}{state}"))
         counts["", "bad"] += wrong
-        typer.echo(
-            printable(
-                f"split {name}: {total:,}{said} records in {len(info.paths)} shards{state}, "
-                f"{decimal(counts[name, 'bytes'])}"
-            )
-        )
     if counts["", "bad"]:
         raise typer.Exit(1)

@@ -64,7 +64,7 @@ def test_the_current_layout(tmp_path: Path) -> None:
     assert read_one(tmp_path, sequence(text(), 4)) == c.Sequence(feature=c.Text(), length=4)
     # What is 0 is left out of a proto's JSON.
     assert read_one(tmp_path, sequence(text(), 0)) == c.Sequence(feature=c.Text(), length=0)
-    audio = {"shape": {"dimensions": ["-1"]}, "dtype": "int16", "encoding": "NONE"}
+    audio: dict[str, Any] = {"shape": {"dimensions": ["-1"]}, "dtype": "int16", "encoding": "NONE"}
     audio |= {"sampleRate": "16000", "fileFormat": "flac", "lazyDecode": True}
     assert read_one(tmp_path, connector("audio_feature", "Audio", audio=audio)) == c.Audio(
         shape=(None,), dtype="int16", sample_rate=16000, file_format="flac", lazy_decode=True
@@ -85,10 +85,9 @@ def test_what_a_feature_means_is_kept(tmp_path: Path) -> None:
 
 def test_names_in_snake_case_and_numbers_that_are_numbers(tmp_path: Path) -> None:
     feature = {
-        "python_class_name": f"{c.__name__.partition('.')[0]}.x",
+        "python_class_name": "tensorflow_datasets.core.features.ClassLabel",
         "class_label": {"num_classes": 2},
     }
-    feature["python_class_name"] = "tensorflow_datasets.core.features.ClassLabel"
     assert read_one(tmp_path, feature) == c.ClassLabel(num_classes=2, names=("0", "1"))
     both = {**feature, "pythonClassName": "tensorflow_datasets.x.Text"}
     assert "'pythonClassName' and 'python_class_name' are one and the same" in refusal(
@@ -146,7 +145,7 @@ def test_every_layout_says_the_same_of_a_golden_dataset() -> None:
     for name in ("legacy", "legacy_proto"):
         found = read_features(str(GOLDEN / name / "1.0.0"))
         assert isinstance(found, c.FeaturesDict)
-        assert not [leaf for _, leaf in found.leaves() if isinstance(leaf, c.Unknown)]
+        assert not [leaf for leaf in found.leaves() if isinstance(leaf.feature, c.Unknown)]
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("**/features.json")), ids=str)
@@ -157,13 +156,14 @@ def test_everything_that_tfds_writes_can_be_read(path: Path) -> None:
 
 
 def test_a_connector_of_somebody_elses(tmp_path: Path) -> None:
-    own = {"pythonClassName": "my_project.MyFeature", "jsonFeature": {"json": "{}"}}
+    own: dict[str, Any] = {"pythonClassName": "my_project.MyFeature", "jsonFeature": {"json": "{}"}}
     assert read_one(tmp_path, own) == c.Unknown(class_name="my_project.MyFeature")
     # Its name alone does not make it TFDS's.
     own["pythonClassName"] = "my.tensorflow_datasets.core.features.Text"
     assert isinstance(read_one(tmp_path, own), c.Unknown)
     found = read_one(tmp_path, sequence(own))
-    assert list(found.leaves("x")) == [("x", c.Unknown(class_name=own["pythonClassName"]))]
+    [leaf] = found.leaves()
+    assert leaf == ("", (found,), c.Unknown(class_name=own["pythonClassName"]))
 
 
 # ---- names of classes ----
@@ -181,7 +181,11 @@ def test_names_of_classes(tmp_path: Path) -> None:
     (tmp_path / "a.b.labels.txt").write_text("x\ny\n")
     (tmp_path / "deep-inner-kind.labels.txt").write_text("ü")
     found = read(tmp_path, features)
-    names = {name: leaf.names for name, leaf in found.leaves() if isinstance(leaf, c.ClassLabel)}
+    names = {
+        leaf.name: leaf.feature.names
+        for leaf in found.leaves()
+        if isinstance(leaf.feature, c.ClassLabel)
+    }
     assert names == {"label": ("zero", "one"), "a/b": ("x", "y"), "deep/inner/kind": ("ü",)}
 
 
@@ -191,7 +195,7 @@ def test_names_lead_nowhere_else(tmp_path: Path) -> None:
     inside.mkdir()
     for name in ("../secret", "\0", "x" * 5000, "..", "/etc/passwd"):
         found = read(inside, features_dict(**{name: label(0)}))
-        assert [leaf for _, leaf in found.leaves()] == [c.ClassLabel()]
+        assert [leaf.feature for leaf in found.leaves()] == [c.ClassLabel()]
 
 
 def test_wrong_names(tmp_path: Path) -> None:
@@ -224,7 +228,8 @@ def deep(levels: int) -> Any:
 
 
 def test_depth_is_bounded(tmp_path: Path) -> None:
-    assert list(read(tmp_path, features_dict(x=deep(60))).leaves()) == [("x", c.Text())]
+    [leaf] = read(tmp_path, features_dict(x=deep(60))).leaves()
+    assert (leaf.name, len(leaf.around), leaf.feature) == ("x", 60, c.Text())
     assert "nested more than 64 deep" in refusal(tmp_path, features_dict(x=deep(64)))
     assert "nested too deeply" in refusal(tmp_path, "[" * 100_000)
     assert "nested too deeply" in refusal(tmp_path, '{"a":' * 100_000)

@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.conftest import TESTS, WILD
+from tests.conftest import TESTS, Wild
 from tests.support.tfds import NUMBERS, change_info, numbered, shard_path, write_tfds
 from torchrec_io.features.tfds.info import Info, read_info
 from torchrec_io.features.tfds.json_text import Node
 from torchrec_io.features.tfds.templates import ShardTemplate
 
 GOLDEN = TESTS / "data" / "tfds"
-TRAX = WILD / "google__trax" / "trax" / "data" / "testdata"
 
 
 def read(folder: Path, **info: Any) -> Info:
@@ -113,13 +112,14 @@ def test_configs_and_versions() -> None:
     assert tio.TfdsDirectory(folder / "small", "small", "1.9.0").version == "1.9.0"
     assert tio.TfdsDirectory(folder, config="large").config == "large"
     assert tio.TfdsDirectory(folder / "small" / "1.0.0", "small", "1.0.0").version == "1.0.0"
-    for arguments, reason in [
+    wrong: list[tuple[tuple[Any, ...], str]] = [
         ((folder,), "config must be one of 'large', 'small'; there are several"),
         ((folder, "tiny"), "config must be one of 'large', 'small', not 'tiny'"),
         ((folder, "small", "3.0.0"), "version must be one of '1.0.0', '1.9.0', '1.10.0', not"),
         ((folder / "small" / "1.0.0", "large"), "config must be 'small', not 'large'"),
         ((folder / "small" / "1.0.0", None, "1.9.0"), "version must be '1.0.0', not '1.9.0'"),
-    ]:
+    ]
+    for arguments, reason in wrong:
         with pytest.raises(ValueError, match=reason):
             tio.TfdsDirectory(*arguments)
 
@@ -161,7 +161,7 @@ def test_names_of_shards() -> None:
     # What stands behind a "%" says how to read the file.
     assert template("x-{SHARD_X_OF_Y}%GZIP").paths(1) == ["x-00000-of-00001"]
     assert template("x").paths(1) == ["x"]
-    assert template("").paths(123_456)[-1] == "data-train.tfrecord-123455-of-123456"
+    assert template("")._path(7, 123_456) == "data-train.tfrecord-000007-of-123456"
     # What is filled in is not looked at again.
     assert template("{SPLIT}-{SHARD_INDEX}", split="{DATASET}").paths(1) == ["{DATASET}-00000"]
 
@@ -250,14 +250,13 @@ def test_no_more_shards_than_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "version"), [("c4/en", "2.3.0"), ("squad/v1.1", "3.0.0")])
-def test_real_directories_of_old(name: str, version: str) -> None:
-    if not WILD.exists():
-        pytest.skip("the shared real files are not there")
-    found = tio.TfdsDirectory(TRAX / name)
+def test_real_directories_of_old(name: str, version: str, wild: Wild) -> None:
+    folder = wild.path / "google__trax" / "trax" / "data" / "testdata" / name
+    found = tio.TfdsDirectory(folder)
     assert found.features is None
     assert (found.version, {*found.splits}) == (version, {"train", "validation"})
     keys = {"c4/en": "content-length", "squad/v1.1": "answers/answer_start"}
     assert keys[name] in found.schema
-    dataset = tio.TFRecordDataset.from_tfds(TRAX / name, "all")
+    dataset = tio.TFRecordDataset.from_tfds(folder, "all")
     assert len(dataset) == 20
     assert sum(1 for _ in dataset) == 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 TfdsShape: TypeAlias = "tuple[int | None, ...]"
 
@@ -25,9 +25,23 @@ class Connector:
     description: str = ""
     value_range: str = ""
 
-    def leaves(self, name: str = "") -> Iterator[tuple[str, Connector]]:
-        """The connectors that hold no others, by their names, joined by "/" where nested."""
-        yield name, self
+    def leaves(self) -> Iterator[Leaf]:
+        """The connectors that hold no others."""
+        yield from _leaves(self, "", ())
+
+
+class Leaf(NamedTuple):
+    """A connector that holds no others.
+
+    Attributes:
+        name: Of it and of the dicts around it, joined by "/".
+        around: The sequences around it, the outermost first.
+        feature: The connector.
+    """
+
+    name: str
+    around: tuple[Sequence, ...]
+    feature: Connector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +53,6 @@ class FeaturesDict(Connector):
     """
 
     features: Mapping[str, Connector]
-
-    def leaves(self, name: str = "") -> Iterator[tuple[str, Connector]]:
-        """As :meth:`Connector.leaves`."""
-        for inner, feature in self.features.items():
-            yield from feature.leaves(f"{name}/{inner}" if name else inner)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,10 +164,6 @@ class Sequence(Connector):
     feature: Connector
     length: int | None = None
 
-    def leaves(self, name: str = "") -> Iterator[tuple[str, Connector]]:
-        """As :meth:`Connector.leaves`."""
-        yield from self.feature.leaves(name)
-
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationVariableLanguages(Sequence):
@@ -193,3 +198,13 @@ def nested_datasets(feature: Connector, name: str = "") -> Iterator[str]:
     elif isinstance(feature, FeaturesDict):
         for inner, each in feature.features.items():
             yield from nested_datasets(each, f"{name}/{inner}" if name else inner)
+
+
+def _leaves(feature: Connector, name: str, around: tuple[Sequence, ...]) -> Iterator[Leaf]:
+    if isinstance(feature, FeaturesDict):
+        for inner, held in feature.features.items():
+            yield from _leaves(held, f"{name}/{inner}" if name else inner, around)
+    elif isinstance(feature, Sequence):
+        yield from _leaves(feature.feature, name, (*around, feature))
+    else:
+        yield Leaf(name, around, feature)

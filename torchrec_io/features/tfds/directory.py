@@ -16,7 +16,7 @@ from ...records.storage import StrPath
 from ...records.stream import iter_records
 from ..peek import peek_names
 from ..schema import Schema
-from .connectors import Connector, nested_datasets
+from .connectors import Connector, Leaf, nested_datasets
 from .features_json import parse_features, read_features
 from .finding import find_directory
 from .info import INFO_FILE, StatedSplit, read_info
@@ -55,12 +55,12 @@ class Outline(NamedTuple):
     """The features of a dataset.
 
     Attributes:
-        leaves: Those that hold no others, by name; none where there is no features.json.
+        leaves: Those that hold no others; none where there is no features.json.
         unread: Why some cannot be read, by name.
         keys: What each record must have stored.
     """
 
-    leaves: dict[str, Connector]
+    leaves: list[Leaf]
     unread: dict[str, str]
     keys: tuple[str, ...]
 
@@ -258,7 +258,8 @@ class TfdsDirectory:
         """
         chosen = self._chosen(None)
         unread = {name: str(self._unreadable(name, why).reason) for name, why in chosen.unread()}
-        return Outline(dict(self.features.leaves()) if self.features else {}, unread, chosen.keys)
+        leaves = list(self.features.leaves()) if self.features is not None else []
+        return Outline(leaves, unread, chosen.keys)
 
     def _chosen(self, features: FeatureChoice | None) -> Chosen:
         connectors = self.features

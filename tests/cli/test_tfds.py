@@ -1,0 +1,86 @@
+"""``torchrec-io tfds``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.conftest import TESTS
+from tests.support.tfds import (
+    features_dict,
+    image,
+    label,
+    numbered,
+    sequence,
+    shard_path,
+    tensor,
+    text,
+    write_shard,
+    write_tfds,
+)
+
+GOLDEN = TESTS / "data" / "tfds"
+REASON = "mine.Own is no connector of TFDS's own: only its code knows what it stores"
+
+
+def test_what_is_there(run: Run, tmp_path: Path) -> None:
+    features = features_dict(
+        label=label(2),
+        pictures=sequence(image(-1, 28, 3)),
+        deep=features_dict(words=sequence(sequence(text()), 4)),
+        own={"pythonClassName": "mine.Own"},
+        packed=tensor([3, -1], "float32", encoding="zlib", optional=True),
+    )
+    folder = tmp_path / "set" / "1.0.0"
+    write_tfds(folder, {}, features, configName="", supervisedKeys={"input": "a", "output": "b"})
+    (folder / "label.labels.txt").write_text("cat\ndog\n")
+    write_tfds(tmp_path / "set" / "0.9.0", {"train": [numbered(1)]})
+    result = run("tfds", "set")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "data 1.0.0: set/1.0.0",
+        "  other versions: 0.9.0",
+        "  supervised keys: ('a', 'b')",
+        "feature label: ClassLabel int64, 2 classes: cat, dog",
+        "feature pictures: several Image [?, 28, 3] uint8",
+        "feature deep/words: 4 of several Text string",
+        f"feature own: mine.Own CANNOT BE READ: {REASON}. Give features={{'own': ...}} a spec",
+        "feature packed: Tensor [3, ?] float32 zlib optional",
+    ]
+
+
+def test_one_of_several_configs(run: Run) -> None:
+    listed = run("tfds", GOLDEN / "configs")
+    assert listed.returncode == 0, listed.stderr
+    assert "config small: 1.0.0, 1.9.0, 1.10.0" in listed.stdout
+    shown = run("tfds", GOLDEN / "configs", "--config", "small", "--version", "1.9.0")
+    assert shown.returncode == 0, shown.stderr
+    assert "configs small 1.9.0: " in shown.stdout
+    assert "split train: 1 records in 1 shard, 50 bytes, as said" in shown.stdout
+    wrong = run("tfds", GOLDEN / "configs", "--config", "tiny")
+    assert wrong.returncode == 2
+    assert "config must be one of 'large', 'small', not 'tiny'" in " ".join(wrong.stderr.split())
+
+
+def test_wrong_shards(run: Run, tmp_path: Path) -> None:
+    write_tfds(tmp_path, {"train": [numbered(n, n) for n in range(4)], "test": [numbered(9)]})
+    write_shard(shard_path(tmp_path, "train", 0, 4), numbered(1))
+    shard_path(tmp_path, "train", 1, 4).unlink()
+    cut = shard_path(tmp_path, "train", 2, 4)
+    cut.write_bytes(cut.read_bytes()[:-2])
+    write_shard(shard_path(tmp_path, "test", 0, 1), [b""])
+    result = run("tfds", ".")
+    assert result.returncode == 1
+    assert "has 1 records, dataset_info.json says 2" in result.stderr
+    assert "00001-of-00004: No such file or directory" in result.stderr
+    assert "past the end of the file" in result.stderr or "ends inside" in result.stderr
+    assert "is it a shard of another dataset?" in result.stderr
+    assert "split train: 2 of 8 records in 4 shards, " in result.stdout
+    assert "split test: 0 of 1 records in 1 shard, " in result.stdout
+
+
+def test_a_directory_that_says_what_cannot_be(run: Run, tmp_path: Path) -> None:
+    write_tfds(tmp_path, {"train": [numbered(1)]}, fileFormat="parquet")
+    result = run("tfds", ".")
+    assert result.returncode == 1
+    assert "dataset_info.json: fileFormat: the files are of the format 'parquet'" in result.stderr
