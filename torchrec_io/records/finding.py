@@ -110,6 +110,13 @@ def open_indexes(
     return _in_threads(lambda pair: RecordIndex.load(*pair, format=record_format), pairs), []
 
 
+def find_promised(indexes: Sequence[RecordIndex]) -> None:
+    """Finds several indexes that were only promised, by a few threads; a single one can wait."""
+    promised = [index for index in indexes if not index.is_known]
+    if len(promised) > 1:
+        _in_threads(RecordIndex.check_unchanged, promised)
+
+
 def _in_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
     """What becomes of each item, in order. Threads take several at once: most take little time."""
     threads = min(8, os.cpu_count() or 1)

@@ -295,6 +295,11 @@ class RecordIndex:
         return ends - starts - self.format.overhead_bytes
 
     @property
+    def is_known(self) -> bool:
+        """Whether there is an index yet: one that was only promised is found on first use."""
+        return True
+
+    @property
     def identity(self) -> tuple[int, int, int]:
         """What tells the data file from others, wherever it is: records, bytes, fingerprint."""
         return len(self), self._header.data_bytes, self._header.data_fingerprint

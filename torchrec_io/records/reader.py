@@ -16,6 +16,7 @@ import numpy.typing as npt
 from .. import _core
 from ..errors import TorchRecIOError, TruncatedFileError
 from .compressed import CompressedFile, open_source
+from .finding import find_promised
 from .formats import TFRECORD
 from .index import RecordIndex
 from .storage import LocalFile, read_ranges
@@ -309,7 +310,9 @@ class RecordReader:
     def _look_at(self, files: list[int], epoch: int) -> None:
         """Checks files and their indexes where that was not done in an epoch."""
         with self._opening:
-            for file in self._set.unseen(files, epoch):  # no other thread was faster
+            unseen = self._set.unseen(files, epoch)  # if no other thread was faster
+            find_promised([self.indexes[file] for file in unseen])
+            for file in unseen:
                 index = self.indexes[file]
                 index.check_unchanged()
                 source = self._open.get(file)

@@ -77,13 +77,18 @@ class PromisedIndex(RecordIndex):
         return self._records
 
     @property
+    def is_known(self) -> bool:
+        """As of the base."""
+        return "_bytes" in self.__dict__
+
+    @property
     def identity(self) -> tuple[int, int, int]:
         """As of the base, but without a fingerprint, which nobody could know before first use."""
         return self._records, self._size, 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         promise = (self.data_path, self._records, self._size, self._keys)
-        found = super().__reduce__() if "_bytes" in self.__dict__ else None
+        found = super().__reduce__() if self.is_known else None
         return _rebuild, (promise, found)
 
     def _take(self, found: RecordIndex) -> None:
