@@ -84,9 +84,13 @@ def test_parts_of_equal_size(data: Path) -> None:
 
 
 def test_no_records(data: Path) -> None:
-    with pytest.raises(ValueError, match=r"'train\[:0\]' has no records; there are 'train' \(20"):
+    with pytest.raises(
+        ValueError, match=r"'train\[:0\]': no records; the dataset has 'train' \(20"
+    ):
         tio.TFRecordDataset.from_tfds(data, "train[:0]")
-    with pytest.raises(ValueError, match="unknown split 'dev'; the dataset has 'train', 'test'"):
+    with pytest.raises(
+        ValueError, match=r"no split 'dev'; the dataset has 'train' \(20 records\), 'test' \(3"
+    ):
         tio.TFRecordDataset.from_tfds(data, "dev")
 
 

@@ -131,6 +131,13 @@ def test_the_only_config_is_meant(tmp_path: Path) -> None:
     assert tio.TfdsDirectory(tmp_path).path == str(tmp_path / "a" / "1.0.0")
 
 
+def test_a_directory_of_any_name(tmp_path: Path) -> None:
+    write_tfds(tmp_path / "mine", {"train": [numbered(1)]}, configName="c")
+    assert tio.TfdsDirectory(tmp_path / "mine", "c", "1.0.0").version == "1.0.0"
+    with pytest.raises(ValueError, match=r"version must be '1\.0\.0', not '2\.0\.0'"):
+        tio.TfdsDirectory(tmp_path / "mine", "c", "2.0.0")
+
+
 def test_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write_tfds(tmp_path / "data" / "1.0.0", {"train": [numbered(1)]})

@@ -153,8 +153,11 @@ def refusal(split: Any) -> str:
 
 
 def test_refusals_say_why() -> None:
-    assert refusal("nothing") == "unknown split 'nothing'; the dataset has 'train', 'test'"
-    assert "the split has only 10 records" in refusal("train[:11]")
+    assert refusal("nothing") == (
+        "split 'nothing': there is no split 'nothing'; the dataset has 'train' (10 records), "
+        "'test' (3 records)"
+    )
+    assert "there are only 10 records; the dataset has 'train' (10" in refusal("train[:11]")
     assert "outside -100%..100%" in refusal("train[:101%]")
     assert "ends at record 2, before it begins at record 8" in refusal("train[80%:20%]")
     assert "'all' has no slices" in refusal("all[:1]")

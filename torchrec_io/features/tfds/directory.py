@@ -6,7 +6,6 @@ import errno
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ...errors import SchemaError, TorchRecIOError, WrongShardError
@@ -18,14 +17,14 @@ from ..peek import peek_names
 from ..schema import Schema
 from .connectors import Connector, Leaf, nested_datasets
 from .features_json import parse_features, read_features
-from .finding import find_directory
+from .finding import check_names, find_directory
 from .info import INFO_FILE, StatedSplit, read_info
 from .json_text import Node
 from .labels import Labels
 from .promised import PromisedIndex
 from .selection import Chosen, FeatureChoice, choose
 from .shards import Shards, open_shards
-from .splits import TfdsSplit
+from .splits import TfdsSplit, listed
 from .templates import ShardTemplate
 from .to_schema import Unread, to_specs
 
@@ -193,6 +192,7 @@ class TfdsDirectory:
     ) -> None:
         self.path = find_directory(directory, config, version)
         self._info = info = read_info(self.path)
+        check_names(info, config, version)
         info.check_format()
         self.name = info.name
         self.config = info.config
@@ -200,14 +200,12 @@ class TfdsDirectory:
         self.description = info.description
         self.supervised_keys = info.supervised_keys
         node = Node(None, info.path, "splits")
-        self.splits: Mapping[str, TfdsSplitInfo] = MappingProxyType(
-            {
-                name: TfdsSplitInfo(
-                    split, self.path, ShardTemplate(split.template, info.name, name, node)
-                )
-                for name, split in info.splits.items()
-            }
-        )
+        self.splits: Mapping[str, TfdsSplitInfo] = {
+            name: TfdsSplitInfo(
+                split, self.path, ShardTemplate(split.template, info.name, name, node)
+            )
+            for name, split in info.splits.items()
+        }
 
     def __repr__(self) -> str:
         return f"TfdsDirectory({self.path!r})"
@@ -281,11 +279,16 @@ class TfdsDirectory:
         wanted = TfdsSplit.of(split)
         names = set(self.splits) if _ALL in wanted.names else set(wanted.names)
         shards = {name: info.counted() for name, info in self.splits.items() if name in names}
-        # Others only have to be there, to be listed.
-        lengths = {name: shards[name].lengths if name in shards else () for name in self.splits}
+        # Of others it is enough that they can be listed.
+        lengths = {
+            name: shards[name].lengths if name in shards else [info.num_examples or 0]
+            for name, info in self.splits.items()
+        }
         stretches = wanted.stretches(lengths)
         if not any(stretch.end > stretch.begin for stretch in stretches):
-            raise ValueError(f"split {str(wanted)!r} has no records; there are {self._sizes()}")
+            raise ValueError(
+                f"split {str(wanted)!r}: no records; the dataset has {listed(lengths)}"
+            )
         chosen = self.choose(features)
         opened = open_shards(stretches, shards, chosen.keys)
         return Plan(opened.indexes, opened.selection, Schema(chosen.specs))
@@ -306,12 +309,6 @@ class TfdsDirectory:
         raise ValueError(
             f"{self.name!r} has not one dataset in each record but {len(read)}, {read}: read it "
             "with steps='ragged', and call steps(name) for one of them, or for a sequence"
-        )
-
-    def _sizes(self) -> str:
-        return ", ".join(
-            f"{name!r} ({'?' if info.num_examples is None else info.num_examples} records)"
-            for name, info in self.splits.items()
         )
 
     def _unreadable(self, name: str, unread: Unread) -> SchemaError:

@@ -7,7 +7,7 @@ import os
 import re
 
 from ...records.storage import StrPath
-from .info import INFO_FILE
+from .info import INFO_FILE, Info
 
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
@@ -26,7 +26,6 @@ def find_directory(directory: StrPath, config: str | None, version: str | None) 
     """
     folder = os.path.expanduser(os.fspath(directory))
     if os.path.isfile(os.path.join(folder, INFO_FILE)):
-        _check_names(folder, config, version)
         return folder
     found = find_configs(folder)
     if not found:
@@ -83,14 +82,17 @@ def _config(folder: str, found: dict[str, list[str]], config: str | None) -> str
     raise ValueError(f"{folder}: config must be one of {_listed(found)}, not {config!r}")
 
 
-def _check_names(folder: str, config: str | None, version: str | None) -> None:
-    """Refuses another config or version than those that a directory is of, by its path."""
-    parent, own = os.path.split(os.path.abspath(folder))
-    if version is not None and version != own:
-        raise ValueError(f"{folder}: version must be {own!r}, not {version!r}")
-    above = os.path.basename(parent)
-    if config is not None and config != above:
-        raise ValueError(f"{folder}: config must be {above!r}, not {config!r}")
+def check_names(info: Info, config: str | None, version: str | None) -> None:
+    """Refuses a directory of another config or version than is asked for.
+
+    Raises:
+        ValueError: neither what it says nor its path has that name.
+    """
+    above, own = os.path.split(os.path.dirname(os.path.abspath(info.path)))
+    names = (("config", config, info.config, os.path.basename(above)),)
+    for what, asked, said, named in (*names, ("version", version, info.version, own)):
+        if asked not in (None, said, named):
+            raise ValueError(f"{info.path}: {what} must be {said or named!r}, not {asked!r}")
 
 
 def _listed(names: object) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 from ...order.split import share_of
@@ -55,8 +54,7 @@ class _Term:
         if self.split == _ALL:
             return [Stretch(name, 0, sum(of)) for name, of in lengths.items()]
         if self.split not in lengths:
-            known = ", ".join(map(repr, lengths))
-            raise ValueError(f"unknown split {self.split!r}; the dataset has {known or 'none'}")
+            raise self._error(f"there is no split {self.split!r}", lengths)
         shards = lengths[self.split]
         size = sum(shards)
         begin = 0 if self.begin is None else self._boundary(self.begin, shards, size)
@@ -67,21 +65,20 @@ class _Term:
             last = self.end + len(shards) if from_behind else self.end
             end = self._boundary(last, shards, size)
         if abs(begin) > size or abs(end) > size:
-            raise self._error(f"the split has only {size} records")
+            raise self._error(f"there are only {size} records", lengths)
         begin, end = (place + size if place < 0 else place for place in (begin, end))
         if begin > end:
-            raise self._error(f"it ends at record {end}, before it begins at record {begin}")
+            reason = f"it ends at record {end}, before it begins at record {begin}"
+            raise self._error(reason, lengths)
         return [Stretch(self.split, begin, end)]
 
     def _boundary(self, number: float, shards: Sequence[int], size: int) -> int:
         if self.unit == "%":
-            if abs(number) > 100:
-                raise self._error("a percentage lies outside -100%..100%")
             return share_of(number, size)
         return int(number) if self.unit == "abs" else sum(shards[: int(number)])
 
-    def _error(self, reason: str) -> ValueError:
-        return ValueError(f"split {self.text!r}: {reason}")
+    def _error(self, reason: str, lengths: ShardLengths) -> ValueError:
+        return ValueError(f"split {shown(self.text)}: {reason}; the dataset has {listed(lengths)}")
 
 
 @dataclass(frozen=True)
@@ -212,9 +209,10 @@ def even_splits(split: str | TfdsSplit, n: int, *, drop_remainder: bool = False)
     ]
 
 
-def first_records(lengths: Sequence[int]) -> list[int]:
-    """The number of the first record of each shard in its split, and of the one after the last."""
-    return list(accumulate(lengths, initial=0))
+def listed(lengths: ShardLengths) -> str:
+    """The splits of a dataset, for errors."""
+    names = [f"{name!r} ({sum(of)} records)" for name, of in lengths.items()]
+    return ", ".join(names) or "none"
 
 
 def _parse(term: str, text: str) -> _Term:
@@ -239,6 +237,8 @@ def _parse(term: str, text: str) -> _Term:
         begin, *rest = (_number(number, unit) for number in numbers)
     except ValueError:
         raise _bad(text, f"{shown(inside)} is no slice") from None
+    if unit == "%" and any(abs(bound) > 100 for bound in (begin, *rest) if bound is not None):
+        raise _bad(text, "a percentage lies outside -100%..100%")
     if not rest:
         assert begin is not None
         return _Term(term, name, begin, begin + 1, unit)
