@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import presets as presets
     from .convert.csv import convert_csv
     from .convert.folder_out import to_files
     from .convert.images import convert_images

@@ -340,10 +340,21 @@ def _rebuild(
 def _specs_in(value: Any) -> Mapping[str, Any] | None:
     """The dict of specs that a value is; None of what is none."""
     if not isinstance(value, Schema):
+        _refuse_lists(value)
         return dict_of(value)
     if value.is_sequence:
         raise SchemaError("a schema of SequenceExamples is no part of another schema")
     return nested(value.context, value.paths)
+
+
+def _refuse_lists(value: Any) -> None:
+    """Refuses a mapping of features that are in no Example of their own."""
+    if isinstance(value, dict) or not isinstance(value, Mapping):
+        return
+    from .example_lists import ExampleListSchema  # noqa: PLC0415  # it needs this module
+
+    if isinstance(value, ExampleListSchema):
+        raise SchemaError("an ExampleListSchema is no schema of Examples, nor part of one")
 
 
 def _check_name(name: Any) -> None:
