@@ -161,7 +161,7 @@ def test_type_checkers_see_the_same_names() -> None:
     imported = [
         alias.name
         for node in block.body
-        if isinstance(node, ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and node.module is not None  # else it is a module
         for alias in node.names
     ]
     assert sorted(imported) == sorted(torchrec_io.__all__)

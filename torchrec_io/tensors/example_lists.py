@@ -193,13 +193,13 @@ def parse_example_lists(records: Iterable[Record], schema: ExampleListSchema) ->
     """
     if not isinstance(schema, ExampleListSchema):
         raise SchemaError("lists of examples need an ExampleListSchema(context=..., examples=...)")
-    joined = [bytes(memoryview(record)) for record in records]
-    lengths = np.array([len(record) for record in joined], np.int64)
+    views = [memoryview(record) for record in records]
+    lengths = np.array([view.nbytes for view in views], np.int64)
     block = RecordBlock(
-        np.frombuffer(b"".join(joined), np.uint8),
+        np.frombuffer(b"".join(views), np.uint8),
         np.cumsum(lengths) - lengths,
         lengths,
-        np.arange(len(joined)),
+        np.arange(len(views)),
     )
     batch, failures = ExampleListParser(schema).parse(block, NO_EPOCH)
     if failures:
