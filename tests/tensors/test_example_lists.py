@@ -262,6 +262,18 @@ def test_records_are_left_out_with_all_that_is_wrong_with_them(tmp_path: Path) -
     assert dataset.skipped == 4
 
 
+def test_a_record_of_many_bad_examples_is_one_error(tmp_path: Path) -> None:
+    bad = tio.encode_example_list({"query": 1}, [{"pair": [1.0, 2.0]}]) + b"\x0a\x00" * 1000
+    write_tfrecord(tmp_path / "lists.tfrecord", [bad, GOOD, bad])
+    errors: list[TorchRecIOError] = []
+    dataset = tio.TFRecordDataset(
+        tmp_path / "lists.tfrecord", STRICT, batch_size=3, on_error=errors.append
+    )
+    assert [batch["query"].tolist() for batch in dataset] == [[1]]
+    assert [error.record for error in errors] == [0, 2]
+    assert all(error.reason.startswith("example 1: ") for error in errors)
+
+
 def test_another_schema_is_refused() -> None:
     with pytest.raises(SchemaError, match="ExampleListSchema"):
         tio.parse_example_lists([GOOD], tio.Schema({"a": STRICT["pair"]}))  # type: ignore[arg-type]

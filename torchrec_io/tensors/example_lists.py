@@ -109,7 +109,11 @@ def _failures(lists: ListBlock, located: list[LocatedBlock]) -> list[RecordFailu
     """What is wrong with the parts, as failures of the records."""
     *contexts, examples = located
     found = [lists.of_context(failure) for part in contexts for failure in part.failures]
-    return found + [lists.of_example(failure) for failure in examples.failures]
+    # One of a record is enough: a damaged one may pretend to have millions of examples.
+    positions = [failure.position for failure in examples.failures]
+    owners = np.searchsorted(lists.offsets, positions, "right")
+    firsts = np.unique(owners, return_index=True)[1].tolist()
+    return found + [lists.of_example(examples.failures[first]) for first in firsts]
 
 
 # ---- where columns lie ----
