@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torchrec_io as tio
 from tests.support.examples import example_of
@@ -23,7 +24,13 @@ def episode(number: int, steps: int) -> bytes:
     """An Example of so many steps; step i has the id ``STRIDE * number + i``."""
     ids = [STRIDE * number + step for step in range(steps)]
     texts = [f"step {each}".encode() for each in ids]
-    return example_of(**{"episode": [number], "steps/id": ids, "steps/text": texts})
+    return uneven_episode(number, ids, texts)
+
+
+def uneven_episode(number: int, ids: list[int], texts: list[bytes]) -> bytes:
+    """An Example whose features may disagree in their number of steps."""
+    values: dict[str, Any] = {"episode": [number], "steps/id": ids, "steps/text": texts}
+    return example_of(**values)
 
 
 def write_episodes(folder: Path, files: Sequence[Sequence[int]]) -> list[str]:
@@ -46,3 +53,14 @@ def windows_of(files: Sequence[Sequence[int]], window: int) -> list[list[int]]:
         for number, count in enumerate(counts)
         for begin in range(count - window + 1)
     ]
+
+
+def steps_of(paths: list[str], window: int | None = None, **options: Any) -> tio.TFRecordDataset:
+    """The steps of episodes, or windows of them, in batches of 4."""
+    options = {"batch_size": 4, **options}
+    return tio.TFRecordDataset(paths, SCHEMA, **options).steps(window=window)
+
+
+def step_ids(batches: Iterable[Any]) -> list[Any]:
+    """The id of each step, or the ids of each window."""
+    return [each for batch in batches for each in batch["steps/id"].tolist()]

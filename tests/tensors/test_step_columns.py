@@ -231,7 +231,8 @@ class TestFailures:
         return parser.parse(block_of(list(records), rows, numbers), NO_EPOCH)
 
     def test_samples_of_good_records_are_kept(self) -> None:
-        bad = example_of(**{"id": [1, 2], "s/one": [0.0, 1.0], "s/text": [b"", b""]})
+        values: Any = {"id": [1, 2], "s/one": [0.0, 1.0], "s/text": [b"", b""]}
+        bad = example_of(**values)
         batch, failures = self.parse(record(0, 2), bad, b"\xff")
         assert batch["s/one"].tolist() == [0.5, 1.5]
         assert [failure.position for failure in failures] == [2, 3, 4]

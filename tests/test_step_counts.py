@@ -1,0 +1,224 @@
+"""How many steps records have: what tells it, records that do not agree, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import torchrec_io as tio
+from tests.support.episodes import (
+    SCHEMA,
+    episode,
+    step_ids,
+    steps_of,
+    uneven_episode,
+    windows_of,
+    write_episodes,
+)
+from tests.support.examples import example_of, sequence_example_of
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.records.reader import RecordReader
+
+FILES = [[3, 0, 7, 1], [], [5, 2]]
+STEPS = 18
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_episodes(tmp_path_factory.mktemp("episodes"), FILES)
+
+
+class TestCounting:
+    def test_counts_are_kept(self, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        records = tio.TFRecordDataset(paths, SCHEMA)
+        assert records.steps().num_records == STEPS
+        monkeypatch.setattr(RecordReader, "fetch", None)
+        assert records.steps(window=2).num_records == len(windows_of(FILES, 2))
+
+    @pytest.mark.parametrize(
+        ("spec", "stored"),
+        [
+            (tio.VarLenFeature("float32"), {"g/x": [1.0, 2.0, 3.0]}),
+            (tio.FixedLenFeature([3], "int64"), {"g/x": [1, 2, 3]}),
+            (tio.FixedLenFeature([3, 2], "int64"), {"g/x": [1, 2, 3, 4, 5, 6]}),
+            (
+                tio.FixedLenSequenceFeature([2], "int64", allow_missing=True),
+                {"g/x": [1, 2, 3, 4, 5, 6]},
+            ),
+            (
+                tio.RaggedFeature("int64", partitions=[tio.RaggedFeature.UniformRowLength(2)]),
+                {"g/x": [1, 2, 3, 4, 5, 6]},
+            ),
+            *(
+                (
+                    tio.RaggedFeature("int64", "v", [partition("p")]),
+                    {"v": [1, 2, 3, 4], "p": numbers},
+                )
+                for partition, numbers in (
+                    (tio.RaggedFeature.RowLengths, [1, 0, 3]),
+                    (tio.RaggedFeature.RowLimits, [1, 1, 4]),
+                    (tio.RaggedFeature.RowStarts, [0, 1, 1]),
+                )
+            ),
+            (
+                tio.RaggedFeature(
+                    "int64",
+                    "v",
+                    [
+                        tio.RaggedFeature.UniformRowLength(2),
+                        tio.RaggedFeature.RowLengths("p"),
+                        tio.RaggedFeature.UniformRowLength(2),
+                    ],
+                ),
+                {"v": [1] * 8, "p": [1, 0, 0, 1, 1, 1]},
+            ),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_what_is_counted(self, tmp_path: Path, spec: Any, stored: dict[str, Any]) -> None:
+        write_tfrecord(tmp_path / "data", [example_of(**stored)])
+        dataset = tio.TFRecordDataset(tmp_path / "data", {"g/x": spec}).steps("g")
+        assert dataset.num_records == len(list(dataset)) == 3
+
+    @pytest.mark.parametrize(
+        ("partition", "numbers"),
+        [
+            (tio.RaggedFeature.RowSplits("p"), [0, 1, 1, 4]),
+            (tio.RaggedFeature.ValueRowIds("p"), [0, 2, 2, 2]),
+        ],
+    )
+    def test_what_is_not_counted_is_compared(
+        self, tmp_path: Path, partition: Any, numbers: list[int]
+    ) -> None:
+        spec = tio.RaggedFeature("int64", "v", [partition])
+        records = [
+            example_of(**{"v": [1, 2, 3, 4], "p": numbers, "g/y": [7] * count}) for count in (3, 4)
+        ]
+        write_tfrecord(tmp_path / "data", records)
+        with pytest.raises(tio.SchemaError, match="no feature of 'g' tells how many steps"):
+            tio.TFRecordDataset(tmp_path / "data", {"g/x": spec}).steps("g")
+        schema = {"g/x": spec, "g/y": tio.VarLenFeature("int64")}
+        dataset = tio.TFRecordDataset(tmp_path / "data", schema, on_error="skip").steps("g")
+        assert [sample["g/x"].tolist() for sample in dataset] == [[1], [], [2, 3, 4]]
+        with pytest.raises(tio.DecodeError, match=r"it has 3 steps, where 'g' has 4 .*'g/x'"):
+            list(dataset.replace(on_error="raise"))
+
+
+class TestBadRecords:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        """Record 1 has features that disagree, record 3 is no Example, and 5 is damaged."""
+        uneven = uneven_episode(1, [1], [b"a", b"b"])
+        records = [episode(0, 2), uneven, episode(2, 3), b"\xff\xff", episode(4, 1), episode(5, 6)]
+        write_tfrecord(tmp_path / "data", records)
+        stored = bytearray((tmp_path / "data").read_bytes())
+        stored[-9] ^= 1
+        (tmp_path / "data").write_bytes(stored)
+        return tmp_path / "data"
+
+    def test_what_disagrees_is_told(self, path: Path) -> None:
+        dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=2).steps()
+        iterator = iter(dataset)
+        assert next(iterator)["steps/id"].tolist() == [0, 1]
+        with pytest.raises(tio.DecodeError) as caught:
+            next(iterator)
+        error = caught.value
+        assert (error.path, error.record, error.feature) == (str(path), 1, "steps/text")
+        assert error.reason == "it has 2 steps, 'steps/id' has 1"
+
+    @pytest.mark.parametrize("window", [None, 2])
+    def test_each_bad_record_is_told_once(self, path: Path, window: int | None) -> None:
+        told: list[tio.TorchRecIOError] = []
+        dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=2, on_error=told.append)
+        stepped = dataset.steps(window=window)
+        expected = windows_of([[2, 0, 3, 0, 1]], window or 1)
+        assert stepped.num_records == len(expected) + 3
+        seen = step_ids(stepped)
+        assert ([[each] for each in seen] if window is None else seen) == expected
+        assert [error.record for error in told] == [1, 3, 5]
+        kinds = [tio.DecodeError, tio.DecodeError, tio.CorruptRecordError]
+        assert [type(error) for error in told] == kinds
+        assert stepped.skipped == 3
+
+    def test_samples_in_front_of_a_bad_record_are_given(self, path: Path) -> None:
+        iterator = iter(tio.TFRecordDataset(path, SCHEMA).steps())
+        assert [next(iterator)["steps/id"].item() for _ in range(2)] == [0, 1]
+        with pytest.raises(tio.DecodeError, match="steps"):
+            next(iterator)
+
+    def test_batches_are_filled_up(self, path: Path) -> None:
+        dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=4, on_error="skip").steps()
+        assert [batch["steps/id"].tolist() for batch in dataset] == [
+            [0, 1, 2000, 2001],
+            [2002, 4000],
+        ]
+
+    def test_a_feature_of_the_record_is_told_of_each_sample(self, tmp_path: Path) -> None:
+        values: Any = {"episode": [1, 2], "steps/id": [1000, 1001], "steps/text": [b"", b""]}
+        bad = example_of(**values)
+        write_tfrecord(tmp_path / "data", [episode(0, 1), bad, episode(2, 1)])
+        dataset = tio.TFRecordDataset(tmp_path / "data", SCHEMA, batch_size=4, on_error="skip")
+        stepped = dataset.steps()
+        assert step_ids(stepped) == [0, 2000]
+        assert stepped.skipped == 2
+
+    def test_one_that_became_damaged_is_told_once_a_batch(self, tmp_path: Path) -> None:
+        [path] = write_episodes(tmp_path, [[2, 3]])
+        dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=8, on_error="skip").steps()
+        before = os.stat(path)
+        stored = bytearray(Path(path).read_bytes())
+        stored[-9] ^= 1
+        Path(path).write_bytes(stored)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as a disk would do it
+        assert step_ids(dataset) == [0, 1]
+        assert dataset.skipped == 1
+
+
+class TestRefusals:
+    def test_groups(self, paths: list[str]) -> None:
+        records = tio.TFRecordDataset(paths, SCHEMA)
+        with pytest.raises(tio.SchemaError, match=r"named 'frames/\.\.\.'; groups are \['steps'\]"):
+            records.steps("frames")
+        scalar = {**SCHEMA, "steps/scalar": tio.FixedLenFeature([], "int64")}
+        with pytest.raises(tio.SchemaError, match=r"FixedLenFeature has no steps.*'steps/scalar'"):
+            records.replace(schema=scalar).steps()
+        with pytest.raises(tio.SchemaError, match="named 'steps/"):
+            records.steps().replace(schema={"episode": SCHEMA["episode"]})
+
+    @pytest.mark.parametrize("schema", [None, len])
+    def test_without_a_schema(self, paths: list[str], schema: Any) -> None:
+        with pytest.raises(tio.SchemaError, match="steps need a schema of features, not "):
+            tio.TFRecordDataset(paths, schema).steps()
+        with pytest.raises(tio.SchemaError, match="steps need a schema of features, not "):
+            steps_of(paths).replace(schema=schema)
+
+    def test_sequence_examples(self, tmp_path: Path) -> None:
+        write_tfrecord(tmp_path / "data", [sequence_example_of({}, {"steps/x": [[1]]})])
+        schema = tio.Schema(sequence={"steps/x": tio.VarLenFeature("int64")})
+        with pytest.raises(tio.SchemaError, match="not of SequenceExamples"):
+            tio.TFRecordDataset(tmp_path / "data", schema).steps()
+
+    @pytest.mark.parametrize("window", [0, -1, 1.5, True, "2"])
+    def test_windows(self, paths: list[str], window: Any) -> None:
+        with pytest.raises(ValueError, match="window must be a whole number of at least 1"):
+            tio.TFRecordDataset(paths, SCHEMA).steps(window=window)
+
+    def test_steps_of_steps(self, paths: list[str]) -> None:
+        with pytest.raises(ValueError, match="is one of steps already"):
+            steps_of(paths).steps()
+
+    def test_without_an_index(self, paths: list[str]) -> None:
+        with pytest.raises(ValueError, match="steps need an index"):
+            tio.TFRecordDataset(paths, SCHEMA, index=None).steps()
+
+    def test_batches_by_length(self, paths: list[str]) -> None:
+        match = "a dataset of steps has no batches by length"
+        by_length = tio.TFRecordDataset(paths, SCHEMA, batch_tokens=9, length_key="steps/id")
+        with pytest.raises(ValueError, match=match):
+            by_length.steps()
+        for options in ({"batch_tokens": 9}, {"length_key": "steps/id"}):
+            with pytest.raises(ValueError, match=match):
+                steps_of(paths).replace(**options)
