@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -130,11 +130,12 @@ def find_lengths(
         TruncatedFileError, StaleIndexError, OSError: the files are not what was indexed.
     """
     lengths = np.full(len(reader), unreadable, np.int64)
-    files, first = [], 0
-    for index in reader.indexes:
-        if len(index):
-            files.append(_File(index, feature, first))
-        first += len(index)
+    firsts = itertools.accumulate(map(len, reader.indexes), initial=0)
+    there = [
+        (index, first) for index, first in zip(reader.indexes, firsts, strict=False) if len(index)
+    ]
+    with _threads() as pool:  # an index may have to be found first
+        files = [*pool.map(lambda place: _File(place[0], feature, place[1]), there)]
     unknown = [file for file in files if not file.load(lengths)]
     if unknown:
         _Search(reader, feature, lengths).find(unknown)
@@ -227,17 +228,20 @@ class _Search:
         last_of = {file: number for number, (file, _) in enumerate(tasks)}
         damaged: set[_File] = set()
         done, told = 0, time.monotonic()
-        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        kept: list[Future[None]] = []
+        with _threads() as pool, _threads() as saver:
             results = pool.map(self._measure, [stretches for _, stretches in tasks])
             for number, ((file, stretches), sound) in enumerate(zip(tasks, results, strict=True)):
                 if not sound:
                     damaged.add(file)
                 if last_of[file] == number and file not in damaged:
-                    file.save(self._lengths)
+                    kept.append(saver.submit(file.save, self._lengths))
                 done += stretches[-1][1] - stretches[0][0]
                 if time.monotonic() > told + _SECONDS_BETWEEN_REPORTS:
                     told = time.monotonic()
                     logger.info("found the lengths of %d of %d records", done, total)
+        for saving in kept:
+            saving.result()
         if damaged:
             logger.info("lengths are not kept of %d files with damaged records", len(damaged))
 
@@ -252,6 +256,10 @@ class _Search:
             self._lengths[parsed.numbers] = found
             is_sound = is_sound and not errors and len(parsed) == len(block)
         return is_sound
+
+
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(8, os.cpu_count() or 1))
 
 
 def _digest(data: bytes) -> bytes:
