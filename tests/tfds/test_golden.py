@@ -26,7 +26,6 @@ SPLITS = list(golden_splits())
 # Of these directories what is read otherwise, and has tests of its own.
 OTHERWISE = {
     "encoded": ["jpeg", "jpeg_any", "jpeg_gray", "rgb_as_gray"],
-    "optional": ["float64"],
     "shapes": [f"{at}_{dtype}_none" for at in ("middle", "last") for dtype in ("int32", "float32")],
     "video": ["jpeg"],
 }
@@ -100,13 +99,6 @@ def apart(found: torch.Tensor, expected: Any) -> int:
     theirs = tensor_of(*expected)
     assert (found.dtype, found.shape) == (theirs.dtype, theirs.shape)
     return int((found.int() - theirs.int()).abs().max())
-
-
-def test_a_missing_optional_float64() -> None:
-    """TFDS says it is the least float64, and stores float32: its reader gives -inf."""
-    dataset = tio.TFRecordDataset.from_tfds(GOLDEN / "optional", "train", features=["float64"])
-    found = [float(sample["float64"]) for sample in dataset]
-    assert found == [1.0, torch.finfo(torch.float64).min, 1.0]
 
 
 def test_unknown_dimensions_that_are_not_the_first() -> None:
