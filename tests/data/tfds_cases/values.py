@@ -35,15 +35,33 @@ def scalars() -> Golden:
     features |= {name: np.dtype(name).type for name in INTEGERS + FLOATS}
     features["scalar"] = tfds.features.Scalar(np.uint16)
     features["flag"] = tfds.features.Scalar(np.bool_)
+    doc = tfds.features.Documentation(desc="How warm, °C", value_range="[-20, 50]")
+    features["told_of"] = tfds.features.Tensor(
+        shape=(), dtype=np.int32, minimum=-20, maximum=50, doc=doc
+    )
     lowest: dict[str, Any] = {name: np.iinfo(name).min for name in INTEGERS}
     highest: dict[str, Any] = {name: np.iinfo(name).max for name in INTEGERS}
     lowest |= {"float16": -0.0, "float32": float("-inf"), "float64": -1.5}
     highest |= {"float16": 65504.0, "float32": 3.4e38, "float64": 0.1}
-    lowest |= {"bool": False, "string": "", "object": b"\xff\x00", "scalar": 0, "flag": True}
-    highest |= {"bool": True, "string": "zwölf", "object": b"x", "scalar": 65535, "flag": False}
+    lowest |= {
+        "bool": False,
+        "string": "",
+        "object": b"\xff\x00",
+        "scalar": 0,
+        "flag": True,
+        "told_of": -20,
+    }
+    highest |= {
+        "bool": True,
+        "string": "zwölf",
+        "object": b"x",
+        "scalar": 65535,
+        "flag": False,
+        "told_of": 50,
+    }
     middle = {name: type(value)(1) for name, value in highest.items() if name in INTEGERS + FLOATS}
     middle |= {"bool": True, "string": "a/b\n", "object": b"", "uint64": 2**63}
-    middle |= {"scalar": 300, "flag": True}
+    middle |= {"scalar": 300, "flag": True, "told_of": 7}
     return dataset("scalars", features, [lowest, highest, middle])
 
 
