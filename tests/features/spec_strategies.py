@@ -140,15 +140,27 @@ ragged = raggeds()
 
 
 @st.composite
-def raw(draw: st.DrawFn) -> tio.RawFeature:
-    """RawFeatures with each of the ways to know the shape."""
+def raw(draw: st.DrawFn, *, alone: bool = True) -> tio.RawFeature:
+    """RawFeatures with each of the ways to know the shape; or those that may be elements."""
     dtype = draw(st.sampled_from(RAW_DTYPES))
     options: dict[str, Any] = {"little_endian": draw(st.booleans())}
     options["valid_range"] = draw(ranges(dtype))
-    way = draw(st.sampled_from(["shape", "shape_key", "fixed_length", "both"]))
-    if way == "shape_key":
+    ways = ["shape", "shape_key", "open", "open_key", *(["fixed_length", "both"] if alone else [])]
+    way = draw(st.sampled_from(ways))
+    if alone:
+        options["value_key"] = draw(st.none() | keys)
+    if way not in ("fixed_length", "both"):
+        options["compression"] = draw(st.sampled_from([None, "zlib"]))
+        if options["compression"]:
+            options["max_bytes"] = draw(st.just(1 << 28) | st.integers(1, 1 << 40))
+        if dtype == "uint8" and options["valid_range"] is None:
+            ends = st.tuples(st.integers(-9, 0), st.integers(1, 9) | st.floats(0.5, 9))
+            options["dequantize"] = draw(st.none() | ends)
+    if way in ("shape_key", "open_key"):
         options["shape_key"] = draw(keys)
-    else:
+    if way in ("open", "open_key"):
+        options["shape"] = [*draw(full_shapes), None, *draw(full_shapes)]
+    elif way != "shape_key":
         shape = draw(full_shapes)
         if way != "fixed_length":
             options["shape"] = shape
@@ -171,17 +183,25 @@ crops = st.one_of(
 
 
 @st.composite
-def images(draw: st.DrawFn) -> tio.ImageFeature:
-    """ImageFeatures, some of which leave images undecoded."""
-    if draw(st.sampled_from([True, *[False] * 9])):
-        return tio.ImageFeature(decoder=None)
+def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
+    """ImageFeatures, some of which leave images undecoded; or those that may be elements."""
     size = draw(st.none() | st.tuples(_lengths, _lengths))
-    resizes: list[Any] = ["stretch", "cover", "contain"]
-    mixed: list[Any] = ["list", "pad"]
+    exact: Any = {"size": size, "resize": None} if size else {}
+    kinds = ["usual"] * 7 + ["bitcast", "animated"] + ["undecoded"] * alone
+    kind = draw(st.sampled_from(kinds))
+    if kind == "undecoded":
+        return tio.ImageFeature(decoder=None)
+    if kind == "bitcast":
+        return tio.ImageFeature(1, "float32", bitcast=True, **exact)
+    if kind == "animated":
+        return tio.ImageFeature(animated=True, size=size)
+    dtype = draw(st.sampled_from(["uint8", "uint16", "float32", "float64", "float16"]))
+    resizes: list[Any] = [None] if dtype == "uint16" else ["stretch", "cover", "contain", None]
+    channels: Any = draw(st.sampled_from([0, 1, 2, 3, 4, np.int64(3)]))
+    mixed: list[Any] = ["list", "pad"] if alone and channels else ["list"]
     index = st.integers(0, 900)
-    dtype = draw(st.sampled_from(["uint8", "float32", "float64", "float16"]))
     return tio.ImageFeature(
-        channels=draw(st.sampled_from([1, 3, 4, np.int64(3)])),
+        channels=channels,
         dtype=dtype,
         layout=draw(st.sampled_from(["CHW", "HWC"])),
         size=size,
@@ -189,11 +209,24 @@ def images(draw: st.DrawFn) -> tio.ImageFeature:
         resize=draw(st.sampled_from(resizes)) if size else "stretch",
         fill=draw(st.just(0) | st.integers(0, 255)),
         crop=draw(st.none() | st.tuples(index, index, _lengths, _lengths)),
-        augment=draw(st.none() | crops),
+        augment=draw(st.none() | crops) if alone else None,
         mixed="list" if size else draw(st.sampled_from(mixed)),
         decoder=draw(st.sampled_from(["pillow", "simplejpeg"])),
         apply_exif_orientation=draw(st.booleans()),
         **draw(of_numbers(dtype)),
+    )
+
+
+@st.composite
+def sequences(draw: st.DrawFn, *, in_list: bool = False) -> tio.SequenceFeature:
+    """SequenceFeatures of an Example, or of a feature list."""
+    is_long = draw(st.booleans())
+    return tio.SequenceFeature(
+        draw(images(alone=False) | raw(alone=False)),
+        draw(st.integers(0, 9)) if is_long else None,
+        draw(st.none() | keys),
+        [] if is_long or in_list else draw(st.lists(partitions, max_size=3)),
+        draw(st.sampled_from(["int32", "int64"])),
     )
 
 
@@ -220,6 +253,7 @@ _SPECS: dict[str, st.SearchStrategy[Any]] = {
     "RawFeature": raw(),
     "SerializedTensorFeature": serialized,
     "ImageFeature": images(),
+    "SequenceFeature": sequences(),
 }
 
 
@@ -259,7 +293,9 @@ _schemas: st.SearchStrategy[tio.Schema | None] = st.one_of(
     st.builds(
         _schema,
         context=st.dictionaries(names, _nested(st.one_of(*_in_context)), max_size=2),
-        sequence=st.dictionaries(names, st.one_of(varying, parts(in_list=True), ragged)),
+        sequence=st.dictionaries(
+            names, st.one_of(varying, parts(in_list=True), ragged, sequences(in_list=True))
+        ),
     ),
 )
 schemas: st.SearchStrategy[Any] = _schemas.filter(lambda schema: schema is not None)

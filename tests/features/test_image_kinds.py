@@ -208,7 +208,7 @@ def test_frames_are_cut_and_resized_as_images() -> None:
 
 def test_frames_count_as_pixels() -> None:
     reason = reason_of(GIF, animated=True, max_pixels=71)
-    assert reason == "the image claims 6 x 4 pixels in 3 frames, more than max_pixels=71"
+    assert reason == "the image claims 3 frames of 6 x 4 pixels, more than max_pixels=71"
     assert len(column_of([GIF], animated=True, max_pixels=72)[0]) == 3
 
 

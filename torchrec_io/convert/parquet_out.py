@@ -50,6 +50,7 @@ def to_parquet(
     | VarLenFeature | lists of these |
     | a feature list | lists of lists: steps, and their values |
     | ImageFeature, RawFeature, SerializedTensorFeature | binary: the bytes that are stored |
+    | SequenceFeature without partitions | list of binary |
 
     A feature that a record lacks is an empty list. The metadata of each file has the schema as
     JSON, under ``torchrec_io.schema``. Row groups have about 32 MiB of records.

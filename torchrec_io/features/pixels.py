@@ -145,10 +145,9 @@ def _by_own_reader(data: memoryview, header: Header, feature: ImageFeature, draw
 
 def _check_pixels(height: int, width: int, feature: ImageFeature, frames: int = 1) -> None:
     if width * height * frames > feature.max_pixels:
-        of_frames = "" if frames == 1 else f" in {frames} frames"
+        claim = f"{width} x {height}" if frames == 1 else f"{frames} frames of {width} x {height}"
         raise BadValueError(
-            f"the image claims {width} x {height} pixels{of_frames}, more than "
-            f"max_pixels={feature.max_pixels}"
+            f"the image claims {claim} pixels, more than max_pixels={feature.max_pixels}"
         )
 
 
