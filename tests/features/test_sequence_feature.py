@@ -210,6 +210,22 @@ def test_each_array_finds_its_own_size() -> None:
     assert reason == "its elements are of different shapes: [4], but [2] of element 1"
 
 
+def test_rows_of_arrays_of_other_shapes() -> None:
+    records = [
+        example_of(x=[b"a" * size] * 3, s=[size] * 3, n=[1, 2]) for size in (2, 3, 2)
+    ]
+    feature = sequence(Raw("uint8", shape_key="s"), partitions=[Rows.RowLengths("n")])
+    batch = parse(records, x=feature)
+    expected = [[[[97] * size], [[97] * size] * 2] for size in (2, 3, 2)]
+    again = pickle.loads(pickle.dumps(batch))
+    joined = tio.collate(batch.samples())
+    for column in (batch["x"], again["x"], joined["x"], batch.to("cpu")["x"]):
+        assert [one.tolist() for one in column] == expected
+    alike = tio.collate(batch.samples()[::2])["x"]
+    assert isinstance(alike, tio.Ragged)
+    assert alike.tolist() == expected[::2]
+
+
 # ---- images ----
 
 

@@ -283,6 +283,10 @@ class _Collation:
             raise ValueError(f"the arrays of bytes of {name!r} are of different shapes: {shapes}")
 
     def _lay_out_rows(self, name: str, values: list[Ragged]) -> None:
+        if not _are_alike(values):
+            rows = tuple(self._rows_column(name, [], [value], "int64") for value in values)
+            self._columns.append(ListColumn(name, rows))
+            return
         if not self._pad:
             self._add_rows(name, values)
             return
@@ -308,7 +312,13 @@ class _Collation:
         """A Ragged whose rows are tensors, arrays of bytes or Raggeds, all of one of these."""
         sample = self._samples[0]
         dtype = sample.ragged.get(name, "int64") if isinstance(sample, Sample) else "int64"
-        lengths = [torch.tensor([len(value) for value in values])]
+        lengths = torch.tensor([len(value) for value in values])
+        self._columns.append(self._rows_column(name, [lengths], values, dtype))
+
+    def _rows_column(
+        self, name: str, lengths: list[Tensor], values: list[Any], dtype: str
+    ) -> RaggedColumn:
+        """The rows of some values, one behind the other, inside of rows of some lengths."""
         while isinstance(values[0], Ragged):
             dtype = _dtype_name(values[0].offsets)
             lengths.append(torch.cat([value.lengths.long() for value in values]))
@@ -317,7 +327,7 @@ class _Collation:
         for place, level in zip(splits, lengths, strict=True):
             ends = torch.cat((torch.zeros(1, dtype=torch.int64), level.cumsum(0)))
             self._store_parts([place.at], [ends.to(getattr(torch, dtype))])
-        self._columns.append(RaggedColumn(name, splits, self._add_values(values)))
+        return RaggedColumn(name, splits, self._add_values(values))
 
     def _add_padded(self, name: str, values: list[Tensor], fill: Any) -> None:
         lengths, longest = self._add_lengths(name, [len(value) for value in values], fill)
@@ -424,6 +434,13 @@ def _joined(values: list[BytesArray]) -> BytesArray:
     array = BytesArray.from_list([text for value in values for text in value.flat()])
     rows = sum(value.shape[0] if value.shape else 1 for value in values)
     return BytesArray(array.data, array.offsets, (rows, *inner))
+
+
+def _are_alike(values: list[Any]) -> bool:
+    """Whether what is in the innermost rows has one shape, so that it goes behind each other."""
+    while isinstance(values[0], Ragged):
+        values = [value.values for value in values]
+    return len({tuple(value.shape[1:]) for value in values}) == 1
 
 
 def _alike_but(axes: tuple[int, ...], values: list[Tensor]) -> bool:
