@@ -211,9 +211,7 @@ def test_each_array_finds_its_own_size() -> None:
 
 
 def test_rows_of_arrays_of_other_shapes() -> None:
-    records = [
-        example_of(x=[b"a" * size] * 3, s=[size] * 3, n=[1, 2]) for size in (2, 3, 2)
-    ]
+    records = [example_of(x=[b"a" * size] * 3, s=[size] * 3, n=[1, 2]) for size in (2, 3, 2)]
     feature = sequence(Raw("uint8", shape_key="s"), partitions=[Rows.RowLengths("n")])
     batch = parse(records, x=feature)
     expected = [[[[97] * size], [[97] * size] * 2] for size in (2, 3, 2)]

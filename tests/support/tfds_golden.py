@@ -80,7 +80,7 @@ def compare(found: Any, expected: Any, where: str = "") -> None:
     if kind == "unread":
         return
     if kind == "differ":
-        compare(found, rest[0], where)
+        compare(found, ours_of(*rest), where)
     elif kind == "dataset":
         compare_steps(found, rest[0], where)
     elif kind == "ragged":
@@ -93,6 +93,15 @@ def compare(found: Any, expected: Any, where: str = "") -> None:
         compare_strings(found, shape, values, where)
     else:
         compare_numbers(found, tensor_of(kind, *rest), where)
+
+
+def ours_of(theirs: Any, numpy: Any) -> Any:
+    """Which of two answers of TFDS's readers is ours: NumPy's, if it has the shape it should."""
+    dtype, shape, _ = theirs
+    rows = numpy[1] if numpy[0] == "ragged" else []  # so it has images of a sequence
+    if rows and shape[:1] == [len(rows)] and all(row[:2] == [dtype, shape[1:]] for row in rows):
+        return numpy
+    return numpy if numpy[:2] == [dtype, shape] else theirs
 
 
 def compare_steps(found: Any, steps: list[Any], where: str) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 import torchrec_io as tio
 from tests.support.tfds_golden import (
@@ -25,9 +22,8 @@ from tests.support.tfds_golden import (
 SPLITS = list(golden_splits())
 # Of these directories what is read otherwise, and has tests of its own.
 OTHERWISE = {
-    "encoded": ["jpeg", "jpeg_any", "jpeg_gray", "rgb_as_gray"],
+    "encoded": ["rgb_as_gray"],
     "shapes": [f"{at}_{dtype}_none" for at in ("middle", "last") for dtype in ("int32", "float32")],
-    "video": ["jpeg"],
 }
 
 
@@ -66,32 +62,13 @@ def test_batches(golden: GoldenSplit) -> None:
     assert number == (len(records) - 1) // 2
 
 
-def test_jpegs() -> None:
-    """Pixels of the exact transform, as Pillow gives them; TensorFlow has a quicker one."""
-    golden, names = golden_split("encoded/1.0.0"), ["jpeg", "jpeg_any", "jpeg_gray"]
-    dataset = tio.TFRecordDataset.from_tfds(golden.directory, "train", features=names)
-    files: Any = dict.fromkeys(names, tio.FixedLenFeature([], "string"))
-    stored = tio.TFRecordDataset(str(golden.directory / "*train*"), files)
-    for sample, encoded, record in zip(dataset, stored, golden.records, strict=True):
-        for name in names:
-            with Image.open(io.BytesIO(encoded[name])) as image:
-                pixels = np.array(image)
-            assert np.array_equal(sample[name].squeeze(), pixels), name
-            assert apart(sample[name], record[name]) <= 10
-
-
-def test_jpegs_of_videos() -> None:
-    golden = golden_split("video/1.0.0")
-    dataset = tio.TFRecordDataset.from_tfds(golden.directory, "train", features=["jpeg"])
-    for sample, record in zip(dataset, golden.records, strict=True):
-        assert apart(sample["jpeg"], record["jpeg"]) <= 10
-
-
 def test_colors_as_gray() -> None:
+    """TensorFlow's formula rounds otherwise than Pillow's; TFDS's reader in NumPy leaves colors."""
     golden = golden_split("encoded/1.0.0")
     dataset = tio.TFRecordDataset.from_tfds(golden.directory, "train", features=["rgb_as_gray"])
     for sample, record in zip(dataset, golden.records, strict=True):
-        assert apart(sample["rgb_as_gray"], record["rgb_as_gray"]) <= 1
+        _, theirs, _ = record["rgb_as_gray"]
+        assert apart(sample["rgb_as_gray"], theirs) <= 1
 
 
 def apart(found: torch.Tensor, expected: Any) -> int:
