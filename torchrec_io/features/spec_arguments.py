@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import signature
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import SchemaError
 from .crops import RandomCrop, RandomResizedCrop
 from .dtypes import item_bytes
-from .example_lists import ExampleListSchema
 from .images import ImageFeature
 from .nesting import SEPARATOR, Path, nested
 from .schema import Schema
 from .specs import (
     PARTITIONS,
+    Feature,
     FixedLenFeature,
     FixedLenSequenceFeature,
     RaggedFeature,
@@ -24,6 +24,9 @@ from .specs import (
     VarLenFeature,
 )
 from .stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
+
+if TYPE_CHECKING:
+    from .example_lists import ExampleListSchema  # it reads records: not for TensorFlow's programs
 
 Spec = type[Any]
 FEATURES: dict[str, Spec] = {
@@ -43,8 +46,7 @@ FEATURES: dict[str, Spec] = {
 ELEMENTS: dict[str, Spec] = {made.__name__: made for made in (ImageFeature, RawFeature)}
 CROPS: dict[str, Spec] = {made.__name__: made for made in (RandomResizedCrop, RandomCrop)}
 
-
-AnySchema: TypeAlias = Schema | ExampleListSchema
+AnySchema: TypeAlias = "Schema | ExampleListSchema"
 
 
 def written_parts(
@@ -53,7 +55,8 @@ def written_parts(
     write_dict: Callable[[dict[str, Any]], Any] = dict,
 ) -> dict[str, dict[str, Any]]:
     """The written specs of each part of a schema, by the name the part has in JSON."""
-    if isinstance(schema, ExampleListSchema):
+    parts: dict[str, Mapping[str, Feature]]
+    if not isinstance(schema, Schema):
         parts = {"context": schema.context, "examples": schema.examples}
     elif schema.sequence is None:
         parts = {"features": schema.context}
