@@ -267,3 +267,44 @@ def test_real_directories_of_old(name: str, version: str, wild: Wild) -> None:
     dataset = tio.TFRecordDataset.from_tfds(folder, "all")
     assert len(dataset) == 20
     assert sum(1 for _ in dataset) == 20
+
+
+# ---- hostile files ----
+
+VALUES: list[Any] = [
+    None, True, -1, 0, 2, 10**9, 2**63, 1.5, "", "-1", "3", "x", "{SPLIT}", "../{SHARD_INDEX}", [],
+    ["1"], {}, {"a": 1},
+]  # fmt: skip
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> Any:
+    """A dataset_info.json of TFDS's with a few values replaced or taken out."""
+    root = json.loads((GOLDEN / "splits" / "1.0.0" / "dataset_info.json").read_text())
+    for _ in range(draw(st.integers(1, 3))):
+        node = root
+        while isinstance(node, (dict, list)) and node:
+            keys: list[Any] = sorted(node) if isinstance(node, dict) else list(range(len(node)))
+            key = draw(st.sampled_from(["splits"] if "splits" in keys else keys))
+            if draw(st.integers(0, 4)) == 0 or not isinstance(node[key], (dict, list)):
+                if draw(st.booleans()):
+                    node[key] = draw(st.sampled_from(VALUES))
+                else:
+                    del node[key]
+                break
+            node = node[key]
+    return root
+
+
+@given(info=mutated())
+def test_changed_files_are_read_or_refused(info: Any, tmp_path: Path) -> None:
+    for path in (GOLDEN / "splits" / "1.0.0").iterdir():
+        if not (tmp_path / path.name).exists():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "dataset_info.json").write_text(json.dumps(info))
+    try:
+        dataset = tio.TFRecordMapDataset.from_tfds(tmp_path, "train+test")
+        samples = dataset[:]
+    except (tio.TorchRecIOError, ValueError, FileNotFoundError):
+        return  # anything else is a failure
+    assert len(samples) == len(dataset) > 0
