@@ -195,7 +195,7 @@ class _File:
         body = _MAGIC + self.name + bytes([width]) + own.astype(f"<i{width}").tobytes()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.path, body + _digest(body))
+            write_atomically(self.path, body + _digest(body), durable=False)
         except OSError as error:  # a read-only home: they live in memory then
             logger.info("lengths are not kept in the cache: %s", error)
 

@@ -165,6 +165,6 @@ def _load_fitting(
 def _save_to_cache(index: RecordIndex, target: str) -> None:
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        index.save(target)
+        index.save_to_cache(target)
     except OSError as error:  # a read-only home: the index lives in memory then
         logger.info("the index is not kept in the cache: %s", error)

@@ -251,10 +251,17 @@ class RecordIndex:
             The path written.
         """
         target = Path(self.data_path + SUFFIX if path is None else path)
-        write_atomically(target, self._bytes.tobytes())
+        self._write(target, durable=True)
+        return target
+
+    def save_to_cache(self, path: StrPath) -> None:
+        """Writes the index, whole or not at all, to where it may get lost with the machine."""
+        self._write(Path(path), durable=False)
+
+    def _write(self, target: Path, *, durable: bool) -> None:
+        write_atomically(target, self._bytes.tobytes(), durable=durable)
         self.index_path = str(target)
         self._index_stamp = Stamp.of(os.stat(target))
-        return target
 
     def to_text(self, path: StrPath) -> Path:
         """Writes the text form that DALI and ``tfrecord`` read: a line ``offset size`` a frame.

@@ -392,11 +392,21 @@ def _remove_unfinished(opened: list[FileIO], temporary: str, owner: int) -> None
             os.unlink(temporary)
 
 
-def write_atomically(path: StrPath, data: bytes) -> None:
-    """Writes a whole file or none: to a temporary file beside it, which is then renamed."""
+def write_atomically(path: StrPath, data: bytes, *, durable: bool = True) -> None:
+    """Writes a whole file or none: to a temporary file beside it, which is then renamed.
+
+    Args:
+        path: Of the file.
+        data: What is in it.
+        durable: Wait until the storage holds it. Without, it may be lost or damaged if the machine
+            fails within the next seconds: enough for what can be made again and has a checksum.
+    """
     with PendingFile(path) as file:
         file.write(data)
-        file.sync()
+        if durable:
+            file.sync()
+        else:
+            file.lend()
         file.rename()
 
 
