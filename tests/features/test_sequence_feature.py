@@ -217,7 +217,8 @@ def test_rows_of_arrays_of_other_shapes() -> None:
     expected = [[[[97] * size], [[97] * size] * 2] for size in (2, 3, 2)]
     again = pickle.loads(pickle.dumps(batch))
     joined = tio.collate(batch.samples())
-    for column in (batch["x"], again["x"], joined["x"], batch.to("cpu")["x"]):
+    padded = tio.pad_collate(batch)
+    for column in (batch["x"], again["x"], joined["x"], padded["x"], batch.to("cpu")["x"]):
         assert [one.tolist() for one in column] == expected
     alike = tio.collate(batch.samples()[::2])["x"]
     assert isinstance(alike, tio.Ragged)

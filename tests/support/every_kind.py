@@ -21,11 +21,13 @@ SCHEMA = tio.Schema(
         "narrow": tio.RaggedFeature("float32", row_splits_dtype="int32"),
         "words": tio.VarLenFeature("string"),
         "image": tio.ImageFeature(),
+        "arrays": tio.SequenceFeature(tio.RawFeature("uint8", [None])),
     },
     sequence={
         "steps": tio.VarLenFeature("int64"),
         "padded": tio.FixedLenSequenceFeature([], "int64"),
         "labels": tio.FixedLenSequenceFeature([], "string"),
+        "frames": tio.SequenceFeature(tio.RawFeature("uint8", [2], dequantize=(0, 1))),
     },
 )
 SPARSE = {"sparse": tio.SparseFeature("at", "value", "float32", 9)}
@@ -43,11 +45,13 @@ def record(i: int) -> bytes:
             "narrow": [0.5 * i] * (i % 3),
             "words": [b"w%d" % n for n in range(i % 5)],
             "image": [image.getvalue()],
+            "arrays": [bytes(i % 3)] * (i % 4),
         },
         {
             "steps": [[i] * n for n in range(i % 3)],
             "padded": [[i]] * (i % 4),
             "labels": [[b"l%d" % i]] * (i % 3),
+            "frames": [[bytes([i, 255])]] * (i % 3),
         },
     )
 

@@ -142,7 +142,8 @@ def test_a_batch_is_padded_as_its_samples_are(
     for name, value in padded.items():
         assert isinstance(value, type(expected[name]))
         assert getattr(value, "dtype", None) == getattr(expected[name], "dtype", None)
-    assert set(padded.lengths) == {"tokens", "narrow", "words", "steps", "padded", "labels"}
+    ragged = {"tokens", "narrow", "words", "steps", "padded", "labels", "frames"}
+    assert set(padded.lengths) == ragged
     assert padded.arena.data_ptr() != batch.arena.data_ptr()
     # It goes on as any batch: as samples, joined again, padded again.
     assert contents(tio.collate(padded.samples())).keys() == contents(expected).keys()

@@ -148,7 +148,10 @@ class _Padded:
             return column._replace(indices=indices, values=self._moved_values(column.values))
         return column._replace(arrays=tuple(map(self._moved_values, column.arrays)))
 
-    def _moved_values(self, values: Values) -> Any:
+    def _moved_values(self, values: Values | RaggedColumn) -> Any:
+        if isinstance(values, RaggedColumn):
+            splits = tuple(map(self._moved_values, values.splits))
+            return values._replace(splits=splits, values=self._moved_values(values.values))
         if isinstance(values, Texts):
             offsets_at = self._move(values.offsets_at, 8 * (math.prod(values.shape) + 1))
             data_at = self._move(values.data_at, values.data_bytes)
