@@ -15,6 +15,8 @@ from .features.example_lists import ExampleListSchema
 from .features.images import ImageFeature
 from .features.parse import ExampleParser, RecordFailure
 from .features.schema import Features, Schema
+from .features.specs import Feature
+from .features.stored_specs import RawFeature, SequenceFeature
 from .records.reader import RecordBlock, RecordReader
 from .tensors.batch import Batch
 from .tensors.example_lists import ExampleListParser
@@ -123,7 +125,7 @@ class RecordSource:
             return False
         if any(index.compression for index in self.reader.indexes):
             return False
-        return not any(isinstance(spec, ImageFeature) for spec in self._parser.schema.values())
+        return not any(map(_is_slow, self._parser.schema.values()))
 
     def read(self, plan: Any, draws: Draws = NO_EPOCH) -> Loaded:
         """Reads and decodes the records of a reader's plan.
@@ -205,6 +207,14 @@ class RecordSource:
     ) -> DecodeError:
         path, record, offset = self.reader.place(block.numbers[position])
         return DecodeError(reason, path=path, record=record, offset=offset, feature=feature)
+
+
+def _is_slow(spec: Feature) -> bool:
+    """Whether values are decoded by other code than the native parser's, one by one."""
+    element = spec.element if isinstance(spec, SequenceFeature) else spec
+    if isinstance(element, RawFeature):
+        return element.compression is not None
+    return isinstance(element, ImageFeature)
 
 
 def _reason(failure: RecordFailure) -> str:

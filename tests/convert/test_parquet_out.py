@@ -108,6 +108,7 @@ def test_what_would_be_decoded_stays_bytes(tmp_path: Path) -> None:
         "half": tio.FixedLenFeature([], "bfloat16"),
         "small": tio.FixedLenFeature([], "uint8"),
         "parts": tio.FixedLenSequenceFeature([2], "int64", allow_missing=True),
+        "images": tio.SequenceFeature(tio.ImageFeature()),
     }
     values: dict[str, list[Any]] = {
         "image": [b"no image"],
@@ -116,12 +117,28 @@ def test_what_would_be_decoded_stays_bytes(tmp_path: Path) -> None:
         "half": [1.0],
         "small": [7],
         "parts": [1, 2, 3, 4],
+        "images": [b"no", b"images"],
     }
     path = write_tfrecord(tmp_path / "in", [example_of(**values)])
     done = to_parquet(path, tmp_path / "out", schema=schema)
-    expected = {name: each if name == "parts" else each[0] for name, each in values.items()}
+    several = ("parts", "images")
+    expected = {name: each if name in several else each[0] for name, each in values.items()}
     assert rows_of(done.paths) == [expected]
     assert str(parquet.read_schema(done.paths[0]).field("small").type) == "uint8"
+
+
+def test_what_stands_under_another_name_is_to_be_named(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", [example_of(v=[b"ab"], n=[1])])
+    raw = tio.RawFeature("uint8", [2])
+    rows = [tio.RaggedFeature.RowLengths("n")]
+    for spec, reason in (
+        (tio.RawFeature("uint8", [2], value_key="v"), "it reads the stored feature 'v'; name that"),
+        (tio.SequenceFeature(raw, value_key="v"), "it reads the stored feature 'v'; name that"),
+        (tio.SequenceFeature(raw, partitions=rows), "reads several stored features"),
+    ):
+        with pytest.raises(tio.SchemaError, match=reason):
+            to_parquet(path, tmp_path / "out", schema={"x": spec})
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_schema_is_kept_with_its_shapes(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def decode_image(
     """
     try:
         decoded = None
-        if feature.decoder == "simplejpeg" and data[:3] == _JPEG:
+        if feature.decoder == "simplejpeg" and data[:3] == _JPEG and not feature.bitcast:
             decoded = _by_simplejpeg(data, feature, draw, into)
         if decoded is None:
             decoded = _by_pillow(data, feature, draw)

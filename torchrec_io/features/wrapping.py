@@ -118,7 +118,7 @@ class Content:
 
 def _field_bytes(name: str, spec: Any) -> int:
     shape = spec.known_shape if isinstance(spec, RawFeature) else None
-    if shape is None or not spec.is_stored_as_it_is or spec.value_key is not None:
+    if shape is None or spec.compression is not None or spec.value_key is not None:
         raise SchemaError(
             f"a field of a record of fixed length is a RawFeature of a shape, not {spec!r}",
             feature=name,
