@@ -249,6 +249,20 @@ def test_shards_whose_number_is_not_said(tmp_path: Path) -> None:
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
 
 
+def test_a_split_of_which_nothing_is_said_is_empty(tmp_path: Path) -> None:
+    write_tfds(tmp_path, {"test": [], "train": [numbered(1, 2)]})
+    change_info(tmp_path, shardLengths=None, numBytes=None)
+    found = tio.TfdsDirectory(tmp_path).splits["test"]
+    assert (found.shard_lengths, found.paths) == ((), ())
+    assert len(tio.TFRecordDataset.from_tfds(tmp_path, "all")) == 2
+    with pytest.raises(ValueError, match=r"no records; the dataset has 'test' \(0 records\)"):
+        tio.TFRecordDataset.from_tfds(tmp_path, "test")
+    # Where nothing is said of any split, its shards are looked for.
+    change_info(tmp_path, 1, shardLengths=None)
+    with pytest.raises(FileNotFoundError, match="no shards"):
+        tio.TFRecordDataset.from_tfds(tmp_path, "test")
+
+
 def test_no_more_shards_than_files(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1)]})
     change_info(tmp_path, shardLengths=None, numShards=str(10**12))

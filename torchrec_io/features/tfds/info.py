@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .json_text import Node, read_json, shown
@@ -39,6 +39,12 @@ class StatedSplit:
     num_examples: int | None
     num_bytes: int
     template: str
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is said of its records: proto JSON leaves out what is 0 or empty."""
+        said = (self.shard_lengths, self.num_shards, self.num_examples, self.num_bytes or None)
+        return said == (None,) * 4
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,9 @@ def read_info(directory: str) -> Info:
     formats = node.get("alternative_file_formats")
     splits = node.get("splits")
     stated = [_split(split) for split in splits.items()] if splits is not None else []
+    if any(split.shard_lengths for split in stated):
+        # Where others were counted, a split of which nothing is said is empty.
+        stated = [replace(split, shard_lengths=()) if split.is_blank else split for split in stated]
     by_name = {split.name: split for split in stated}
     if len(by_name) < len(stated):
         raise node.error(f"two splits have one name: {shown([split.name for split in stated])}")
