@@ -58,7 +58,7 @@ def test_what_is_said(tmp_path: Path) -> None:
     train, test, none = found.splits.values()
     assert (train.shard_lengths, train.num_bytes) == ((3, 4), 70)
     assert (test.shard_lengths, test.num_shards, test.num_examples) == (None, 2, 9)
-    assert (none.shard_lengths, none.num_shards, none.num_examples) == (None, None, None)
+    assert (none.shard_lengths, none.num_shards, none.num_examples) == ((), None, None)
 
 
 def test_keys_nested_in_tuples_and_dicts(tmp_path: Path) -> None:
