@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 import torchrec_io as tio
@@ -278,3 +280,16 @@ def test_the_header_is_read_with_care() -> None:
     header = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBB", 13, b"IHDR", 1, 1, 16, 2)
     for size in range(len(header) + 1):
         assert "cannot be decoded" in reason_of(header[:size], dtype="uint16")
+
+
+@given(st.lists(st.tuples(st.integers(6, len(GIF) - 1), st.integers(0, 255)), max_size=4))
+def test_any_bytes_are_frames_or_an_error(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(GIF)
+    for at, byte in changes:
+        data[at] = byte
+    try:
+        [found] = column_of([bytes(data)], animated=True, max_pixels=1 << 16)
+    except DecodeError:
+        return
+    assert found.dim() == 4
+    assert found.numel() <= 3 << 16
