@@ -251,6 +251,8 @@ def _default(feature: Tensor, shape: TfdsShape) -> Any:
 
 
 def _least_float(dtype: str) -> float:
+    if dtype == "float64":
+        return -math.inf  # what is left of it in the float32 that it is stored as
     if dtype == "bfloat16":
         return -float(FLOAT_ENDS[dtype] - 2**119)  # half a step below what rounds to infinity
     return float(np.finfo(dtype).min)
