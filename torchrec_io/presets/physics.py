@@ -97,7 +97,7 @@ def learning_to_simulate(metadata_path: StrPath) -> Schema:
     sequence = {"position": SequenceFeature(RawFeature("float32", [None, dim]))}
     context = metadata.get("context_mean")
     if context is not None:
-        columns = len(context.items())
+        columns = sum(1 for _ in context.items())
         if not 0 < columns <= _MOST_FIELDS:
             raise context.error(f"there are {columns} numbers, not 1 to {_MOST_FIELDS}")
         sequence["step_context"] = SequenceFeature(RawFeature("float32", [columns]))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.conftest import TESTS, Wild
 from tests.support.tfds import NUMBERS, change_info, numbered, shard_path, write_tfds
+from torchrec_io.features.tfds import info as info_module
 from torchrec_io.features.tfds.info import Info, read_info
 from torchrec_io.features.tfds.json_text import Node
 from torchrec_io.features.tfds.templates import ShardTemplate
@@ -84,6 +85,14 @@ def test_what_cannot_be_said(tmp_path: Path) -> None:
     for _ in range(70):
         nest = {"tuple": {"items": [nest]}}
     assert "nested more than 64 deep" in refusal(tmp_path, supervisedKeys=nest)
+
+
+def test_more_shards_than_there_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(info_module, "_MOST_SHARDS", 2)
+    two = [{"name": "a", "shardLengths": [1, 1]}]
+    assert read(tmp_path, splits=two).splits["a"].shard_lengths == (1, 1)
+    two[0]["shardLengths"] = [1, 1, 0]
+    assert "splits[0]: a split of more than 2 shards" in refusal(tmp_path, splits=two)
 
 
 @pytest.mark.parametrize("form", ["array_record", "riegeli", "parquet", "bagz"])

@@ -40,6 +40,7 @@ FEATURES_FILE = "features.json"
 
 _MOST_BYTES = 64 << 20
 _MOST_NESTED = 64
+_MOST_DIMENSIONS = 64  # as NumPy has it
 _MOST_SIZE = 2**31 - 1  # of one dimension
 _MOST_RATE = 2**31 - 1
 _ENCODINGS = ("none", "bytes", "zlib")
@@ -319,6 +320,8 @@ def _shape(node: Node) -> TfdsShape:
         found = found.get("dimensions")
     if found is None:
         return ()
+    if isinstance(found.value, list) and len(found.value) > _MOST_DIMENSIONS:
+        raise found.error(f"a shape of more than {_MOST_DIMENSIONS} dimensions")
     sizes = tuple(_size(item) for item in found.items())
     if math.prod(max(1, size or 1) for size in sizes) >= MOST_VALUES:
         raise found.error(f"no memory holds values of the shape {shown(list(sizes))}")

@@ -17,6 +17,7 @@ INFO_FILE = "dataset_info.json"
 
 _MOST_BYTES = 256 << 20
 _MOST_COUNT = 2**62
+_MOST_SHARDS = 1_000_000
 _MOST_NESTED = 64
 
 
@@ -127,6 +128,8 @@ def _split(node: Node) -> StatedSplit:
         raise node.error("a split has no name")
     lengths = node.get("shard_lengths")
     found = () if lengths is None else _counts(lengths)
+    if len(found) > _MOST_SHARDS:
+        raise node.error(f"a split of more than {_MOST_SHARDS} shards")
     if sum(found) > _MOST_COUNT:
         raise node.error("no split has that many records")
     statistics = node.get("statistics")

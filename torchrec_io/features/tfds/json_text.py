@@ -155,7 +155,7 @@ class Node:
         for name, value in self._members().items():
             yield name, self._child(name, value)
 
-    def items(self) -> list[Node]:
+    def items(self) -> Iterator[Node]:
         """The items of a list.
 
         Raises:
@@ -163,10 +163,8 @@ class Node:
         """
         if not isinstance(self.value, list):
             raise self.error(f"a list is needed here, not {shown(self.value)}")
-        return [
-            Node(item, self.path, f"{self.where}[{number}]")
-            for number, item in enumerate(self.value)
-        ]
+        for number, item in enumerate(self.value):
+            yield Node(item, self.path, f"{self.where}[{number}]")
 
     def text(self, name: str, default: str = "") -> str:
         """A member that is a string.
