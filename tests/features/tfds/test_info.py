@@ -238,6 +238,10 @@ def test_shards_whose_records_nobody_counted(tmp_path: Path) -> None:
     found = tio.TfdsDirectory(tmp_path).splits["train"]
     assert (found.shard_lengths, found.num_examples) == (None, None)
     assert list(found.counted().lengths) == [2, 1]
+    moved = shard_path(tmp_path, "train", 0, 2).rename(tmp_path / "elsewhere")
+    with pytest.raises(FileNotFoundError, match="1 of 2 shards are missing"):
+        tio.TFRecordDataset.from_tfds(tmp_path, "train")
+    moved.rename(shard_path(tmp_path, "train", 0, 2))
     change_info(tmp_path, statistics={"numExamples": "3"})
     assert tio.TfdsDirectory(tmp_path).splits["train"].num_examples == 3
     change_info(tmp_path, statistics={"numExamples": "4"})

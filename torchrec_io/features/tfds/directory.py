@@ -23,7 +23,7 @@ from .json_text import Node
 from .labels import Labels
 from .promised import PromisedIndex
 from .selection import Chosen, FeatureChoice, choose
-from .shards import Shards, open_shards
+from .shards import Shards, open_shards, sizes_of
 from .splits import TfdsSplit, listed
 from .templates import ShardTemplate
 from .to_schema import Unread, to_specs
@@ -120,6 +120,7 @@ class TfdsSplitInfo:
         """
         if self.shard_lengths is not None:
             return Shards(self.paths, self.shard_lengths, self.num_bytes)
+        sizes_of(self.paths)  # all that are missing are told at once
         indexes, errors = open_indexes(self.paths, "auto", None)
         if errors:
             raise errors[0]

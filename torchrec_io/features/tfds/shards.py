@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -86,7 +86,7 @@ def open_shards(
             records than is said, or is damaged.
     """
     pieces = [piece for stretch in stretches for piece in pieces_of(stretch, splits)]
-    sizes = _sizes(splits, pieces)
+    sizes = sizes_of(splits[piece.split].paths[piece.shard] for piece in pieces)
     found: dict[tuple[str, int], PromisedIndex] = {}
     for name in dict.fromkeys(piece.split for piece in pieces):
         shards = splits[name]
@@ -117,10 +117,14 @@ def pieces_of(stretch: Stretch, splits: Mapping[str, Shards]) -> Iterator[Piece]
             yield Piece(stretch.split, shard, skip, take)
 
 
-def _sizes(splits: Mapping[str, Shards], pieces: Sequence[Piece]) -> dict[str, int]:
-    """Bytes of each shard that is needed, by its path."""
+def sizes_of(paths: Iterable[str]) -> dict[str, int]:
+    """Bytes of shards, by path.
+
+    Raises:
+        FileNotFoundError: some are missing; the first of these are named.
+    """
     sizes, missing = {}, []
-    for path in dict.fromkeys(splits[piece.split].paths[piece.shard] for piece in pieces):
+    for path in dict.fromkeys(paths):
         size = _size(path)
         if size is None:
             missing.append(path)
