@@ -174,6 +174,18 @@ def test_pickled_before_and_after_use(data: Path) -> None:
         assert ids(dataset) == [*range(20)]
 
 
+def test_a_pickled_one_looks_at_no_shard(data: Path) -> None:
+    # A worker that fails as it starts could not say why.
+    dataset = tio.TFRecordDataset.from_tfds(data, "train")
+    list(dataset)
+    pickled = pickle.dumps(dataset)
+    path = shard_path(data, "train", 1, 4)
+    path.unlink()
+    unpickled = pickle.loads(pickled)
+    with pytest.raises(FileNotFoundError, match=path.name):
+        list(unpickled)
+
+
 # ---- shards that are not what is said ----
 
 

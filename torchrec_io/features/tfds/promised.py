@@ -61,6 +61,7 @@ class PromisedIndex(RecordIndex):
         self._size = size
         self._keys = keys
         if found is not None:
+            self._check(found)
             self._take(found)
 
     def __getattr__(self, name: str) -> Any:
@@ -70,6 +71,7 @@ class PromisedIndex(RecordIndex):
         found, error = find_or_build(self.data_path, None)
         if error is not None:
             raise error
+        self._check(found)
         self._take(found)
         return self.__dict__[name]
 
@@ -92,7 +94,11 @@ class PromisedIndex(RecordIndex):
         return _rebuild, (promise, found)
 
     def _take(self, found: RecordIndex) -> None:
-        """Becomes an index, if that is what was promised."""
+        """Becomes an index."""
+        self.__dict__.update({name: getattr(found, name) for name in _FOUND_ATTRIBUTES})
+
+    def _check(self, found: RecordIndex) -> None:
+        """Holds an index against what was promised."""
         data_bytes = found.identity[1]
         if data_bytes != self._size:
             raise StaleIndexError(
@@ -105,7 +111,6 @@ class PromisedIndex(RecordIndex):
                 path=self.data_path,
             )
         self._check_first_record(found)
-        self.__dict__.update({name: getattr(found, name) for name in _FOUND_ATTRIBUTES})
 
     def _check_first_record(self, found: RecordIndex) -> None:
         if not self._records or not self._keys:
@@ -155,10 +160,10 @@ def check_shard(path: str, records: int | None, keys: tuple[str, ...]) -> int:
 
 
 def _rebuild(promise: tuple[Any, ...], found: tuple[Any, ...] | None) -> PromisedIndex:
-    if found is None:
-        return PromisedIndex(*promise)
-    make, arguments, state = found
-    index = make(*arguments)
-    index.data_stamp = state["data_stamp"]
-    path, records, size, keys = promise
-    return PromisedIndex(path, records, size, keys, index)
+    index = PromisedIndex(*promise)
+    if found is not None:
+        make, arguments, state = found
+        known = make(*arguments)
+        known.data_stamp = state["data_stamp"]
+        index._take(known)  # noqa: SLF001  # what is wrong with the shard is told when it is read
+    return index
