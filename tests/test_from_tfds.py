@@ -160,6 +160,19 @@ def test_states_fit_whether_shards_were_read_or_not(data: Path) -> None:
         next(iter(other))
 
 
+def test_states_tell_datasets_of_the_same_size_apart(tmp_path: Path) -> None:
+    shards = {"train": [numbered(10, 11)], "test": [numbered(12, 13)]}
+    data = write_tfds(tmp_path / "1", shards)
+    state = tio.TFRecordDataset.from_tfds(data, "train").state_dict()
+    with pytest.raises(
+        tio.StateMismatchError, match=r"files is 'data:1.0.0 test \w+' here and 'data:1.0.0 train "
+    ):
+        tio.TFRecordDataset.from_tfds(data, "test").load_state_dict(state)
+    newer = write_tfds(tmp_path / "2", shards, version="1.0.1", config_name="all")
+    with pytest.raises(tio.StateMismatchError, match=r"files is 'data/all:1.0.1 train \w+' here"):
+        tio.TFRecordDataset.from_tfds(newer, "train").load_state_dict(state)
+
+
 def test_a_spawned_worker(data: Path) -> None:
     dataset = tio.TFRecordDataset.from_tfds(data, "train", batch_size=4)
     next(iter(dataset))  # one shard is indexed by now

@@ -275,6 +275,7 @@ class TFRecordDataset(IndexedDataset):
             shuffle=shuffle,
             seed=seed,
             length_key=length_key,
+            described=plan.described,
         )
         if steps == "ragged":
             return dataset

@@ -88,6 +88,7 @@ class IndexedDataset(RecordDataset):
         shuffle: ShuffleChoice,
         seed: int,
         length_key: LengthKey = None,
+        described: str = "",
     ) -> None:
         """Makes the dataset one of a reader's records.
 
@@ -100,11 +101,15 @@ class IndexedDataset(RecordDataset):
             shuffle: Of the order.
             seed: Of the shuffle.
             length_key: What the length of a record is.
+            described: What else than their sizes tells the files from others, and does not change
+                with the machine.
         """
         selection: Selection = Span(0, len(reader), len(reader))
         if split is not None:
             selection = parse_slice(split, len(reader)) if isinstance(split, str) else split
         files = files_fingerprint([index.identity for index in reader.indexes])
+        if described:
+            files = f"{described} {files}"
         order = RecordOrder(selection, shuffle, seed, files)
         source = self._source_of(reader, schema)
         batched = batched_by_length(order, source, options, length_key)

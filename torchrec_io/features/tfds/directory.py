@@ -38,11 +38,13 @@ class Plan(NamedTuple):
         indexes: Of the shards.
         selection: Of their records.
         schema: For these.
+        described: The dataset and its splits that these are of, as in a state.
     """
 
     indexes: list[PromisedIndex]
     selection: Selection
     schema: Schema
+    described: str
 
     @property
     def paths(self) -> list[str]:
@@ -211,6 +213,11 @@ class TfdsDirectory:
     def __repr__(self) -> str:
         return f"TfdsDirectory({self.path!r})"
 
+    @property
+    def _full_name(self) -> str:
+        """As TFDS writes it: ``"name/config:version"``."""
+        return "/".join(filter(None, (self.name, self.config))) + f":{self.version}"
+
     @cached_property
     def features(self) -> Connector | None:
         """What features.json says: a tree of connectors, as TFDS calls them.
@@ -292,7 +299,9 @@ class TfdsDirectory:
             )
         chosen = self.choose(features)
         opened = open_shards(stretches, shards, chosen.keys)
-        return Plan(opened.indexes, opened.selection, Schema(chosen.specs))
+        used = dict.fromkeys(part.split for part in stretches if part.end > part.begin)
+        described = f"{self._full_name} {'+'.join(used)}"
+        return Plan(opened.indexes, opened.selection, Schema(chosen.specs), described)
 
     def group_of_steps(self, schema: Schema) -> str:
         """The one dataset that each record has, as those of RLDS have ``"steps"``.
