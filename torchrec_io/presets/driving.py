@@ -22,6 +22,8 @@ def waymo_motion(*, roadgraph_points: int = 30_000, future: bool = True) -> Sche
     ``traffic_light_state/{past,current}/...`` ``[B, steps, 16]``, ``roadgraph_samples/...``
     ``[B, points, 3]`` or ``[B, points, 1]``; coordinates are float32 in meters, the rest int64 but
     for ``state/id`` and ``state/type``, which are float32 ``[B, 128]``. What is not valid is -1.
+    As in the tutorial, some of what is stored is not read: ``state/difficulty_level``,
+    ``state/.../speed``, ``traffic_light_state/.../timestamp_micros`` and lights of the future.
 
     Source: https://waymo.com/open/data/motion/tfexample and waymo-research/waymo-open-dataset,
     ``tutorial/tutorial_motion.ipynb``.
@@ -29,7 +31,7 @@ def waymo_motion(*, roadgraph_points: int = 30_000, future: bool = True) -> Sche
     Args:
         roadgraph_points: Samples of the map in each record: 30,000 since version 1.2, before that
             20,000.
-        future: Read what comes after the current step. Test data has none.
+        future: Read where objects are after the current step. Test data has none of that.
     """
     features: dict[str, Any] = {"scenario/id": FixedLenFeature([], "string")}
     for name, size, dtype in (
