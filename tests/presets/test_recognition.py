@@ -109,6 +109,32 @@ def test_what_differs_is_told(tmp_path: Path) -> None:
     assert preset.why.startswith("the records have 'image/encoded', 'image/class/label'")
 
 
+def test_masks_of_every_kind(tmp_path: Path) -> None:
+    kinds: dict[str, tuple[str, list[Any], str]] = {
+        "as many in each record": ("bytes", published.masks(2), "masks=True"),
+        "numbers": ("float", [0.0, 1.0] * 48, ""),  # as the API's NUMERICAL_MASKS
+        "other bytes": ("bytes", [b"1", b"2"], ""),
+    }
+    for what, (kind, values, arguments) in kinds.items():
+        features = {**published.coco(0, 2), "image/object/mask": (kind, values)}
+        path = write_tfrecord(tmp_path / what, [example_of(**features)] * 2)
+        assert recognize(path) == f"tio.presets.object_detection({arguments})"
+
+
+def test_videos_whose_labels_are_not_published(tmp_path: Path) -> None:
+    means = {"mean_rgb": [0.5] * 1024, "mean_audio": [0.5] * 128}
+    video = example_of(id=[b"x"], **means)
+    preset = tio.presets.recognize(write_tfrecord(tmp_path / "video", [video]))
+    assert preset is not None
+    assert (str(preset), preset.absent) == ("tio.presets.youtube8m_video()", ("labels",))
+    lists = {"rgb": [[bytes(1024)]], "audio": [[bytes(128)]]}
+    frames = write_tfrecord(tmp_path / "frames", [sequence_of({"id": [b"x"]}, lists)])
+    assert recognize(frames) == "tio.presets.youtube8m_frames()"
+    ends = {"id": [b"x"], "segment_start_times": [5], "segment_end_times": [10]}
+    segments = write_tfrecord(tmp_path / "segments", [sequence_of(ends, lists)])
+    assert recognize(segments) == "tio.presets.youtube8m_frames(segments=True)"
+
+
 # ---- lists ----
 
 

@@ -62,7 +62,8 @@ def object_detection(image: ImageFeature | None = None, *, masks: bool = False) 
     Args:
         image: How images are decoded; by default each of its own size, ``[3, H, W]`` of uint8.
         masks: Read ``image/object/mask`` too, a PNG for each object: a list of B Tensors
-            ``[objects, 1, H, W]`` of uint8.
+            ``[objects, 1, H, W]`` of uint8. Masks may also be stored as numbers (the API's
+            ``NUMERICAL_MASKS``): read these by a ``VarLenFeature("float32")`` of one's own.
     """
     size = FixedLenFeature([], "int64", default_value=1)
     boxes = {f"image/object/bbox/{end}": _FLOATS for end in ("ymin", "xmin", "ymax", "xmax")}

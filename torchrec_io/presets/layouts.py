@@ -53,11 +53,12 @@ def _imagenet(evidence: Evidence) -> Iterator[Layout]:
 
 def _object_detection(evidence: Evidence) -> Iterator[Layout]:
     boxes = tuple(f"image/object/bbox/{end}" for end in ("ymin", "xmin", "ymax", "xmax"))
-    masks = evidence.count("image/object/mask") == 0 and "image/object/mask" in evidence.findings
-    for label in ("label", "text"):
-        marks = ("image/encoded", *boxes, f"image/object/class/{label}")
-        arguments = "masks=True" if masks else ""
-        yield Layout("object_detection", arguments, object_detection(masks=masks), marks)
+    # Masks may also be stored as numbers, which the preset does not read.
+    for masks in (True, False) if "image/object/mask" in evidence.findings else (False,):
+        for label in ("label", "text"):
+            marks = ("image/encoded", *boxes, f"image/object/class/{label}")
+            arguments = "masks=True" if masks else ""
+            yield Layout("object_detection", arguments, object_detection(masks=masks), marks)
 
 
 def _kaggle_images(evidence: Evidence) -> Iterator[Layout]:
@@ -78,11 +79,13 @@ def _youtube8m(evidence: Evidence) -> Iterator[Layout]:
     for id_key in ("id", "video_id"):
         words = [] if id_key == "id" else [f'id_key="{id_key}"']
         video = youtube8m_video(id_key=id_key)
-        yield Layout("youtube8m_video", ", ".join(words), video, (*video,))
-        segments = "segment_labels" in evidence.findings
+        # The labels of test data are not published.
+        marks = (id_key, "mean_rgb", "mean_audio")
+        yield Layout("youtube8m_video", ", ".join(words), video, marks)
+        segments = "segment_start_times" in evidence.findings
         frames = youtube8m_frames(id_key=id_key, segments=segments)
         arguments = ", ".join([*words, *(["segments=True"] if segments else [])])
-        yield Layout("youtube8m_frames", arguments, frames, (id_key, "labels", "rgb", "audio"))
+        yield Layout("youtube8m_frames", arguments, frames, (id_key, "rgb", "audio"))
 
 
 def _audioset(_: Evidence) -> Iterator[Layout]:
