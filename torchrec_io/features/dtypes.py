@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -85,6 +86,7 @@ def stored_dtype(dtype: str) -> str:
     return "int64" if is_integer(dtype) else "float32"
 
 
+@cache
 def integer_range(dtype: str) -> tuple[int, int]:
     """Least and greatest value of an integer dtype."""
     if dtype == "bool":

@@ -167,6 +167,17 @@ def test_what_cannot_be_read(feature: c.Connector, reason: str) -> None:
     assert reason in found.reason
 
 
+def test_defaults_are_bounded_together() -> None:
+    """A few bytes of JSON ask for as many as there are numbers."""
+    sizes = {"small": 10_000, "too much": 995_000}
+    features = {name: tensor(size, dtype="string", optional=True) for name, size in sizes.items()}
+    specs = to_specs(c.FeaturesDict(features=features), "somewhere")
+    assert len(specs["small"].default_value) == 10_000
+    assert isinstance(specs["too much"], Unread)
+    assert "with the 995000 of this one" in specs["too much"].reason
+    assert isinstance(spec_of(tensor(2**50, optional=True)), Unread)
+
+
 def test_what_every_record_must_have() -> None:
     dynamic = tensor(None, None, encoding="zlib")
     found = chosen(

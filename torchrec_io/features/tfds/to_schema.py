@@ -35,6 +35,8 @@ from .connectors import (
     Unknown,
 )
 
+_MOST_DEFAULTS = 1_000_000  # values in the defaults of all optional features
+
 
 @dataclass(frozen=True)
 class Unread:
@@ -66,7 +68,7 @@ def to_specs(features: Connector, path: str) -> dict[str, Any]:
     Raises:
         SchemaError: it is no feature with a name, which TFDS cannot store.
     """
-    found = _specs(features, "", ())
+    found = _specs(features, _Stored("", ()), _Defaults())
     if not isinstance(found, dict):
         raise SchemaError(
             "the dataset is one feature without a name; TFDS stores no such thing", path=path
@@ -74,14 +76,15 @@ def to_specs(features: Connector, path: str) -> dict[str, Any]:
     return found
 
 
-def _specs(feature: Connector, key: str, lengths: TfdsShape) -> Any:
+def _specs(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
     if isinstance(feature, FeaturesDict):
         return {
-            name: _specs(inner, f"{key}/{name}" if key else name, lengths)
+            name: _specs(inner, stored.inside(name), defaults)
             for name, inner in feature.features.items()
         }
     if isinstance(feature, Sequence):
-        return _specs(feature.feature, key, (*lengths, feature.length))
+        lengths = (*stored.lengths, feature.length)
+        return _specs(feature.feature, _Stored(stored.key, lengths), defaults)
     if isinstance(feature, Unknown):
         return Unread(
             f"{feature.class_name} is no connector of TFDS's own: only its code knows what it "
@@ -90,9 +93,9 @@ def _specs(feature: Connector, key: str, lengths: TfdsShape) -> Any:
         )
     try:
         if isinstance(feature, Image):
-            return _several(_image(feature), key, lengths)
+            return _several(_image(feature), stored.key, stored.lengths)
         assert isinstance(feature, Tensor)
-        return _tensor(feature, _Stored(key, lengths))
+        return _tensor(feature, stored, defaults)
     except SchemaError as error:
         return Unread(error.reason)
 
@@ -109,6 +112,10 @@ class _Stored:
     key: str
     lengths: TfdsShape
 
+    def inside(self, name: str) -> _Stored:
+        """Where a feature of this dict is stored."""
+        return _Stored(f"{self.key}/{name}" if self.key else name, self.lengths)
+
     @property
     def value_key(self) -> str:
         """The stored feature with the values."""
@@ -123,7 +130,29 @@ class _Stored:
         ]
 
 
-def _tensor(feature: Tensor, stored: _Stored) -> Feature:
+class _Defaults:
+    """What stands for optional features that a record lacks: a million values in all at most."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_DEFAULTS
+
+    def of(self, feature: Tensor, shape: TfdsShape) -> list[Any]:
+        """As ``Tensor._default_value`` of TFDS has it.
+
+        Raises:
+            SchemaError: there are too many values.
+        """
+        count = math.prod(_known(shape))
+        if count > self._left:
+            raise SchemaError(
+                f"with the {count} of this one the default values of optional features are more "
+                f"than {_MOST_DEFAULTS}"
+            )
+        self._left -= count
+        return [_default(feature)] * count
+
+
+def _tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Feature:
     if isinstance(feature, Audio) and feature.lazy_decode:
         feature = Tensor(shape=(), dtype="string")
     if feature.encoding != "none":
@@ -143,7 +172,7 @@ def _tensor(feature: Tensor, stored: _Stored) -> Feature:
         return _ragged(feature, stored, inner)
     if unknown:
         return _variable(feature, shape)
-    default = _default(feature, shape) if feature.optional and not stored.lengths else None
+    default = defaults.of(feature, shape) if feature.optional and not stored.lengths else None
     return FixedLenFeature(_known(shape), feature.dtype, default, **_more(feature))
 
 
@@ -236,18 +265,14 @@ def _more(feature: Tensor) -> dict[str, Any]:
     return {"bitcast": True} if feature.dtype == "uint64" else {}
 
 
-def _default(feature: Tensor, shape: TfdsShape) -> Any:
-    """What stands for an optional feature that a record lacks: ``Tensor._default_value``."""
-    count = math.prod(_known(shape))
+def _default(feature: Tensor) -> Any:
     if feature.dtype == "string":
-        value: Any = b""
-    elif feature.dtype == "bool":
-        value = 0
-    elif is_integer(feature.dtype):
-        value = integer_range(feature.dtype)[0]
-    else:
-        value = _least_float(feature.dtype)
-    return [value] * count
+        return b""
+    if feature.dtype == "bool":
+        return 0
+    if is_integer(feature.dtype):
+        return integer_range(feature.dtype)[0]
+    return _least_float(feature.dtype)
 
 
 def _least_float(dtype: str) -> float:
