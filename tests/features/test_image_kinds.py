@@ -101,6 +101,13 @@ def test_16_bits_of_gray_are_one_channel() -> None:
     assert decoded(png_of(array), channels=0).tolist() == (array >> 8).tolist()
 
 
+def test_16_bits_of_gray_and_alpha_are_two_channels() -> None:
+    array = wide_noise(4, 5, 2)
+    for channels in (0, 2):
+        found = decoded(png_of(array), channels=channels)
+        assert found.tolist() == (array >> 8).tolist()
+
+
 @pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "P", "1", "CMYK"])
 def test_gray_with_alpha(mode: str) -> None:
     image = Image.fromarray(noise(5, 6, 4))

@@ -22,6 +22,7 @@ from tests.support.images import (
     smooth,
     write_images,
 )
+from tests.support.pngs import chunk, file_of, png_of
 from torchrec_io.errors import DecodeError
 
 DECODERS = ["pillow", "simplejpeg"]
@@ -106,6 +107,41 @@ def test_a_transparent_color_of_a_palette_is_transparent() -> None:
     assert found[0, 0].tolist() == [10, 20, 30, 0]
     assert found[0, 1].tolist() == [40, 50, 60, 255]
     assert decoded(data)[0, 0].tolist() == [10, 20, 30]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 8])
+@pytest.mark.parametrize(("dtype", "top"), [("uint8", 255), ("uint16", 65535)])
+def test_a_transparent_gray_is_transparent(depth: int, dtype: str, top: int) -> None:
+    """One row of two pixels, the greatest gray and black."""
+    row = bytes([0, ((1 << depth) - 1) << 8 - depth, 0])[: 3 if depth == 8 else 2]
+    header = struct.pack(">IIBBBBB", 2, 1, depth, 0, 0, 0, 0)
+    for gray, alphas in (((1 << depth) - 1, [0, top]), (0, [top, 0])):
+        data = file_of(
+            chunk(b"IHDR", header),
+            chunk(b"tRNS", struct.pack(">H", gray)),
+            chunk(b"IDAT", zlib.compress(row)),
+        )
+        expected = [[[top, alphas[0]], [0, alphas[1]]]]
+        assert decoded(data, channels=2, dtype=dtype).tolist() == expected
+        assert decoded(data, channels=4, dtype=dtype)[0, :, 3].tolist() == alphas
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_transparent_color_of_16_bits_is_transparent(channels: int) -> None:
+    array = np.full((2, 3, channels), 0x0100, np.uint16)
+    array[0, 0] = 0x0001  # the same eight upper bits as the next
+    array[0, 1] = 0x0002
+    data = png_of(array, extra=chunk(b"tRNS", struct.pack(f">{channels}H", *array[0, 0])))
+    alpha = np.full((2, 3), 255)
+    alpha[0, 0] = 0
+    for wanted in (2, 4):
+        found = decoded(data, channels=wanted)
+        assert found[..., -1].tolist() == alpha.tolist()
+        assert found[..., 0].tolist() == (array[..., 0] >> 8).tolist()
+    turn = chunk(b"eXIf", oriented(6).tobytes().removeprefix(b"Exif\0\0"))
+    turned = decoded(data[:33] + turn + data[33:], channels=4, apply_exif_orientation=True)
+    assert turned[..., 3].tolist() == np.rot90(alpha, -1).tolist()
+    assert decoded(data, channels=0).shape == (2, 3, channels)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -93,10 +93,10 @@ def _finished(pixels: Pixels, data: memoryview, feature: ImageFeature) -> Pixels
 
 
 def _by_pillow(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded:
-    header = header_of(data) if feature.bitcast or feature.dtype == "uint16" else None
+    header = header_of(data)
     if feature.bitcast and (header is None or (header.depth, header.color_type) != (8, 6)):
         raise BadValueError("the image is no PNG of four channels of 8 bits, as bitcast needs it")
-    if header is not None and header.depth == 16:
+    if header is not None and header.depth == 16 and feature.dtype == "uint16":
         return _by_own_reader(data, header, feature, draw)
     with _opened(data) as image:
         _check_pixels(image.height, image.width, feature)
@@ -105,7 +105,8 @@ def _by_pillow(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded:
             image.load()
         if feature.apply_exif_orientation and image.format != "TIFF":
             turn = _turn_of(image)
-        turned = image if turn is None else image.transpose(turn.method)
+        stored = image if header is None else _as_stored(image, data, header, feature)
+        turned = stored if turn is None else stored.transpose(turn.method)
         view = view_of_image(feature, turned.height, turned.width, draw)
         if feature.animated and image.format == "GIF":
             return Decoded(_frames(image, frames_of(data), view, feature), view.at)
@@ -123,6 +124,21 @@ def _opened(data: memoryview) -> ImageFile.ImageFile:
     # Pillow warns of images over its own, larger limit. That is not suppressed: warning filters
     # belong to the process, and images are decoded in threads.
     return Image.open(io.BytesIO(data), formats=tuple(formats))
+
+
+def _as_stored(
+    image: Image.Image, data: memoryview, header: Header, feature: ImageFeature
+) -> Image.Image:
+    """A PNG as it is stored, where Pillow has other channels, or another transparent color."""
+    if header.depth == 16 and header.color_type == 4:
+        return image.convert("LA")  # of RGBA; gray stays what it is
+    if "transparency" not in image.info or feature.channels not in (2, 4):
+        return image
+    if header.depth == 16:  # of which Pillow compares 8
+        return Image.fromarray((read_wide(data, header) >> 8).astype(np.uint8))
+    if header.color_type == 0 and header.depth in (2, 4):  # pixels are scaled, the color is not
+        image.info["transparency"] *= 255 // ((1 << header.depth) - 1)
+    return image
 
 
 def _by_own_reader(data: memoryview, header: Header, feature: ImageFeature, draw: Draw) -> Decoded:
