@@ -94,6 +94,13 @@ def test_one_transparent_color() -> None:
         assert "transparent color is none" in reason_of(png_of(array, extra=chunk(b"tRNS", b"1")))
 
 
+@pytest.mark.parametrize("channels", [2, 4])
+def test_where_there_is_alpha_a_transparent_color_says_nothing(channels: int) -> None:
+    array = wide_noise(2, 3, channels)
+    data = png_of(array, extra=chunk(b"tRNS", bytes(2 * (channels - 1))))
+    assert decoded(data, channels=0, **WIDE).tolist() == array.tolist()
+
+
 def test_padding_is_of_the_same_scale() -> None:
     images = [png_of(wide_noise(2, 3, 3)), png_of(wide_noise(3, 2, 3))]
     column = column_of(images, mixed="pad", fill=255, layout="HWC", **WIDE)

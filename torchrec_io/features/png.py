@@ -75,6 +75,8 @@ def read_wide(data: memoryview, header: Header) -> Wide:
         for top, left, down, right in passes
     ]
     stored, transparent = _parts_of(data)
+    if channels in (2, 4):
+        transparent = None  # it does not belong there; libpng, too, passes over it
     most = sum(rows * (1 + 2 * channels * columns) for rows, columns in shapes if columns)
     content = inflate(stored, most, "as many as its size needs")
     if len(content) < most:
@@ -126,7 +128,7 @@ def _chunks(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
 
 def _with_alpha(pixels: Wide, transparent: bytes) -> Wide:
     channels = pixels.shape[2]
-    if channels not in (1, 3) or len(transparent) != 2 * channels:
+    if len(transparent) != 2 * channels:
         raise BadValueError("the image cannot be decoded: its transparent color is none")
     color = np.frombuffer(transparent, ">u2")
     alpha = np.where((pixels == color).all(axis=2, keepdims=True), 0, 0xFFFF)
