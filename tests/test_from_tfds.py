@@ -302,6 +302,15 @@ def test_a_shard_of_another_dataset_is_found_when_read(data: Path) -> None:
     assert "have 'id', 'text', the first one of this file has 'x'" in error.reason
 
 
+def test_a_first_record_that_is_damaged_is_told_as_any_other(data: Path) -> None:
+    path = shard_path(data, "test", 0, 1)
+    path.write_bytes(path.read_bytes().replace(b"text", b"next", 1))  # a name it should have
+    dataset = tio.TFRecordDataset.from_tfds(data, "test")
+    with pytest.raises(tio.CorruptRecordError, match="checksum"):
+        list(dataset)
+    assert ids(dataset.replace(on_error="skip")) == [101, 102]
+
+
 def test_a_shard_that_changed_after_it_was_opened(data: Path) -> None:
     dataset = tio.TFRecordDataset.from_tfds(data, "test")
     write_shard(shard_path(data, "test", 0, 1), numbered(*range(3)) + numbered(1000))

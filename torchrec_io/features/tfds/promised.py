@@ -117,9 +117,12 @@ class PromisedIndex(RecordIndex):
             return
         (start,), (end,) = (place.tolist() for place in found.locate(np.array([0])))
         frame = LocalFile(self.data_path).read(start, end - start)
+        place, size = np.array([0]), np.array([end - start])
+        if TFRECORD.cut(np.frombuffer(frame, np.uint8), place, size, verify_crc=True).faults:
+            return  # damaged: who reads it says so, if it is not left out
         names = peek_names(frame[TFRECORD.header_bytes : len(frame) - TFRECORD.footer_bytes])
         if names is None:
-            return  # damaged: who reads it checks the data, and says more
+            return  # no Example: as above
         missing = [key for key in self._keys if key not in names]
         if missing:
             raise WrongShardError(
