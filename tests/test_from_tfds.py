@@ -224,6 +224,17 @@ def test_nothing_is_indexed_before_it_is_needed(
     assert used == []
 
 
+def test_where_no_index_can_be_kept_all_are_made_at_once(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not by each worker, in each epoch.
+    monkeypatch.setenv("TORCHREC_IO_CACHE", str(data / "features.json"))
+    dataset = tio.TFRecordDataset.from_tfds(data, "train")
+    monkeypatch.setattr(promised, "find_or_build", None)
+    assert ids(dataset) == [*range(20)]
+    assert ids(pickle.loads(pickle.dumps(dataset))) == [*range(20)]
+
+
 def test_missing_shards_are_named_at_once(data: Path) -> None:
     for number in (0, 3):
         shard_path(data, "train", number, 4).unlink()

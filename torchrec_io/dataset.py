@@ -202,7 +202,8 @@ class TFRecordDataset(IndexedDataset):
         ``ReadConfig(interleave_cycle_length=1)``). See docs/tfds.md.
 
         How many records each shard has is taken from ``dataset_info.json``: nothing is indexed
-        ahead where the files have the size that is said there. A shard is held against what is said
+        ahead where the files have the size that is said there, and indexes can be kept in the
+        user's cache directory. A shard is held against what is said
         when it is first read, before any of its records is given.
 
         Args:

@@ -33,7 +33,7 @@ class _Cache:
             root = os.path.join(
                 os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "torchrec_io"
             )
-        self._root = root
+        self.root = root
         self._folders: dict[str, str] = {}  # by name, where it really is
 
     def path(self, data_path: str, record_format: RecordFormat) -> str:
@@ -46,7 +46,7 @@ class _Cache:
         digest = hashlib.blake2b(os.fsencode(full), digest_size=10).hexdigest()
         if record_format.code != TFRECORD.code:  # one file may be read in several ways
             digest += f"-{record_format.code:08x}"
-        return os.path.join(self._root, f"{name[:80]}-{digest}{SUFFIX}")
+        return os.path.join(self.root, f"{name[:80]}-{digest}{SUFFIX}")
 
 
 def cache_path(data_path: StrPath, record_format: RecordFormat = TFRECORD) -> Path:
@@ -56,6 +56,16 @@ def cache_path(data_path: StrPath, record_format: RecordFormat = TFRECORD) -> Pa
     (``$XDG_CACHE_HOME``, else ``~/.cache``).
     """
     return Path(_Cache().path(os.fspath(data_path), record_format))
+
+
+def keeps_indexes() -> bool:
+    """Whether the cache can be written: what one process finds, others need not find again."""
+    root = _Cache().root
+    try:
+        os.makedirs(root, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(root, os.W_OK | os.X_OK)
 
 
 def find_or_build(

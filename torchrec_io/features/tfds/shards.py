@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...order.subset import Mask, Selection, Span, Subset
-from ...records.finding import open_indexes
+from ...records.finding import keeps_indexes, open_indexes
 from ...records.formats import TFRECORD
 from ...records.index import RecordIndex
 from .promised import PromisedIndex
@@ -73,7 +73,8 @@ def open_shards(
     """The shards that hold some records, checked as far as that takes no reading.
 
     A split whose files are as large together as dataset_info.json says lacks nothing; each shard is
-    then looked at when it is first read. Otherwise the shards are indexed and counted here.
+    then looked at when it is first read. Otherwise, or where no index can be kept, the shards are
+    indexed and counted here.
 
     Args:
         stretches: The records; each lists its own shards, in order.
@@ -148,10 +149,11 @@ def _size(path: str) -> int | None:
 def _known(
     shards: Shards, numbers: Sequence[int], sizes: Mapping[str, int]
 ) -> Sequence[RecordIndex | None]:
-    """Indexes of those shards whose records must be counted now; None for the others."""
+    """Indexes of those shards that must be looked at now; None for the others."""
     if shards.indexes is not None:
         return [shards.indexes[number] for number in numbers]
-    if _adds_up(shards, sizes):
+    # Where none can be kept, each worker would make them again in each epoch.
+    if _adds_up(shards, sizes) and keeps_indexes():
         return [None] * len(numbers)
     indexes, errors = open_indexes([shards.paths[number] for number in numbers], "auto", None)
     if errors:
