@@ -345,7 +345,7 @@ def _what_else(head: bytes) -> str | None:
     if head.startswith(b"version https://git-lfs"):
         return "this is a git-lfs pointer, not the data it stands for; run 'git lfs pull'"
     if head.startswith((b"\x1f\x8b", b"\x78")):
-        return "this looks compressed; do not pass compression=None"
+        return "this looks compressed, and is read as if it were not (compression=None)"
     if head.startswith(b"\x83\xaf\x70\xd1"):
         return "this is a Riegeli file, not a TFRecord file"
     if head[:4].isascii() and head[:4].decode("ascii").isprintable():
