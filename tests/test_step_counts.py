@@ -165,6 +165,16 @@ class TestBadRecords:
         assert step_ids(stepped) == [0, 2000]
         assert stepped.skipped == 2
 
+    def test_what_was_counted_unchecked_is_of_others(self, tmp_path: Path) -> None:
+        [path] = write_episodes(tmp_path, [[2, 6]])
+        stored = bytearray(Path(path).read_bytes())
+        stored[-9] ^= 1
+        Path(path).write_bytes(stored)
+        unchecked = tio.TFRecordDataset(path, SCHEMA, verify_crc=False, on_error="skip").steps()
+        assert unchecked.num_records == 2 + 6
+        checked = tio.TFRecordDataset(path, SCHEMA, on_error="skip").steps()
+        assert checked.num_records == 2 + 1
+
     def test_one_that_became_damaged_is_told_once_a_batch(self, tmp_path: Path) -> None:
         [path] = write_episodes(tmp_path, [[2, 3]])
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=8, on_error="skip").steps()

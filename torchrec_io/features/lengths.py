@@ -135,7 +135,8 @@ def find_lengths(
         (index, first) for index, first in zip(reader.indexes, firsts, strict=False) if len(index)
     ]
     with _threads() as pool:  # an index may have to be found first
-        files = [*pool.map(lambda place: _File(place[0], feature, place[1]), there)]
+        made = pool.map(lambda place: _File(*place, feature, checked=reader.verify_crc), there)
+        files = [*made]
     unknown = [file for file in files if not file.load(lengths)]
     if unknown:
         _Search(reader, feature, lengths).find(unknown)
@@ -152,19 +153,21 @@ class _File:
         path: The file in the cache.
     """
 
-    def __init__(self, index: RecordIndex, feature: Measure, first: int) -> None:
+    def __init__(self, index: RecordIndex, first: int, feature: Measure, *, checked: bool) -> None:
         self.first = first
         self.size = len(index)
         self._index = index
         # Data may change in the middle, where its fingerprint does not look; lengths may change
         # where no record does its size, so that even the offsets stay.
         changed = None if index.data_stamp is None else index.data_stamp.mtime_ns
-        text = f"{index.identity}:{changed}:{feature}:"
+        # A record that is damaged may have a length, if nobody looks at its checksum.
+        counted = f"{feature}" if checked else f"{feature}, unchecked"
+        text = f"{index.identity}:{changed}:{counted}:"
         digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES)
         digest.update(index.offsets.data)
         self.name = digest.digest()
         # Features of one file are kept side by side; what the file was before is written over.
-        of_feature = hashlib.blake2b(f"{feature}".encode(), digest_size=6).hexdigest()
+        of_feature = hashlib.blake2b(counted.encode(), digest_size=6).hexdigest()
         self.path = cache_path(index.data_path).with_suffix(f".{of_feature}{SUFFIX}")
 
     def load(self, lengths: Ints) -> bool:
