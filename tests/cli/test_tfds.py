@@ -56,6 +56,7 @@ def test_one_of_several_configs(run: Run) -> None:
     shown = run("tfds", GOLDEN / "configs", "--config", "small", "--version", "1.9.0")
     assert shown.returncode == 0, shown.stderr
     assert "configs small 1.9.0: " in shown.stdout
+    assert "  config large: 2.0.0\n  other versions: 1.0.0, 1.10.0\n" in shown.stdout
     assert "split train: 1 records in 1 shard, 50 bytes, as said" in shown.stdout
     wrong = run("tfds", GOLDEN / "configs", "--config", "tiny")
     assert wrong.returncode == 2

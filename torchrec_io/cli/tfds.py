@@ -85,9 +85,11 @@ def _show_names(found: TfdsDirectory, configs: dict[str, list[str]]) -> None:
     name = " ".join(filter(None, (found.name or "?", found.config, found.version)))
     typer.echo(printable(f"{name}: {found.path}"))
     for config, versions in configs.items():
-        others = [version for version in versions if version != found.version]
+        own = config in ("", found.config)
+        others = ", ".join(one for one in versions if not own or one != found.version)
         if others:
-            typer.echo(printable(f"  other versions: {' '.join([config, *others]).strip()}"))
+            which = "other versions" if own else f"config {config}"
+            typer.echo(printable(f"  {which}: {others}"))
     if found.supervised_keys is not None:
         typer.echo(printable(f"  supervised keys: {found.supervised_keys}"))
 
