@@ -237,6 +237,7 @@ class TFRecordDataset(IndexedDataset):
 
         Raises:
             FileNotFoundError: there is no such directory, or shards are missing.
+            NotADirectoryError: it is a file.
             SchemaError: what the directory says of itself cannot be, or has a feature that cannot
                 be read: by a connector nobody knows, say. ``features`` can leave it out.
             WrongShardError: a shard has more or fewer records than is said, or is of another

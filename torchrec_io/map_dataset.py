@@ -99,7 +99,7 @@ class TFRecordMapDataset(Dataset[Any]):
             with_key: As of the constructor.
 
         Raises:
-            TorchRecIOError, FileNotFoundError, ValueError: as there.
+            TorchRecIOError, OSError, ValueError: as there.
         """
         plan = TfdsDirectory(directory, config, version).open(split, features)
         dataset = cls.__new__(cls)

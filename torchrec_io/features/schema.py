@@ -186,6 +186,7 @@ class Schema(Mapping[str, Feature]):
 
         Raises:
             FileNotFoundError: there is no such directory.
+            NotADirectoryError: it is a file.
             SchemaError: what the directory says of itself cannot be, or has a feature that cannot
                 be read; :meth:`TFRecordDataset.from_tfds` can leave it out.
             ValueError: there is no such config or version, or several configs and none is named.

@@ -125,6 +125,7 @@ def test_configs_and_versions() -> None:
         ((folder,), "config must be one of 'large', 'small'; there are several"),
         ((folder, "tiny"), "config must be one of 'large', 'small', not 'tiny'"),
         ((folder, "small", "3.0.0"), "version must be one of '1.0.0', '1.9.0', '1.10.0', not"),
+        ((folder / "small", "large"), "config must be None, not 'large': it holds versions"),
         ((folder / "small" / "1.0.0", "large"), "config must be 'small', not 'large'"),
         ((folder / "small" / "1.0.0", None, "1.9.0"), "version must be '1.0.0', not '1.9.0'"),
     ]
@@ -158,6 +159,9 @@ def test_no_dataset(tmp_path: Path) -> None:
         tio.TfdsDirectory(tmp_path)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         tio.TfdsDirectory(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="file"):
+        tio.TfdsDirectory(tmp_path / "file")
 
 
 # ---- names of shards ----

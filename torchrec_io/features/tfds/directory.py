@@ -185,7 +185,7 @@ class TfdsDirectory:
             ``paths``, ``num_bytes``.
 
     Raises:
-        FileNotFoundError: there is no dataset.
+        FileNotFoundError, NotADirectoryError: there is no dataset.
         ValueError: there is no such config or version, or several configs and none is named.
         SchemaError: dataset_info.json says what cannot be, or that the files are of another format.
     """

@@ -23,13 +23,14 @@ def find_directory(directory: StrPath, config: str | None, version: str | None) 
     Raises:
         ValueError: there is no such config or version, or several configs and none is named.
         FileNotFoundError: there is no dataset.
+        NotADirectoryError: it is a file.
     """
     folder = os.path.expanduser(os.fspath(directory))
     if os.path.isfile(os.path.join(folder, INFO_FILE)):
         return folder
     found = find_configs(folder)
     if not found:
-        os.stat(folder)  # if there is nothing at all, that is what is wrong
+        os.scandir(folder).close()  # if there is nothing at all, or a file, that is what is wrong
         reason = f"there is no {INFO_FILE} in it, nor in folders of its configs and versions"
         raise FileNotFoundError(errno.ENOENT, reason, folder)
     chosen = _config(folder, found, config)
@@ -79,6 +80,8 @@ def _config(folder: str, found: dict[str, list[str]], config: str | None) -> str
         return config
     if "" in found and config == own:  # the directory is that of the config
         return ""
+    if [*found] == [""]:
+        raise ValueError(f"{folder}: config must be None, not {config!r}: it holds versions alone")
     raise ValueError(f"{folder}: config must be one of {_listed(found)}, not {config!r}")
 
 
