@@ -135,7 +135,7 @@ def find_lengths(
         (index, first) for index, first in zip(reader.indexes, firsts, strict=False) if len(index)
     ]
     with _threads() as pool:  # an index may have to be found first
-        made = pool.map(lambda place: _File(*place, feature, checked=reader.verify_crc), there)
+        made = pool.map(lambda at: _File(at[0], at[1], feature, checked=reader.verify_crc), there)
         files = [*made]
     unknown = [file for file in files if not file.load(lengths)]
     if unknown:
