@@ -178,7 +178,7 @@ def test_names_of_classes(tmp_path: Path) -> None:
         }
     )
     (tmp_path / "label.labels.txt").write_text(" zero \n\none\n")
-    (tmp_path / "a.b.labels.txt").write_text("x\ny\n")
+    (tmp_path / "a.b.labels.txt").write_bytes(b"x\r\r\ny\x0c")
     (tmp_path / "deep-inner-kind.labels.txt").write_text("ü")
     found = read(tmp_path, features)
     names = {
@@ -213,6 +213,8 @@ def test_wrong_names(tmp_path: Path) -> None:
 
 def test_more_classes_than_there_can_be(tmp_path: Path) -> None:
     assert "more than 1000000 classes" in refusal(tmp_path, features_dict(label=label(10**9)))
+    (tmp_path / "label.labels.txt").write_text("a\n" * 1_000_001)
+    assert "more than 1000000 classes" in refusal(tmp_path, features_dict(label=label(0)))
     many = features_dict(**{f"x{number}": label(400_000) for number in range(3)})
     assert "more than 1000000 classes" in refusal(tmp_path, many)
 

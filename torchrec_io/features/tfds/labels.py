@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+from itertools import islice
 
 from .json_text import Node, read_text
 
 _MOST_BYTES = 64 << 20
 _MOST_CLASSES = 1_000_000
+_LINE = re.compile(r"[^\r\n]+")  # Python's text files end lines at either
 # The path is too long, or nothing on the way to it is a folder: there is no such file either.
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL)
 
@@ -56,7 +59,9 @@ class Labels:
         return tuple(map(str, range(count))) if names is None else names
 
     def _read(self, name: str) -> tuple[str, ...] | None:
-        """The lines of a file that hold something; None if there is no such file.
+        """The lines of a file that hold something, as ``_load_names_from_file`` of TFDS has it.
+
+        None if there is no such file.
 
         The name is a feature's, whatever that may be: it has no "/", and so leads nowhere else.
         """
@@ -68,4 +73,5 @@ class Labels:
             if error.errno in _NO_FILE:
                 return None
             raise
-        return tuple(line.strip() for line in text.split("\n") if line.strip())
+        lines = (line[0].strip() for line in _LINE.finditer(text))
+        return tuple(islice(filter(None, lines), self._left + 1))  # one too many is enough
