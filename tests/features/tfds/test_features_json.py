@@ -280,8 +280,8 @@ def test_what_cannot_be_is_refused_with_its_place(name: str, tmp_path: Path) -> 
 
 def test_files_that_are_too_large_or_none(tmp_path: Path) -> None:
     with open(tmp_path / "features.json", "wb") as file:
-        file.truncate((64 << 20) + 1)
-    with pytest.raises(tio.SchemaError, match="more than 67108864 bytes"):
+        file.truncate((32 << 20) + 1)
+    with pytest.raises(tio.SchemaError, match="more than 33554432 bytes"):
         read_features(str(tmp_path))
     (tmp_path / "features.json").unlink()
     assert read_features(str(tmp_path)) is None

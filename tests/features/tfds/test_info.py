@@ -95,6 +95,13 @@ def test_more_shards_than_there_can_be(tmp_path: Path, monkeypatch: pytest.Monke
     assert "splits[0]: a split of more than 2 shards" in refusal(tmp_path, splits=two)
 
 
+def test_a_file_that_is_too_large(tmp_path: Path) -> None:
+    with open(tmp_path / "dataset_info.json", "wb") as file:
+        file.truncate((32 << 20) + 1)
+    with pytest.raises(tio.SchemaError, match="more than 33554432 bytes"):
+        read_info(str(tmp_path))
+
+
 @pytest.mark.parametrize("form", ["array_record", "riegeli", "parquet", "bagz"])
 def test_files_of_another_format(form: str, tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1)]}, fileFormat=form)

@@ -38,7 +38,7 @@ from .labels import Labels
 
 FEATURES_FILE = "features.json"
 
-_MOST_BYTES = 64 << 20
+_MOST_BYTES = 32 << 20
 _MOST_NESTED = 64
 _MOST_DIMENSIONS = 64  # as NumPy has it
 _MOST_SIZE = 2**31 - 1  # of one dimension
