@@ -154,6 +154,18 @@ def test_a_dataset_of_one_feature_without_a_name(tmp_path: Path) -> None:
         tio.Schema.from_tfds(tmp_path)
 
 
+def test_a_dataset_of_no_features_or_two_of_one_name(tmp_path: Path) -> None:
+    write_tfds(tmp_path, {"train": [numbered(1)]}, features_dict(a=features_dict()))
+    with pytest.raises(tio.SchemaError, match="the dataset has no features") as caught:
+        tio.TFRecordDataset.from_tfds(tmp_path, "train")
+    assert caught.value.path == str(tmp_path)
+    twice = features_dict(**{"a/id": tensor([], "int64"), "a": features_dict(id=text())})
+    (tmp_path / "features.json").write_text(json.dumps(twice))
+    with pytest.raises(tio.SchemaError, match="two features have this name") as caught:
+        tio.Schema.from_tfds(tmp_path)
+    assert (caught.value.path, caught.value.feature) == (str(tmp_path), "a/id")
+
+
 def test_a_sequence_of_features_at_the_top(tmp_path: Path) -> None:
     features = sequence(features_dict(n=tensor([], "int64"), s=text()))
     record = tio.encode_example({"n": [1, 2], "s": [b"a", b"b"]})

@@ -263,6 +263,10 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "float image": (features_dict(x=image(3, 3, 3, dtype="float32")), "has one channel, not 3"),
     "image dtype": (features_dict(x=image(3, 3, 3, dtype="int64")), "uint8, uint16, float32"),
     "length": (features_dict(x=sequence(text(), -2)), "a whole number from -1"),
+    "a name": (
+        features_dict(**{"\ud800": label(2)}),
+        "featuresDict.features: '\\ud800' is no text",
+    ),
     "no name": (features_dict(**{"": text()}), "a feature has no name"),
     "languages": (
         connector("translation_feature", "Translation", translation={"languages": ["a", "a"]}),

@@ -239,7 +239,7 @@ class TfdsDirectory:
         Raises:
             SchemaError: features.json says what cannot be, or has a feature that cannot be read.
         """
-        return Schema(self.choose().specs)
+        return self._schema(self.choose())
 
     def choose(self, features: FeatureChoice | None = None) -> Chosen:
         """The specs of the dataset's features, or of those that are wanted.
@@ -320,6 +320,13 @@ class TfdsDirectory:
             f"{self.name!r} has not one dataset in each record but {len(read)}, {read}: read it "
             "with steps='ragged', and call steps(name) for one of them, or for a sequence"
         )
+
+    def _schema(self, chosen: Chosen) -> Schema:
+        try:
+            return Schema(chosen.specs)
+        except SchemaError as error:  # such as two features of one name
+            error.path = error.path or self.path
+            raise
 
     def _unreadable(self, name: str, unread: Unread) -> SchemaError:
         reason = unread.reason

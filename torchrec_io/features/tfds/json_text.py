@@ -150,9 +150,10 @@ class Node:
         """The members of an object, by their names.
 
         Raises:
-            SchemaError: this is none.
+            SchemaError: this is none, or a name is no text.
         """
         for name, value in self._members().items():
+            Node(name, self.path, self.where).as_text()
             yield name, self._child(name, value)
 
     def items(self) -> Iterator[Node]:

@@ -66,13 +66,15 @@ def to_specs(features: Connector, path: str) -> dict[str, Any]:
         path: What to call them in errors.
 
     Raises:
-        SchemaError: it is no feature with a name, which TFDS cannot store.
+        SchemaError: there are none, or one without a name, which TFDS cannot store.
     """
     found = _specs(features, _Stored("", ()), _Defaults())
     if not isinstance(found, dict):
         raise SchemaError(
             "the dataset is one feature without a name; TFDS stores no such thing", path=path
         )
+    if next(features.leaves(), None) is None:
+        raise SchemaError("the dataset has no features", path=path)
     return found
 
 
