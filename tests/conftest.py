@@ -30,7 +30,7 @@ _SHARED: dict[str, Any] = {
     "suppress_health_check": [hypothesis.HealthCheck.function_scoped_fixture],
 }
 hypothesis.settings.register_profile("quick", max_examples=30, **_SHARED)
-hypothesis.settings.register_profile("ci", max_examples=50, **_SHARED)
+hypothesis.settings.register_profile("ci", max_examples=40, **_SHARED)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "quick")
 
 

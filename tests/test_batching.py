@@ -172,7 +172,7 @@ class TestProcesses:
             monkeypatch.setattr(module, name, value)
         dataset = make(paths, shuffle=True, length_key=LENGTHS)
         loader = DataLoader(
-            dataset, batch_size=None, num_workers=2, multiprocessing_context="spawn"
+            dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn"
         )
         assert ids_of(loader) == ids_of(dataset)
 

@@ -341,12 +341,14 @@ class TestPlainDataLoader:
             dataset.set_epoch(4)
             assert ids_of(loader) == whole[4]
 
-    @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-    def test_for_any_start_method(self, paths: list[str], method: str) -> None:
+    @pytest.mark.parametrize(("method", "workers"), [("spawn", 1), ("forkserver", 2)])
+    def test_for_any_start_method(self, paths: list[str], method: str, workers: int) -> None:
         whole = ids_of(make(paths, shuffle=True))
         dataset = make(paths, shuffle=True)
         dataset.resume(epoch=0, batches=3)
-        loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
+        loader = DataLoader(
+            dataset, batch_size=None, num_workers=workers, multiprocessing_context=method
+        )
         assert ids_of(loader) == whole[3:]
 
     def test_ranks(self, paths: list[str]) -> None:

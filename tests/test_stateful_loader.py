@@ -123,12 +123,12 @@ def make_again(paths: list[str], loader: StatefulDataLoader[Any]) -> StatefulDat
     return other
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_every_start_method(paths: list[str], method: str) -> None:
+@pytest.mark.parametrize(("method", "workers"), [("spawn", 1), ("forkserver", 2)])
+def test_every_start_method(paths: list[str], method: str, workers: int) -> None:
     whole = ids_of(make(paths, 0, shuffle=True)[1])
-    _, loader = make(paths, 2, method, shuffle=True)
+    _, loader = make(paths, workers, method, shuffle=True)
     seen = ids_of(itertools.islice(iter(loader), 3))
-    _, other = make(paths, 2, method, shuffle=True)
+    _, other = make(paths, workers, method, shuffle=True)
     other.load_state_dict(through_json(loader.state_dict()))
     assert seen + ids_of(other) == whole
 
