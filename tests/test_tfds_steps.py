@@ -9,6 +9,7 @@ import pytest
 import torchrec_io as tio
 from tests.support.plain import plain
 from tests.support.tfds_golden import GOLDEN, compare, golden_split
+from torchrec_io.records.reader import RecordReader
 
 EPISODES = GOLDEN / "episodes"
 
@@ -94,6 +95,17 @@ def test_some_features() -> None:
         "episode_id": ("torch.int64", (), 0),
         "steps": {"reward": ("torch.float32", (), 0)},
     }
+
+
+def test_steps_are_counted_once_however_the_shards_are_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = read("episodes", steps="each")
+    schema = tio.Schema.from_tfds(EPISODES)
+    monkeypatch.setattr(RecordReader, "fetch", None)
+    again = tio.TFRecordDataset(whole.paths, schema).steps()
+    assert again.num_records == whole.num_records
+    assert read("episodes", steps=2).num_records > 0
 
 
 class TestRefusals:

@@ -162,9 +162,9 @@ class _File:
         changed = None if index.data_stamp is None else index.data_stamp.mtime_ns
         # A record that is damaged may have a length, if nobody looks at its checksum.
         counted = f"{feature}" if checked else f"{feature}, unchecked"
-        text = f"{index.identity}:{changed}:{counted}:"
+        text = f"{changed}:{counted}:"
         digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES)
-        digest.update(index.offsets.data)
+        digest.update(index.file_bytes.data)  # which data it is, and where its records are
         self.name = digest.digest()
         # Features of one file are kept side by side; what the file was before is written over.
         of_feature = hashlib.blake2b(counted.encode(), digest_size=6).hexdigest()
