@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import pickle
 import shutil
 from itertools import chain
@@ -233,6 +234,12 @@ def test_where_no_index_can_be_kept_all_are_made_at_once(
     monkeypatch.setattr(promised, "find_or_build", None)
     assert ids(dataset) == [*range(20)]
     assert ids(pickle.loads(pickle.dumps(dataset))) == [*range(20)]
+
+
+def test_finding_many_indexes_is_told(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "torchrec_io"):
+        list(tio.TFRecordDataset.from_tfds(data, "train", batch_size=20))
+    assert "finding the indexes of 3 files" in caplog.text
 
 
 def test_missing_shards_are_named_at_once(data: Path) -> None:

@@ -124,6 +124,7 @@ def find_promised(indexes: Sequence[RecordIndex]) -> None:
     """Finds several indexes that were only promised, by a few threads; a single one can wait."""
     promised = [index for index in indexes if not index.is_known]
     if len(promised) > 1:
+        logger.info("finding the indexes of %d files", len(promised))
         _in_threads(RecordIndex.check_unchanged, promised)
 
 
