@@ -254,6 +254,17 @@ def test_embeddings_of_another_size_are_none(tmp_path: Path) -> None:
         assert (recognize(path) != "None") == found
 
 
+def test_frames_of_another_size_further_on_are_none(tmp_path: Path) -> None:
+    cameras = [0.5] * 10
+    records = [
+        example_of(frames=[encoded(noise(size, size), "JPEG")] * 2, cameras=cameras)
+        for size in (6, 6, 8)
+    ]
+    path = write_tfrecord(tmp_path / "x", records)
+    assert recognize(path) == "None"
+    assert recognize(path, max_records=2).startswith("tio.presets.gqn")
+
+
 def test_metadata_of_another_dataset_is_none(tmp_path: Path) -> None:
     path = published.write_meshes(tmp_path)
     other = published.write(tmp_path, "other.tfrecord", [example_of(cells=[1])])

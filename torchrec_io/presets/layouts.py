@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..errors import SchemaError
+from ..features.infer import sample_records
 from ..features.looks import image_size
 from ..features.peek import peek
 from ..features.schema import Schema
-from ..records.stream import iter_records
 from .driving import waymo_motion
 from .evidence import Evidence
 from .images import imagenet, kaggle_images, object_detection
@@ -120,21 +120,24 @@ def _bert_pretraining(evidence: Evidence) -> Iterator[Layout]:
 def _gqn(evidence: Evidence) -> Iterator[Layout]:
     views = evidence.count("frames")
     if views and evidence.count("cameras") == 5 * views:
-        size = _frame_size(evidence.files)
+        size = _frame_size(evidence)
         if size is not None:
             arguments = f"sequence_length={views}, frame_size={size}"
             yield Layout("gqn", arguments, gqn(views, size), ("frames", "cameras"))
 
 
-def _frame_size(files: tuple[str, ...]) -> int | None:
-    """Height and width of the frames of the first record, if all are squares of one size."""
-    for path in files:
-        for _, data in iter_records(path):
-            frames = (peek(data) or {})["frames"].values
-            sizes = {image_size(frame) for frame in frames if isinstance(frame, bytes)}
-            size = sizes.pop() if len(sizes) == 1 else None
-            return size[0] if size is not None and size[0] == size[1] else None
-    return None
+def _frame_size(evidence: Evidence) -> int | None:
+    """Height and width of all frames, if they are squares of one size."""
+    sizes = set()
+    for record in sample_records(
+        [*evidence.files], evidence.findings["frames"].records, skips=False
+    ):
+        frames = (peek(record.data) or {})["frames"].values
+        sizes |= {image_size(frame) for frame in frames if isinstance(frame, bytes)}
+        if len(sizes) > 1:
+            return None
+    size = sizes.pop() if sizes else None
+    return size[0] if size is not None and size[0] == size[1] else None
 
 
 def _physics(evidence: Evidence) -> Iterator[Layout]:
