@@ -265,6 +265,12 @@ def test_frames_of_another_size_further_on_are_none(tmp_path: Path) -> None:
     assert recognize(path, max_records=2).startswith("tio.presets.gqn")
 
 
+def test_frames_that_are_steps_are_none(tmp_path: Path) -> None:
+    lists = {"frames": [[encoded(noise(6, 6), "JPEG")]] * 2, "cameras": [[0.5] * 5] * 2}
+    path = write_tfrecord(tmp_path / "x", [sequence_of({"id": [1]}, lists)])
+    assert recognize(path) == "None"
+
+
 def test_metadata_of_another_dataset_is_none(tmp_path: Path) -> None:
     path = published.write_meshes(tmp_path)
     other = published.write(tmp_path, "other.tfrecord", [example_of(cells=[1])])

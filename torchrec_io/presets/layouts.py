@@ -118,7 +118,7 @@ def _bert_pretraining(evidence: Evidence) -> Iterator[Layout]:
 
 
 def _gqn(evidence: Evidence) -> Iterator[Layout]:
-    views = evidence.count("frames")
+    views = 0 if evidence.is_sequence else evidence.count("frames")
     if views and evidence.count("cameras") == 5 * views:
         size = _frame_size(evidence)
         if size is not None:
