@@ -276,6 +276,9 @@ def test_metadata_of_another_dataset_is_none(tmp_path: Path) -> None:
     other = published.write(tmp_path, "other.tfrecord", [example_of(cells=[1])])
     assert recognize(path).startswith("tio.presets.mesh_graph_nets")
     assert recognize(other) == "None"
+    arrays = {name: [array.tobytes()] for name, array in published.mesh(1).items()}
+    part = example_of(**{**arrays, "cells": [b"of no whole row"]})
+    assert recognize(published.write(tmp_path, "part.tfrecord", [part])) == "None"
     (tmp_path / "meta.json").write_text("{")
     assert recognize(path) == "None"
     (tmp_path / "meta.json").unlink()

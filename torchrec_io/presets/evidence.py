@@ -84,7 +84,9 @@ class Evidence:
         if isinstance(element, ImageFeature):
             return set(found.looks) <= {*IMAGES}
         assert isinstance(element, RawFeature)
+        size = item_bytes(element.dtype) * math.prod(
+            n for n in element.shape or () if n is not None
+        )
         if element.known_shape is None:
-            return True
-        size = math.prod(element.known_shape) * item_bytes(element.dtype)
+            return found.extent is None or not any(end % size for end in found.extent)
         return found.extent == (size, size)
