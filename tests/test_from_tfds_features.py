@@ -73,6 +73,14 @@ def sample_of(folder: Path, features: Any) -> dict[str, Any]:
     return sample
 
 
+def test_an_unknown_connector_of_the_whole_dataset(tmp_path: Path) -> None:
+    own = {"pythonClassName": "mine.Everything", "jsonFeature": {"json": "{}"}}
+    write_tfds(tmp_path, {"train": [numbered(1)]}, own)
+    with pytest.raises(tio.SchemaError, match=r"mine.Everything is no connector .* a schema") as e:
+        tio.TFRecordDataset.from_tfds(tmp_path, "train")
+    assert e.value.path == str(tmp_path)
+
+
 def test_features_by_name(tmp_path: Path) -> None:
     folder = nested(tmp_path)
     assert list(sample_of(folder, ["id"])) == ["id"]

@@ -66,9 +66,16 @@ def to_specs(features: Connector, path: str) -> dict[str, Any]:
         path: What to call them in errors.
 
     Raises:
-        SchemaError: there are none, or one without a name, which TFDS cannot store.
+        SchemaError: there are none, or one without a name: TFDS cannot store it, or it is of a
+            connector that nobody here knows.
     """
     found = _specs(features, _Stored("", ()), _Defaults())
+    if isinstance(found, Unread) and found.class_name is not None:
+        raise SchemaError(
+            f"{found.reason}. It is all of the dataset: give TFRecordDataset its files, and a "
+            "schema for them",
+            path=path,
+        )
     if not isinstance(found, dict):
         raise SchemaError(
             "the dataset is one feature without a name; TFDS stores no such thing", path=path
