@@ -258,6 +258,14 @@ def test_an_empty_shard_may_be_missing(data: Path) -> None:
     assert ids(tio.TFRecordDataset.from_tfds(data, "train")) == [*range(20)]
 
 
+def test_a_shard_said_to_be_empty_has_no_records(data: Path) -> None:
+    path = shard_path(data, "train", 2, 4)
+    size = write_shard(path, numbered(1, 2)) + 2 * 16
+    with pytest.raises(tio.WrongShardError, match=f"has {size} bytes, .*no records") as caught:
+        tio.TFRecordDataset.from_tfds(data, "train")
+    assert caught.value.path == str(path)
+
+
 def test_many_missing_shards(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(n) for n in range(9)]})
     for path in tmp_path.glob("data-*"):

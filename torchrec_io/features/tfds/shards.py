@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...errors import WrongShardError
 from ...order.subset import Mask, Selection, Span, Subset
 from ...records.finding import keeps_indexes, open_indexes
 from ...records.formats import TFRECORD
 from ...records.index import RecordIndex
+from .info import INFO_FILE
 from .promised import PromisedIndex
 from .splits import Stretch
 
@@ -155,10 +157,20 @@ def _known(
     # Where none can be kept, each worker would make them again in each epoch.
     if _adds_up(shards, sizes) and keeps_indexes():
         return [None] * len(numbers)
+    _check_empty(shards)
     indexes, errors = open_indexes([shards.paths[number] for number in numbers], "auto", None)
     if errors:
         raise errors[0]
     return indexes
+
+
+def _check_empty(shards: Shards) -> None:
+    """Refuses shards of no records, as is said, that have some: nobody would read them."""
+    for path, length in zip(shards.paths, shards.lengths, strict=True):
+        if not length and (size := _size(path)):
+            raise WrongShardError(
+                f"the shard has {size} bytes, {INFO_FILE} says that it has no records", path=path
+            )
 
 
 def _adds_up(shards: Shards, sizes: Mapping[str, int]) -> bool:
