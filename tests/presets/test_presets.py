@@ -219,6 +219,11 @@ def test_numbered_features_of_documents() -> None:
     assert batch["custom_features_3"].tolist() == [[0.0, 2.5]]
     assert batch["utility"].tolist() == [[1.0, 0.0]]
     assert list(tio.presets.ranking_elwc({"a": preset["utility"]}, label=None)) == ["a"]
+    with pytest.raises(tio.SchemaError, match=r"given twice.*'utility'"):  # the spec is not lost
+        tio.presets.ranking_elwc({"utility": preset["utility"]}, label="utility")
+    for number in (0, -3):
+        with pytest.raises(ValueError, match=f"a whole number from 1, not {number}"):
+            tio.presets.ranking_elwc(number)
 
 
 def test_each_says_where_its_layout_is_from() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import SchemaError
 from ..features.dtypes import DType
 from ..features.example_lists import ExampleListSchema
 from ..features.specs import FixedLenFeature
@@ -36,12 +37,18 @@ def ranking_elwc(
         label_dtype: Of the label: "int64" or "float32", as it is stored.
 
     Raises:
-        SchemaError: as :class:`ExampleListSchema`.
+        SchemaError: as :class:`ExampleListSchema`; examples have the label already.
+        ValueError: a number of features is less than 1.
     """
     if isinstance(examples, int):
+        if examples < 1:
+            raise ValueError(f"examples must be a dict or a whole number from 1, not {examples}")
         number = FixedLenFeature([], "float32", default_value=0.0)
         examples = {NUMBERED.format(i): number for i in range(1, examples + 1)}
     features = dict(examples)
     if label is not None:
+        if label in features:
+            reason = "it is given twice: leave it out of examples, or give label=None"
+            raise SchemaError(reason, feature=label)
         features[label] = FixedLenFeature([], label_dtype)
     return ExampleListSchema(context, features)
