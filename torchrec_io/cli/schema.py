@@ -15,7 +15,6 @@ from rich.text import Text
 
 from ..errors import TorchRecIOError
 from ..features.infer import Finding
-from ..presets.recognition import infer_any, recognize_schema
 from .report import Paths, files_of, interruptible, printable, reason_of
 from .values import TABLE_WIDTH, shorten, values_text
 
@@ -41,6 +40,9 @@ def print_schema(
 
     Records of a well-known layout have a preset, which is printed in its place.
     """
+    # Loads what decodes images, which no other command should wait for.
+    from ..presets.recognition import infer_any, recognize_schema  # noqa: PLC0415
+
     files = files_of(paths)
     try:
         schema = infer_any(files, max_records)
