@@ -78,20 +78,13 @@ class Elements(NamedTuple):
         places = zip(self.records.tolist(), self.offsets.tolist(), self.sizes.tolist(), strict=True)
         return [batch.view(record)[at : at + size] for record, at, size in places]
 
-    def each(
-        self,
-        batch: LocatedBlock,
-        position: int,
-        work: Callable[[int], None],
-        threads: int | None = None,
-    ) -> None:
+    def each(self, batch: LocatedBlock, position: int, work: Callable[[int], None]) -> None:
         """Calls ``work`` for each, by its place among these, and fails records where it raises.
 
         Args:
             batch: See there.
             position: Of the native spec.
             work: Raises BadValueError for what cannot be decoded; several threads call it.
-            threads: How many; by default as many as the batch may have.
         """
         bad: list[tuple[int, str]] = []
 
@@ -101,6 +94,6 @@ class Elements(NamedTuple):
             except BadValueError as error:
                 bad.append((place, str(error)))
 
-        run_each(attempt, len(self.sizes), threads or batch.threads)
+        run_each(attempt, len(self.sizes), batch.threads)
         for place, reason in sorted(bad):
             batch.fail(int(self.records[place]), position, reason)

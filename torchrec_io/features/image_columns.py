@@ -65,9 +65,10 @@ class ImageValues:
             column: uint8 ``[n, H, W, C]``, where images may be decoded to at once.
         """
         values = elements.values(batch)
+        records = elements.records.tolist()
 
         def work(number: int) -> None:
-            draw = functools.partial(batch.generator, int(elements.records[number]), self._name)
+            draw = functools.partial(batch.generator, records[number], self._name)
             into = None if column is None else column[number]
             take(number, decode_image(values[number], self._feature, draw, into))
 
@@ -210,7 +211,7 @@ def make_image(name: str, feature: ImageFeature, *, in_lists: bool) -> ColumnMak
 
 def store_image(image: Decoded, feature: ImageFeature, out: npt.NDArray[Any]) -> None:
     """Writes an image into its record's value: layout, dtype and scale as the feature says."""
-    value = np.moveaxis(out, -3, -1) if feature.layout == "CHW" else out
+    value = out.transpose(_ROWS_FIRST[out.ndim]) if feature.layout == "CHW" else out
     (top, left), (height, width) = image.at, image.pixels.shape[-3:-1]
     inner = value[..., top : top + height, left : left + width, :]
     if image.pixels.dtype == value.dtype:
@@ -233,6 +234,8 @@ def _shape_of(image: Decoded, feature: ImageFeature) -> tuple[int, ...]:
     return (*frames, *feature.shape_of(height, width, channels))
 
 
+# Axes by their number: those of "CHW" as "HWC" has them.
+_ROWS_FIRST = {3: (1, 2, 0), 4: (0, 2, 3, 1)}
 _UNIT = np.float32(1 / 255)
 
 

@@ -126,9 +126,13 @@ def native_spec(
 
 def view_of(arena: Arena, numbers: Numbers) -> npt.NDArray[Any]:
     """A numeric array in the arena; bfloat16, which NumPy lacks, as its bits."""
+    return flat_view_of(arena, numbers).reshape(numbers.shape)
+
+
+def flat_view_of(arena: Arena, numbers: Numbers) -> npt.NDArray[Any]:
+    """As :func:`view_of`, in one dimension."""
     count = math.prod(numbers.shape)
-    dtype = _numpy_dtype(numbers.dtype)
-    return np.frombuffer(arena, dtype, count, numbers.at).reshape(numbers.shape)
+    return np.frombuffer(arena, _numpy_dtype(numbers.dtype), count, numbers.at)
 
 
 @functools.cache

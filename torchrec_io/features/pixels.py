@@ -67,7 +67,9 @@ def decode_image(
             decoded = _by_simplejpeg(data, feature, draw, into)
         if decoded is None:
             decoded = _by_pillow(data, feature, draw)
-        decoded = decoded._replace(pixels=_finished(decoded.pixels, data, feature))
+        pixels = _finished(decoded.pixels, data, feature)
+        if pixels is not decoded.pixels:
+            decoded = Decoded(pixels, decoded.at)
     except (BadValueError, MemoryError):  # want of memory is no fault of the image
         raise
     except UnidentifiedImageError:
@@ -93,10 +95,10 @@ def _finished(pixels: Pixels, data: memoryview, feature: ImageFeature) -> Pixels
 
 
 def _by_pillow(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded:
-    header = header_of(data)
+    header = header_of(data) if feature.bitcast or feature.dtype == "uint16" else None
     if feature.bitcast and (header is None or (header.depth, header.color_type) != (8, 6)):
         raise BadValueError("the image is no PNG of four channels of 8 bits, as bitcast needs it")
-    if header is not None and header.depth == 16 and feature.dtype == "uint16":
+    if header is not None and header.depth == 16:
         return _by_own_reader(data, header, feature, draw)
     with _opened(data) as image:
         _check_pixels(image.height, image.width, feature)
@@ -105,7 +107,7 @@ def _by_pillow(data: memoryview, feature: ImageFeature, draw: Draw) -> Decoded:
             image.load()
         if feature.apply_exif_orientation and image.format != "TIFF":
             turn = _turn_of(image)
-        stored = image if header is None else _as_stored(image, data, header, feature)
+        stored = _as_stored(image, data, feature) if image.format == "PNG" else image
         turned = stored if turn is None else stored.transpose(turn.method)
         view = view_of_image(feature, turned.height, turned.width, draw)
         if feature.animated and image.format == "GIF":
@@ -126,15 +128,15 @@ def _opened(data: memoryview) -> ImageFile.ImageFile:
     return Image.open(io.BytesIO(data), formats=tuple(formats))
 
 
-def _as_stored(
-    image: Image.Image, data: memoryview, header: Header, feature: ImageFeature
-) -> Image.Image:
+def _as_stored(image: Image.Image, data: memoryview, feature: ImageFeature) -> Image.Image:
     """A PNG as it is stored, where Pillow has other channels, or another transparent color."""
-    if header.depth == 16 and header.color_type == 4:
-        return image.convert("LA")  # of RGBA; gray stays what it is
-    if "transparency" not in image.info or feature.channels not in (2, 4):
+    shows_one_color = "transparency" in image.info and feature.channels in (2, 4)
+    header = header_of(data) if shows_one_color or image.mode == "RGBA" else None
+    if header is None:
         return image
-    if header.depth == 16:  # of which Pillow compares 8
+    if header.depth == 16 and header.color_type == 4:
+        return image.convert("LA")  # gray stays what it is
+    if header.depth == 16 and shows_one_color:  # of which Pillow compares 8 bits
         return Image.fromarray((read_wide(data, header) >> 8).astype(np.uint8))
     if header.color_type == 0 and header.depth in (2, 4):  # pixels are scaled, the color is not
         image.info["transparency"] *= 255 // ((1 << header.depth) - 1)

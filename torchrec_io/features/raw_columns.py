@@ -14,7 +14,18 @@ from .dtypes import MOST_VALUES, item_bytes
 from .elements import Elements
 from .inflate import inflate
 from .layout import Column, ListColumn, Numbers
-from .maker import ASIDE, RAW, RESIZED, SPAN, Arena, ColumnMaker, Held, native_spec, view_of
+from .maker import (
+    ASIDE,
+    RAW,
+    RESIZED,
+    SPAN,
+    Arena,
+    ColumnMaker,
+    Held,
+    flat_view_of,
+    native_spec,
+    view_of,
+)
 from .partitions import offsets_of
 from .stored_specs import RawFeature
 
@@ -46,6 +57,7 @@ class RawValues:
         self.empty_shape = tuple(size or 0 for size in feature.shape or ())
         self.shape_key = feature.shape_key
         self._feature = feature
+        self._item_bytes = item_bytes(feature.dtype)
         self._steps = None if feature.dequantize is None else _steps_of(*feature.dequantize)
 
     # ---- arrays of one known shape ----
@@ -69,7 +81,7 @@ class RawValues:
         else:
             self._inflate_rows(batch, position, elements, stored)
         self._finish(stored, rows)
-        for number in np.flatnonzero(self.bad_bools(stored)).tolist():
+        for number in self.bad_bools(stored):
             batch.fail(int(elements.records[number]), position, BAD_BOOL)
 
     def _inflate_rows(
@@ -87,11 +99,12 @@ class RawValues:
 
         elements.each(batch, position, work)
 
-    def bad_bools(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-        """Which rows have a byte that is no bool, if they should have."""
+    def bad_bools(self, rows: npt.NDArray[np.uint8]) -> list[int]:
+        """Which rows have a byte that is no bool, if they should have none."""
         if self._feature.dtype != "bool":
-            return np.zeros(len(rows), bool)
-        return np.asarray((rows > 1).any(axis=1))
+            return []
+        found: list[int] = np.flatnonzero((rows > 1).any(axis=1)).tolist()
+        return found
 
     def _finish(self, stored: npt.NDArray[np.uint8], rows: npt.NDArray[Any]) -> None:
         """Makes numbers of bytes; those that stay as they are stand in the column already."""
@@ -132,13 +145,14 @@ class RawValues:
         Raises:
             BadValueError: a byte of a bool array is none.
         """
-        rows = out.reshape(1, -1)
-        stored = np.frombuffer(array.content, np.uint8).reshape(1, -1)
-        if self._steps is None and stored.size:
-            rows.view(np.uint8)[...] = stored
-            stored = rows.view(np.uint8)
-        self._finish(stored, rows)
-        if self.bad_bools(stored).any():
+        stored = np.frombuffer(array.content, np.uint8)
+        if self._steps is not None:
+            np.take(self._steps, stored, out=out, mode="clip")
+            return
+        data = out.view(np.uint8)
+        data[...] = stored
+        swap(data, self._feature)
+        if self._feature.dtype == "bool" and data.size and data.max() > 1:
             raise BadValueError(BAD_BOOL)
 
     def _checked(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -173,7 +187,7 @@ class RawValues:
         return tuple(size // step if extent is None else extent for extent in shape)
 
     def _bytes_of(self, shape: Sequence[int]) -> int:
-        return math.prod(shape) * item_bytes(self._feature.dtype)
+        return math.prod(shape) * self._item_bytes
 
     def _misfit(self, size: int, shape: Sequence[int]) -> str:
         return (
@@ -194,8 +208,14 @@ class RawValues:
         def work(number: int) -> None:
             arrays[number] = self.array_of(values[number], shapes[number])
 
-        is_quick = self._feature.compression is None
-        elements.each(batch, position, work, threads=1 if is_quick else None)
+        if self._feature.compression is not None:
+            elements.each(batch, position, work)
+            return arrays
+        for number in range(len(values)):  # so little that it is not worth handing on
+            try:
+                work(number)
+            except BadValueError as error:
+                batch.fail(int(elements.records[number]), position, str(error))
         return arrays
 
     def _stored_shapes(
@@ -218,7 +238,8 @@ class RawValues:
         firsts = begins[elements.records]
         firsts += (elements.numbers - elements.stored[elements.records]) * each
         pairs = zip(firsts.tolist(), each.tolist(), strict=True)
-        return [sizes[first : first + rank].tolist() for first, rank in pairs]
+        numbers = sizes.tolist()
+        return [numbers[first : first + rank] for first, rank in pairs]
 
 
 def swap(data: npt.NDArray[np.uint8], feature: RawFeature) -> None:
@@ -260,7 +281,7 @@ class _Stored(ColumnMaker):
         rows = arena[at : at + len(batch) * size].reshape(len(batch), size)
         swap(rows, self._feature)
         # They are copied as they are; a byte other than 0 and 1 is no bool.
-        for record in np.flatnonzero(self._values.bad_bools(rows)).tolist():
+        for record in self._values.bad_bools(rows):
             batch.fail(record, self.first, BAD_BOOL)
 
     def held(self, batch: LocatedBlock, arena: Arena) -> Held:
@@ -316,7 +337,7 @@ class _Listed(ColumnMaker):
     def finish(self, batch: LocatedBlock, arena: Arena) -> None:
         for record, (array, place) in enumerate(zip(*batch.kept(self), strict=True)):
             try:
-                self._values.store(array, flat_view(arena, place))
+                self._values.store(array, flat_view_of(arena, place))
             except BadValueError as error:
                 batch.fail(record, self.first, str(error))
 
@@ -325,15 +346,10 @@ class _Listed(ColumnMaker):
         return held_of_list(arena, self._values.dtype, places)
 
 
-def flat_view(arena: Arena, place: Numbers) -> npt.NDArray[Any]:
-    """The numbers of an array in the arena, in one dimension."""
-    return view_of(arena, place._replace(shape=(math.prod(place.shape),)))
-
-
 def held_of_list(arena: Arena, dtype: str, places: Sequence[Numbers]) -> Held:
     """The values of one array a record."""
     nothing = view_of(arena, Numbers(dtype, (0,), 0))
-    parts = [flat_view(arena, place) for place in places]
+    parts = [flat_view_of(arena, place) for place in places]
     starts = offsets_of(np.array([part.size for part in parts], np.int64))
     return Held(dtype, np.concatenate([nothing, *parts]), starts)
 

@@ -11,10 +11,10 @@ from .elements import Elements
 from .image_columns import ImageValues
 from .images import ImageFeature
 from .layout import Column, ListColumn, Numbers, RaggedColumn
-from .maker import ASIDE, Arena, ColumnMaker, Held, Ints, native_spec, view_of
+from .maker import ASIDE, Arena, ColumnMaker, Held, Ints, flat_view_of, native_spec, view_of
 from .parting import Units, part_units
 from .partitions import Rows
-from .raw_columns import RawValues, flat_view, held_of_list
+from .raw_columns import RawValues, held_of_list
 from .specs import keys_of
 from .stored_specs import SequenceFeature
 
@@ -104,7 +104,7 @@ class _Alike(_Sequence):
     def held(self, batch: LocatedBlock, arena: Arena) -> Held:
         elements, place = batch.kept(self)
         starts = elements.starts * math.prod(self._values.known_shape)
-        return Held(self._values.dtype, flat_view(arena, place), starts)
+        return Held(self._values.dtype, flat_view_of(arena, place), starts)
 
 
 class _Unlike(_Sequence):
@@ -173,7 +173,7 @@ class _Unlike(_Sequence):
 
     def finish(self, batch: LocatedBlock, arena: Arena) -> None:
         elements, opened, places = batch.kept(self)
-        flat = [flat_view(arena, place) for place in places]
+        flat = [flat_view_of(arena, place) for place in places]
 
         def store(number: int) -> None:
             record = int(elements.records[number])
