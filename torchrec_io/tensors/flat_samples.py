@@ -24,17 +24,20 @@ def flat_samples(
     if not any(isinstance(value, Mapping) for value in samples[0].values()):
         return samples, {}
     paths: dict[str, Path] = {}
+    names: dict[Path, str] = {}  # most paths come again in each sample
     flat: list[dict[str, Any]] = []
     for sample in samples:
         flat.append({})
         for path, value in leaves_of(sample):
-            name = _flat_name(path, value)
-            known = paths.setdefault(name, path)
-            if known != path:
-                raise ValueError(
-                    f"two values in the samples have the flat name {name!r}, by their paths "
-                    f"{known} and {path}"
-                )
+            name = names.get(path)
+            if name is None or dict_of(value) is not None:
+                name = names[path] = _flat_name(path, value)
+                known = paths.setdefault(name, path)
+                if known != path:
+                    raise ValueError(
+                        f"two values in the samples have the flat name {name!r}, by their paths "
+                        f"{known} and {path}"
+                    )
             flat[-1][name] = value
     return flat, {name: path for name, path in paths.items() if len(path) > 1}
 
