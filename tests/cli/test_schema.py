@@ -83,6 +83,15 @@ def test_a_preset(run: Run, tmp_path: Path) -> None:
     assert tio.Schema.from_json(as_json.stdout) == tio.presets.kaggle_images()
 
 
+def test_a_directory_of_tfds(run: Run, tmp_path: Path) -> None:
+    write_kaggle(tmp_path / "data")
+    assert "from_tfds" not in run("schema", "data").stderr
+    (tmp_path / "data" / "features.json").write_text("{}", "utf-8")
+    result = run("schema", "data")
+    assert result.returncode == 0, result.stderr
+    assert "data is a directory of TensorFlow Datasets: tio.Schema.from_tfds has" in result.stderr
+
+
 def test_lists_of_examples(run: Run, tmp_path: Path) -> None:
     write_ranking(tmp_path)
     result = run("schema", "elwc.tfrecord")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Annotated
 
@@ -54,10 +55,22 @@ def print_schema(
     if preset is not None:
         why = printable(preset.why)
         typer.echo(f"tio.presets.{preset.name} reads these records: {why}.", err=True)
+    _point_to_tfds(files)
     if form is SchemaForm.json:
         typer.echo((preset.schema if preset else schema).to_json(indent=2))
     else:
         typer.echo((preset or schema).to_python(), nl=False)
+
+
+def _point_to_tfds(files: Sequence[str]) -> None:
+    """Says so where files are of a directory that says itself what is in them."""
+    for folder in dict.fromkeys(os.path.dirname(file) for file in files):
+        if os.path.exists(os.path.join(folder, "features.json")):
+            typer.echo(
+                f"{printable(folder or '.')} is a directory of TensorFlow Datasets: "
+                "tio.Schema.from_tfds has the schema that its features.json says.",
+                err=True,
+            )
 
 
 def _show_findings(findings: Mapping[str, Finding]) -> None:

@@ -255,7 +255,6 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "a size": (features_dict(x=tensor([2**31], "int64")), "a whole number from -1 to 2147483647"),
     "sizes": (features_dict(x=tensor([2**31 - 1] * 2, "int64")), "no memory holds"),
     "dimensions": (features_dict(x=tensor([1] * 65, "int64")), "more than 64 dimensions"),
-    "dtype": (features_dict(x=tensor([], "int65")), "x.tensor.dtype: dtype must be one of"),
     "encoding": (features_dict(x=tensor([], "int8", encoding="lzma")), "none, bytes, zlib"),
     "strings": (features_dict(x=tensor([], "string", encoding="zlib")), "have no encoding"),
     "image": (features_dict(x=image(3, 3)), "(height, width, channels)"),

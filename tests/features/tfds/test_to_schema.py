@@ -156,6 +156,8 @@ def test_defaults_of_optional_features(dtype: str, expected: Any) -> None:
         (several(tensor(None), None, None), "several unknown dimensions"),
         (tensor(None, 0), "an unknown dimension beside one of 0"),
         (tensor(0, None), "rows must be a whole number of at least 1"),
+        (tensor(dtype="int65"), "dtype must be one of"),
+        (several(tensor(dtype="float8_e4m3fn"), None), "dtype must be one of"),
         (tensor(dtype="complex64"), "stores complex64 with an encoding only"),
         (several(tensor(2**31 - 1), 2**31 - 1), "no memory holds values of the shape"),
         (c.Unknown(class_name="mine.Own"), "mine.Own is no connector of TFDS's own"),

@@ -336,11 +336,12 @@ def _size(node: Node) -> int | None:
 
 
 def _dtype(node: Node) -> str:
-    found = node.need("dtype")
+    """As written if there is none of that name here: the feature cannot be read, others can."""
+    found = node.need("dtype").as_text()
     try:
-        return dtype_name(found.as_text(), (*RAW_DTYPES, "string"))
-    except SchemaError as error:
-        raise found.error(error.reason) from None
+        return dtype_name(found, (*RAW_DTYPES, "string"))
+    except SchemaError:
+        return found
 
 
 def _choice(

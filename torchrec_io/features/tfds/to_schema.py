@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ...errors import SchemaError
-from ..dtypes import FLOAT_ENDS, MOST_VALUES, integer_range, is_integer
+from ..dtypes import FLOAT_ENDS, MOST_VALUES, RAW_DTYPES, dtype_name, integer_range, is_integer
 from ..images import ImageFeature
 from ..specs import (
     Feature,
@@ -162,6 +162,7 @@ class _Defaults:
 
 
 def _tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Feature:
+    dtype_name(feature.dtype, (*RAW_DTYPES, "string"))  # it may be one that only TFDS knows
     if isinstance(feature, Audio) and feature.lazy_decode:
         feature = Tensor(shape=(), dtype="string")
     if feature.encoding != "none":
