@@ -27,6 +27,7 @@ from tests.support.tfds import (
     sequence,
     shard_path,
     tensor,
+    text,
     write_shard,
     write_tfds,
 )
@@ -326,6 +327,17 @@ def test_a_shard_of_another_dataset_is_found_when_read(data: Path) -> None:
     error = caught.value
     assert (error.path, error.record, error.feature) == (str(path), 0, "id")
     assert "have 'id', 'text', the first one of this file has 'x'" in error.reason
+
+
+def test_records_of_lists_alone_have_one_of_them_at_least(tmp_path: Path) -> None:
+    """A list that is missing is an empty one; all of them are if the data is another dataset's."""
+    structure = features_dict(a=sequence(tensor([], "int64")), b=sequence(text()))
+    some, other = tio.encode_example({"b": ["x"]}), tio.encode_example({"x": [1]})
+    data = write_tfds(tmp_path / "data", {"train": [[some]], "test": [[other]]}, structure)
+    only = tio.TFRecordDataset.from_tfds(data, "train", features=["a"])
+    assert [sample["a"].tolist() for sample in only] == [[]]
+    with pytest.raises(tio.WrongShardError, match="the dataset's records have 'a', 'b', the first"):
+        list(tio.TFRecordDataset.from_tfds(data, "test", features=["a"]))
 
 
 def test_a_first_record_that_is_damaged_is_told_as_any_other(data: Path) -> None:

@@ -194,6 +194,9 @@ def test_what_every_record_must_have() -> None:
         frames=several(c.Image(shape=(None, None, 3)), None),
         rows=several(tensor(), None, None),
     )
-    assert found.keys == (
+    assert found.keys.all_of == (
         "fixed", "packed", "dynamic/value", "dynamic/shape", "picture", "deep/name", "pictures",
     )  # fmt: skip
+    others = {"optional", "some", "frames", "rows/ragged_flat_values", "rows/ragged_row_lengths_0"}
+    assert set(found.keys.any_of) == {*found.keys.all_of, *others} - {"dynamic/shape"}
+    assert chosen(own=c.Unknown(class_name="mine.Own"), some=tensor(None)).keys == ((), ())

@@ -22,7 +22,7 @@ from .info import INFO_FILE, StatedSplit, read_info
 from .json_text import Node
 from .labels import Labels
 from .promised import PromisedIndex
-from .selection import Chosen, FeatureChoice, choose
+from .selection import Chosen, FeatureChoice, StoredKeys, choose
 from .shards import Shards, open_shards, sizes_of
 from .splits import TfdsSplit, listed
 from .templates import ShardTemplate
@@ -63,7 +63,7 @@ class Outline(NamedTuple):
 
     leaves: list[Leaf]
     unread: dict[str, str]
-    keys: tuple[str, ...]
+    keys: StoredKeys
 
 
 class TfdsSplitInfo:
@@ -272,7 +272,7 @@ class TfdsDirectory:
         if connectors is not None:
             return choose(to_specs(connectors, self.path), features)
         chosen = choose(dict(Schema.infer(self._some_paths())), features)
-        return chosen._replace(keys=())  # records have only been looked at
+        return chosen._replace(keys=StoredKeys())  # records have only been looked at
 
     def open(self, split: str | TfdsSplit, features: FeatureChoice | None = None) -> Plan:
         """Finds what a dataset of a split is made of; see :meth:`TFRecordDataset.from_tfds`.

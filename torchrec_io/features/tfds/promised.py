@@ -13,6 +13,7 @@ from ...records.index import RecordIndex
 from ...records.storage import LocalFile
 from ..peek import peek_names
 from .info import INFO_FILE
+from .selection import StoredKeys
 
 # What a RecordIndex has of its file: nothing may ask for these before there is one.
 _FOUND_ATTRIBUTES = (
@@ -35,7 +36,7 @@ class PromisedIndex(RecordIndex):
         data_path: The shard, which is not compressed.
         records: How many it has, as its dataset says.
         size: Its bytes.
-        keys: Features that its first record must have.
+        keys: What its first record must have.
         found: Its index, where that is known already.
 
     Raises:
@@ -50,7 +51,7 @@ class PromisedIndex(RecordIndex):
         data_path: str,
         records: int,
         size: int,
-        keys: tuple[str, ...],
+        keys: StoredKeys,
         found: RecordIndex | None = None,
     ) -> None:
         # Not that of the base, which wants an index.
@@ -113,7 +114,7 @@ class PromisedIndex(RecordIndex):
         self._check_first_record(found)
 
     def _check_first_record(self, found: RecordIndex) -> None:
-        if not self._records or not self._keys:
+        if not self._records or not any(self._keys):
             return
         (start,), (end,) = (place.tolist() for place in found.locate(np.array([0])))
         frame = LocalFile(self.data_path).read(start, end - start)
@@ -123,8 +124,7 @@ class PromisedIndex(RecordIndex):
         names = peek_names(frame[TFRECORD.header_bytes : len(frame) - TFRECORD.footer_bytes])
         if names is None:
             return  # no Example: as above
-        missing = [key for key in self._keys if key not in names]
-        if missing:
+        if missing := self._keys.missing_in(names):
             raise WrongShardError(
                 f"the dataset's records have {', '.join(map(repr, missing[:3]))}, the first one of "
                 f"this file has {', '.join(map(repr, names[:5])) or 'no features'}: is it a shard "
@@ -136,13 +136,13 @@ class PromisedIndex(RecordIndex):
             )
 
 
-def check_shard(path: str, records: int | None, keys: tuple[str, ...]) -> int:
+def check_shard(path: str, records: int | None, keys: StoredKeys) -> int:
     """Finds or builds the index of a shard, and holds it against what is said.
 
     Args:
         path: The shard.
         records: How many it should have, if that is said.
-        keys: Features that its first record must have.
+        keys: What its first record must have.
 
     Returns:
         How many records it has.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..images import ImageFeature
 from ..specs import Feature, FixedLenFeature
 from ..stored_specs import RawFeature, SequenceFeature
+from ..uses import uses_of
 from .to_schema import SpecTree, Unread
 
 # Names to read; or by name a spec, a dict of specs, or None for a feature that is not read.
@@ -17,16 +18,36 @@ _Path: TypeAlias = "tuple[str, ...]"
 _Leaves: TypeAlias = "dict[_Path, Any]"
 
 
+class StoredKeys(NamedTuple):
+    """Which stored features show that a record is one of the dataset's.
+
+    Attributes:
+        all_of: Those without which the dataset's own specs that are read cannot read a record.
+        any_of: All that the dataset's specs read, of which a record has one at least; empty if
+            there are some that nobody knows.
+    """
+
+    all_of: tuple[str, ...] = ()
+    any_of: tuple[str, ...] = ()
+
+    def missing_in(self, names: Collection[str]) -> list[str]:
+        """What a record should have and does not, by the names of its features."""
+        missing = [key for key in self.all_of if key not in names]
+        if not missing and self.any_of and not any(key in names for key in self.any_of):
+            return list(self.any_of)
+        return missing
+
+
 class Chosen(NamedTuple):
     """What is read.
 
     Attributes:
         specs: Nested, as :class:`Schema` takes it; what cannot be read is an :class:`Unread`.
-        keys: Stored features without which the dataset's own specs cannot read a record.
+        keys: What each record must have.
     """
 
     specs: dict[str, Any]
-    keys: tuple[str, ...]
+    keys: StoredKeys
 
     def unread(self) -> Iterator[tuple[str, Unread]]:
         """What cannot be read, by name."""
@@ -47,6 +68,7 @@ def choose(specs: SpecTree, features: FeatureChoice | None = None) -> Chosen:
         ValueError: the dataset has no such feature, or nothing is left.
     """
     own = dict(_leaves(specs))
+    keys = tuple(_stored(own))
     if isinstance(features, str):
         raise ValueError(  # noqa: TRY004  # the value is wrong: a str is an iterable of str
             f"features must be a list of names or a dict, not {features!r}"
@@ -60,7 +82,7 @@ def choose(specs: SpecTree, features: FeatureChoice | None = None) -> Chosen:
         own = {path: leaf for path, leaf in own.items() if path in wanted}
     if not own and not given:
         raise ValueError("features leaves nothing to read")
-    return Chosen(_nested({**own, **given}), tuple(_required(own)))
+    return Chosen(_nested({**own, **given}), StoredKeys(tuple(_required(own)), keys))
 
 
 def _replaced(own: _Leaves, features: Mapping[str, Any]) -> tuple[_Leaves, _Leaves]:
@@ -115,6 +137,14 @@ def _nested(leaves: _Leaves) -> dict[str, Any]:
             inner = inner.setdefault(name, {})
         inner[path[-1]] = leaf
     return nested
+
+
+def _stored(own: _Leaves) -> Iterator[str]:
+    """All stored features that specs read; nothing if some of them are not known."""
+    if any(isinstance(spec, Unread) for spec in own.values()):
+        return
+    for path, spec in own.items():
+        yield from (use.key for use in uses_of("/".join(path), spec))
 
 
 def _required(own: _Leaves) -> Iterator[str]:

@@ -18,6 +18,7 @@ from ...records.formats import TFRECORD
 from ...records.index import RecordIndex
 from .info import INFO_FILE
 from .promised import PromisedIndex
+from .selection import StoredKeys
 from .splits import Stretch
 
 _OVERHEAD = TFRECORD.header_bytes + TFRECORD.footer_bytes
@@ -70,7 +71,7 @@ class Opened(NamedTuple):
 
 
 def open_shards(
-    stretches: Sequence[Stretch], splits: Mapping[str, Shards], keys: tuple[str, ...]
+    stretches: Sequence[Stretch], splits: Mapping[str, Shards], keys: StoredKeys
 ) -> Opened:
     """The shards that hold some records, checked as far as that takes no reading.
 
@@ -81,7 +82,7 @@ def open_shards(
     Args:
         stretches: The records; each lists its own shards, in order.
         splits: The shards of each split.
-        keys: Features that the first record of each shard must have.
+        keys: What the first record of each shard must have.
 
     Raises:
         FileNotFoundError: shards are missing.
