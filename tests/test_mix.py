@@ -193,6 +193,21 @@ class TestRefused:
         with pytest.raises(ValueError, match=reason):
             tio.mix({first: 1, second.replace(**options): 1})
 
+    def test_a_schema_and_its_dict_are_alike(self, paths: Any) -> None:
+        """As one of a TFDS directory and one with a schema written by hand."""
+        first, second = pair(paths)
+        alike = tio.mix({first: 1, second.replace(schema=tio.Schema(SCHEMA)): 1})
+        assert ids_of(alike) == ids_of(tio.mix({first: 1, second: 1}))
+
+    def test_names_of_classes_that_differ(self, paths: Any) -> None:
+        """What a schema's repr does not show."""
+        first, second = (
+            tio.TFRecordDataset(path, {"id": tio.FixedLenFeature([], "int64", names=names)})
+            for path, names in zip(paths, (["a", "b"], ["b", "a"]), strict=True)
+        )
+        with pytest.raises(ValueError, match="other names for the classes of 'id'"):
+            tio.mix({first: 1, second: 1})
+
     def test_options_of_the_mix_settle_it(self, paths: Any) -> None:
         first, second = pair(paths)
         dataset = tio.mix({first: 1, second.replace(batch_size=4): 1}, batch_size=5)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .batching import check_unbatched
+from .features.schema import Schema
 from .indexed_dataset import IndexedDataset
 from .iterable import RecordDataset
 from .options import LoadOptions
@@ -62,7 +63,7 @@ def mix(
         raise ValueError("there is nothing to mix: give at least one dataset")
     orders = [_order_of(part) for part in parts]
     _check_alike("record format", [part._records.format.name for part in parts])
-    _check_alike("schema", [part._source.given_schema for part in parts])
+    _check_schemas([part.schema or part._source.given_schema for part in parts])
     steps = [part._steps for part in parts]
     _check_alike("steps", [None if each is None else each.described for each in steps])
     _check_alike("verify_crc", [part._records.verify_crc for part in parts])
@@ -93,6 +94,18 @@ def _order_of(part: IndexedDataset) -> RecordOrder:
     if isinstance(order, StreamedOrder):
         raise ValueError("a dataset without an index cannot be mixed")  # noqa: TRY004  # it is one
     return order
+
+
+def _check_schemas(schemas: list[Any]) -> None:
+    for other in schemas[1:]:
+        if isinstance(other, Schema) and repr(other) == repr(schemas[0]):  # it shows no names
+            for name, spec in other.items():
+                if spec != schemas[0][name]:
+                    raise ValueError(
+                        f"datasets to be mixed have other names for the classes of {name!r}; give "
+                        "both the same spec of it, or one without names"
+                    )
+    _check_alike("schema", schemas)
 
 
 def _check_alike(name: str, values: list[Any]) -> None:
