@@ -414,6 +414,7 @@ def test_other_kinds_of_values_are_refused() -> None:
         ({"length": True}, "whole number from 0"),
         ({"length": 2, "partitions": [Rows.RowLengths("n")]}, "not both"),
         ({"partitions": ["n"]}, "no partition"),
+        ({"partitions": 5}, "partitions must be a sequence"),
         ({"row_splits_dtype": "int16"}, "dtype must be one of"),
         ({"value_key": ""}, "value_key must be"),
     ],

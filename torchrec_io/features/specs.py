@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
@@ -213,7 +213,8 @@ class SparseFeature(Feature):
         *,
         valid_range: Range = None,
     ) -> None:
-        keys = (index_key,) if isinstance(index_key, str) else tuple(index_key)
+        is_one = isinstance(index_key, str) or not isinstance(index_key, Iterable)
+        keys = (index_key,) if is_one else tuple(index_key)
         _set(self, index_key=keys, value_key=value_key, dtype=dtype_name(dtype))
         _set(self, size=check_shape(size), already_sorted=bool(already_sorted))
         _set(self, valid_range=check_range(valid_range, self.dtype))
@@ -362,7 +363,7 @@ class RaggedFeature(Feature):
         bitcast: bool = False,
     ) -> None:
         _set(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
-        _set(self, partitions=tuple(as_partition(partition) for partition in partitions))
+        _set(self, partitions=as_partitions(partitions))
         _set(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
         _set(self, valid_range=check_range(valid_range, self.dtype))
         _set(self, names=check_names(names, self.dtype), bitcast=_checked_bitcast(bitcast, self))
@@ -404,12 +405,18 @@ _TF_FIELDS = {
 }
 
 
-def as_partition(partition: Any) -> Any:
-    """A partition of this module; one of TensorFlow's is translated.
+def as_partitions(partitions: Any) -> tuple[Partition, ...]:
+    """Partitions of this module; those of TensorFlow are translated.
 
     Raises:
-        SchemaError: it is neither.
+        SchemaError: one is neither, or this is no sequence.
     """
+    if not isinstance(partitions, Iterable):
+        raise SchemaError(f"partitions must be a sequence of them, not {partitions!r}")
+    return tuple(map(_as_partition, partitions))
+
+
+def _as_partition(partition: Any) -> Any:
     made = PARTITIONS.get(type(partition).__name__)
     if made is None:
         raise SchemaError(f"no partition of a RaggedFeature: {partition!r}")

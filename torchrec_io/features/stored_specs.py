@@ -12,7 +12,7 @@ from .checks import Shape, check_key, check_shape, is_whole
 from .checks import set_fields as _set
 from .dtypes import RAW_DTYPES, DType, dtype_name, item_bytes
 from .images import ImageFeature
-from .specs import Feature, Partition, as_partition
+from .specs import Feature, Partition, as_partitions
 from .valid_range import Range, check_range
 
 # As many as an image of the default max_pixels has with four channels.
@@ -242,7 +242,7 @@ class SequenceFeature(Feature):
     ) -> None:
         _check_element(element)
         _set(self, element=element, length=length, value_key=value_key)
-        _set(self, partitions=tuple(as_partition(partition) for partition in partitions))
+        _set(self, partitions=as_partitions(partitions))
         _set(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
         if value_key is not None:
             check_key(value_key, "value_key")
