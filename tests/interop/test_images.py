@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.conftest import TfOracle
+from tests.features.test_image_kinds import gif_of
 from tests.features.test_image_rules import as_ycck, damaged_jpeg, frames, png16
 from tests.support.images import decoded, encoded, noise, oriented, smooth
 from tests.support.pngs import chunk, png_of, wide_noise
@@ -119,12 +120,34 @@ def test_floats_in_four_channels(tf_oracle: TfOracle) -> None:
     assert found.tobytes() == bits.tobytes()
 
 
+GRAPHIC_CONTROL = b"\x21\xf9\x04"
+
+
 def test_all_frames(tf_oracle: TfOracle) -> None:
     still, moving = frames("GIF"), frames("GIF", disposal=2)
     for data in (still, moving):
         expected = theirs(tf_oracle, data, 3, frames=True)
         assert expected is not None
         assert decoded(data, animated=True).tolist() == expected.tolist()
+
+
+def test_frames_that_go_again_and_a_first_one_smaller_than_the_picture(tf_oracle: TfOracle) -> None:
+    """Where we differ: what a frame leaves behind, and the size, are the GIF's."""
+    blank, dot = np.zeros((2, 4, 6, 3), np.uint8)
+    dot[1, 2] = 255
+    other = dot.copy()
+    other[3, 5] = 255
+    parts = gif_of([blank, dot, other]).split(GRAPHIC_CONTROL)
+    parts[2] = bytes([3 << 2]) + parts[2][1:]  # to be undone
+    undone = GRAPHIC_CONTROL.join(parts)
+    larger = undone[:6] + bytes([8, 0]) + undone[8:]  # than its first frame, of 6 columns
+    for data, width in ((undone, 6), (larger, 8)):
+        found, expected = decoded(data, animated=True), theirs(tf_oracle, data, 3, frames=True)
+        assert expected is not None
+        assert (found.shape, expected.shape) == ((3, 4, width, 3), (3, 4, 6, 3))
+        assert expected.tolist() == [blank.tolist(), dot.tolist(), other.tolist()]
+        assert found[:, :, :6].tolist() == [blank.tolist(), dot.tolist(), (other - dot).tolist()]
+        assert not found[:, :, 6:].any()
 
 
 @pytest.mark.parametrize("mode", ["P", "1"])
