@@ -203,8 +203,8 @@ class TFRecordDataset(IndexedDataset):
 
         How many records each shard has is taken from ``dataset_info.json``: nothing is indexed
         ahead where the files have the size that is said there, and indexes can be kept in the
-        user's cache directory. A shard is held against what is said
-        when it is first read, before any of its records is given.
+        user's cache directory. A shard is held against what is said when it is first read, before
+        any of its records is given.
 
         Args:
             directory: That of a version, such as ``~/tensorflow_datasets/mnist/3.0.1``, or that of
