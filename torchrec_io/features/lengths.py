@@ -24,7 +24,7 @@ from ..records.index import RecordIndex
 from ..records.reader import RecordBlock, RecordReader
 from ..records.storage import write_atomically
 from .maker import Ints
-from .parse import ExampleParser
+from .parse import ExampleParser, LocatedBlock
 from .schema import Schema
 from .specs import Feature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
 
@@ -88,12 +88,18 @@ class LengthFeature:
 
     def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
         """Lengths of those records of a block that can be parsed, and these records."""
-        located = parser.locate(block)
-        if located.failures:
-            block = block.without(sorted({failure.position for failure in located.failures}))
-            located = parser.locate(block)
+        located, block = locate_sound(parser, block)
         offsets, units = located.counts(0)
         return -(np.diff(units if self.place == "sequence" else offsets) // -self.part), block
+
+
+def locate_sound(parser: ExampleParser, block: RecordBlock) -> tuple[LocatedBlock, RecordBlock]:
+    """Those records of a block that can be parsed: where their values are, and themselves."""
+    located = parser.locate(block)
+    if located.failures:
+        block = block.without(sorted({failure.position for failure in located.failures}))
+        located = parser.locate(block)
+    return located, block
 
 
 class Measure(Protocol):

@@ -16,8 +16,9 @@ import numpy as np
 from ..errors import SchemaError
 from ..records.reader import RecordBlock
 from .dtypes import stored_dtype
+from .lengths import locate_sound
 from .maker import Ints
-from .parse import ExampleParser, RecordFailure
+from .parse import ExampleParser, LocatedBlock, RecordFailure
 from .schema import Schema
 from .specs import (
     Feature,
@@ -96,14 +97,8 @@ class StepCounter:
 
         Where features do not agree it is :data:`UNKNOWN`.
         """
-        located = parser.locate(block)
-        if located.failures:
-            block = block.without(sorted({failure.position for failure in located.failures}))
-            located = parser.locate(block)
-        keys = [key for key, _ in self._keys()]
-        counts = {key: np.diff(located.counts(place)[0]) for place, key in enumerate(keys)}
-        # Parts are rounded up: that they are no whole number is told by who parses them.
-        steps = np.stack([-(counts[feature.key] // -feature.part) for feature in self.features])
+        located, block = locate_sound(parser, block)
+        steps = self._steps(located)
         agree = (steps == steps[0]).all(axis=0)
         return np.where(agree, steps[0], UNKNOWN), block
 
@@ -115,17 +110,20 @@ class StepCounter:
         located = parser.locate(record)
         if located.failures:
             return located.failures[0]._replace(position=position)
-        keys = [key for key, _ in self._keys()]
-        counts = {key: int(located.counts(place)[0][1]) for place, key in enumerate(keys)}
-        first = self.features[0]
-        steps = -(counts[first.key] // -first.part)
-        for feature in self.features:
-            found = -(counts[feature.key] // -feature.part)
-            if found != steps:
-                reason = f"it has {found} steps, {first.name!r} has {steps}"
+        steps = self._steps(located)[:, 0].tolist()
+        for feature, found in zip(self.features, steps, strict=True):
+            if found != steps[0]:
+                reason = f"it has {found} steps, {self.features[0].name!r} has {steps[0]}"
                 return RecordFailure(position, feature.name, None, reason)
         reason = f"it could not be read when the steps of {self.group!r} were counted"
         return RecordFailure(position, None, None, reason)
+
+    def _steps(self, located: LocatedBlock) -> Ints:
+        """How many steps each feature has in each record; int64 ``[features, B]``."""
+        keys = [key for key, _ in self._keys()]
+        counts = {key: np.diff(located.counts(place)[0]) for place, key in enumerate(keys)}
+        # Parts are rounded up: that they are no whole number is told by who parses them.
+        return np.stack([-(counts[feature.key] // -feature.part) for feature in self.features])
 
     def _keys(self) -> list[tuple[str, str]]:
         """Each stored feature that is counted, and its dtype."""
