@@ -49,9 +49,9 @@ class RawFeature(Feature):
 
     Raises:
         SchemaError: the dtype is not numeric, not exactly one of shape, shape_key and fixed_length
-            is given (shape and fixed_length may be, if they agree), a None in the shape cannot be
-            found, fixed_length is no whole number of elements, valid_range is none of the dtype,
-            or options exclude each other.
+            is given (shape may be beside fixed_length, if they agree, or with a None beside
+            shape_key), a None in the shape cannot be found, fixed_length is no whole number of
+            elements, valid_range is none of the dtype, or options exclude each other.
     """
 
     dtype: str
