@@ -31,7 +31,7 @@ from .specs import (
 N = TypeVar("N", int, float)
 
 _NEITHER = "the record is neither a tf.train.Example nor a tf.train.SequenceExample"
-_DTYPES = {"bytes": "string", "float": "float32", "int64": "int64"}
+DTYPES: dict[str, str] = {"bytes": "string", "float": "float32", "int64": "int64"}
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ def _find(name: str, seen: Seen, records: int, where: Literal["context", "list"]
         kinds = " and ".join(sorted(seen.kinds))
         spec, why = None, f"it holds {kinds} values by turns, and no spec reads more than one kind"
     else:
-        spec, why = judge(seen, records, _DTYPES[kind])
+        spec, why = judge(seen, records, DTYPES[kind])
         why += _remark(seen, spec)
     return Finding(
         where,

@@ -176,9 +176,7 @@ class RawValues:
         """The shape of so many bytes, of which one size is not known."""
         shape = self._feature.shape
         assert shape is not None
-        step = item_bytes(self._feature.dtype)
-        for extent in shape:
-            step *= 1 if extent is None else extent
+        step = self._bytes_of([extent for extent in shape if extent is not None])
         if size % step:
             raise BadValueError(
                 f"it has {size} bytes, its shape {list(shape)} of {self._feature.dtype} needs a "

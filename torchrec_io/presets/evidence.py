@@ -9,13 +9,11 @@ from typing import Any
 
 from ..features.dtypes import item_bytes, stored_dtype
 from ..features.images import ImageFeature
-from ..features.infer import Finding
+from ..features.infer import DTYPES, Finding
 from ..features.looks import IMAGES
 from ..features.schema import Schema
 from ..features.specs import FixedLenFeature, VarLenFeature
 from ..features.stored_specs import RawFeature, SequenceFeature
-
-_KINDS = {"string": "bytes", "float32": "float", "int64": "int64"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Evidence:
         if found.where != place:
             return False
         if isinstance(spec, VarLenFeature):
-            return found.kind == _KINDS[stored_dtype(spec.dtype)]
+            return DTYPES.get(found.kind) == stored_dtype(spec.dtype)
         if isinstance(spec, FixedLenFeature):
             return self._fits_fixed(found, spec)
         return found.kind == "bytes" and self._fits_bytes(name, found, spec)
@@ -68,7 +66,7 @@ class Evidence:
     @staticmethod
     def _fits_fixed(found: Finding, spec: FixedLenFeature) -> bool:
         everywhere = spec.default_value is not None or found.present == found.records
-        right = found.kind == _KINDS[stored_dtype(spec.dtype)]
+        right = DTYPES.get(found.kind) == stored_dtype(spec.dtype)
         return right and everywhere and found.counts == (spec.count, spec.count)
 
     def _fits_bytes(self, name: str, found: Finding, spec: Any) -> bool:

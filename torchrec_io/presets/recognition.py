@@ -5,21 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from ..errors import DecodeError, SchemaError
 from ..features.example_lists import ExampleListSchema
 from ..features.infer_lists import infer_lists
 from ..features.schema import Schema
 from ..features.schema_python import entries_to_python
+from ..features.spec_arguments import AnySchema
 from ..features.specs import Feature, FixedLenFeature
 from ..records.paths import expand_paths
 from ..records.storage import StrPath
 from .evidence import Evidence
 from .layouts import layouts_of
 from .ranking import NUMBERED, ranking_elwc
-
-AnySchema: TypeAlias = Schema | ExampleListSchema
 
 _LABELS = ("relevance", "utility", "label")
 _NUMBER = re.compile(NUMBERED.format("([1-9][0-9]{0,4})"))

@@ -133,8 +133,8 @@ def _moved(column: Column, by: int, splits: Numbers | None) -> Iterator[Column]:
         yield RaggedColumn(column.name, (splits,), _shifted_texts(column.values, by))
         return
     assert isinstance(column, RaggedColumn)  # ExampleListSchema has nothing else in lists
-    inner = tuple(_shifted_numbers(numbers, by) for numbers in column.splits)
-    yield RaggedColumn(column.name, (splits, *inner), _shifted_values(column.values, by))
+    moved = _shifted_rows(column, by)
+    yield moved._replace(splits=(splits, *moved.splits))
 
 
 def _shifted(column: Column, by: int) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterable
 
 from ...records.storage import StrPath
 from .info import INFO_FILE, Info
@@ -98,6 +99,5 @@ def check_names(info: Info, config: str | None, version: str | None) -> None:
             raise ValueError(f"{info.path}: {what} must be {said or named!r}, not {asked!r}")
 
 
-def _listed(names: object) -> str:
-    assert isinstance(names, (list, dict))
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))

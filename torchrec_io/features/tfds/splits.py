@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from ...order.split import share_of
-from ..checks import set_fields
+from ..checks import is_whole, set_fields
 from .json_text import shown
 
 ShardLengths: TypeAlias = "Mapping[str, Sequence[int]]"
@@ -198,12 +198,13 @@ def even_splits(split: str | TfdsSplit, n: int, *, drop_remainder: bool = False)
     Raises:
         ValueError: ``split`` is no split, or ``n`` no whole number from 1.
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+    if not is_whole(n) or n < 1:
         raise ValueError(f"n must be a whole number of at least 1, not {n!r}")
     whole = TfdsSplit.of(split)
     return [
         TfdsSplit._made(  # noqa: SLF001  # of this module
-            (_Even(whole, index, n, drop_remainder),), f"even_splits({str(whole)!r}, {n})[{index}]"
+            (_Even(whole, index, int(n), drop_remainder),),
+            f"even_splits({str(whole)!r}, {n})[{index}]",
         )
         for index in range(n)
     ]
