@@ -169,9 +169,11 @@ def test_a_dataset_of_no_features_or_two_of_one_name(tmp_path: Path) -> None:
     assert caught.value.path == str(tmp_path)
     twice = features_dict(**{"a/id": tensor([], "int64"), "a": features_dict(id=text())})
     (tmp_path / "features.json").write_text(json.dumps(twice))
-    with pytest.raises(tio.SchemaError, match="two features have this name") as caught:
-        tio.Schema.from_tfds(tmp_path)
-    assert (caught.value.path, caught.value.feature) == (str(tmp_path), "a/id")
+    makers = (tio.Schema.from_tfds, lambda folder: tio.TFRecordDataset.from_tfds(folder, "train"))
+    for make in makers:
+        with pytest.raises(tio.SchemaError, match="two features have this name") as caught:
+            make(tmp_path)
+        assert (caught.value.path, caught.value.feature) == (str(tmp_path), "a/id")
 
 
 def test_a_sequence_of_features_at_the_top(tmp_path: Path) -> None:

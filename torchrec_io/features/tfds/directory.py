@@ -301,7 +301,7 @@ class TfdsDirectory:
         opened = open_shards(stretches, shards, chosen.keys)
         used = dict.fromkeys(part.split for part in stretches if part.end > part.begin)
         described = f"{self._full_name} {'+'.join(used)}"
-        return Plan(opened.indexes, opened.selection, Schema(chosen.specs), described)
+        return Plan(opened.indexes, opened.selection, self._schema(chosen), described)
 
     def group_of_steps(self, schema: Schema) -> str:
         """The one dataset that each record has, as those of RLDS have ``"steps"``.
