@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ..errors import DecodeError, SchemaError
+from ..errors import SchemaError
 from ..features.draws import NO_EPOCH, Draws
 from ..features.example_lists import ExampleListSchema, ListBlock, split_lists
 from ..features.layout import (
@@ -26,7 +26,7 @@ from ..features.parse import ExampleParser, LocatedBlock, RecordFailure
 from ..records.reader import RecordBlock
 from .arena import allocate_for
 from .batch import Batch
-from .examples import Record, image_threads
+from .examples import Record, all_or_error, image_threads, parse_sound
 
 
 class ExampleListParser:
@@ -47,23 +47,13 @@ class ExampleListParser:
         Raises:
             MemoryError: there is not enough for the batch.
         """
-        lists, bad = split_lists(block)
-        if not bad:
-            batch, bad = self._parse(lists, draws)
-            if batch is not None:
-                return batch, []
-        failures: dict[int, RecordFailure] = {}
-        for failure in bad:
-            failures.setdefault(failure.position, failure)
-        kept = [position for position in range(len(block)) if position not in failures]
-        batch, more = self.parse(block.without(list(failures)), draws)
-        for failure in more:
-            position = kept[failure.position]
-            failures[position] = failure._replace(position=position)
-        return batch, [failures[position] for position in sorted(failures)]
+        return parse_sound(block, lambda part: self._parse(part, draws))
 
-    def _parse(self, lists: ListBlock, draws: Draws) -> tuple[Batch | None, list[RecordFailure]]:
-        """A batch, or else what is wrong."""
+    def _parse(self, block: RecordBlock, draws: Draws) -> Batch | list[RecordFailure]:
+        """A batch of all records, or what is wrong with some of them."""
+        lists, bad = split_lists(block)
+        if bad:
+            return bad
         examples = _locate(ExampleParser.of(self.schema.example_schema), lists.examples, draws)
         located, padded = [examples], {}
         if self.schema.context_schema is not None:
@@ -72,7 +62,7 @@ class ExampleListParser:
             padded = parser.padded
         failures = _failures(lists, located)
         if failures:
-            return None, failures
+            return failures
 
         room, starts = Room(), []
         for part in located:
@@ -90,9 +80,9 @@ class ExampleListParser:
             part.fill(arena[start : start + part.arena_bytes])
         failures = _failures(lists, located)
         if failures:
-            return None, failures
+            return failures
         view_of(arena, splits)[...] = lists.offsets
-        return Batch(tensor, columns, tuple(self.schema), padded, dict(self.schema.paths)), []
+        return Batch(tensor, columns, tuple(self.schema), padded, dict(self.schema.paths))
 
 
 def _locate(parser: ExampleParser, block: RecordBlock, draws: Draws) -> LocatedBlock:
@@ -205,10 +195,4 @@ def parse_example_lists(records: Iterable[Record], schema: ExampleListSchema) ->
         lengths,
         np.arange(len(views)),
     )
-    batch, failures = ExampleListParser(schema).parse(block, NO_EPOCH)
-    if failures:
-        first = failures[0]
-        raise DecodeError(
-            first.reason, record=first.position, offset=first.offset, feature=first.feature
-        )
-    return batch
+    return all_or_error(*ExampleListParser(schema).parse(block, NO_EPOCH))

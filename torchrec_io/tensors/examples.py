@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
 from torch.utils.data import get_worker_info
@@ -36,8 +36,23 @@ def parse_block(
     Raises:
         MemoryError: there is not enough for the batch.
     """
-    found = parse_all(parser, block, draws)
-    return (found, []) if isinstance(found, Batch) else _parse_rest(parser, block, found, draws)
+    return parse_sound(block, lambda part: parse_all(parser, part, draws))
+
+
+def parse_sound(
+    block: _Block, parse: Callable[[_Block], Batch | list[RecordFailure]]
+) -> tuple[Batch, list[RecordFailure]]:
+    """As :func:`parse_block`; ``parse`` gives the batch of all records, or what is wrong."""
+    found = parse(block)
+    failures: dict[int, RecordFailure] = {}
+    kept: Sequence[int] = range(len(block))
+    while not isinstance(found, Batch):  # without the bad ones, decoding may find more
+        for failure in found:
+            position = kept[failure.position]
+            failures.setdefault(position, failure._replace(position=position))
+        kept = [position for position in range(len(block)) if position not in failures]
+        found = parse(block.without(list(failures)))
+    return found, [failures[position] for position in sorted(failures)]
 
 
 def parse_all(
@@ -79,21 +94,6 @@ def _no_memory(block: RecordBlock | RecordList, error: MemoryError) -> MemoryErr
         f"there is no memory to parse a batch of {len(block)} records, {block.native().bytes} bytes"
         f" as stored ({error}): a smaller batch_size needs less"
     )
-
-
-def _parse_rest(
-    parser: ExampleParser, block: _Block, bad: list[RecordFailure], draws: Draws
-) -> tuple[Batch, list[RecordFailure]]:
-    """Parses a block less its bad records, of which decoding may find more."""
-    failures: dict[int, RecordFailure] = {}
-    for failure in bad:
-        failures.setdefault(failure.position, failure)
-    kept = [position for position in range(len(block)) if position not in failures]
-    batch, more = parse_block(parser, block.without(list(failures)), draws)
-    for failure in more:
-        position = kept[failure.position]
-        failures[position] = failure._replace(position=position)
-    return batch, [failures[position] for position in sorted(failures)]
 
 
 def parse_examples(examples: Iterable[Record], schema: Schema | Features) -> Batch:
@@ -166,7 +166,11 @@ def parse_sequence_example(example: bytes, schema: Schema) -> Sample:
 
 
 def _parse(examples: Iterable[Record], schema: Schema) -> Batch:
-    batch, failures = parse_block(ExampleParser.of(schema), RecordList.of(examples))
+    return all_or_error(*parse_block(ExampleParser.of(schema), RecordList.of(examples)))
+
+
+def all_or_error(batch: Batch, failures: list[RecordFailure]) -> Batch:
+    """The batch of all records; a DecodeError of the first one that could not be parsed."""
     if failures:
         first = failures[0]
         raise DecodeError(

@@ -15,7 +15,7 @@ from ..features.stored_specs import SequenceFeature
 from ..records.reader import RecordBlock
 from ..records.steps import StepNumbers
 from .batch import Batch
-from .examples import parse_all
+from .examples import parse_all, parse_sound
 from .step_columns import Gathering, StepRows, count_steps
 
 # No record has as many steps as this many bits count: each takes a byte at least.
@@ -56,15 +56,7 @@ class StepParser:
 
     def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
         """As :func:`parse_block`: the batch of the good samples, and a failure for each other."""
-        failures: dict[int, RecordFailure] = {}
-        while True:
-            kept = [position for position in range(len(block)) if position not in failures]
-            found = self._parse_all(block.without(list(failures)), draws)
-            if isinstance(found, Batch):
-                return found, [failures[position] for position in sorted(failures)]
-            for failure in found:
-                position = kept[failure.position]
-                failures.setdefault(position, failure._replace(position=position))
+        return parse_sound(block, lambda part: self._parse_all(part, draws))
 
     def _parse_all(self, block: RecordBlock, draws: Draws) -> Batch | list[RecordFailure]:
         """The batch of all samples, or a failure for each of some."""
