@@ -20,12 +20,11 @@ def waymo_motion(*, roadgraph_points: int = 30_000, future: bool = True) -> Sche
 
     ``state/{past,current,future}/...`` is ``[B, 128, steps]`` of 10, 1 and 80 steps,
     ``traffic_light_state/{past,current}/...`` ``[B, steps, 16]``, ``roadgraph_samples/...``
-    ``[B, points, 3]`` or ``[B, points, 1]``, and what is of an object as such ``[B, 128]``.
-    Float32 are coordinates and sizes (meters), yaws (radians), velocities (meters a second),
-    directions, ``state/id`` and ``state/type``; ``scenario/id`` is bytes, the rest int64. What is
-    not valid is -1. As in the tutorial, some of what is stored is not read:
-    ``state/difficulty_level``, ``state/.../speed``, ``traffic_light_state/.../timestamp_micros``
-    and lights of the future.
+    ``[B, points, 3]`` or ``[B, points, 1]``, and what an object has once ``[B, 128]``. Coordinates
+    and sizes (meters), yaws (radians), velocities (meters a second), directions, ``state/id`` and
+    ``state/type`` are float32, ``scenario/id`` is bytes, and the rest int64. What is not valid is
+    -1. As in the tutorial, some of what is stored is not read: ``state/difficulty_level``,
+    ``state/.../speed``, ``traffic_light_state/.../timestamp_micros`` and lights of the future.
 
     Source: https://waymo.com/open/data/motion/tfexample and waymo-research/waymo-open-dataset,
     ``tutorial/tutorial_motion.ipynb``.
