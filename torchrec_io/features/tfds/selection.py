@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..images import ImageFeature
+from ..nesting import Path, dict_of, leaves_of
 from ..specs import Feature, FixedLenFeature
 from ..stored_specs import RawFeature, SequenceFeature
 from ..uses import uses_of
@@ -14,8 +15,7 @@ from .to_schema import SpecTree, Unread
 # Names to read; or by name a spec, a dict of specs, or None for a feature that is not read.
 FeatureChoice: TypeAlias = "Iterable[str] | Mapping[str, Any]"
 
-_Path: TypeAlias = "tuple[str, ...]"
-_Leaves: TypeAlias = "dict[_Path, Any]"
+_Leaves: TypeAlias = "dict[Path, Any]"
 
 
 class StoredKeys(NamedTuple):
@@ -51,7 +51,7 @@ class Chosen(NamedTuple):
 
     def unread(self) -> Iterator[tuple[str, Unread]]:
         """What cannot be read, by name."""
-        for path, leaf in _leaves(self.specs):
+        for path, leaf in leaves_of(self.specs):
             if isinstance(leaf, Unread):
                 yield "/".join(path), leaf
 
@@ -67,7 +67,8 @@ def choose(specs: SpecTree, features: FeatureChoice | None = None) -> Chosen:
     Raises:
         ValueError: the dataset has no such feature, or nothing is left.
     """
-    own = dict(_leaves(specs))
+    # A dict of no features is no leaf either.
+    own = {path: leaf for path, leaf in leaves_of(specs) if dict_of(leaf) is None}
     keys = tuple(_stored(own))
     if isinstance(features, str):
         raise ValueError(  # noqa: TRY004  # the value is wrong: a str is an iterable of str
@@ -96,7 +97,7 @@ def _replaced(own: _Leaves, features: Mapping[str, Any]) -> tuple[_Leaves, _Leav
     return kept, given
 
 
-def _place(own: _Leaves, name: str) -> tuple[_Path, list[_Path]]:
+def _place(own: _Leaves, name: str) -> tuple[Path, list[Path]]:
     """Where in the dict a name is, and what gives way to it."""
     for path, leaf in own.items():
         # Of a connector nobody knows, only the user can know what it stores.
@@ -108,7 +109,7 @@ def _place(own: _Leaves, name: str) -> tuple[_Path, list[_Path]]:
     return gone[0][:depth], gone
 
 
-def _named(own: _Leaves, name: str) -> list[_Path]:
+def _named(own: _Leaves, name: str) -> list[Path]:
     """The features that a name stands for."""
     found = [
         path
@@ -119,14 +120,6 @@ def _named(own: _Leaves, name: str) -> list[_Path]:
         known = ", ".join(repr("/".join(path)) for path in own)
         raise ValueError(f"the dataset has no feature {name!r}; it has {known}")
     return found
-
-
-def _leaves(specs: SpecTree, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
-    for name, spec in specs.items():
-        if isinstance(spec, Mapping):
-            yield from _leaves(spec, (*path, name))
-        else:
-            yield (*path, name), spec
 
 
 def _nested(leaves: _Leaves) -> dict[str, Any]:
