@@ -91,8 +91,9 @@ def test_features_by_name(tmp_path: Path) -> None:
     for wrong in (["nothing"], ["objects/nothing"], {"i": None}):
         with pytest.raises(ValueError, match=r"has no feature .* it has 'id', 'objects/label'"):
             sample_of(folder, wrong)
-    with pytest.raises(ValueError, match="a list of names or a dict, not 'id'"):
-        sample_of(folder, "id")
+    for none in ("id", 5):
+        with pytest.raises(ValueError, match=f"a list of names or a dict, not {none!r}"):
+            sample_of(folder, none)
     with pytest.raises(ValueError, match="nothing to read"):
         sample_of(folder, [])
 

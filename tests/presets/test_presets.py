@@ -221,9 +221,10 @@ def test_numbered_features_of_documents() -> None:
     assert list(tio.presets.ranking_elwc({"a": preset["utility"]}, label=None)) == ["a"]
     with pytest.raises(tio.SchemaError, match=r"given twice.*'utility'"):  # the spec is not lost
         tio.presets.ranking_elwc({"utility": preset["utility"]}, label="utility")
-    for number in (0, -3):
-        with pytest.raises(ValueError, match=f"a whole number from 1, not {number}"):
-            tio.presets.ranking_elwc(number)
+    wrong: Any
+    for wrong in (0, -3, 2.5, True, None):
+        with pytest.raises(ValueError, match=f"a whole number from 1, not {wrong}"):
+            tio.presets.ranking_elwc(wrong)
 
 
 def test_each_says_where_its_layout_is_from() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import SchemaError
+from ..features.checks import is_whole
 from ..features.dtypes import DType
 from ..features.example_lists import ExampleListSchema
 from ..features.specs import FixedLenFeature
@@ -38,11 +39,11 @@ def ranking_elwc(
 
     Raises:
         SchemaError: as :class:`ExampleListSchema`; examples have the label already.
-        ValueError: a number of features is less than 1.
+        ValueError: examples are neither a dict nor a whole number from 1.
     """
-    if isinstance(examples, int):
-        if examples < 1:
-            raise ValueError(f"examples must be a dict or a whole number from 1, not {examples}")
+    if not isinstance(examples, Mapping):
+        if not is_whole(examples) or examples < 1:
+            raise ValueError(f"examples must be a dict or a whole number from 1, not {examples!r}")
         number = FixedLenFeature([], "float32", default_value=0.0)
         examples = {NUMBERED.format(i): number for i in range(1, examples + 1)}
     features = dict(examples)

@@ -70,16 +70,15 @@ def choose(specs: SpecTree, features: FeatureChoice | None = None) -> Chosen:
     # A dict of no features is no leaf either.
     own = {path: leaf for path, leaf in leaves_of(specs) if dict_of(leaf) is None}
     keys = tuple(_stored(own))
-    if isinstance(features, str):
-        raise ValueError(  # noqa: TRY004  # the value is wrong: a str is an iterable of str
-            f"features must be a list of names or a dict, not {features!r}"
-        )
     given: _Leaves = {}
     if isinstance(features, Mapping):
         own, given = _replaced(own, features)
     elif features is not None:
-        names = list(features)
-        wanted = {path for name in names for path in _named(own, name)}
+        if isinstance(features, str) or not isinstance(features, Iterable):
+            raise ValueError(  # noqa: TRY004  # a str, too, is an iterable of str
+                f"features must be a list of names or a dict, not {features!r}"
+            )
+        wanted = {path for name in features for path in _named(own, name)}
         own = {path: leaf for path, leaf in own.items() if path in wanted}
     if not own and not given:
         raise ValueError("features leaves nothing to read")
