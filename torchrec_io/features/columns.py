@@ -43,13 +43,13 @@ from .partitions import offsets_of
 from .raw_columns import make_raw
 from .sequence_columns import make_sequence
 from .specs import (
-    UNIFORM,
     Feature,
     FixedLenFeature,
     FixedLenSequenceFeature,
     RaggedFeature,
     SparseFeature,
     VarLenFeature,
+    keys_of,
 )
 from .stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
 from .valid_range import Limits
@@ -182,7 +182,7 @@ class _Partitioned(ColumnMaker):
     """RaggedFeature with partitions."""
 
     def __init__(self, name: str, feature: RaggedFeature, *, in_lists: bool) -> None:
-        keys = [p.key for p in feature.partitions if not isinstance(p, UNIFORM)]
+        keys = keys_of(feature.partitions)
         native = [native_spec(key, "int64", ASIDE, in_lists=in_lists) for key in keys]
         values = native_spec(
             feature.value_key or name,

@@ -284,7 +284,7 @@ class UniformRowLength:
 
 @dataclass(frozen=True)
 class UniformRowCount:
-    """So many rows in each record, of one length, whatever that is. TensorFlow has it not."""
+    """So many rows in each record, of one length, whatever that is. TensorFlow has none."""
 
     rows: int
 

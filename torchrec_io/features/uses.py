@@ -43,17 +43,13 @@ def uses_of(name: str, feature: Feature) -> list[Use]:
     if isinstance(feature, SparseFeature):
         indices = [Use(key, ("sparse", "int64")) for key in feature.index_key]
         return [Use(feature.value_key, ("sparse", stored_dtype(feature.dtype))), *indices]
-    if isinstance(feature, RaggedFeature):
-        value = ("ragged", stored_dtype(feature.dtype), feature.row_splits_dtype)
+    if isinstance(feature, (RaggedFeature, SequenceFeature)):
+        value: tuple[str, ...] = ("sparse", "string")
+        if isinstance(feature, RaggedFeature):
+            value = ("ragged", stored_dtype(feature.dtype), feature.row_splits_dtype)
         partition = ("ragged", "int64", feature.row_splits_dtype)
         return [
             Use(feature.value_key or name, value),
-            *(Use(key, partition) for key in keys_of(feature.partitions)),
-        ]
-    if isinstance(feature, SequenceFeature):
-        partition = ("ragged", "int64", feature.row_splits_dtype)
-        return [
-            Use(feature.value_key or name, ("sparse", "string")),
             *(Use(key, partition) for key in keys_of(feature.partitions)),
         ]
     if isinstance(feature, VarLenFeature):
