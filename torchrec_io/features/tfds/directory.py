@@ -316,10 +316,13 @@ class TfdsDirectory:
         read = [name for name in names if any(f"{leaf}/".startswith(f"{name}/") for leaf in schema)]
         if len(read) == 1:
             return read[0]
-        raise ValueError(
-            f"{self.name!r} has not one dataset in each record but {len(read)}, {read}: read it "
-            "with steps='ragged', and call steps(name) for one of them, or for a sequence"
-        )
+        if read:
+            reason = f"several datasets, {read}: with steps='ragged', call steps(name) for one"
+        elif names:
+            reason = f"the datasets {names}, and features leaves out all of them"
+        else:
+            reason = "no dataset in them: with steps='ragged', call steps(name) for a sequence"
+        raise ValueError(f"records of {self.name!r} have {reason}")
 
     def _schema(self, chosen: Chosen) -> Schema:
         try:
