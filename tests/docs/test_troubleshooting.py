@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
@@ -79,9 +81,12 @@ def test_what_pytorch_says(tmp_path: Path) -> None:
     def shuffled() -> None:
         DataLoader(tio.TFRecordDataset(paths, SCHEMA), batch_size=4, shuffle=True)
 
+    two_dtypes = {**SCHEMA, "id": tio.FixedLenFeature([], "int32")}
+    sample = next(iter(tio.TFRecordDataset(paths, two_dtypes)))
     attempts: list[Callable[[], object]] = [
         lambda: next(iter(batches)),
         lambda: next(iter(samples)),
+        lambda: torch.save(sample, io.BytesIO()),
         shuffled,
     ]
     assert len(quoted) == len(attempts)
@@ -91,6 +96,7 @@ def test_what_pytorch_says(tmp_path: Path) -> None:
         ) as raised:
             attempt()
         assert raised.type.__name__ == error
+    torch.save(tio.collate([sample]), io.BytesIO())
 
 
 def reasons_of(error: str) -> Iterator[str]:
