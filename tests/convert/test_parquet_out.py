@@ -237,6 +237,14 @@ def test_numbers_keep_their_bits(tmp_path: Path) -> None:
     assert column.tobytes() == np.array(values, np.float32).tobytes()
 
 
+def test_rows_of_a_known_length_are_the_values_that_are_stored(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", [example_of(boxes=[1, 2, 3, 4]), example_of(boxes=[])])
+    rows = [tio.RaggedFeature.UniformRowLength(2)]
+    schema = tio.Schema({"boxes": tio.RaggedFeature("int64", partitions=rows)})
+    done = to_parquet(path, tmp_path / "out", schema=schema)
+    assert rows_of(done.paths) == [{"boxes": [1, 2, 3, 4]}, {"boxes": []}]
+
+
 def test_nested_features_are_columns_of_their_flat_names(tmp_path: Path) -> None:
     path = write_tfrecord(
         tmp_path / "in", [example_of(**{"id": [1], "a/b/c": [2, 3], "a/n": [-1]})]

@@ -24,6 +24,7 @@ from ..features.specs import (
     FixedLenSequenceFeature,
     RaggedFeature,
     VarLenFeature,
+    keys_of,
 )
 from ..features.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
 from ..order.subset import Selection
@@ -226,9 +227,14 @@ def _stored(name: str, spec: Feature) -> Feature:
         )
     if isinstance(spec, (ImageFeature, RawFeature, SerializedTensorFeature)):
         return FixedLenFeature([], "string")
-    if isinstance(spec, SequenceFeature) and not spec.partitions:
+    # Rows whose length or number the spec says are stored nowhere: what is stored is the values.
+    if isinstance(spec, SequenceFeature) and not keys_of(spec.partitions):
         return VarLenFeature("string")
-    is_whole = isinstance(spec, RaggedFeature) and not spec.partitions and not spec.value_key
+    is_whole = (
+        isinstance(spec, RaggedFeature)
+        and not keys_of(spec.partitions)
+        and spec.value_key in (None, name)
+    )
     if isinstance(spec, FixedLenSequenceFeature) or (isinstance(spec, RaggedFeature) and is_whole):
         return VarLenFeature(_storable(spec.dtype), bitcast=getattr(spec, "bitcast", False))
     if not isinstance(spec, (FixedLenFeature, VarLenFeature)):
