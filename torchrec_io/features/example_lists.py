@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +13,7 @@ from .. import _core
 from ..errors import SchemaError
 from ..records.reader import RecordBlock
 from .encode import Kinds, encode_example, encode_examples
+from .feature_mapping import FeatureMapping
 from .nesting import check_paths, nested
 from .parse import RecordFailure
 from .schema import Schema
@@ -22,13 +23,12 @@ from .wrapping import lead
 
 if TYPE_CHECKING:
     from ..records.storage import StrPath
-    from .infer import Finding
 
 # Fields of the message, both length-delimited: `repeated Example examples` and `Example context`.
 _EXAMPLES, _CONTEXT = b"\x0a", b"\x12"
 
 
-class ExampleListSchema(Mapping[str, Feature]):
+class ExampleListSchema(FeatureMapping):
     """The features to read from records that are ``ExampleListWithContext``: lists to be ranked.
 
     Such a record has any number of Examples, the documents, and one Example more that they share,
@@ -79,7 +79,7 @@ class ExampleListSchema(Mapping[str, Feature]):
         if self.context_schema is not None:
             self._paths |= self.context_schema.paths
         check_paths(self._all, self._paths)
-        self._findings: dict[str, Finding] | None = None
+        self._findings = None
 
     @classmethod
     def infer(
@@ -152,25 +152,6 @@ class ExampleListSchema(Mapping[str, Feature]):
     def examples(self) -> Mapping[str, Feature]:
         """Specs of the examples by name."""
         return self.example_schema.context
-
-    @property
-    def paths(self) -> Mapping[str, tuple[str, ...]]:
-        """As of a :class:`Schema`."""
-        return MappingProxyType(self._paths)
-
-    @property
-    def findings(self) -> Mapping[str, Finding] | None:
-        """What :meth:`infer` has seen of each feature, by name; None for other schemas."""
-        return None if self._findings is None else MappingProxyType(self._findings)
-
-    def __getitem__(self, name: str) -> Feature:
-        return self._all[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ExampleListSchema):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..errors import SchemaError
 from .checks import is_text
 from .dtypes import is_integer
-from .nesting import MOST_LEVELS, SEPARATOR, Path, check_paths, dict_of, leaves_of, nested
+from .feature_mapping import FeatureMapping
+from .nesting import MOST_LEVELS, SEPARATOR, check_paths, dict_of, leaves_of, nested
 from .specs import (
     Feature,
     FixedLenFeature,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 Features: TypeAlias = Mapping[str, Feature | Mapping[str, Any]]
 
 
-class Schema(Mapping[str, Feature]):
+class Schema(FeatureMapping):
     """The features to read from each record, by name. Others stay unread.
 
     ``Schema(features)`` is for records that are ``tf.train.Example`` messages;
@@ -71,12 +72,12 @@ class Schema(Mapping[str, Feature]):
         if features is not None and not (context is None and sequence is None):
             raise SchemaError("a schema takes either features, or context and sequence")
         is_sequence = features is None and not (context is None and sequence is None)
-        self._paths: dict[str, Path] = {}
+        self._paths = {}
         self._context = self._adopt(context if is_sequence else features)
         self._sequence = self._adopt(sequence) if is_sequence else None
         self._all = {**self._context, **(self._sequence or {})}
         self._parser: Any = None  # ExampleParser.of keeps it here
-        self._findings: dict[str, Finding] | None = None
+        self._findings = None
         if not self._all:
             raise SchemaError("a schema needs a dict of at least one feature")
         for name, feature in self._context.items():
@@ -241,22 +242,9 @@ class Schema(Mapping[str, Feature]):
         return None if self._sequence is None else MappingProxyType(self._sequence)
 
     @property
-    def paths(self) -> Mapping[str, tuple[str, ...]]:
-        """Keys of the dicts that lead to each nested feature, by its flat name; of no others."""
-        return MappingProxyType(self._paths)
-
-    @property
     def is_sequence(self) -> bool:
         """Whether records are SequenceExamples."""
         return self._sequence is not None
-
-    @property
-    def findings(self) -> Mapping[str, Finding] | None:
-        """What :meth:`infer` has seen of each feature, by name, of those left out too.
-
-        None for other schemas. Two schemas may be equal whatever their findings.
-        """
-        return None if self._findings is None else MappingProxyType(self._findings)
 
     def _adopt(self, features: Mapping[str, Any] | None) -> dict[str, Feature]:
         """Specs by flat name; notes the paths of those in dicts."""
@@ -296,15 +284,6 @@ class Schema(Mapping[str, Feature]):
         _check_shape_key(name, feature, self._context)
 
     # ---- a mapping ----
-
-    def __getitem__(self, name: str) -> Feature:
-        return self._all[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
