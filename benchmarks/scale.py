@@ -27,7 +27,7 @@ from torchrec_io import _core
 from torchrec_io.order.progress import Arrangement, Progress
 from torchrec_io.order.shuffle import ShuffleChoice, records_at
 from torchrec_io.records.index import SUFFIX
-from torchrec_io.records.storage import LocalFile, fingerprint
+from torchrec_io.storage.local import LocalFile, fingerprint
 
 _FILES = 10_000
 _RECORDS_OF_A_FILE = 100_000

@@ -23,7 +23,7 @@ from benchmarks.common import arguments, ensure_data, spread, table
 from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import WORKLOADS
 from torchrec_io.tensors import batch as batch_module
-from torchrec_io.tensors import crossing
+from torchrec_io.tensors import transport as crossing
 
 _ARENA_BYTES = tuple(1 << shift for shift in range(12, 25))
 _WARM_UP = 8  # batches

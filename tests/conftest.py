@@ -54,7 +54,7 @@ _build()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Each worker of a fork server would import torch for itself, which takes longer than most tests.
-multiprocessing.set_forkserver_preload(["torch.utils.data", "torchrec_io.dataset"])
+multiprocessing.set_forkserver_preload(["torch.utils.data", "torchrec_io.datasets.tfrecord"])
 
 
 def skip_or_fail(reason: str) -> NoReturn:

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 
 import torchrec_io
 from tests.conftest import ROOT, skip_or_fail
-from tests.features import wire
+from tests.support import wire
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import messages
 from torchrec_io.messages import (

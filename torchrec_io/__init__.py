@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from .convert.outputs import Written
     from .convert.parquet import convert_parquet
     from .convert.parquet_out import to_parquet
-    from .convert.rearrange import merge_files, reshard_files, split_files, subset_files
-    from .convert.recompress import compress_files, decompress_files
-    from .convert.shuffling import shuffle_files
     from .convert.target import Conversion
     from .convert.webdataset import to_webdataset
-    from .dataset import TFRecordDataset
+    from .csv.schema import CsvSchema
+    from .datasets.fixed_length import FixedLengthRecordDataset
+    from .datasets.map_style import TFRecordMapDataset
+    from .datasets.mixture import mix
+    from .datasets.record_files import RecordFileDataset
+    from .datasets.text_lines import TextLineDataset
+    from .datasets.tfrecord import TFRecordDataset
+    from .datasets.whole_files import WholeFileDataset
     from .errors import (
         ConversionError,
         CorruptRecordError,
@@ -38,55 +42,47 @@ if TYPE_CHECKING:
         TruncatedFileError,
         WrongShardError,
     )
-    from .features.crops import Crop, RandomCrop, RandomResizedCrop
-    from .features.csv_schema import CsvSchema
-    from .features.encode import (
-        encode_example,
-        encode_examples,
-        encode_sequence_example,
-        encode_sequence_examples,
-    )
-    from .features.example_lists import ExampleListSchema, encode_example_list
-    from .features.images import ImageFeature
-    from .features.schema import Schema
-    from .features.specs import (
+    from .loading.loader import make_loader
+    from .messages import Example, SequenceExample
+    from .order.shuffle import Shuffle
+    from .ranking.list_parser import parse_example_lists
+    from .ranking.schema import ExampleListSchema, encode_example_list
+    from .records.formats import RecordFormat
+    from .records.index import RecordIndex
+    from .schema.crops import Crop, RandomCrop, RandomResizedCrop
+    from .schema.image_spec import ImageFeature
+    from .schema.schema import Schema
+    from .schema.specs import (
         FixedLenFeature,
         FixedLenSequenceFeature,
         RaggedFeature,
         SparseFeature,
         VarLenFeature,
     )
-    from .features.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
-    from .features.tfds.directory import TfdsDirectory
-    from .features.tfds.splits import TfdsSplit, even_splits
-    from .format_datasets.fixed_length import FixedLengthRecordDataset
-    from .format_datasets.record_files import RecordFileDataset
-    from .format_datasets.text_lines import TextLineDataset
-    from .format_datasets.whole_files import WholeFileDataset
-    from .loader import make_loader
-    from .map_dataset import TFRecordMapDataset
-    from .messages import Example, SequenceExample
-    from .mixing import mix
-    from .order.shuffle import Shuffle
-    from .records.formats import RecordFormat
-    from .records.index import RecordIndex
-    from .sharded import ShardedWriter, shard_path
+    from .schema.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
     from .tensors.batch import Batch, Sample
     from .tensors.collate import collate, pad_collate, pin_collate
     from .tensors.device import DevicePrefetcher, pin_memory
-    from .tensors.example_lists import parse_example_lists
-    from .tensors.examples import (
+    from .tensors.parse import (
         parse_example,
         parse_examples,
         parse_sequence_example,
         parse_sequence_examples,
     )
-    from .tensors.ragged import (
-        BytesArray,
-        Ragged,
-        Sparse,
+    from .tensors.ragged import BytesArray, Ragged, Sparse
+    from .tfds.directory import TfdsDirectory
+    from .tfds.splits import TfdsSplit, even_splits
+    from .tools.rearrange import merge_files, reshard_files, split_files, subset_files
+    from .tools.recompress import compress_files, decompress_files
+    from .tools.shuffling import shuffle_files
+    from .writing.encode import (
+        encode_example,
+        encode_examples,
+        encode_sequence_example,
+        encode_sequence_examples,
     )
-    from .writing import TFRecordWriter
+    from .writing.record_writer import TFRecordWriter
+    from .writing.sharded import ShardedWriter, shard_path
 
 _MODULE_OF = {
     "convert_csv": "convert.csv",
@@ -97,16 +93,16 @@ _MODULE_OF = {
     "Written": "convert.outputs",
     "convert_parquet": "convert.parquet",
     "to_parquet": "convert.parquet_out",
-    "compress_files": "convert.recompress",
-    "decompress_files": "convert.recompress",
-    "merge_files": "convert.rearrange",
-    "reshard_files": "convert.rearrange",
-    "split_files": "convert.rearrange",
-    "subset_files": "convert.rearrange",
-    "shuffle_files": "convert.shuffling",
+    "compress_files": "tools.recompress",
+    "decompress_files": "tools.recompress",
+    "merge_files": "tools.rearrange",
+    "reshard_files": "tools.rearrange",
+    "split_files": "tools.rearrange",
+    "subset_files": "tools.rearrange",
+    "shuffle_files": "tools.shuffling",
     "Conversion": "convert.target",
     "to_webdataset": "convert.webdataset",
-    "TFRecordDataset": "dataset",
+    "TFRecordDataset": "datasets.tfrecord",
     "ConversionError": "errors",
     "CorruptRecordError": "errors",
     "DecodeError": "errors",
@@ -117,43 +113,43 @@ _MODULE_OF = {
     "TorchRecIOError": "errors",
     "TruncatedFileError": "errors",
     "WrongShardError": "errors",
-    "Crop": "features.crops",
-    "RandomCrop": "features.crops",
-    "RandomResizedCrop": "features.crops",
-    "CsvSchema": "features.csv_schema",
-    "encode_example": "features.encode",
-    "encode_examples": "features.encode",
-    "encode_sequence_example": "features.encode",
-    "encode_sequence_examples": "features.encode",
-    "ExampleListSchema": "features.example_lists",
-    "encode_example_list": "features.example_lists",
-    "ImageFeature": "features.images",
-    "Schema": "features.schema",
-    "FixedLenFeature": "features.specs",
-    "FixedLenSequenceFeature": "features.specs",
-    "RaggedFeature": "features.specs",
-    "SparseFeature": "features.specs",
-    "VarLenFeature": "features.specs",
-    "RawFeature": "features.stored_specs",
-    "SequenceFeature": "features.stored_specs",
-    "SerializedTensorFeature": "features.stored_specs",
-    "TfdsDirectory": "features.tfds.directory",
-    "TfdsSplit": "features.tfds.splits",
-    "even_splits": "features.tfds.splits",
-    "FixedLengthRecordDataset": "format_datasets.fixed_length",
-    "RecordFileDataset": "format_datasets.record_files",
-    "TextLineDataset": "format_datasets.text_lines",
-    "WholeFileDataset": "format_datasets.whole_files",
-    "make_loader": "loader",
-    "TFRecordMapDataset": "map_dataset",
+    "Crop": "schema.crops",
+    "RandomCrop": "schema.crops",
+    "RandomResizedCrop": "schema.crops",
+    "CsvSchema": "csv.schema",
+    "encode_example": "writing.encode",
+    "encode_examples": "writing.encode",
+    "encode_sequence_example": "writing.encode",
+    "encode_sequence_examples": "writing.encode",
+    "ExampleListSchema": "ranking.schema",
+    "encode_example_list": "ranking.schema",
+    "ImageFeature": "schema.image_spec",
+    "Schema": "schema.schema",
+    "FixedLenFeature": "schema.specs",
+    "FixedLenSequenceFeature": "schema.specs",
+    "RaggedFeature": "schema.specs",
+    "SparseFeature": "schema.specs",
+    "VarLenFeature": "schema.specs",
+    "RawFeature": "schema.stored_specs",
+    "SequenceFeature": "schema.stored_specs",
+    "SerializedTensorFeature": "schema.stored_specs",
+    "TfdsDirectory": "tfds.directory",
+    "TfdsSplit": "tfds.splits",
+    "even_splits": "tfds.splits",
+    "FixedLengthRecordDataset": "datasets.fixed_length",
+    "RecordFileDataset": "datasets.record_files",
+    "TextLineDataset": "datasets.text_lines",
+    "WholeFileDataset": "datasets.whole_files",
+    "make_loader": "loading.loader",
+    "TFRecordMapDataset": "datasets.map_style",
     "Example": "messages",
     "SequenceExample": "messages",
-    "mix": "mixing",
+    "mix": "datasets.mixture",
     "Shuffle": "order.shuffle",
     "RecordFormat": "records.formats",
     "RecordIndex": "records.index",
-    "ShardedWriter": "sharded",
-    "shard_path": "sharded",
+    "ShardedWriter": "writing.sharded",
+    "shard_path": "writing.sharded",
     "Batch": "tensors.batch",
     "Sample": "tensors.batch",
     "collate": "tensors.collate",
@@ -161,15 +157,15 @@ _MODULE_OF = {
     "pin_collate": "tensors.collate",
     "DevicePrefetcher": "tensors.device",
     "pin_memory": "tensors.device",
-    "parse_example_lists": "tensors.example_lists",
-    "parse_example": "tensors.examples",
-    "parse_examples": "tensors.examples",
-    "parse_sequence_example": "tensors.examples",
-    "parse_sequence_examples": "tensors.examples",
+    "parse_example_lists": "ranking.list_parser",
+    "parse_example": "tensors.parse",
+    "parse_examples": "tensors.parse",
+    "parse_sequence_example": "tensors.parse",
+    "parse_sequence_examples": "tensors.parse",
     "BytesArray": "tensors.ragged",
     "Ragged": "tensors.ragged",
     "Sparse": "tensors.ragged",
-    "TFRecordWriter": "writing",
+    "TFRecordWriter": "writing.record_writer",
 }
 
 __all__ = [

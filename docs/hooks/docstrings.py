@@ -15,8 +15,8 @@ import griffe
 PAGES = Path(__file__).resolve().parents[1]
 # What public classes are made of, and what public functions give, has its own place on a page.
 SHOWN_AS = {
-    "torchrec_io.iterable.RecordDataset": "torchrec_io.TFRecordDataset",
-    "torchrec_io.loader.Loader": "torchrec_io.loader.Loader",
+    "torchrec_io.datasets.base.RecordDataset": "torchrec_io.TFRecordDataset",
+    "torchrec_io.loading.loader.Loader": "torchrec_io.loading.loader.Loader",
     "torchrec_io.convert.target.Options": "torchrec_io.convert.target.Options",
 }
 

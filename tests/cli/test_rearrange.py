@@ -11,7 +11,7 @@ from tests.cli.conftest import Run
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import TFRecordDataset
 from torchrec_io.cli import app
-from torchrec_io.records.stream import iter_records
+from torchrec_io.records.sequential import iter_records
 
 
 def numbered(count: int) -> list[bytes]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import torchrec_io as tio
 from tests.cli.conftest import Run
-from tests.features.wire import delimited, entry, example, int_feature
 from tests.presets.published import write_kaggle, write_ranking
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.messages import Example, SequenceExample
 from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.wire import delimited, entry, example, int_feature
 
 
 def rows(stderr: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import torchrec_io as tio
 from tests.support.messages import Example
 from torchrec_io.convert.jobs import Watcher
-from torchrec_io.records.stream import iter_records
+from torchrec_io.records.sequential import iter_records
 
 Row = dict[str, list[Any]]
 

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 import torchrec_io as tio
-from tests.records.test_endings import new_namespace
 from tests.support.tfrecord import write_tfrecord
+from tests.writing.test_endings import new_namespace
 from torchrec_io.convert.folder_out import to_files
 from torchrec_io.convert.jobs import Watcher
 from torchrec_io.convert.outputs import Written
 from torchrec_io.convert.parquet_out import to_parquet
-from torchrec_io.convert.rearrange import merge_files, reshard_files, split_files
-from torchrec_io.convert.recompress import compress_files
-from torchrec_io.convert.shuffling import shuffle_files
 from torchrec_io.convert.webdataset import to_webdataset
-from torchrec_io.records.paths import expand_paths
+from torchrec_io.storage.paths import expand_paths
+from torchrec_io.tools.rearrange import merge_files, reshard_files, split_files
+from torchrec_io.tools.recompress import compress_files
+from torchrec_io.tools.shuffling import shuffle_files
 
 OPERATIONS: dict[str, Callable[..., Written]] = {
     "merge": lambda paths, out, **how: merge_files(paths, out / "all.tfrecord", **how),
@@ -82,7 +82,7 @@ def test_old_and_new_files_of_a_set_are_never_mixed(
 def test_an_interrupt_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, jobs: int
 ) -> None:
-    monkeypatch.setattr("torchrec_io.convert.record_files._MOST_BYTES", 4000)
+    monkeypatch.setattr("torchrec_io.tools.record_files._MOST_BYTES", 4000)
     for module in ("parquet_out", "webdataset", "folder_out"):
         monkeypatch.setattr(f"torchrec_io.convert.{module}._MOST_BYTES", 4000)
     paths = write_inputs(tmp_path)
@@ -102,7 +102,7 @@ def test_an_interrupt_leaves_what_was_there(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import torchrec_io.convert.record_files, torchrec_io.convert.parquet_out
+import torchrec_io.tools.record_files, torchrec_io.convert.parquet_out
 from torchrec_io.convert.jobs import Watcher
 from tests.convert.test_interrupted import OPERATIONS
 

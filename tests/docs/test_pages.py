@@ -8,8 +8,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.pages import run_page
-from torchrec_io import sharing
-from torchrec_io.tensors import batch, crossing
+from torchrec_io.datasets import dealing as sharing
+from torchrec_io.tensors import batch
+from torchrec_io.tensors import transport as crossing
 
 
 @pytest.mark.parametrize(

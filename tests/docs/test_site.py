@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
 # Not imported by users, but what public functions give or take.
-GIVEN = {"torchrec_io.convert.target.Options", "torchrec_io.loader.Loader"}
+GIVEN = {"torchrec_io.convert.target.Options", "torchrec_io.loading.loader.Loader"}
 
 
 def hook(name: str) -> ModuleType:
@@ -85,7 +85,7 @@ def test_roles_become_references_to_what_a_page_shows(package: Any) -> None:
 
 
 def test_a_public_docstring_refers_to_others(package: Any) -> None:
-    text = package["dataset.TFRecordDataset"].docstring.value
+    text = package["datasets.tfrecord.TFRecordDataset"].docstring.value
     assert "[`Schema`][torchrec_io.Schema]" in text
     assert "[`set_epoch`][torchrec_io.TFRecordDataset.set_epoch]" in text
 

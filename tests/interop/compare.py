@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torchrec_io as tio
-from tests.features.forms import columns_to_json, schema_of, sequence_schema_of
 from tests.interop import model
 from tests.interop.generate import Record, SequenceRecord, Spec
+from tests.support.forms import columns_to_json, schema_of, sequence_schema_of
 from torchrec_io.errors import DecodeError, SchemaError
 
 Result = dict[str, Any] | None  # None: refused

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.features.wire import (
+from tests.support.wire import (
     bytes_feature,
     delimited,
     entry,

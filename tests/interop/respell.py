@@ -14,11 +14,11 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from tests.features import wire
-from tests.features.spellings import KINDS, read_loosely
-from tests.features.wire import delimited, tag, varint
 from tests.interop.generate import Record, SequenceRecord, Spec, Values
+from tests.support import wire
 from tests.support.messages import Feature, FeatureList
+from tests.support.spellings import KINDS, read_loosely
+from tests.support.wire import delimited, tag, varint
 
 NUMBERS = {"string": 1, "float32": 2, "int64": 3}
 

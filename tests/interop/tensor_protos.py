@@ -8,8 +8,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from tests.features import wire
-from tests.features.wire import delimited, tag, varint
+from tests.support import wire
+from tests.support.wire import delimited, tag, varint
 
 OTHER_LIST = "a serialized tensor whose values are in the list of another dtype"
 TOO_MANY = "a serialized tensor with more values than its shape holds"

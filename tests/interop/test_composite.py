@@ -12,7 +12,6 @@ import pytest
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
-from tests.features.forms import schema_of
 from tests.interop import model
 from tests.interop.compare import (
     batch_question,
@@ -26,6 +25,7 @@ from tests.interop.compare import (
     with_first_splits,
 )
 from tests.interop.generate import Record, SequenceRecord, Spec, Values, encode
+from tests.support.forms import schema_of
 from torchrec_io.errors import DecodeError
 
 SPARSE: Spec = {

@@ -16,19 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import TfOracle
-from tests.features import wire
-from tests.features.spellings import KEYS, damaged, example_bytes, has_groups
-from tests.features.wire import (
-    delimited,
-    entry,
-    example,
-    float_feature,
-    int_feature,
-    packed_ints,
-    tag,
-    unpacked_ints,
-    varint,
-)
 from tests.interop import model
 from tests.interop.compare import (
     Result,
@@ -42,6 +29,19 @@ from tests.interop.compare import (
 )
 from tests.interop.generate import IN_EXAMPLES, Spec, draw_record, draw_spec, encode
 from tests.interop.respell import damage, keys_of, read, respell
+from tests.support import wire
+from tests.support.spellings import KEYS, damaged, example_bytes, has_groups
+from tests.support.wire import (
+    delimited,
+    entry,
+    example,
+    float_feature,
+    int_feature,
+    packed_ints,
+    tag,
+    unpacked_ints,
+    varint,
+)
 
 # Each example is a question to another process.
 few = settings(max_examples=max(30, settings().max_examples // 2))

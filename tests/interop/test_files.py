@@ -13,7 +13,7 @@ import torchrec_io as tio
 from tests.conftest import TfOracle
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.errors import TorchRecIOError, TruncatedFileError
-from torchrec_io.records.stream import iter_records
+from torchrec_io.records.sequential import iter_records
 
 # Each example is a question to another process.
 few = settings(max_examples=max(30, settings().max_examples // 2))

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from tests.conftest import TfOracle
-from tests.features.test_image_kinds import gif_of
-from tests.features.test_image_rules import as_ycck, damaged_jpeg, frames, png16
+from tests.images.test_kinds import gif_of
+from tests.images.test_rules import as_ycck, damaged_jpeg, frames, png16
 from tests.support.images import decoded, encoded, noise, oriented, smooth
 from tests.support.pngs import chunk, png_of, wide_noise
 from torchrec_io.errors import DecodeError

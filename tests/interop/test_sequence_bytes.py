@@ -15,17 +15,6 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 from hypothesis import settings
 
 from tests.conftest import TfOracle
-from tests.features import wire
-from tests.features.spellings import has_groups
-from tests.features.wire import (
-    delimited,
-    entry,
-    float_feature,
-    int_feature,
-    packed_ints,
-    tag,
-    unpacked_ints,
-)
 from tests.interop import model
 from tests.interop.compare import (
     assert_none,
@@ -42,6 +31,17 @@ from tests.interop.generate import (
     draw_sequence_specs,
 )
 from tests.interop.respell import damage, keys_of, read_sequence, respell_sequence
+from tests.support import wire
+from tests.support.spellings import has_groups
+from tests.support.wire import (
+    delimited,
+    entry,
+    float_feature,
+    int_feature,
+    packed_ints,
+    tag,
+    unpacked_ints,
+)
 
 ROUNDS = range(max(2, settings().max_examples // 25))
 CASES = 100

@@ -9,7 +9,6 @@ from hypothesis import settings
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
-from tests.features.forms import sequence_schema_of
 from tests.interop import model
 from tests.interop.compare import (
     Result,
@@ -31,6 +30,7 @@ from tests.interop.generate import (
     draw_sequence_record,
     draw_sequence_specs,
 )
+from tests.support.forms import sequence_schema_of
 
 ROUNDS = range(max(2, settings().max_examples // 25))
 CASES = 100

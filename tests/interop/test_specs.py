@@ -8,9 +8,9 @@ import pytest
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
-from tests.features.forms import schema_of, sequence_schema_of
 from tests.interop.compare import batch_question, sequence_question
 from tests.interop.generate import Spec
+from tests.support.forms import schema_of, sequence_schema_of
 from torchrec_io.errors import SchemaError
 
 

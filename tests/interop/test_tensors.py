@@ -11,13 +11,13 @@ from hypothesis import settings
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
-from tests.features.forms import array_to_json
-from tests.features.wire import bytes_feature, entry, example
 from tests.interop import tensor_protos
 from tests.interop.compare import Result, assert_none, disagreement
 from tests.interop.respell import damage
 from tests.interop.tensor_messages import reasons_in
 from tests.interop.tensor_protos import TYPES, draw_content, draw_tensor, raw_question
+from tests.support.forms import array_to_json
+from tests.support.wire import bytes_feature, entry, example
 from torchrec_io.errors import DecodeError, SchemaError
 
 ROUNDS = range(max(2, settings().max_examples // 25))

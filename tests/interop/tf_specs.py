@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from torchrec_io.errors import SchemaError
-from torchrec_io.features.schema import Schema
+from torchrec_io.schema.schema import Schema
 
 Ragged = tf.io.RaggedFeature
 

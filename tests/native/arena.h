@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "encode.h"
-#include "example.h"
+#include "example/example.h"
 #include "specs.h"
 
 namespace tio::test {

@@ -12,8 +12,8 @@
 #include "arena.h"
 #include "check.h"
 #include "encode.h"
-#include "example.h"
-#include "explain.h"
+#include "example/example.h"
+#include "example/explain.h"
 #include "specs.h"
 
 namespace tio::test {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "bytes.h"
-#include "feature.h"
-#include "wire.h"
+#include "wire/bytes.h"
+#include "example/feature.h"
+#include "wire/wire.h"
 
 namespace tio::test {
 

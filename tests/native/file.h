@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "bytes.h"
+#include "wire/bytes.h"
 #include "check.h"
 
 namespace tio::test {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "bytes.h"
-#include "example.h"
+#include "wire/bytes.h"
+#include "example/example.h"
 
 namespace tio::test {
 

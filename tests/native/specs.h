@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "example.h"
+#include "example/example.h"
 
 namespace tio::test {
 

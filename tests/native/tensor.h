@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "encode.h"
-#include "tensor_proto.h"
+#include "example/tensor_proto.h"
 
 namespace tio::test {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "check.h"
-#include "crc32c.h"
+#include "wire/crc32c.h"
 #include "encode.h"
 #include "reference.h"
 

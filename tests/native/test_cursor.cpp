@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "check.h"
-#include "cursor.h"
+#include "wire/cursor.h"
 #include "encode.h"
 #include "reference.h"
 

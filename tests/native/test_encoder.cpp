@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "encode.h"
-#include "encoder.h"
+#include "example/encoder.h"
 
 namespace tio::test {
 namespace {

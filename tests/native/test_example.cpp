@@ -4,7 +4,7 @@
 #include "batch.h"
 #include "check.h"
 #include "encode.h"
-#include "example.h"
+#include "example/example.h"
 
 namespace tio::test {
 namespace {

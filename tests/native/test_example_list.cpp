@@ -2,7 +2,7 @@
 #include "batch.h"
 #include "check.h"
 #include "encode.h"
-#include "example_list.h"
+#include "example/example_list.h"
 
 namespace tio::test {
 namespace {

@@ -5,7 +5,7 @@
 #include "batch.h"
 #include "check.h"
 #include "encode.h"
-#include "explain.h"
+#include "example/explain.h"
 
 namespace tio::test {
 namespace {

@@ -5,8 +5,8 @@
 #include "check.h"
 #include "encode.h"
 #include "file.h"
-#include "frame_reads.h"
-#include "framing.h"
+#include "records/frame_reads.h"
+#include "records/framing.h"
 #include "repair.h"
 
 namespace tio::test {

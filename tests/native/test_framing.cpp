@@ -3,7 +3,7 @@
 
 #include "check.h"
 #include "encode.h"
-#include "framing.h"
+#include "records/framing.h"
 #include "repair.h"
 
 namespace tio::test {

@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "encode.h"
-#include "index.h"
+#include "records/index.h"
 #include "repair.h"
 
 namespace tio::test {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "check.h"
-#include "index_set.h"
-#include "permutation.h"
+#include "records/index_set.h"
+#include "order/permutation.h"
 
 namespace tio::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "check.h"
-#include "permutation.h"
+#include "order/permutation.h"
 
 namespace tio::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "check.h"
 #include "encode.h"
-#include "png.h"
+#include "image/png.h"
 #include "png_rows.h"
 
 namespace tio::test {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "check.h"
-#include "pool.h"
+#include "records/pool.h"
 
 namespace tio::test {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "check.h"
 #include "file.h"
-#include "permutation.h"
-#include "ranges.h"
+#include "order/permutation.h"
+#include "records/ranges.h"
 
 namespace tio::test {
 namespace {

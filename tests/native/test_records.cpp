@@ -5,7 +5,7 @@
 #include "batch.h"
 #include "check.h"
 #include "encode.h"
-#include "records.h"
+#include "records/records.h"
 
 namespace tio::test {
 namespace {

@@ -3,7 +3,7 @@
 #include "batch.h"
 #include "check.h"
 #include "encode.h"
-#include "sequence.h"
+#include "example/sequence.h"
 
 namespace tio::test {
 namespace {

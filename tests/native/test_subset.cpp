@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "check.h"
-#include "permutation.h"
-#include "subset.h"
+#include "order/permutation.h"
+#include "order/selection.h"
 
 namespace tio::test {
 namespace {

@@ -4,7 +4,7 @@
 #include "batch.h"
 #include "check.h"
 #include "encode.h"
-#include "template.h"
+#include "example/entry_predictor.h"
 
 namespace tio::test {
 namespace {

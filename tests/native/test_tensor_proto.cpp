@@ -7,7 +7,7 @@
 #include "check.h"
 #include "encode.h"
 #include "tensor.h"
-#include "tensor_proto.h"
+#include "example/tensor_proto.h"
 #include "written_tensors.h"
 
 namespace tio::test {

@@ -6,7 +6,7 @@
 #include "check.h"
 #include "encode.h"
 #include "reference.h"
-#include "varint.h"
+#include "wire/varint.h"
 
 namespace tio::test {
 namespace {

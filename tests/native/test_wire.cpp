@@ -1,7 +1,7 @@
 // Skipping fields that nobody asked for, groups included.
 #include "check.h"
 #include "encode.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 namespace tio::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tensor_proto.h"
+#include "example/tensor_proto.h"
 
 namespace tio::test {
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from tests.support.orders import chi_square_is_plausible
 from torchrec_io.order import split
+from torchrec_io.order.selection import Mask, Selection, Span, Subset
 from torchrec_io.order.split import (
     fractions_to_counts,
     parse_slice,
     split_groups,
     split_records,
 )
-from torchrec_io.order.subset import Mask, Selection, Span, Subset
 
 seeds = st.integers(-(2**70), 2**70)
 fraction_lists = st.lists(st.integers(1, 30), min_size=1, max_size=6).map(

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.features.inferring import example_of, sequence_of
 from tests.support.example_lists import ExampleListWithContext
 from tests.support.images import encoded, noise
+from tests.support.inferring import example_of, sequence_of
 from tests.support.tfrecord import write_tfrecord
 
 

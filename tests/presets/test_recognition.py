@@ -10,10 +10,10 @@ import pytest
 
 import torchrec_io as tio
 from tests.conftest import Wild
-from tests.features.inferring import example_of, sequence_of
 from tests.presets import published
 from tests.records.test_wild import MANIFEST
 from tests.support.images import encoded, noise
+from tests.support.inferring import example_of, sequence_of
 from tests.support.tfrecord import write_tfrecord
 
 

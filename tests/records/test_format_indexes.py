@@ -11,12 +11,12 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
-from torchrec_io.records.finding import cache_path, open_indexes
 from torchrec_io.records.fixed_length import FixedLength
 from torchrec_io.records.formats import TFRECORD
+from torchrec_io.records.index_cache import cache_path, open_indexes
 from torchrec_io.records.lines import TextLines
-from torchrec_io.records.storage import LocalFile
 from torchrec_io.records.whole_file import WholeFile
+from torchrec_io.storage.local import LocalFile
 
 NETSTRINGS = Netstrings()
 

@@ -22,16 +22,16 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io.records import custom_format as walking
 from torchrec_io.records import lines as lines_module
-from torchrec_io.records import walking
-from torchrec_io.records.compressed import open_source
-from torchrec_io.records.finding import open_indexes
 from torchrec_io.records.fixed_length import FixedLength
 from torchrec_io.records.formats import TFRECORD
+from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.lines import TextLines
-from torchrec_io.records.paths import expand_paths
 from torchrec_io.records.reader import RecordReader
 from torchrec_io.records.whole_file import WholeFile
+from torchrec_io.storage.compressed import open_source
+from torchrec_io.storage.paths import expand_paths
 
 NETSTRINGS = Netstrings()
 

@@ -25,8 +25,8 @@ from torchrec_io import (
     TorchRecIOError,
     TruncatedFileError,
 )
-from torchrec_io.records.finding import cache_path, find_or_build, open_indexes
-from torchrec_io.records.storage import LocalFile
+from torchrec_io.records.index_cache import cache_path, find_or_build, open_indexes
+from torchrec_io.storage.local import LocalFile
 
 RECORDS = [bytes([i]) * (i * i) for i in range(40)]
 OFFSETS = np.cumsum([0] + [len(r) + 16 for r in RECORDS])

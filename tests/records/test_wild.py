@@ -20,7 +20,7 @@ from tests.conftest import WILD, Wild
 from tests.support.messages import Example
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.errors import StaleIndexError, TorchRecIOError
-from torchrec_io.records.stream import iter_records
+from torchrec_io.records.sequential import iter_records
 
 _FILE = WILD / "MANIFEST.json"
 MANIFEST: dict[str, Any] = json.loads(_FILE.read_text("utf-8")) if _FILE.is_file() else {}

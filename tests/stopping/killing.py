@@ -22,7 +22,7 @@ import torchrec_io as tio
 from tests.stopping.program import census, raised, say, wait_for
 from tests.support.examples import example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.tensors import crossing
+from torchrec_io.tensors import transport as crossing
 
 COUNT = 40
 BATCH = 4

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io.feed import Feed, Job, Lookahead, Outcome
+from torchrec_io.datasets.prefetch import Feed, Job, Lookahead, Outcome
 
 SECONDS = 30  # a deadline for what should come at once
 
@@ -211,7 +211,7 @@ class TestResults:
 
 
 def _task_of(number: int) -> Any:
-    from torchrec_io.feed import _Task  # noqa: PLC0415  # private, for one test
+    from torchrec_io.datasets.prefetch import _Task  # noqa: PLC0415  # private, for one test
 
     return _Task([cast("Job", Number(number))], cast("Job", Number(number + 1)))
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from PIL import Image
 
 import torchrec_io as tio
-from tests.features.wire import bytes_feature, entry, example, int_feature
 from tests.support.tfrecord import write_tfrecord
+from tests.support.wire import bytes_feature, entry, example, int_feature
 
 Pixels = npt.NDArray[np.uint8]
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}

@@ -18,7 +18,8 @@ from PIL import Image
 from torch import Tensor
 
 import torchrec_io as tio
-from tests.features.wire import (
+from tests.support.every_kind import tensors_of
+from tests.support.wire import (
     bytes_feature,
     bytes_values,
     delimited,
@@ -27,7 +28,6 @@ from tests.features.wire import (
     float_feature,
     int_feature,
 )
-from tests.support.every_kind import tensors_of
 from torchrec_io import _core
 from torchrec_io.tensors import batch as batch_module
 from torchrec_io.tensors.batch import allocate_arena

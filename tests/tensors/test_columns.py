@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import torchrec_io as tio
-from tests.features.written_tensors import WRITTEN
 from tests.support.every_kind import tensors_of
 from tests.support.examples import example_of, sequence_example_of
+from tests.support.written_tensors import WRITTEN
 from torchrec_io.tensors import batch as batch_module
 
 Feature = tio.RaggedFeature

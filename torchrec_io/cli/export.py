@@ -10,7 +10,7 @@ from typing import Any
 from ..convert.jobs import Watcher
 from ..convert.outputs import Written
 from ..errors import SchemaError
-from ..features.schema import Schema
+from ..schema.schema import Schema
 from .rearrange import print_written
 from .report import files_of
 from .running import OnError, run

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import TorchRecIOError
-from ..features.peek import PeekedFeature, peek, peek_sequence
-from ..records.stream import iter_records
+from ..records.sequential import iter_records
+from ..schema.inspect import PeekedFeature, peek, peek_sequence
 from .report import Paths, files_of, interruptible, printable, reason_of
 from .values import TABLE_WIDTH, bytes_text, shorten, values_text
 

@@ -10,10 +10,10 @@ import numpy as np
 import typer
 
 from ..errors import IndexFormatError, StaleIndexError
-from ..records.compressed import detect_compression
 from ..records.formats import Progress
 from ..records.index import SUFFIX, RecordIndex
-from ..records.storage import LocalFile
+from ..storage.compressed import detect_compression
+from ..storage.local import LocalFile
 from .report import DEFAULT_JOBS, Jobs, Meter, Paths, Result, files_of, for_each_file, interruptible
 
 

@@ -11,10 +11,10 @@ import typer
 from rich.filesize import decimal
 
 from ..convert.outputs import Written
-from ..convert.rearrange import merge_files, reshard_files, split_files, subset_files
-from ..convert.recompress import compress_files, decompress_files
-from ..convert.shuffling import shuffle_files
 from ..convert.sizes import parse_size
+from ..tools.rearrange import merge_files, reshard_files, split_files, subset_files
+from ..tools.recompress import compress_files, decompress_files
+from ..tools.shuffling import shuffle_files
 from .report import DEFAULT_JOBS, Jobs, Paths, files_of, interruptible, jobs_option, printable
 from .running import (
     Compression,

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
-from ..records.paths import expand_paths
+from ..storage.paths import expand_paths
 
 T = TypeVar("T")
 P = ParamSpec("P")

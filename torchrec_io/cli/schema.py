@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import TorchRecIOError
-from ..features.infer import Finding
+from ..schema.infer import Finding
 from .report import Paths, files_of, interruptible, printable, reason_of
 from .values import TABLE_WIDTH, shorten, values_text
 

@@ -9,20 +9,11 @@ import typer
 from rich.filesize import decimal
 
 from ..errors import TorchRecIOError
-from ..features.tfds.connectors import (
-    Audio,
-    BBox,
-    ClassLabel,
-    Connector,
-    Image,
-    Tensor,
-    TfdsShape,
-    Unknown,
-)
-from ..features.tfds.directory import Outline, TfdsDirectory
-from ..features.tfds.finding import find_configs
-from ..features.tfds.promised import check_shard
 from ..records.formats import Progress
+from ..tfds.connectors import Audio, BBox, ClassLabel, Connector, Image, Tensor, TfdsShape, Unknown
+from ..tfds.directory import Outline, TfdsDirectory
+from ..tfds.finding import find_configs
+from ..tfds.promised import check_shard
 from .report import (
     DEFAULT_JOBS,
     Jobs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
-from ..features.looks import IMAGES, image_size, signature
+from ..schema.sniff import IMAGES, image_size, signature
 from .report import printable
 
 # Wide enough for what a table holds where no terminal sets a limit.

@@ -1,1 +1,1 @@
-"""Other formats to TFRecord and back, and whole files rearranged."""
+"""Conversion of other formats to TFRecord and back."""

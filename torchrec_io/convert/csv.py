@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..errors import ConversionError, TorchRecIOError
-from ..records.storage import StrPath
+from ..storage.local import StrPath
 from .kinds import Kind, Kinds, Place, Types, check_types, shortened
 from .rows import Row, encode_rows
 from .sources import SourceFile

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..features.dtypes import is_integer
-from ..features.schema import Schema
-from ..features.specs import Feature, FixedLenFeature, VarLenFeature
-from ..records.storage import StrPath, sync_folder
+from ..schema.dtypes import is_integer
+from ..schema.schema import Schema
+from ..schema.specs import Feature, FixedLenFeature, VarLenFeature
+from ..storage.local import StrPath, sync_folder
+from ..tools.record_files import RecordFiles
 from .jobs import Jobs, OnError, Tally, Watcher
 from .naming import Taken, checked_path, suffix_of
 from .outputs import Written, make_folder_of
-from .record_files import RecordFiles
 from .staging import open_output
 from .stored import StoredBlock, StoredReader, infer_schema
 

@@ -14,12 +14,12 @@ import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from ..errors import ConversionError, TorchRecIOError
-from ..features.encode import encode_examples
-from ..features.images import ImageFeature
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature
 from ..order.shuffle import checked_seed, records_at
-from ..records.storage import StrPath
+from ..schema.image_spec import ImageFeature
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature
+from ..storage.local import StrPath
+from ..writing.encode import encode_examples
 from .labels import LabelledImage, label_images
 from .shapes import Shapes
 from .staging import StagedFiles

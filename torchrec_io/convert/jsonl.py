@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConversionError, TorchRecIOError
-from ..records.storage import StrPath
+from ..storage.local import StrPath
 from .kinds import Kind, Kinds, Place, Types, check_types
 from .rows import Row, encode_rows
 from .sources import SourceFile

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..errors import ConversionError
-from ..records.storage import StrPath
+from ..storage.local import StrPath
 from .jobs import Tally
 
 # Files with other suffixes are not looked into.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from ..features.looks import EMPTY, TEXT, look_of
+from ..schema.sniff import EMPTY, TEXT, look_of
 
 _MOST_PART_BYTES = 200  # most systems end at 255, and a suffix may follow
 _MOST_BYTES = 1000

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ConversionError
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature, VarLenFeature
-from ..records.storage import StrPath
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature, VarLenFeature
+from ..storage.local import StrPath
 from .rows import Row, encode_rows
 from .sources import SourceFile
 from .target import Conversion, Converter, Made, Options

@@ -9,10 +9,10 @@ from contextlib import closing
 from typing import NamedTuple
 
 from ..errors import TorchRecIOError
-from ..records.compressed import Compression
 from ..records.reader import RecordBlock
-from ..records.storage import StrPath
-from ..records.writer import FrameWriter, check_output_compression, publish
+from ..storage.compressed import Compression
+from ..storage.local import StrPath
+from ..writing.frame_writer import FrameWriter, check_output_compression, publish
 from .jobs import Tally
 
 _SHARD = re.compile(r"-\d{5,}-of-\d{5,}")

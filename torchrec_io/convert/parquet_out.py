@@ -12,14 +12,14 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature, VarLenFeature
-from ..order.subset import Span
-from ..records.storage import StrPath
-from ..sharded import refuse_other_shards, shard_path
+from ..order.selection import Span
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature, VarLenFeature
+from ..storage.local import StrPath
+from ..tools.record_files import RecordFiles
+from ..writing.sharded import refuse_other_shards, shard_path
 from .jobs import OnError, Tally, Watcher
 from .outputs import Written, refuse_inputs
-from .record_files import RecordFiles
 from .staging import StagedFiles, open_output
 from .stored import StoredBlock, StoredColumn, StoredReader
 

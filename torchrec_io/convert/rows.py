@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import ConversionError, TorchRecIOError
-from ..features.encode import encode_examples, encode_sequence_examples
+from ..writing.encode import encode_examples, encode_sequence_examples
 from .shapes import Shapes
 from .target import Made
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 
 _NONE = 1 << 63  # more than anything has, before the first was seen
 

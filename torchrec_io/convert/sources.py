@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..records.storage import StrPath, seeks
+from ..storage.local import StrPath, seeks
 
 
 class SourceFile(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from ..records.storage import PendingFile, StrPath, sync_folder
+from ..storage.local import PendingFile, StrPath, sync_folder
 
 
 class StagedFiles:

@@ -13,12 +13,14 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import DecodeError, SchemaError
-from ..features.images import ImageFeature
-from ..features.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
-from ..features.maker import Arena, view_of
-from ..features.parse import ExampleParser, RecordFailure
-from ..features.schema import Schema
-from ..features.specs import (
+from ..order.selection import Selection
+from ..parsing.columns.base import Arena, view_of
+from ..parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..records.reader import RecordBlock
+from ..schema.image_spec import ImageFeature
+from ..schema.schema import Schema
+from ..schema.specs import (
     Feature,
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -26,11 +28,9 @@ from ..features.specs import (
     VarLenFeature,
     keys_of,
 )
-from ..features.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
-from ..order.subset import Selection
-from ..records.reader import RecordBlock
+from ..schema.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
+from ..tools.record_files import RecordFiles
 from .jobs import OnError, Tally
-from .record_files import RecordFiles
 
 _INFERRED_FROM = 1000
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from ..errors import ConversionError, TorchRecIOError
-from ..features.schema import Schema
-from ..records.storage import StrPath
-from ..sharded import ShardedWriter
-from ..writing import TFRecordWriter
+from ..schema.schema import Schema
+from ..storage.local import StrPath
+from ..writing.record_writer import TFRecordWriter
+from ..writing.sharded import ShardedWriter
 from .jobs import Jobs, OnError, Tally, Watcher
 from .shapes import Shapes
 from .sources import SourceFile, source_files

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..features.dtypes import is_integer
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature, VarLenFeature
-from ..records.storage import StrPath
-from ..sharded import refuse_other_shards
+from ..schema.dtypes import is_integer
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature, VarLenFeature
+from ..storage.local import StrPath
+from ..tools.record_files import RecordFiles
+from ..writing.sharded import refuse_other_shards
 from .jobs import OnError, Tally, Watcher
 from .naming import checked_path, suffix_of
 from .outputs import Written, check_shards_name, refuse_inputs
-from .record_files import RecordFiles
 from .staging import StagedFiles, open_output
 from .stored import StoredBlock, StoredReader
 

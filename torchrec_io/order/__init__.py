@@ -1,1 +1,1 @@
-"""Which record, when, where: computed from numbers alone, before a byte is read."""
+"""The order of records, computed from numbers before any data is read."""

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from .selection import Selection
 from .shuffle import ShuffleChoice, check_shuffle, checked_seed, records_at
-from .subset import Selection
 
 _Numbers = npt.NDArray[np.int64]
 

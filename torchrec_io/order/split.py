@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..records.index import RecordIndex
-from .subset import CHUNK, Numbers, Selection, Span, Subset, SubsetBuilder
+from .selection import CHUNK, Numbers, Selection, Span, Subset, SubsetBuilder
 
 _BOUNDARY = r"(-?[0-9]+(?:_[0-9]+)*)((?:\.[0-9]+)?%)?"
 _SLICE = re.compile(rf"\[(?:{_BOUNDARY})?:(?:{_BOUNDARY})?\]")

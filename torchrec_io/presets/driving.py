@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature
 
 _OBJECTS, _LIGHTS = 128, 16
 _STEPS = {"past": 10, "current": 1, "future": 80}

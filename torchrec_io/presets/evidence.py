@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..features.dtypes import item_bytes, stored_dtype
-from ..features.images import ImageFeature
-from ..features.infer import DTYPES, Finding
-from ..features.looks import IMAGES
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature, VarLenFeature
-from ..features.stored_specs import RawFeature, SequenceFeature
+from ..schema.dtypes import item_bytes, stored_dtype
+from ..schema.image_spec import ImageFeature
+from ..schema.infer import DTYPES, Finding
+from ..schema.schema import Schema
+from ..schema.sniff import IMAGES
+from ..schema.specs import FixedLenFeature, VarLenFeature
+from ..schema.stored_specs import RawFeature, SequenceFeature
 
 
 @dataclass(frozen=True)

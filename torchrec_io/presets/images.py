@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..features.images import ImageFeature
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature, VarLenFeature
-from ..features.stored_specs import SequenceFeature
+from ..schema.image_spec import ImageFeature
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature, VarLenFeature
+from ..schema.stored_specs import SequenceFeature
 
 _TEXT = FixedLenFeature([], "string", default_value="")
 _NUMBERS, _FLOATS, _TEXTS = (

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..errors import SchemaError
-from ..features.infer import sample_records
-from ..features.looks import image_size
-from ..features.peek import peek
-from ..features.schema import Schema
+from ..schema.infer import sample_records
+from ..schema.inspect import peek
+from ..schema.schema import Schema
+from ..schema.sniff import image_size
 from .driving import waymo_motion
 from .evidence import Evidence
 from .images import imagenet, kaggle_images, object_detection

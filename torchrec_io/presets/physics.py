@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 from ..errors import SchemaError
-from ..features.dtypes import RAW_DTYPES
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature
-from ..features.stored_specs import RawFeature, SequenceFeature
-from ..features.tfds.json_text import Node, read_json, shown
-from ..records.storage import StrPath
+from ..schema.dtypes import RAW_DTYPES
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature
+from ..schema.stored_specs import RawFeature, SequenceFeature
+from ..storage.local import StrPath
+from ..tfds.json_text import Node, read_json, shown
 
 _MOST_BYTES = 16 << 20  # of a metadata file
 _MOST_FIELDS = 1000

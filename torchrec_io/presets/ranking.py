@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import SchemaError
-from ..features.checks import is_whole
-from ..features.dtypes import DType
-from ..features.example_lists import ExampleListSchema
-from ..features.specs import FixedLenFeature
+from ..ranking.schema import ExampleListSchema
+from ..schema.checks import is_whole
+from ..schema.dtypes import DType
+from ..schema.specs import FixedLenFeature
 
 NUMBERED = "custom_features_{}"
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import DecodeError, SchemaError
-from ..features.example_lists import ExampleListSchema
-from ..features.infer_lists import infer_lists
-from ..features.schema import Schema
-from ..features.schema_python import entries_to_python
-from ..features.spec_arguments import AnySchema
-from ..features.specs import Feature, FixedLenFeature
-from ..records.paths import expand_paths
-from ..records.storage import StrPath
+from ..ranking.schema import ExampleListSchema
+from ..schema.infer_lists import infer_lists
+from ..schema.python_form import entries_to_python
+from ..schema.schema import Schema
+from ..schema.spec_arguments import AnySchema
+from ..schema.specs import Feature, FixedLenFeature
+from ..storage.local import StrPath
+from ..storage.paths import expand_paths
 from .evidence import Evidence
 from .layouts import layouts_of
 from .ranking import NUMBERED, ranking_elwc

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..features.images import ImageFeature
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature
-from ..features.stored_specs import SequenceFeature
+from ..schema.image_spec import ImageFeature
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature
+from ..schema.stored_specs import SequenceFeature
 
 _CAMERA = 5  # x, y, z, yaw, pitch
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature, VarLenFeature
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature, VarLenFeature
 
 _SAMPLES = 64000  # four seconds at 16 kHz
 _QUALITIES = 10

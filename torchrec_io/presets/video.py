@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..features.schema import Schema
-from ..features.specs import FixedLenFeature, VarLenFeature
-from ..features.stored_specs import RawFeature, SequenceFeature
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature, VarLenFeature
+from ..schema.stored_specs import RawFeature, SequenceFeature
 
 # What 0 and 255 stand for: youtube-8m's readers.py, min_quantized_value and max_quantized_value.
 _QUANTIZED = (-2.0, 2.0)

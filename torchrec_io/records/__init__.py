@@ -1,1 +1,1 @@
-"""Bytes to records: storage, record formats, the byte-offset index, and the reader."""
+"""Records in files: formats, the byte-offset index, and readers."""

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import TorchRecIOError, TruncatedFileError
-from .compressed import CompressedFile
+from ..storage.compressed import CompressedFile
+from ..storage.local import LocalFile
+from .custom_format import stream_size
 from .formats import Cut, Progress, RecordFormat, Scan
 from .lines import whole_number
-from .storage import LocalFile
-from .walking import stream_size
 
 
 class FixedLength(RecordFormat):

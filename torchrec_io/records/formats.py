@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from .compressed import (
+from ..storage.compressed import (
     CompressedFile,
     Compression,
     detect_compression,
@@ -21,8 +21,8 @@ from .compressed import (
     is_record_header,
     read_up_to_damage,
 )
-from .storage import LocalFile, fingerprint
-from .walking import find_boundaries
+from ..storage.local import LocalFile, fingerprint
+from .custom_format import find_boundaries
 
 # Called now and then with the bytes of the file and the records done so far. What it raises ends
 # the work.

@@ -17,16 +17,16 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from .compressed import (
+from ..storage.compressed import (
     CompressedFile,
     Compression,
     CompressionChoice,
     check_compression,
     open_source,
 )
+from ..storage.local import LocalFile, Stamp, StrPath, write_atomically
 from .formats import TFRECORD, Progress, RecordFormat
-from .indexed import parse_text
-from .storage import LocalFile, Stamp, StrPath, write_atomically
+from .text_index import parse_text
 
 SUFFIX = ".tfidx"
 

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import TorchRecIOError
-from .compressed import CompressedFile, read_up_to_damage
+from ..storage.compressed import CompressedFile, read_up_to_damage
+from ..storage.local import LocalFile
 from .formats import Cut, Progress, RecordFormat, Scan
-from .storage import LocalFile
 
 _NEWLINE, _RETURN = 10, 13
 _CHUNK_BYTES = 1 << 20

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import TorchRecIOError, TruncatedFileError
-from .compressed import CompressedFile, open_source
-from .finding import find_promised
+from ..storage.compressed import CompressedFile, open_source
+from ..storage.local import LocalFile, read_ranges
 from .formats import TFRECORD
 from .index import RecordIndex
-from .storage import LocalFile, read_ranges
+from .index_cache import find_promised
 
 _Ints: TypeAlias = "npt.NDArray[np.int64]"
 ReadArguments: TypeAlias = (
@@ -48,7 +48,7 @@ class RecordBlock:
         starts: int64 ``[n]``; where each record's data starts in ``buffer``.
         lengths: int64 ``[n]``; bytes of each record's data.
         numbers: ``[n]``; what names each record to its reader: int64, its number over all files;
-            or :data:`torchrec_io.records.streamed.PLACE`.
+            or :data:`torchrec_io.records.stream_reader.PLACE`.
     """
 
     buffer: npt.NDArray[np.uint8]

@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 
 from ..errors import TorchRecIOError
-from .compressed import CompressionChoice
+from ..storage.compressed import CompressionChoice
+from ..storage.local import LocalFile, StrPath
 from .formats import Progress
-from .storage import LocalFile, StrPath
-from .stream import iter_blocks, open_stream
+from .sequential import iter_blocks, open_stream
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import os
 import numpy as np
 import numpy.typing as npt
 
-from .compressed import CompressedFile, Compression
+from ..storage.compressed import CompressedFile, Compression
+from ..storage.local import LocalFile
+from .custom_format import stream_size
 from .formats import Cut, Progress, RecordFormat, Scan
-from .storage import LocalFile
-from .walking import stream_size
 
 
 class WholeFile(RecordFormat):

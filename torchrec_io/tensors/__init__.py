@@ -3,4 +3,4 @@
 # Both tell others about our types, wherever they are used: PyTorch's default_collate, and what
 # sends batches between processes.
 from . import collate as collate
-from . import crossing as crossing
+from . import transport as transport

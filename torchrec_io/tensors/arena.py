@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from ..features.dtypes import item_bytes
-from ..features.layout import (
+from ..parsing.layout import (
     BytesColumn,
     Column,
     DenseColumns,
@@ -19,6 +18,7 @@ from ..features.layout import (
     SparseColumn,
     Values,
 )
+from ..schema.dtypes import item_bytes
 from .batch import allocate_arena
 
 # No address space has so many.

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from .. import _core
-from ..features.layout import Column, Padding
-from ..features.nesting import Path, nested
-from . import convert
+from ..parsing.layout import Column, Padding
+from ..schema.nesting import Path, nested
+from . import interop as convert
 from .ragged import Ragged
 from .views import Value, described, rows_of, views_of
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from ..features.layout import (
+from ..parsing.layout import (
     BytesColumn,
     Column,
     ListColumn,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..features.nesting import MOST_LEVELS, SEPARATOR, Path, dict_of, leaves_of
+from ..schema.nesting import MOST_LEVELS, SEPARATOR, Path, dict_of, leaves_of
 
 
 def flat_samples(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..features.layout import (
+from ..parsing.layout import (
     BytesColumn,
     Column,
     DenseColumns,

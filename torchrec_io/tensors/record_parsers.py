@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ..features.csv_schema import Columns, CsvSchema
-from ..features.draws import Draws
-from ..features.layout import BytesColumn, Column, Numbers, Room
-from ..features.maker import view_of
-from ..features.parse import ExampleParser, RecordFailure
-from ..features.schema import Schema
-from ..features.wrapping import Content, Fields
+from ..csv.schema import Columns, CsvSchema
+from ..parsing.columns.base import view_of
+from ..parsing.layout import BytesColumn, Column, Numbers, Room
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.record_random import Draws
+from ..parsing.wrapping import Content, Fields
 from ..records.reader import RecordBlock
+from ..schema.schema import Schema
 from .arena import allocate_for
 from .batch import Batch
-from .examples import parse_block
+from .parse import parse_block
 
 
 class WrappedParser:

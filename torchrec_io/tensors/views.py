@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from ..features.dtypes import RAW_DTYPES, item_bytes
-from ..features.layout import (
+from ..parsing.layout import (
     BytesColumn,
     Column,
     DenseColumns,
@@ -21,6 +20,7 @@ from ..features.layout import (
     Texts,
     Values,
 )
+from ..schema.dtypes import RAW_DTYPES, item_bytes
 from .ragged import BytesArray, Ragged, Sparse
 
 Value: TypeAlias = (

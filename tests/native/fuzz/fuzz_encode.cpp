@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "encoder.h"
+#include "example/encoder.h"
 #include "example.pb.h"
 #include "require.h"
 

@@ -5,7 +5,7 @@
 
 #include "batch.h"
 #include "batch_target.h"
-#include "example_list.h"
+#include "example/example_list.h"
 #include "example_list.pb.h"
 #include "model.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "framing.h"
+#include "records/framing.h"
 #include "reference.h"
 #include "repair.h"
 #include "require.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "index.h"
+#include "records/index.h"
 #include "reference.h"
 #include "repair.h"
 #include "require.h"

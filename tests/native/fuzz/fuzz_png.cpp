@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "png.h"
+#include "image/png.h"
 #include "png_rows.h"
 #include "require.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "encode.h"
-#include "framing.h"
-#include "index.h"
+#include "records/framing.h"
+#include "records/index.h"
 #include "repair.h"
 #include "tensor.h"
 #include "written_tensors.h"

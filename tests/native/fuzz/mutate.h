@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bytes.h"
+#include "wire/bytes.h"
 #include "encode.h"
 #include "reference.h"
 

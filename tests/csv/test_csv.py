@@ -1,0 +1,244 @@
+"""CsvSchema: lines of CSV as columns, and what is wrong with those that are none."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from torchrec_io.csv.numbers import floats_of
+
+PEOPLE = {
+    "age": tio.FixedLenFeature([], "int64"),
+    "name": tio.FixedLenFeature([], "string", default_value="nobody"),
+    "score": tio.FixedLenFeature([], "float32", default_value=-1.0),
+}
+
+
+def columns_of(
+    schema: tio.CsvSchema, lines: list[bytes]
+) -> tuple[dict[str, list[Any]], list[tuple[int, str | None, str]]]:
+    columns, failures = schema.parse(lines)
+    plain = {
+        name: values if isinstance(values, list) else values.tolist()
+        for name, values in columns.items()
+    }
+    return plain, [(failure.position, failure.feature, failure.reason) for failure in failures]
+
+
+def one(dtype: str, text: bytes, **options: Any) -> Any:
+    """The value of a column's only line, or why there is none."""
+    schema = tio.CsvSchema({"x": tio.FixedLenFeature([], dtype, **options)})
+    columns, failures = columns_of(schema, [text])
+    return failures[0][2] if failures else columns["x"][0]
+
+
+@given(
+    rows=st.lists(st.tuples(st.text(st.characters(exclude_characters="\r\n\0")), st.integers())),
+    delimiter=st.sampled_from([",", ";", "\t"]),
+)
+def test_what_the_csv_module_writes(rows: list[tuple[str, int]], delimiter: str) -> None:
+    rows = [(text or "x", number % 2**63) for text, number in rows]
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    lines = [line.encode() for line in out.getvalue().split("\n")[:-1]]
+    schema = tio.CsvSchema(
+        {"text": tio.FixedLenFeature([], "string"), "number": tio.FixedLenFeature([], "int64")},
+        field_delim=delimiter,
+    )
+    columns, failures = columns_of(schema, lines)
+    assert failures == []
+    assert columns["text"] == [text.encode() for text, _ in rows]
+    assert columns["number"] == [number for _, number in rows]
+
+
+def test_each_bad_line_is_told_and_the_others_are_there() -> None:
+    lines = [
+        b'1,"a ""b""",2.5',
+        b"",
+        b"2,b",
+        b",c,1",
+        b"3,,",
+        b"x,d,1",
+        b"4,e,1.5.1",
+        b"y,f,z",
+        b'5,"g"x,1',
+        b'6,"h,1',
+        b'7,i"j,1',
+        b"8,k\rl,1",
+        b"9,m,1,2",
+    ]
+    columns, failures = columns_of(tio.CsvSchema(PEOPLE), lines)
+    assert columns == {"age": [1, 3], "name": [b'a "b"', b"nobody"], "score": [2.5, -1.0]}
+    amiss = next(reason for position, _, reason in failures if position == 8)
+    assert amiss.startswith("its quotes are amiss, or a line break is outside of them: ")
+    assert failures == [
+        (1, None, "the line has 0 fields, not 3"),
+        (2, None, "the line has 2 fields, not 3"),
+        (3, "age", "it is required, but missing, and has no default_value"),
+        (5, "age", "'x' is no int64"),
+        (6, "score", "'1.5.1' is no float32"),
+        (7, "age", "'y' is no int64"),
+        *((position, None, amiss) for position in range(8, 12)),
+        (12, None, "the line has 4 fields, not 3"),
+    ]
+
+
+def test_breaks_at_the_start_of_a_field_are_refused_too() -> None:
+    """TensorFlow passes over them."""
+    for line in (b"\r1", b"\r"):
+        assert "a line break is outside of them" in one("string", line)
+
+
+def test_fields_of_any_size() -> None:
+    """The csv module by itself refuses those over 128 KiB."""
+    long = b"x" * 200_000
+    for line in (long, b'"' + long + b'"'):
+        assert one("string", line) == long
+
+
+def test_no_lines_at_all() -> None:
+    columns, failures = tio.CsvSchema(PEOPLE).parse([])
+    assert failures == []
+    assert {name: len(values) for name, values in columns.items()} == dict.fromkeys(PEOPLE, 0)
+    score = columns["score"]
+    assert isinstance(score, np.ndarray)
+    assert score.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [
+        *((f"int{n}", -(2 ** (n - 1)), 2 ** (n - 1) - 1) for n in (8, 16, 32, 64)),
+        *((f"uint{n}", 0, 2**n - 1) for n in (8, 16, 32, 64)),
+        ("bool", 0, 1),
+    ],
+)
+def test_ranges_of_integers(dtype: str, low: int, high: int) -> None:
+    assert one(dtype, b"%d" % low) == low
+    assert one(dtype, b"%d" % high) == high
+    assert one(dtype, b"%d" % (low - 1)) == f"'{low - 1}' does not fit in {dtype}"
+    assert one(dtype, b"%d" % (high + 1)) == f"'{high + 1}' does not fit in {dtype}"
+    assert "does not fit" in one(dtype, b"9" * 30)
+    assert len(one(dtype, b"z" * 1000)) < 80
+
+
+def test_valid_ranges() -> None:
+    assert one("int32", b"5", valid_range=(1, 5)) == 5
+    assert "outside the valid range [1, 5]" in one("int32", b"6", valid_range=(1, 5))
+    assert "outside the valid range" in one("float32", b"nan", valid_range=(0.0, None))
+    assert "outside the valid range" in one("bool", b"0", valid_range=(1, 1))
+
+
+@given(st.lists(st.floats(allow_nan=False, width=64), max_size=20))
+def test_floats_are_rounded_once(numbers: list[float]) -> None:
+    """Also where the float64 next to a text lies half-way between two float32s."""
+    texts = []
+    for number in numbers:
+        with np.errstate(over="ignore"):
+            near = np.float32(number)
+            other = np.nextafter(near, np.float32(np.inf))
+        texts.append(repr(number))
+        if np.isfinite(near) and np.isfinite(other):
+            middle = (Fraction(float(near)) + Fraction(float(other))) / 2
+            texts += [decimal(middle), decimal(middle + Fraction(1, 10**999))]
+            texts.append(decimal(middle - Fraction(1, 10**999)))
+    values, wrong = floats_of([text.encode() for text in texts], "float32")
+    assert wrong == {}
+    for text, value in zip(texts, values.tolist(), strict=True):
+        assert value == nearest(text), text
+
+
+def decimal(number: Fraction) -> str:
+    """All of its digits."""
+    scaled = number * 10**1200
+    assert scaled.denominator == 1
+    return f"{scaled.numerator}e-1200"
+
+
+def nearest(text: str) -> float:
+    """The float32 next to a number, to even from half-way; by whole numbers alone."""
+    if "inf" in text:
+        return float(text)
+    exact = Fraction(text)
+    size = abs(exact)
+    if size == 0:
+        return 0.0
+    exponent = max(size.numerator.bit_length() - size.denominator.bit_length(), -126)
+    while size < Fraction(2) ** exponent and exponent > -126:
+        exponent -= 1
+    step = Fraction(2) ** (exponent - 23)
+    rounded = round(size / step) * step
+    value = math.inf if rounded >= Fraction(2) ** 128 else float(rounded)
+    return math.copysign(value, exact)
+
+
+class TestArguments:
+    def test_columns(self) -> None:
+        for columns, reason in (
+            ({}, "at least one column"),
+            ({"x": tio.FixedLenFeature([2], "int64")}, "a column is a FixedLenFeature"),
+            ({"x": tio.VarLenFeature("int64")}, "a column is a FixedLenFeature"),
+            ({"x": tio.FixedLenFeature([], "float16")}, "not 'float16'"),
+            ({"x": 3}, "x"),
+            ({1: tio.FixedLenFeature([], "int64")}, "name must be text"),
+        ):
+            with pytest.raises(tio.SchemaError, match=reason):
+                tio.CsvSchema(columns)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("delimiter", ["", ",,", '"', "\n", "\r", "é", 1])
+    def test_delimiters(self, delimiter: Any) -> None:
+        with pytest.raises(tio.SchemaError, match="field_delim must be one ASCII character"):
+            tio.CsvSchema(PEOPLE, field_delim=delimiter)
+
+    @pytest.mark.parametrize(
+        "columns", [[0], [0, 1, 1], [2, 1, 0], [-1, 0, 1], [0, 1, 2.0], [0] * 4]
+    )
+    def test_positions(self, columns: Any) -> None:
+        with pytest.raises(tio.SchemaError, match="3 ascending positions"):
+            tio.CsvSchema(PEOPLE, select_cols=columns)
+
+    def test_na_value(self) -> None:
+        with pytest.raises(tio.SchemaError, match="na_value must be text"):
+            tio.CsvSchema(PEOPLE, na_value=None)  # type: ignore[arg-type]
+
+    def test_they_tell_schemas_apart(self) -> None:
+        schema = tio.CsvSchema(PEOPLE)
+        assert schema == pickle.loads(pickle.dumps(schema)) == tio.CsvSchema(dict(schema.columns))
+        for options in ({"field_delim": ";"}, {"na_value": "x"}, {"select_cols": [0, 1, 3]}):
+            assert schema != tio.CsvSchema(PEOPLE, **options)
+        assert schema != tio.CsvSchema(dict(reversed(PEOPLE.items())))
+        assert schema != PEOPLE
+        assert "field_delim=','" in repr(schema)
+
+
+@pytest.mark.parametrize("half", [b"1.000000059604644775390625", b"0x1.000001"])
+def test_floats_of_many_digits_are_rounded_once(half: bytes) -> None:
+    """Half-way between two float32s, to even; and a little more than that."""
+    zeros = b"0" * 5000
+    texts = [half + zeros, half + zeros + b"1"]
+    if half.startswith(b"0x"):
+        texts.append(half + b"p" + zeros)
+    columns, failures = tio.CsvSchema({"a": tio.FixedLenFeature([], "float32")}).parse(texts)
+    assert failures == []
+    assert list(columns["a"][:2]) == [1.0, 1.0 + 2**-23]
+    assert list(columns["a"][2:]) in ([], [1.0])
+
+
+def test_selected_columns() -> None:
+    schema = tio.CsvSchema(
+        {"b": tio.FixedLenFeature([], "int64"), "d": tio.FixedLenFeature([], "string")},
+        select_cols=[1, 3],
+    )
+    columns, failures = columns_of(schema, [b"0,1,2,three,4", b'0,1,2,"x""",4"', b"0,1,2"])
+    assert columns == {"b": [1, 1], "d": [b"three", b'x"']}
+    assert failures == [(2, None, "the line has 3 fields, column 3 is wanted")]

@@ -1,0 +1,478 @@
+"""Datasets with batches by length: what they give, share, save and refuse."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import torchrec_io as tio
+from tests.support.examples import example_of, sequence_example_of
+from tests.support.states import states_of, through_json
+from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io.order import length_batches as module
+from torchrec_io.records.reader import RecordReader
+
+SCHEMA = {"id": tio.FixedLenFeature([], "int64"), "tokens": tio.VarLenFeature("int64")}
+LENGTHS = np.random.default_rng(0).integers(0, 20, 70).tolist()
+SHUFFLES = [False, True, 10, tio.Shuffle(block=4, window=9)]
+MOST = 40
+UNPATCHED = {name: getattr(module, name) for name in ("_LEAST_WINDOW", "_WINDOW_BATCHES")}
+
+
+@pytest.fixture
+def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of some records, in forked workers too."""
+    monkeypatch.setattr(module, "_LEAST_WINDOW", 6)
+    monkeypatch.setattr(module, "_WINDOW_BATCHES", 3)
+
+
+pytestmark = pytest.mark.usefixtures("_small_windows")
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("batching")
+    records = [record(number) for number in range(len(LENGTHS))]
+    parts = {"a": records[:30], "b": [], "c": records[30:]}
+    return [str(write_tfrecord(folder / name, some)) for name, some in parts.items()]
+
+
+def record(number: int) -> bytes:
+    return example_of(id=[number], tokens=[number] * LENGTHS[number])
+
+
+def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
+    defaults = {"batch_tokens": MOST, "length_key": "tokens", "seed": 5}
+    return tio.TFRecordDataset(paths, SCHEMA, **{**defaults, **options})
+
+
+def ids_of(items: Any) -> list[Any]:
+    return [item["id"].tolist() for item in items]
+
+
+class TestBatches:
+    @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
+    @pytest.mark.parametrize("batch_size", [None, 3])
+    def test_each_record_once_within_the_budget(
+        self, paths: list[str], shuffle: Any, batch_size: int | None
+    ) -> None:
+        dataset = make(paths, shuffle=shuffle, batch_size=batch_size)
+        batches = list(dataset)
+        assert sorted(itertools.chain(*ids_of(batches))) == list(range(len(LENGTHS)))
+        assert len(dataset) == len(batches)
+        assert dataset.num_records == len(LENGTHS)
+        assert dataset.batch_size == batch_size
+        for batch in batches:
+            padded = batch["tokens"].to_padded()
+            assert padded.numel() <= MOST
+            assert len(padded) <= (batch_size or len(padded))
+            lengths = batch["tokens"].lengths.tolist()
+            assert lengths == sorted(lengths, reverse=True)
+            assert lengths == [LENGTHS[number] for number in batch["id"].tolist()]
+
+    def test_plain_bucketing(self, paths: list[str]) -> None:
+        batches = list(make(paths, batch_tokens=None, batch_size=4, shuffle=True))
+        sizes = [len(batch["id"]) for batch in batches]
+        assert sorted(sizes) == [2, *[4] * 17]
+        wasted = sum(batch["tokens"].to_padded().numel() for batch in batches) - sum(LENGTHS)
+        unsorted = list(make(paths, batch_tokens=None, length_key=None, batch_size=4, shuffle=True))
+        as_it_comes = sum(b["tokens"].to_padded().numel() for b in unsorted) - sum(LENGTHS)
+        assert 2 * wasted < as_it_comes
+
+    @pytest.mark.parametrize("convert", [np.array, torch.tensor, list], ids=lambda f: f.__name__)
+    def test_lengths_that_are_given(self, paths: list[str], convert: Any) -> None:
+        expected = ids_of(make(paths, shuffle=True))
+        assert ids_of(make(paths, shuffle=True, length_key=convert(LENGTHS))) == expected
+
+    def test_lengths_that_are_given_need_no_schema(self, paths: list[str]) -> None:
+        expected = ids_of(make(paths, shuffle=True))
+        options: dict[str, Any] = {"batch_tokens": MOST, "shuffle": True, "seed": 5}
+        lengths = np.array(LENGTHS, np.uint8)
+        raw = tio.TFRecordDataset(paths, length_key=lengths, **options)
+        assert list(raw) == [[record(number) for number in batch] for batch in expected]
+        lengths[:] = 1  # it is looked at no more
+        assert list(raw) == [[record(number) for number in batch] for batch in expected]
+
+    def test_the_only_feature_of_the_schema(self, paths: list[str]) -> None:
+        assert ids_of(make(paths, length_key=None)) == ids_of(make(paths))
+
+    def test_steps_of_a_feature_list(self, tmp_path: Path) -> None:
+        counts = [3, 1, 2, 5, 5, 1]
+        path = write_tfrecord(
+            tmp_path / "steps",
+            [
+                sequence_example_of({"id": [number]}, {"steps": [[0.5, 0.5]] * count})
+                for number, count in enumerate(counts)
+            ],
+        )
+        schema = tio.Schema(
+            context={"id": SCHEMA["id"]},
+            sequence={"steps": tio.FixedLenSequenceFeature([2], "float32")},
+        )
+        batches = list(tio.TFRecordDataset(path, schema, batch_tokens=10))
+        assert ids_of(batches) == [[3, 4], [0, 2, 1], [5]]
+        assert [tuple(batch["steps"].shape) for batch in batches] == [
+            (2, 5, 2),
+            (3, 3, 2),
+            (1, 1, 2),
+        ]
+
+    def test_epochs_differ_and_so_may_their_lengths(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True)
+        epochs = []
+        for epoch in range(6):
+            dataset.set_epoch(epoch)
+            epochs.append(ids_of(dataset))
+            assert len(dataset) == len(epochs[-1])
+        assert len(set(map(len, epochs))) > 1
+        assert len({str(epoch) for epoch in epochs}) == 6
+        several = make(paths, shuffle=True, epochs=3)
+        several.set_epoch(2)
+        assert ids_of(several) == list(itertools.chain(*epochs[2:5]))
+        assert len(several) == len(list(several))
+        with pytest.raises(TypeError, match="endless"):
+            len(several.replace(epochs=None))
+
+    def test_keys_and_threads(self, paths: list[str]) -> None:
+        expected = ids_of(make(paths, shuffle=True))
+        found = list(make(paths, shuffle=True, num_threads=3, prefetch=4, with_key=True))
+        assert ids_of(batch for _, batch in found) == expected
+        assert [len(keys) for keys, _ in found] == list(map(len, expected))
+
+    def test_no_records(self, tmp_path: Path) -> None:
+        dataset = make(write_tfrecord(tmp_path / "empty", []))
+        assert list(dataset) == []
+        assert len(dataset) == 0
+
+
+class TestProcesses:
+    @pytest.mark.parametrize("workers", [1, 3])
+    def test_workers_give_the_same_batches(self, paths: list[str], workers: int) -> None:
+        dataset = make(paths, shuffle=True, epochs=2)
+        loader = DataLoader(dataset, batch_size=None, num_workers=workers)
+        assert ids_of(loader) == ids_of(dataset)
+        dataset.set_epoch(3)
+        assert ids_of(loader) == ids_of(dataset)
+
+    def test_spawned_workers(self, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in UNPATCHED.items():  # as they are there
+            monkeypatch.setattr(module, name, value)
+        dataset = make(paths, shuffle=True, length_key=LENGTHS)
+        loader = DataLoader(
+            dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn"
+        )
+        assert ids_of(loader) == ids_of(dataset)
+
+    def test_lengths_are_pickled_once(self, paths: list[str]) -> None:
+        plain = len(pickle.dumps(make(paths, length_key=None, batch_tokens=None)))
+        lengths = np.arange(len(LENGTHS)) + 2**31
+        given_ = len(pickle.dumps(make(paths, batch_tokens=2**40, length_key=lengths)))
+        assert given_ - plain < 12 * len(lengths) + 1000
+
+    @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
+    @pytest.mark.parametrize("world", [2, 3, 5])
+    def test_ranks_share_the_batches_of_a_step(
+        self, paths: list[str], uneven: Any, world: int
+    ) -> None:
+        whole = ids_of(make(paths, shuffle=True))
+        options = {"shuffle": True, "uneven": uneven, "world_size": world}
+        ranks = [make(paths, rank=rank, **options) for rank in range(world)]
+        shares = [ids_of(rank) for rank in ranks]
+        assert list(map(len, shares)) == list(map(len, ranks))
+        if uneven != "keep":
+            assert len(set(map(len, shares))) == 1
+        dealt = [b for step in itertools.zip_longest(*shares) for b in step if b is not None]
+        expected = {
+            "keep": whole,
+            "drop": whole[: len(whole) // world * world],
+            "pad": whole + whole[: -len(whole) % world],
+        }
+        assert dealt == expected[uneven]
+
+    @pytest.mark.parametrize("uneven", ["keep", "drop"])
+    def test_an_epoch_of_fewer_batches_than_ranks_ends_nothing(
+        self, paths: list[str], uneven: Any
+    ) -> None:
+        # Of this shuffle the first epoch has fewer batches than some others.
+        shuffle = {"shuffle": True, "seed": 3}
+        dataset = make(paths, **shuffle)
+        counts = []
+        for epoch in range(10):
+            dataset.set_epoch(epoch)
+            counts.append(len(dataset))
+        world = max(counts)
+        assert counts[0] < world
+        last = {"rank": world - 1, "world_size": world, "uneven": uneven, **shuffle}
+        rank = make(paths, epochs=10, **last)
+        assert len(list(rank)) == len(rank) == counts.count(world)
+        endless = iter(make(paths, epochs=None, **last))
+        assert len(next(endless)["id"]) > 0
+
+    def test_an_endless_one_of_too_few_batches_ends(self, paths: list[str]) -> None:
+        few = {"rank": 0, "world_size": 1000, "uneven": "drop", "epochs": None}
+        assert list(make(paths, shuffle=True, **few)) == []
+
+
+class TestResuming:
+    @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
+    @pytest.mark.parametrize("threads", [1, 3])
+    def test_every_step_gives_exactly_the_rest(
+        self, paths: list[str], shuffle: Any, threads: int
+    ) -> None:
+        options = {"shuffle": shuffle, "epochs": 2}
+        dataset = make(paths, num_threads=threads, **options)
+        dataset.set_epoch(2)
+        whole = ids_of(dataset)
+        for given_, state in states_of(dataset):
+            other = make(paths, **options)
+            other.load_state_dict(state)
+            assert other.state_dict() == state
+            assert ids_of(other) == whole[given_:]
+            assert ids_of(other) == whole
+
+    @settings(max_examples=20)  # each reads some thirty batches twice
+    @given(
+        before=st.integers(1, 4),
+        after=st.integers(1, 4),
+        workers=st.integers(0, 2),
+        data=st.data(),
+    )
+    def test_another_world_goes_on_with_the_same_batches(
+        self, paths: list[str], before: int, after: int, workers: int, data: st.DataObject
+    ) -> None:
+        """The state of any rank at any step, and then again that of the new world."""
+        whole = ids_of(make(paths, shuffle=True))
+        rank = data.draw(st.integers(0, before - 1))
+        dataset = make(paths, shuffle=True, rank=rank, world_size=before)
+        steps = data.draw(st.integers(0, len(dataset)))
+        state = dict(states_of(dataset))[steps]
+        rest = whole[steps * before :]
+        found: list[Any] = []
+        for rank in range(after):
+            other = make(paths, shuffle=True, rank=rank, world_size=after)
+            other.load_state_dict(state)
+            items: Any = other
+            if workers and rank == 0:
+                items = DataLoader(other, batch_size=None, num_workers=workers)
+            found.append(ids_of(items))
+        assert [b for s in itertools.zip_longest(*found) for b in s if b is not None] == rest
+
+    @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_stateful_loaders(self, paths: list[str], workers: int) -> None:
+        dataset = make(paths, shuffle=True)
+        whole = ids_of(dataset)
+        for stop in range(0, len(whole), 5):
+            loader: Any = StatefulDataLoader(dataset, batch_size=None, num_workers=workers)
+            seen = ids_of(itertools.islice(iter(loader), stop))
+            other: Any = StatefulDataLoader(
+                make(paths, shuffle=True), batch_size=None, num_workers=workers
+            )
+            other.load_state_dict(through_json(loader.state_dict()))
+            assert seen + ids_of(other) == whole
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_counted_batches(self, paths: list[str], workers: int) -> None:
+        dataset = make(paths, shuffle=True, rank=1, world_size=2)
+        dataset.set_epoch(1)
+        whole = ids_of(dataset)
+        for used in range(0, len(whole) + 1, 3):
+            dataset.resume(epoch=1, batches=used)
+            loader = DataLoader(dataset, batch_size=None, num_workers=workers)
+            assert ids_of(loader) == whole[used:]
+        with pytest.raises(ValueError, match=f"has {len(whole)} batches"):
+            dataset.resume(epoch=1, batches=len(whole) + 1)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"batch_tokens": 41}, "batch_tokens is 41 here and 40 in the state"),
+            ({"batch_size": 8}, "batch_size is 8 here and 4 in the state"),
+            ({"batch_size": None}, "batch_size is None here and 4 in the state"),
+            ({"length_key": [1] * len(LENGTHS)}, "lengths is '"),
+            ({"length_key": None, "batch_tokens": None}, "lengths is None here and '"),
+            ({"seed": 6}, "seed is 6 here and 5 in the state"),
+        ],
+        ids=str,
+    )
+    def test_what_does_not_fit(
+        self, paths: list[str], options: dict[str, Any], message: str
+    ) -> None:
+        dataset = make(paths, batch_size=4, rank=0, world_size=2)
+        state = dict(states_of(dataset))[3]
+        if "batch_size" in options:
+            # Steps of as many records are not the same records.
+            options = {**options, "world_size": 1}
+        other = make(paths, **{"batch_size": 4, "rank": 0, "world_size": 2, **options})
+        with pytest.raises(tio.StateMismatchError, match=re.escape(message)):
+            other.load_state_dict(state)
+        plain = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
+        with pytest.raises(tio.StateMismatchError, match="batch_tokens is 40 here and None"):
+            make(paths, batch_size=4).load_state_dict(plain.state_dict())
+
+
+class TestOnError:
+    @pytest.fixture
+    def damaged(self, tmp_path: Path) -> Path:
+        """Records 5 and 6 are damaged."""
+        frames = [frame(record(number)) for number in range(30)]
+        for number in (5, 6):
+            frames[number] = frames[number][:-1] + bytes([frames[number][-1] ^ 1])
+        path = tmp_path / "damaged"
+        path.write_bytes(b"".join(frames))
+        return path
+
+    def test_batches_get_smaller(self, damaged: Path) -> None:
+        lengths = [0 if number in {5, 6} else LENGTHS[number] for number in range(30)]
+        path = write_tfrecord(damaged.with_name("sound"), map(record, range(30)))
+        sound = ids_of(make(path, shuffle=True, length_key=lengths))
+        expected = [[number for number in batch if number not in {5, 6}] for batch in sound]
+        dataset = make(damaged, shuffle=True, on_error="skip")
+        whole = ids_of(dataset)
+        assert whole == [batch for batch in expected if batch]
+        assert dataset.skipped == 2
+        assert len(dataset) == len(sound)
+        for given_, state in states_of(dataset):
+            other = make(damaged, shuffle=True, on_error="skip")
+            other.load_state_dict(state)
+            assert ids_of(other) == whole[given_:]
+
+    def test_they_are_met_in_their_turn(self, damaged: Path) -> None:
+        dataset = make(damaged)
+        with pytest.raises(tio.CorruptRecordError):
+            list(dataset)
+
+    def test_longer_than_the_budget(
+        self, paths: list[str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        long = [number for number, length in enumerate(LENGTHS) if length > 15]
+        message = f"{len(long)} of 70 records are longer than batch_tokens=15, the first of them"
+        with pytest.raises(ValueError, match=f"{message} .*length {LENGTHS[long[0]]}"):
+            make(paths, batch_tokens=15)
+        with pytest.raises(ValueError, match=message):
+            make(paths).replace(batch_tokens=15)
+        errors: list[tio.TorchRecIOError] = []
+        dataset = make(paths, batch_tokens=15, on_error=errors.append, shuffle=True)
+        assert dataset.skipped == len(errors) == 1
+        assert errors[0].record == long[0]
+        assert f"{len(long)} records are longer" in errors[0].reason
+        assert dataset.num_records == 70 - len(long)
+        seen = sorted(itertools.chain(*ids_of(dataset)))
+        assert seen == sorted(set(range(70)) - set(long))
+        with caplog.at_level(logging.WARNING, "torchrec_io"):
+            again = dataset.replace(on_error="skip")
+        assert len(caplog.records) == again.skipped == 1
+        # They come again where there is room for them, and splits do not depend on the budget.
+        assert dataset.replace(batch_tokens=MOST).num_records == 70
+        parts, all_ = dataset.split(0.5, 0.5), make(paths).split(0.5, 0.5)
+        for part, whole in zip(parts, all_, strict=True):
+            expected = set(itertools.chain(*ids_of(whole))) - set(long)
+            assert sorted(itertools.chain(*ids_of(part))) == sorted(expected)
+
+
+class TestMakingOthers:
+    def test_replace(self, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        dataset = make(paths, shuffle=True)
+        expected = ids_of(make(paths, shuffle=True, batch_tokens=60, batch_size=5))
+        # The lengths are known.
+        with monkeypatch.context() as patch:
+            patch.setenv("TORCHREC_IO_CACHE", os.devnull)
+            patch.setattr(RecordReader, "fetch", None)
+            other = dataset.replace(batch_tokens=60, batch_size=5)
+        assert ids_of(other) == expected
+        plain = dataset.replace(batch_tokens=None, batch_size=4, length_key=None)
+        assert ids_of(plain) == ids_of(
+            tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=5)
+        )
+        back = plain.replace(batch_tokens=MOST, batch_size=None, length_key="tokens")
+        assert ids_of(back) == ids_of(dataset)
+        by_array = make(paths, length_key=LENGTHS, shuffle=True).replace(schema=None, seed=5)
+        assert list(map(len, by_array)) == list(map(len, ids_of(dataset)))
+
+    def test_splits(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True)
+        parts = dataset.split(0.6, 0.4, seed=1)
+        seen = [sorted(itertools.chain(*ids_of(part))) for part in parts]
+        assert sorted(itertools.chain(*seen)) == list(range(70))
+        plain = tio.TFRecordDataset(paths, SCHEMA, batch_size=4).split(0.6, 0.4, seed=1)
+        assert seen == [sorted(itertools.chain(*ids_of(part))) for part in plain]
+        groups = dataset.split(0.5, 0.5, group_by=lambda sample: int(sample["id"]) // 5)
+        assert sum(part.num_records for part in groups) == 70
+        slices = [make(paths, split=text) for text in ("[:25%]", "[25%:]")]
+        assert [part.num_records for part in slices] == [18, 52]
+        found = [sorted(itertools.chain(*ids_of(part))) for part in slices]
+        assert found == [list(range(18)), list(range(18, 70))]
+
+    def test_mixes(self, paths: list[str]) -> None:
+        dataset = make(paths)
+        plain = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
+        with pytest.raises(ValueError, match="batches by length cannot be mixed"):
+            tio.mix({dataset: 1, plain: 1})
+        with pytest.raises(ValueError, match="a mix has no batches by length"):
+            tio.mix({plain: 1}, batch_tokens=MOST)
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"length_key": "id"}, "of which there are ['tokens'], or integers, one for each"),
+            ({"length_key": "nothing"}, "not 'nothing'"),
+            ({"length_key": b"tokens"}, "integers of shape [70]"),
+            ({"length_key": 3}, "not int64 []"),
+            ({"length_key": [1] * 69}, "integers of shape [70], one for each record of the files"),
+            ({"length_key": [[1] * 70]}, "not int64 [1, 70]"),
+            ({"length_key": [1.0] * 70}, "not float64 [70]"),
+            ({"length_key": [True] * 70}, "not bool [70]"),
+            ({"length_key": [-1] * 70}, "a length is negative: -1, of record 0"),
+            ({"length_key": np.full(70, 2**63, np.uint64)}, "none may be 2**62 or more"),
+            ({"batch_tokens": None}, "length_key needs batch_tokens or a batch_size"),
+            ({"batch_tokens": 0}, "batch_tokens must be a whole number of at least 1, not 0"),
+            ({"batch_tokens": True}, "batch_tokens must be a whole number"),
+            ({"drop_last": True}, "drop_last has no meaning for batches by length"),
+            (
+                {"drop_last": True, "batch_size": 3, "batch_tokens": None},
+                "drop_last has no meaning for batches by length",
+            ),
+            ({"index": None}, "a stream without an index has no batches by length"),
+            (
+                {"index": None, "batch_tokens": None},
+                "a stream without an index has no batches by length",
+            ),
+        ],
+        ids=str,
+    )
+    def test_what_is_refused(self, paths: list[str], options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            make(paths, **options)
+
+    def test_which_of_several_features(self, paths: list[str]) -> None:
+        schema = {"tokens": tio.VarLenFeature("int64"), "id": tio.VarLenFeature("int64")}
+        with pytest.raises(ValueError, match=re.escape("there are ['tokens', 'id']")):
+            tio.TFRecordDataset(paths, schema, batch_tokens=MOST)
+        batches = list(tio.TFRecordDataset(paths, schema, batch_tokens=MOST, length_key="id"))
+        assert [len(batch["id"]) for batch in batches] == [40, 30]
+
+    @pytest.mark.parametrize("schema", [None, len], ids=["None", "function"])
+    def test_a_name_needs_a_schema(self, paths: list[str], schema: Any) -> None:
+        for key in (None, "tokens"):
+            with pytest.raises(ValueError, match="without a schema"):
+                tio.TFRecordDataset(paths, schema, batch_tokens=MOST, length_key=key)
+
+    def test_a_stream_stays_one(self, paths: list[str]) -> None:
+        stream = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, index=None)
+        with pytest.raises(ValueError, match="without an index has no batches by length"):
+            stream.replace(batch_tokens=MOST)

@@ -1,0 +1,286 @@
+"""index=None: records as they come, exactly once; and what that cannot do."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.loading import error_of
+from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io.records.index_cache import cache_path
+
+SIZES = [30, 0, 7, 13]
+COUNT = sum(SIZES)
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("streams"), SIZES)
+
+
+def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 4, "index": None, **options})
+
+
+def ids_of(batches: Any) -> list[list[int]]:
+    return [batch["id"].tolist() for batch in batches]
+
+
+def flat(lists: list[list[int]]) -> list[int]:
+    return list(itertools.chain(*lists))
+
+
+class TestFiles:
+    def test_as_with_an_index(self, paths: list[str]) -> None:
+        assert ids_of(make(paths)) == ids_of(make(paths, index="auto"))
+        assert ids_of(make(paths, drop_last=True, epochs=2)) == ids_of(
+            make(paths, index="auto", drop_last=True, epochs=2)
+        )
+        samples = list(make(paths, batch_size=None, with_key=True))
+        assert [(key, int(sample["id"])) for key, sample in samples] == [
+            (key, int(sample["id"]))
+            for key, sample in make(paths, batch_size=None, with_key=True, index="auto")
+        ]
+
+    def test_no_index_is_made(self, tmp_path: Path) -> None:
+        (path,) = write_files(tmp_path, [5])
+        assert flat(ids_of(make(path))) == list(range(5))
+        assert os.listdir(tmp_path) == [os.path.basename(path)]
+        assert not cache_path(path).exists()
+
+    @pytest.mark.parametrize("compression", ["gzip", "zlib"])
+    def test_compressed(self, tmp_path: Path, compression: str) -> None:
+        packed = write_files(tmp_path, SIZES, compression)
+        assert flat(ids_of(make(packed))) == list(range(COUNT))
+        assert flat(ids_of(make(packed, compression=compression))) == list(range(COUNT))
+
+    @pytest.mark.parametrize("workers", [0, 1, 2, 3, 5])
+    @pytest.mark.parametrize("world", [1, 2])
+    def test_each_record_once(self, paths: list[str], workers: int, world: int) -> None:
+        for some, count in ((paths, COUNT), (paths[:1], SIZES[0])):
+            seen = []
+            for rank in range(world):
+                loader = DataLoader(
+                    make(some, shuffle=6, rank=rank, world_size=world),
+                    batch_size=None,
+                    num_workers=workers,
+                    multiprocessing_context="fork" if workers else None,
+                )
+                seen += flat(ids_of(loader))
+            assert sorted(seen) == list(range(count))
+
+    def test_a_shuffle_buffer(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=10, seed=1)
+        first = flat(ids_of(dataset))
+        assert first == flat(ids_of(dataset))
+        assert first != list(range(COUNT))
+        assert sorted(first) == list(range(COUNT))
+        dataset.set_epoch(1)
+        assert flat(ids_of(dataset)) != first
+        plain = dataset.replace(shuffle=False)
+        assert flat(ids_of(plain)) == list(range(COUNT))
+        assert flat(ids_of(plain.replace(batch_size=9))) == list(range(COUNT))
+
+    @settings(max_examples=30)  # each restores some twenty states
+    @given(
+        bad=st.sets(st.integers(0, COUNT - 1)),
+        threads=st.integers(1, 3),
+        batch_size=st.integers(1, 9),
+        shuffle=st.sampled_from([False, 8]),
+    )
+    def test_states_at_every_step(
+        self,
+        tmp_path_factory: pytest.TempPathFactory,
+        bad: set[int],
+        threads: int,
+        **options: Any,
+    ) -> None:
+        path = str(tmp_path_factory.mktemp("bad") / "a.tfrecord")
+        write_tfrecord(path, [b"\xff" if i in bad else record(i) for i in range(COUNT)])
+        options |= {"on_error": lambda _: None, "epochs": 2, "num_threads": threads}
+        dataset = make(path, **options)
+        whole = ids_of(dataset)
+        assert sorted(set(flat(whole))) == [i for i in range(COUNT) if i not in bad]
+        iterator = iter(dataset)
+        for step in range(len(whole)):
+            other = make(path, **options)
+            other.load_state_dict(json.loads(json.dumps(dataset.state_dict())))
+            assert ids_of(other) == whole[step:]
+            next(iterator)
+
+    def test_a_damaged_length_ends_its_file_alone(self, tmp_path: Path) -> None:
+        paths = write_files(tmp_path, [10, 10, 10])
+        content = bytearray(Path(paths[1]).read_bytes())
+        at = sum(len(frame(record(i))) for i in range(10, 14))
+        content[at] ^= 1
+        Path(paths[1]).write_bytes(content)
+        seen = []
+        with pytest.raises(tio.CorruptRecordError) as caught:
+            for batch in make(paths):
+                seen += batch["id"].tolist()
+        assert seen == list(range(12))  # whole batches before the damage
+        assert (caught.value.path, caught.value.record, caught.value.offset) == (paths[1], 4, at)
+        errors: list[tio.TorchRecIOError] = []
+        dataset = make(paths, on_error=errors.append)
+        assert flat(ids_of(dataset)) == [*range(14), *range(20, 30)]
+        assert [error.record for error in errors] == [4]
+        assert dataset.skipped == 1
+
+    @pytest.mark.parametrize("threads", [1, 2, 4])
+    def test_what_ends_a_stream_is_told_behind_batches_that_are_filled_up(
+        self, tmp_path: Path, threads: int
+    ) -> None:
+        frames = [bytearray(frame(record(number))) for number in range(16)]
+        frames[13][-1] ^= 1  # its batch takes from the last one, behind which there is damage
+        path = tmp_path / "a.tfrecord"
+        path.write_bytes(b"".join(frames) + frame(record(16))[:9])
+        errors: list[tio.TorchRecIOError] = []
+        dataset = make(path, on_error=errors.append, num_threads=threads)
+        assert flat(ids_of(dataset)) == [*range(13), 14, 15]
+        assert [error.record for error in errors] == [13, 16]
+        assert dataset.skipped == 2
+
+    @pytest.mark.parametrize("threads", [1, 2, 4])
+    def test_a_file_that_went_is_told_behind_batches_that_are_filled_up(
+        self, tmp_path: Path, threads: int
+    ) -> None:
+        paths = write_files(tmp_path, [16, 4])
+        content = bytearray(Path(paths[0]).read_bytes())
+        content[-1] ^= 1
+        Path(paths[0]).write_bytes(content)
+        dataset = make(paths, on_error="skip", num_threads=threads, prefetch=8)
+        Path(paths[1]).unlink()
+        seen = []
+        with pytest.raises(FileNotFoundError):
+            for batch in dataset:
+                seen += batch["id"].tolist()
+        assert seen == list(range(15))
+
+    def test_an_endless_one_of_damage_alone_ends(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.tfrecord"
+        path.write_bytes(frame(b"\xff") * 3)
+        for index in (None, "auto"):
+            dataset = make(path, on_error=lambda _: None, epochs=None, index=index)
+            with pytest.raises(tio.DecodeError, match="epoch 0 gave nothing"):
+                next(iter(dataset))
+
+
+class TestPipes:
+    @pytest.mark.parametrize("compression", [None, "gzip"])
+    @pytest.mark.parametrize("threads", [1, 2])
+    def test_a_named_pipe(self, tmp_path: Path, compression: str | None, threads: int) -> None:
+        (path,) = write_files(tmp_path, [1000], compression)
+        pipe = str(tmp_path / "pipe")
+        os.mkfifo(pipe)
+        writer = threading.Thread(
+            target=lambda: Path(pipe).write_bytes(Path(path).read_bytes()), daemon=True
+        )
+        writer.start()
+        dataset = make(pipe, num_threads=threads)
+        assert flat(ids_of(dataset)) == list(range(1000))
+        writer.join(10)
+        with pytest.raises(ValueError, match="it can be read only once"):
+            list(dataset)
+
+    def test_standard_input(self, paths: list[str]) -> None:
+        program = (
+            "import torchrec_io as tio\n"
+            "print(sum(1 for _ in tio.TFRecordDataset('/dev/stdin', index=None)))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            input=b"".join(Path(path).read_bytes() for path in paths),
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+        assert int(done.stdout) == COUNT
+
+    @pytest.mark.parametrize(
+        ("options", "workers", "reason"),
+        [
+            ({"rank": 0, "world_size": 2}, 0, "one process alone can read it, not 2"),
+            ({}, 1, "is a pipe: read it with num_workers=0"),
+            ({}, 2, "is a pipe: read it with num_workers=0"),
+        ],
+    )
+    def test_one_process_alone_reads_a_pipe(
+        self, tmp_path: Path, options: Any, workers: int, reason: str
+    ) -> None:
+        pipe = str(tmp_path / "pipe")
+        os.mkfifo(pipe)
+        loader = DataLoader(
+            make(pipe, **options),
+            batch_size=None,
+            num_workers=workers,
+            multiprocessing_context="fork" if workers else None,
+        )
+        error = error_of(loader)
+        assert isinstance(error, ValueError)
+        assert reason in str(error)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("options", "reason"),
+        [
+            ({"shuffle": True}, "must be False or a number of records, not True"),
+            ({"shuffle": tio.Shuffle(block=2, window=4)}, "must be False or a number of records"),
+            ({"uneven": "pad"}, "uneven must be 'keep', not 'pad'"),
+            ({"compression": "zip"}, "compression must be one of"),
+            ({"split": "[:5]"}, "a split needs an index"),
+        ],
+    )
+    def test_arguments(self, paths: list[str], options: Any, reason: str) -> None:
+        with pytest.raises(ValueError, match=reason):
+            make(paths, **options)
+
+    def test_questions_about_what_comes(self, paths: list[str]) -> None:
+        dataset = make(paths)
+        with pytest.raises(TypeError, match="without an index"):
+            len(dataset)
+        with pytest.raises(TypeError, match="without an index"):
+            _ = dataset.num_records
+
+    def test_states_of_others(self, paths: list[str]) -> None:
+        dataset = make(paths)
+        next(iter(dataset))
+        state = dataset.state_dict()
+        other = make(paths, rank=0, world_size=2)
+        other.load_state_dict(state)
+        with pytest.raises(tio.StateMismatchError, match="only the same rank and worker"):
+            iter(other)
+        for changed, reason in (
+            ({"shuffle": 5}, "shuffle is '5' here and 'False'"),
+            ({"seed": 1}, "seed is 1 here"),
+            ({"index": "auto"}, "index is None|split is|records is"),
+        ):
+            with pytest.raises(tio.StateMismatchError, match=reason):
+                make(paths, **changed).load_state_dict(state)
+
+    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError):
+            make(tmp_path / "absent")
+
+
+def test_a_file_that_grows_moves_no_record_of_another(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [4, 4])
+    seen = []
+    for share in range(3):
+        seen += flat(ids_of(make(paths, rank=share, world_size=3)))
+        with open(paths[0], "ab") as file:
+            file.write(frame(record(100 + share)))
+    assert [number for number in sorted(seen) if number < 100] == list(range(8))

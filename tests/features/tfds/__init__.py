@@ -1,1 +1,0 @@
-"""Tests of :mod:`torchrec_io.features.tfds`."""

@@ -1,0 +1,234 @@
+"""Random crops belong to record and epoch: however a dataset is read, they are the same."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.images import encoded, noise, record_of
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.parsing.record_random import Draws
+
+COUNT = 23
+ARRAYS = [noise(20 + number % 3, 24, seed=number) for number in range(COUNT)]
+IMAGES = [encoded(array) for array in ARRAYS]
+SCHEMA = {
+    "id": tio.FixedLenFeature([], "int64"),
+    "image": tio.ImageFeature(size=(6, 5), augment=tio.RandomResizedCrop()),
+}
+
+
+def write(folder: Path, images: list[bytes] = IMAGES) -> list[str]:
+    """Two files of these images."""
+    paths = [folder / "a.tfrecord", folder / "b.tfrecord"]
+    records = [record_of(image, number) for number, image in enumerate(images)]
+    write_tfrecord(paths[0], records[:9])
+    write_tfrecord(paths[1], records[9:])
+    return [str(path) for path in paths]
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    return write(tmp_path)
+
+
+def by_record(batches: Iterable[Any]) -> dict[int, bytes]:
+    """The pixels of each record."""
+    found: dict[int, bytes] = {}
+    for batch in batches:
+        for number, image in zip(batch["id"].tolist(), batch["image"], strict=True):
+            assert number not in found
+            found[number] = image.numpy().tobytes()
+    return found
+
+
+def expected(epoch: int, seed: int, numbers: Iterable[int] = range(COUNT)) -> dict[int, bytes]:
+    """What comes out, by what the documentation says: record, epoch, seed and name, no more."""
+    made = {}
+    for number in numbers:
+        rng = Draws(seed, epoch).generator(np.int64(number), "image")
+        height, width = ARRAYS[number].shape[:2]
+        crop = tio.RandomResizedCrop()(height, width, rng)
+        box = tio.ImageFeature(crop=crop[:4], size=(6, 5))
+        [image] = tio.parse_examples([record_of(IMAGES[number])], {"image": box})["image"]
+        made[number] = (image.flip(-1) if crop.flip else image).numpy().tobytes()
+    return made
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 23, 40])
+@pytest.mark.parametrize("shuffle", [False, True, 5, tio.Shuffle(block=3, window=2)])
+def test_the_same_for_any_batch_size_and_order(
+    paths: list[str], batch_size: int, shuffle: Any
+) -> None:
+    dataset = tio.TFRecordDataset(
+        paths, SCHEMA, batch_size=batch_size, shuffle=shuffle, seed=3, num_threads=1
+    )
+    dataset.set_epoch(2)
+    assert by_record(dataset) == expected(2, 3)
+
+
+def test_another_epoch_seed_or_feature_is_another_crop(paths: list[str]) -> None:
+    first = expected(0, 3)
+    for other in (expected(1, 3), expected(0, 4)):
+        assert sum(first[number] != other[number] for number in first) > COUNT - 3
+    schema = {**SCHEMA, "again": SCHEMA["image"]}
+    record = record_of(IMAGES[0])
+    names = {"image": schema["image"], "other": schema["image"]}
+    two = tio.encode_example({"image": IMAGES[0], "other": IMAGES[0]})
+    batch = tio.parse_examples([two], names)
+    assert not torch.equal(batch["image"], batch["other"])
+    assert torch.equal(
+        batch["image"], tio.parse_examples([record], {"image": schema["image"]})["image"]
+    )
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=5, seed=3, epochs=2)
+    batches = list(dataset)
+    assert by_record(batches[:5]) == first
+    assert by_record(batches[5:]) == expected(1, 3)
+
+
+@pytest.mark.parametrize("context", ["fork", "forkserver"])  # "spawn" is below
+def test_the_same_from_workers(paths: list[str], context: str) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=3)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=context)
+    assert by_record(loader) == expected(0, 3)
+
+
+def test_the_same_as_samples(paths: list[str]) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, shuffle=True, seed=3)
+    loader = DataLoader(dataset, batch_size=4, collate_fn=tio.collate, num_workers=2)
+    assert by_record(loader) == expected(0, 3)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_same_for_any_rank(paths: list[str], rank: int) -> None:
+    dataset = tio.TFRecordDataset(
+        paths, SCHEMA, batch_size=4, shuffle=True, seed=3, rank=rank, world_size=2
+    )
+    found = by_record(dataset)
+    assert 0 < len(found) < COUNT
+    assert found == expected(0, 3, found)
+
+
+@pytest.mark.parametrize("batch_size", [None, 4])
+def test_the_same_when_gone_on_with_after_every_step(
+    paths: list[str], batch_size: int | None
+) -> None:
+    def make() -> tio.TFRecordDataset:
+        dataset = tio.TFRecordDataset(
+            paths, SCHEMA, batch_size=batch_size, shuffle=True, seed=3, epochs=2
+        )
+        dataset.set_epoch(5)
+        return dataset
+
+    def pixels(items: Iterable[Any]) -> list[bytes]:
+        return [item["image"].numpy().tobytes() for item in items]
+
+    whole = pixels(make())
+    for step in range(len(whole)):
+        dataset = make()
+        iterator = iter(dataset)
+        for _ in range(step):
+            next(iterator)
+        state = dataset.state_dict()
+        del iterator
+        rest = make()
+        rest.load_state_dict(state)
+        assert pixels(rest) == whole[step:]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_the_same_beside_damaged_records(tmp_path: Path, num_workers: int) -> None:
+    bad = (2, 3, 11, 22)
+    images = [b"no image" if number in bad else image for number, image in enumerate(IMAGES)]
+    dataset = tio.TFRecordDataset(
+        write(tmp_path, images), SCHEMA, batch_size=4, seed=3, on_error="skip"
+    )
+    batches = list(DataLoader(dataset, batch_size=None, num_workers=num_workers))
+    assert dataset.skipped == len(bad)
+    # Filled up from what comes next, which is decoded again.
+    assert [len(batch["id"]) for batch in batches][:2] == [4, 4]
+    sound = [number for number in range(COUNT) if number not in bad]
+    assert by_record(batches) == expected(0, 3, sound)
+
+
+def test_without_an_index_file_and_number_in_it_count(paths: list[str]) -> None:
+    def read(**options: Any) -> dict[int, bytes]:
+        dataset = tio.TFRecordDataset(paths, SCHEMA, index=None, seed=3, **options)
+        return by_record(dataset)
+
+    found = read(batch_size=4)
+    assert sorted(found) == list(range(COUNT))
+    assert read(batch_size=7) == found
+    assert read(batch_size=3, shuffle=6) == found
+    dataset = tio.TFRecordDataset(paths, SCHEMA, index=None, seed=3, batch_size=4)
+    assert by_record(DataLoader(dataset, batch_size=None, num_workers=2)) == found
+    dataset.set_epoch(1)
+    other = by_record(dataset)
+    assert sum(found[number] != other[number] for number in found) > COUNT - 3
+
+
+def test_by_number_and_in_memory_there_is_no_epoch(paths: list[str]) -> None:
+    samples = tio.TFRecordMapDataset(paths, SCHEMA)
+    found = {number: samples[number]["image"].numpy().tobytes() for number in range(COUNT)}
+    assert found == expected(0, 0)
+    batch = tio.parse_examples(
+        [record_of(image, number) for number, image in enumerate(IMAGES)], SCHEMA
+    )
+    assert by_record([batch]) == expected(0, 0)
+
+
+def test_a_mix_has_the_seed_of_its_own(paths: list[str]) -> None:
+    one, two = (tio.TFRecordDataset(path, SCHEMA, batch_size=4, seed=9) for path in paths)
+    mixed = tio.mix({one: 0.5, two: 0.5}, seed=3, stop="all_exhausted")
+    assert by_record(mixed) == expected(0, 3)
+
+
+# ---- functions of one's own ----
+
+
+def top_left(height: int, width: int, rng: np.random.Generator) -> tio.Crop:
+    return tio.Crop(0, width // 2, int(rng.integers(1, height + 1)), 1)
+
+
+def test_a_function_of_one_s_own_in_a_spawned_worker(paths: list[str]) -> None:
+    schema = {**SCHEMA, "image": tio.ImageFeature(size=(6, 5), augment=top_left)}
+    dataset = tio.TFRecordDataset(paths, schema, batch_size=4, seed=3)
+    loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn")
+    assert by_record(loader) == by_record(dataset)
+
+
+def test_specs_can_be_pickled() -> None:
+    for augment in (tio.RandomResizedCrop(), tio.RandomCrop((2, 3), 0.1), top_left):
+        feature = tio.ImageFeature(size=(2, 3), augment=augment, resize="cover", fill=3)
+        assert pickle.loads(pickle.dumps(feature)) == feature
+        assert hash(feature) == hash(pickle.loads(pickle.dumps(feature)))
+
+
+def test_draws_depend_on_everything() -> None:
+    def first(seed: int, epoch: int, record: Any, feature: str) -> float:
+        return Draws(seed, epoch).generator(record, feature).random()
+
+    place = np.array([(1, 2, 99)], "i4,i8,i8")[0]
+    moved = np.array([(1, 2, 98)], "i4,i8,i8")[0]  # its offset is not what names it
+    asked = [
+        (0, 0, np.int64(0), "x"),
+        (1, 0, np.int64(0), "x"),
+        (0, 1, np.int64(0), "x"),
+        (0, 0, np.int64(1), "x"),
+        (0, 0, np.int64(0), "y"),
+        (-(2**70), 0, np.int64(0), "x"),
+        (0, 0, np.int64(2**62), "x"),
+        (0, 0, place, "x"),
+    ]
+    assert len({first(*one) for one in asked}) == len(asked)
+    assert first(0, 0, place, "x") == first(0, 0, moved, "x")
+    # The same for good: a run may be gone on with in years.
+    assert first(3, 2, np.int64(7), "image") == 0.3286207554374272

@@ -1,0 +1,337 @@
+"""JPEGs by simplejpeg, scaled while they are decoded; and JPEGs that are left alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import simplejpeg
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.images import (
+    column_of,
+    decoded,
+    encoded,
+    noise,
+    opened,
+    oriented,
+    record_of,
+    smooth,
+    write_images,
+)
+from torchrec_io.errors import SchemaError
+from torchrec_io.images.geometry import View
+
+JPEGS: dict[str, dict[str, Any]] = {
+    "420": {"subsampling": "4:2:0"},
+    "422": {"subsampling": "4:2:2"},
+    "444": {"subsampling": "4:4:4"},
+    "progressive": {"progressive": True},
+    "rgb": {"keep_rgb": True},
+    "restarts": {"restart_marker_rows": 1},
+}
+
+
+@pytest.fixture
+def scales(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The height and width that each JPEG is decoded at."""
+    seen: list[tuple[int, int]] = []
+    decode = simplejpeg.decode_jpeg
+
+    def record(*args: Any, **options: Any) -> Any:
+        pixels = decode(*args, **options)
+        seen.append(pixels.shape[:2])
+        return pixels
+
+    monkeypatch.setattr(simplejpeg, "decode_jpeg", record)
+    return seen
+
+
+# ---- at full size ----
+
+
+@given(
+    st.integers(1, 70),
+    st.integers(1, 70),
+    st.sampled_from(list(JPEGS)),
+    st.integers(1, 100),
+    st.sampled_from([1, 3, 4]),
+)
+def test_at_full_size_both_decoders_give_the_same(
+    height: int, width: int, kind: str, quality: int, channels: int
+) -> None:
+    data = encoded(noise(height, width, seed=quality), "JPEG", quality=quality, **JPEGS[kind])
+    by_pillow = decoded(data, channels=channels)
+    np.testing.assert_array_equal(decoded(data, channels=channels, decoder="simplejpeg"), by_pillow)
+
+
+@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 100))
+def test_gray_ones_too(height: int, width: int, quality: int) -> None:
+    data = encoded(noise(height, width, 1), "JPEG", quality=quality)
+    assert opened(data).mode == "L"
+    for channels in (1, 3, 4):
+        by_pillow = decoded(data, channels=channels)
+        found = decoded(data, channels=channels, decoder="simplejpeg")
+        np.testing.assert_array_equal(found, by_pillow)
+
+
+@pytest.mark.parametrize("layout", ["CHW", "HWC"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"crop": (3, 5, 20, 30)},
+        {"crop": (3, 5, 20, 30), "size": (20, 30)},
+        {"size": (33, 47)},
+        {"size": (25, 30)},
+        {"size": (60, 50), "resize": "contain", "fill": 9},
+        {"size": (30, 30), "resize": "cover"},
+    ],
+)
+def test_what_is_not_scaled_is_the_same(
+    options: dict[str, Any], layout: Any, dtype: str, scales: list[tuple[int, int]]
+) -> None:
+    data = encoded(smooth(33, 47), "JPEG", quality=90)
+    options = {"layout": layout, "dtype": dtype, **options}
+    [by_pillow] = column_of([data], **options)
+    [found] = column_of([data], decoder="simplejpeg", **options)
+    assert torch.equal(found, by_pillow)
+    assert scales == [(33, 47)]
+
+
+def test_other_formats_are_pillow_s() -> None:
+    array = noise(9, 8)
+    for kind in ("PNG", "BMP", "GIF"):
+        data = encoded(array, kind)
+        assert decoded(data, decoder="simplejpeg").tolist() == decoded(data).tolist()
+
+
+def test_what_simplejpeg_does_not_know_is_pillow_s() -> None:
+    """Chroma of a third of the width, for one."""
+    data = bytearray(encoded(noise(48, 48), "JPEG", subsampling=0))
+    data[data.index(b"\xff\xc0") + 11] = 0x31
+    with pytest.raises(ValueError, match="subsampling"):
+        simplejpeg.decode_jpeg_header(bytes(data))
+    found = decoded(bytes(data), decoder="simplejpeg")
+    assert found.tolist() == np.asarray(opened(bytes(data))).tolist()
+
+
+# ---- scaled ----
+
+
+@pytest.mark.parametrize(
+    ("options", "scale"),
+    [
+        ({"size": (320, 400)}, 8),
+        ({"size": (161, 100)}, 8),
+        ({"size": (160, 200)}, 4),
+        ({"size": (100, 120)}, 4),
+        ({"size": (80, 100)}, 2),
+        ({"size": (41, 40)}, 2),
+        ({"size": (40, 50)}, 1),
+        ({"size": (5, 5)}, 1),
+        ({"size": (80, 100), "crop": (10, 10, 160, 200)}, 4),
+        ({"size": (80, 100), "crop": (10, 10, 160, 199)}, 8),
+        ({"size": (80, 80), "resize": "cover"}, 2),
+        ({"size": (80, 101), "resize": "cover"}, 4),
+        ({"size": (200, 100), "resize": "contain"}, 2),
+        ({"crop": (0, 0, 10, 10)}, 8),
+        ({}, 8),
+    ],
+)
+def test_how_far_jpegs_are_scaled(
+    options: dict[str, Any], scale: int, scales: list[tuple[int, int]]
+) -> None:
+    data = encoded(smooth(320, 400), "JPEG")
+    decoded(data, decoder="simplejpeg", **options)
+    assert scales == [(40 * scale, 50 * scale)]
+
+
+@pytest.mark.parametrize("scale", [1, 2, 4])
+@pytest.mark.parametrize("orientation", [1, 2, 3, 4, 5, 6, 7, 8])
+def test_crops_at_a_corner_that_need_only_be_scaled(
+    scale: int, orientation: int, scales: list[tuple[int, int]]
+) -> None:
+    jpeg = encoded(smooth(128, 128), "JPEG", quality=95, exif=oriented(orientation))
+    # Decoded at this scale, the part of the image has the very size that is wanted.
+    side = 64 * scale // 8
+    options: dict[str, Any] = {"size": (side, side), "apply_exif_orientation": True}
+    for top, left in [(0, 0), (0, 64), (64, 0), (64, 64)]:
+        options["crop"] = (top, left, 64, 64)
+        found = decoded(jpeg, decoder="simplejpeg", **options)
+        assert np.abs(found.astype(int) - decoded(jpeg, **options)).max() < 40
+    assert scales == [(16 * scale, 16 * scale)] * 4
+
+
+@given(
+    stored=st.tuples(st.integers(64, 300), st.integers(64, 300)),
+    # A pixel at an edge looks at some of what was cut off, too: of very few pixels, at much of it.
+    size=st.tuples(st.integers(8, 100), st.integers(8, 100)),
+    resize=st.sampled_from(["stretch", "cover", "contain"]),
+    orientation=st.integers(1, 8),
+    data=st.data(),
+)
+def test_scaled_images_lie_where_whole_ones_do(
+    stored: tuple[int, int],
+    size: tuple[int, int],
+    *,
+    resize: Any,
+    orientation: int,
+    data: st.DataObject,
+    scales: list[tuple[int, int]],
+) -> None:
+    height, width = stored
+    array = np.empty((height, width, 3), np.uint8)
+    # Even slopes: as far as an image is moved, so far its values change.
+    array[..., 0] = np.linspace(20, 235, height)[:, np.newaxis]
+    array[..., 1] = np.linspace(20, 235, width)
+    array[..., 2] = 128
+    jpeg = encoded(array, "JPEG", quality=100, subsampling=0, exif=oriented(orientation))
+    if orientation >= 5:
+        height, width = width, height
+    top, left = data.draw(st.integers(0, height // 2)), data.draw(st.integers(0, width // 2))
+    options: dict[str, Any] = {"size": size, "resize": resize, "apply_exif_orientation": True}
+    options["crop"] = (top, left, height - top, width - left)
+    by_pillow = decoded(jpeg, **options).astype(int)
+    found = decoded(jpeg, decoder="simplejpeg", **options).astype(int)
+    # At an edge about a pixel of what was decoded, of which the last may be of one stored pixel;
+    # all over, much less. JPEG and the filters have roundings of their own.
+    slopes = 215 / np.array([*scales[-1], 1e9])
+    moved = found - by_pillow
+    assert (np.abs(moved).max(axis=(0, 1)) <= 4 + 1.5 * slopes).all()
+    assert (np.abs(moved.mean(axis=(0, 1))) <= 2 + 0.3 * slopes).all()
+
+
+@given(
+    st.integers(1, 500),
+    st.integers(1, 500),
+    st.integers(1, 300),
+    st.integers(1, 300),
+)
+def test_there_is_a_pixel_for_each_that_is_needed(
+    height: int, width: int, rows: int, columns: int
+) -> None:
+    view = View((0, 0, width, height), (0, 0, width, height), (rows, columns))
+    eighths = view.eighths()
+    if eighths < 8:
+        assert height * eighths >= 8 * rows
+        assert width * eighths >= 8 * columns
+    fewer = eighths // 2
+    if fewer:
+        assert height * fewer < 8 * rows or width * fewer < 8 * columns
+
+
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_the_smallest_images(height: int, width: int) -> None:
+    data = encoded(noise(height, width), "JPEG")
+    assert decoded(data, decoder="simplejpeg", size=(1, 1)).shape == (1, 1, 3)
+
+
+def test_scaled_with_an_augment() -> None:
+    data = encoded(smooth(400, 300), "JPEG")
+    feature = {"size": (40, 40), "augment": tio.RandomResizedCrop()}
+    found = column_of([data] * 8, decoder="simplejpeg", **feature).to(torch.float64)
+    by_pillow = column_of([data] * 8, **feature).to(torch.float64)
+    assert len({image.numpy().tobytes() for image in found}) == 8
+    assert (found - by_pillow).abs().mean() < 4
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_from_a_dataset(tmp_path: Any, num_workers: int) -> None:
+    images = [encoded(smooth(100, 90, seed=number), "JPEG") for number in range(9)]
+    path = write_images(tmp_path / "x.tfrecord", images)
+    schema = {"image": tio.ImageFeature(decoder="simplejpeg", size=(20, 20))}
+    dataset = tio.TFRecordDataset(path, schema, batch_size=9)
+    [batch] = DataLoader(dataset, batch_size=None, num_workers=num_workers)
+    expected = column_of(images, decoder="simplejpeg", size=(20, 20))
+    assert torch.equal(batch["image"], expected)
+
+
+# ---- the package ----
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+
+    def find_none(name: str, package: str | None = None) -> Any:
+        return None if name == "simplejpeg" else find(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_none)
+    with pytest.raises(ImportError, match=r"pip install torchrec-io\[jpeg\]"):
+        tio.ImageFeature(decoder="simplejpeg")
+    text = tio.Schema({"x": tio.ImageFeature()}).to_json()
+    assert tio.Schema.from_json(text)["x"] == tio.ImageFeature()
+
+
+# ---- left undecoded ----
+
+
+def test_undecoded_images_are_bytes_in_the_arena() -> None:
+    images = [encoded(noise(5, 6), "JPEG"), b"", b"no image at all", encoded(noise(9, 9), "JPEG")]
+    schema = {"image": tio.ImageFeature(decoder=None), "id": tio.FixedLenFeature([], "int64")}
+    batch = tio.parse_examples([record_of(image) for image in images], schema)
+    column = batch["image"]
+    assert isinstance(column, tio.BytesArray)
+    assert (column.shape, column.tolist()) == ((4,), images)
+    assert column.data.untyped_storage().data_ptr() == batch.arena.untyped_storage().data_ptr()
+    assert [sample["image"] for sample in batch.samples()] == images
+    again = pickle.loads(pickle.dumps(batch))
+    assert again["image"].tolist() == images
+
+
+def test_views_are_the_values_without_a_copy() -> None:
+    values = [b"abc", b"", b"defg"]
+    array = tio.BytesArray.from_list(values)
+    views = array.views()
+    assert [view.numpy().tobytes() for view in views] == values
+    assert [(view.dtype, view.dim()) for view in views] == [(torch.uint8, 1)] * 3
+    views[0][0] = ord("x")
+    assert array.tolist() == [b"xbc", b"", b"defg"]
+    rows = tio.BytesArray(array.data, array.offsets, (3, 1))
+    part = rows[1:3]
+    assert isinstance(part, tio.BytesArray)
+    assert [view.numpy().tobytes() for view in part.views()] == values[1:]
+    assert tio.BytesArray.from_list([]).views() == []
+
+
+def test_views_hold_what_a_decoder_takes() -> None:
+    array = smooth(20, 30)
+    [view] = column_of([encoded(array, "JPEG")], decoder=None).views()
+    with Image.open(io.BytesIO(view.numpy())) as image:
+        assert image.size == (30, 20)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"channels": 1},
+        {"dtype": "float32"},
+        {"layout": "HWC"},
+        {"size": (2, 2)},
+        {"max_pixels": 5},
+        {"fill": 1},
+        {"crop": (0, 0, 1, 1)},
+        {"augment": tio.RandomResizedCrop()},
+        {"mixed": "pad"},
+        {"apply_exif_orientation": True},
+    ],
+)
+def test_what_decodes_is_refused_where_nothing_is_decoded(arguments: dict[str, Any]) -> None:
+    [name] = arguments
+    with pytest.raises(SchemaError, match=f"leaves images undecoded: no {name}"):
+        tio.ImageFeature(decoder=None, **arguments)
+
+
+def test_a_record_without_its_image_is_refused_all_the_same() -> None:
+    with pytest.raises(tio.DecodeError, match="required") as caught:
+        tio.parse_examples([b""], {"image": tio.ImageFeature(decoder=None)})
+    assert caught.value.feature == "image"

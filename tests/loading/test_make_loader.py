@@ -1,0 +1,493 @@
+"""make_loader: what it puts together gives what the dataset gives, and goes on where it stood."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import multiprocessing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import IterableDataset, Subset
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, write_files
+from tests.support.states import through_json
+from torchrec_io.loading import loader as loader_module
+from torchrec_io.loading.loader import Loader
+
+# What torchdata 0.11 does when it makes a loader.
+pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+
+SIZES = [13, 0, 7, 10]
+WORKERS = [0, 2]
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("loader"), SIZES)
+
+
+def ids_of(items: Any) -> list[Any]:
+    return [item["id"].tolist() for item in items]
+
+
+def backwards(count: int) -> list[int]:
+    return list(range(count))[::-1]
+
+
+# Datasets of every sort, and what make_loader is given beside them.
+MADE: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
+    "batches": lambda paths: (
+        tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=5),
+        {},
+    ),
+    "batch size given": lambda paths: (
+        tio.TFRecordDataset(paths, SCHEMA, shuffle=10),
+        {"batch_size": 4},
+    ),
+    "epochs": lambda paths: (
+        tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True, epochs=3),
+        {},
+    ),
+    "short last batch left out": lambda paths: (
+        tio.TFRecordDataset(paths, SCHEMA, batch_size=8, drop_last=True, epochs=2),
+        {},
+    ),
+    "by length": lambda paths: (
+        tio.TFRecordDataset(
+            paths, SCHEMA, batch_tokens=9, length_key="tokens", shuffle=True, epochs=2
+        ),
+        {},
+    ),
+    "a rank": lambda paths: (
+        tio.TFRecordDataset(paths, SCHEMA, batch_size=3, rank=1, world_size=2, uneven="pad"),
+        {},
+    ),
+    "mix": lambda paths: (
+        tio.mix(
+            {
+                tio.TFRecordDataset(paths[0], SCHEMA): 1.0,
+                tio.TFRecordDataset(paths[2:], SCHEMA, shuffle=True): 2.0,
+            }
+        ),
+        {"batch_size": 3},
+    ),
+    "by number": lambda paths: (
+        tio.TFRecordMapDataset(paths, SCHEMA),
+        {"batch_size": 4, "sampler": backwards(sum(SIZES))},
+    ),
+    "a part by number": lambda paths: (
+        Subset(tio.TFRecordMapDataset(paths, SCHEMA), range(3, 20, 2)),
+        {"batch_size": 2},
+    ),
+    "samples by number": lambda paths: (tio.TFRecordMapDataset(paths, SCHEMA), {}),
+}
+# Those of which worker processes alone know how far they are.
+OF_WORKERS: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
+    "samples": lambda paths: (tio.TFRecordDataset(paths, SCHEMA, shuffle=True), {}),
+    "stream": lambda paths: (
+        tio.TFRecordDataset(paths, SCHEMA, batch_size=4, index=None, shuffle=6),
+        {},
+    ),
+    "skipping": lambda paths: (
+        tio.TFRecordDataset(paths, SCHEMA, batch_size=4, on_error="skip"),
+        {},
+    ),
+}
+
+
+def make(paths: list[str], sort: str, workers: int = 0, **options: Any) -> Loader:
+    dataset, given = {**MADE, **OF_WORKERS}[sort](paths)
+    return tio.make_loader(dataset, num_workers=workers, **given, **options)
+
+
+# ---- what comes out ----
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("sort", MADE)
+def test_it_gives_what_the_dataset_gives(paths: list[str], sort: str, workers: int) -> None:
+    found = ids_of(make(paths, sort, workers))
+    dataset, given = MADE[sort](paths)
+    size = given.get("batch_size")
+    if not isinstance(dataset, IterableDataset):
+        numbers = given.get("sampler", range(len(dataset)))
+        expected = [dataset[i]["id"].tolist() for i in numbers]
+        if size is not None:
+            expected = [expected[i : i + size] for i in range(0, len(expected), size)]
+    elif size is None:
+        expected = ids_of(dataset)
+    else:
+        flat = [sample["id"].tolist() for sample in dataset]
+        expected = [flat[i : i + size] for i in range(0, len(flat), size)]
+    assert found == expected
+    assert len(found) > 1
+    assert len(make(paths, sort, workers)) == len(found)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("sort", MADE)
+def test_it_can_be_gone_through_again(paths: list[str], sort: str, workers: int) -> None:
+    loader = make(paths, sort, workers)
+    whole = ids_of(loader)
+    next(iter(loader))
+    assert ids_of(loader) == whole
+    assert ids_of(loader) == whole
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_epochs_of_the_dataset_and_of_the_loader_are_one(paths: list[str], workers: int) -> None:
+    """Although a dataset that gets a batch size is another object."""
+    dataset = tio.TFRecordDataset(paths, SCHEMA, shuffle=True)
+    loader = tio.make_loader(dataset, batch_size=4, num_workers=workers)
+    assert loader.dataset.batch_size == 4
+    assert dataset.batch_size is None
+    seen = []
+    for epoch in range(3):
+        (dataset if epoch % 2 else loader).set_epoch(epoch)
+        seen.append([number for batch in loader for number in batch["id"].tolist()])
+        dataset.set_epoch(epoch)
+        assert seen[-1] == ids_of(dataset)
+    assert len({tuple(ids) for ids in seen}) == 3
+
+
+def test_a_sampler_is_told_of_epochs(paths: list[str]) -> None:
+    class Turned:
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+        def __iter__(self) -> Iterator[int]:
+            return iter([(i + self.epoch) % 6 for i in range(6)])
+
+        def __len__(self) -> int:
+            return 6
+
+    loader = tio.make_loader(
+        tio.TFRecordMapDataset(paths, SCHEMA),
+        batch_size=4,
+        sampler=Turned(),
+    )
+    assert ids_of(loader) == [[0, 1, 2, 3], [4, 5]]
+    loader.set_epoch(2)
+    assert ids_of(loader) == [[2, 3, 4, 5], [0, 1]]
+    state = loader.state_dict()
+    assert state["epoch"] == 2
+    next(iter(loader))
+    state = through_json(loader.state_dict())
+    other = tio.make_loader(
+        tio.TFRecordMapDataset(paths, SCHEMA), batch_size=4, sampler=Turned(), num_workers=1
+    )
+    other.load_state_dict(state)
+    other.set_epoch(2)
+    assert ids_of(other) == [[0, 1]]
+    other.load_state_dict(state)
+    other.set_epoch(1)
+    assert ids_of(other) == [[1, 2, 3, 4], [5, 0]]
+
+
+# ---- collating ----
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("sort", ["batch size given", "by number"])
+def test_batches_are_one_allocation(paths: list[str], sort: str, workers: int) -> None:
+    for batch in make(paths, sort, workers):
+        assert isinstance(batch, tio.Batch)
+        assert isinstance(batch["tokens"], tio.Ragged)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("sort", ["batches", "by number"])
+def test_padding_takes_what_comes(paths: list[str], sort: str, workers: int) -> None:
+    pad = tio.pad_collate(max_len=3, buckets=(2, 8), fill=-1)
+    padded = list(make(paths, sort, workers, collate_fn=pad))
+    plain = list(make(paths, sort))
+    assert ids_of(padded) == ids_of(plain)
+    for batch, expected in zip(padded, plain, strict=True):
+        rows = [row[:3] for row in expected["tokens"].tolist()]
+        length = 2 if max(map(len, rows)) <= 2 else 8
+        assert batch["tokens"].tolist() == [row + [-1] * (length - len(row)) for row in rows]
+        assert batch.lengths["tokens"].tolist() == [len(row) for row in rows]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("by_number", [False, True])
+def test_keys_stay_beside_batches(paths: list[str], workers: int, by_number: bool) -> None:
+    kind: Any = tio.TFRecordMapDataset if by_number else tio.TFRecordDataset
+    loader = tio.make_loader(
+        kind(paths, SCHEMA, with_key=True),
+        batch_size=4,
+        num_workers=workers,
+        device="cpu",
+        collate_fn=tio.pad_collate(),
+    )
+    keys = []
+    for some, batch in loader:
+        assert len(some) == len(batch["id"])
+        assert isinstance(batch["tokens"], torch.Tensor)
+        keys += some
+    assert keys[0] == f"{paths[0]}:0"
+    assert len(set(keys)) == sum(SIZES)
+
+
+def test_spawned_workers_get_all_of_it(paths: list[str]) -> None:
+    pad = tio.pad_collate(buckets=(4,))
+    loader = make(paths, "batches", 2, collate_fn=pad, multiprocessing_context="spawn")
+    batches = list(loader)
+    assert ids_of(batches) == ids_of(make(paths, "batches"))
+    assert {batch["tokens"].shape[1] for batch in batches} == {4}
+
+
+# ---- saving and resuming ----
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("sort", MADE)
+def test_every_step(paths: list[str], sort: str, workers: int, device: str | None) -> None:
+    whole = ids_of(make(paths, sort))
+    loader = make(paths, sort, workers, device=device)
+    states = [through_json(loader.state_dict())]
+    for batch, expected in zip(loader, whole, strict=True):
+        assert batch["id"].tolist() == expected
+        states.append(through_json(loader.state_dict()))
+    finished = through_json(loader.state_dict())
+    if sort == "samples by number":
+        states = states[::7]
+    # One loader that is set back again and again, with other workers than those that saved.
+    other = make(paths, sort, 0 if workers else 1)
+    step = 7 if sort == "samples by number" else 1
+    for done, state in enumerate(states):
+        other.load_state_dict(state)
+        assert through_json(other.state_dict()) == state
+        assert ids_of(other) == whole[done * step :]
+    other.load_state_dict(finished)
+    assert ids_of(other) == []
+    assert ids_of(other)[-1:] == whole[-1:]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("sort", OF_WORKERS)
+def test_every_step_that_only_workers_know(paths: list[str], sort: str, workers: int) -> None:
+    whole = ids_of(make(paths, sort, workers))
+    assert len(whole) >= 7
+    for stop in range(0, len(whole) + 1, len(whole) // 5):
+        loader = make(paths, sort, workers)
+        seen = ids_of(itertools.islice(loader, stop))
+        state = through_json(loader.state_dict())
+        other = make(paths, sort, workers)
+        other.load_state_dict(state)
+        assert seen + ids_of(other) == whole
+
+
+def test_workers_go_on_from_a_state_of_one_process(paths: list[str]) -> None:
+    one, several = make(paths, "skipping"), make(paths, "skipping", 2)
+    seen = ids_of(itertools.islice(one, 3))
+    several.load_state_dict(one.state_dict())
+    assert seen + ids_of(several) == ids_of(one)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("sort", ["batches", "epochs", "by number"])
+def test_a_training_loop_that_is_interrupted(paths: list[str], sort: str, workers: int) -> None:
+    def train(loader: Loader, first: int) -> Iterator[tuple[int, Any]]:
+        for epoch in range(first, 3):
+            loader.set_epoch(epoch)
+            for batch in loader:
+                yield epoch, batch["id"].tolist()
+
+    whole = list(train(make(paths, sort), 0))
+    per_epoch = len(whole) // 3
+    for stop in (1, per_epoch, per_epoch + 2, 2 * per_epoch):
+        loader = make(paths, sort, workers)
+        seen = list(itertools.islice(train(loader, 0), stop))
+        state = through_json(loader.state_dict())
+        loader = make(paths, sort, workers)
+        loader.load_state_dict(state)
+        assert seen + list(train(loader, seen[-1][0])) == whole
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_state_goes_to_another_world(paths: list[str], workers: int) -> None:
+    loader = make(paths, "batches", workers)
+    seen = ids_of(itertools.islice(loader, 2))
+    state = loader.state_dict()
+    rest = []
+    for rank in range(2):
+        dataset = tio.TFRecordDataset(
+            paths, SCHEMA, batch_size=2, shuffle=True, seed=5, rank=rank, world_size=2
+        )
+        other = tio.make_loader(dataset, num_workers=workers)
+        other.load_state_dict(state)
+        rest += ids_of(other)
+    assert sorted(itertools.chain(*seen, *rest)) == list(range(sum(SIZES)))
+
+
+def test_states_that_do_not_fit(paths: list[str]) -> None:
+    loader = make(paths, "batches", 2)
+    state = loader.state_dict()
+    other = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, batch_size=4), num_workers=2)
+    with pytest.raises(tio.StateMismatchError, match="shuffle is 'False' here and 'True'"):
+        other.load_state_dict(state)
+    by_number = make(paths, "by number")
+    with pytest.raises(tio.StateMismatchError, match="no state of a dataset by number"):
+        by_number.load_state_dict(state)
+    with pytest.raises(tio.StateMismatchError, match=r"batch_size is 4 here and None in it"):
+        by_number.load_state_dict(make(paths, "samples by number").state_dict())
+    with pytest.raises(tio.StateMismatchError, match="no state of a dataset"):
+        loader.load_state_dict(by_number.state_dict())
+
+
+def test_without_torchdata(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> None:
+        assert name == "torchdata"
+
+    monkeypatch.setattr(importlib.util, "find_spec", nothing)
+    loader = make(paths, "skipping", 2)
+    assert sorted(itertools.chain(*ids_of(loader))) == list(range(sum(SIZES)))
+    with pytest.raises(RuntimeError, match="torchdata is not installed"):
+        loader.state_dict()
+    assert "torchdata is not installed" in loader.describe()
+    # What can be counted needs none.
+    assert make(paths, "batches", 2).state_dict()["version"] == 1
+
+
+# ---- what it says, and what it refuses ----
+
+
+def test_it_says_what_it_chose(paths: list[str]) -> None:
+    lines = make(paths, "batches").describe().splitlines()
+    assert lines == [
+        "gives: batches made by native code, of 4 records",
+        "read by: this process, with 2 parsing threads",
+        "page-locked memory: no, it is for CUDA devices",
+        "device: none given, batches stay where they are made",
+        "states: the dataset's, for any number of workers",
+    ]
+    kept = "kept from epoch to epoch"
+    several = make(
+        paths,
+        "by number",
+        2,
+        device="cpu",
+        pin_memory=False,
+        collate_fn=tio.pad_collate,
+        multiprocessing_context="forkserver",
+    )
+    assert several.describe().splitlines() == [
+        "gives: batches of 4 records, by number",
+        "collated by: pad_collate",
+        f"read by: 2 worker processes (forkserver), {kept}; a batch crosses as one buffer",
+        "page-locked memory: no, as asked",
+        "device: cpu, nothing to copy",
+        "states: batches that were handed out, counted; for any number of workers",
+    ]
+    assert "StatefulDataLoader" in make(paths, "stream", 2).describe()
+    made = make(paths, "batches", collate_fn=tio.pad_collate(buckets=(4,))).describe()
+    assert "collated by: pad_collate(fill=0, max_len=None, buckets=(4,), pin_memory=False)" in made
+    assert "samples, one by one" in make(paths, "samples").describe()
+    by_length = "of any number of records of similar length, 9 tokens at most"
+    assert by_length in make(paths, "by length").describe()
+    raw = tio.make_loader(tio.TFRecordDataset(paths, num_threads=1), batch_size=2)
+    assert "lists of records, of 2" in raw.describe()
+    assert "when a batch is asked for" in raw.describe()
+    assert [len(records) for records in raw] == [2] * 15
+
+
+def test_saying_how_workers_start_does_not_settle_it(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = multiprocessing.get_start_method()
+    default: Any = vars(multiprocessing.context)["_default_context"]
+    monkeypatch.setattr(default, "_actual_context", None)
+    assert f"2 worker processes ({usual})" in make(paths, "batches", 2).describe()
+    assert multiprocessing.get_start_method(allow_none=True) is None
+    context = multiprocessing.get_context("spawn")
+    lines = make(paths, "batches", 2, multiprocessing_context=context).describe()
+    assert "2 worker processes (spawn)" in lines
+
+
+def test_a_gpu_gets_batches_through_page_locked_memory_in_any_case(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchrec_io.loading.loader.checked_device", torch.device)
+    monkeypatch.setattr("torchrec_io.tensors.device.checked_device", torch.device)
+    lines = make(paths, "batches", device="cuda", pin_memory=False).describe().splitlines()
+    assert (
+        "page-locked memory: no, as asked; each batch passes through it when it is copied" in lines
+    )
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_loop_by_number_that_goes_on_does_not_change_the_place_that_was_set(
+    paths: list[str], workers: int
+) -> None:
+    loader = make(paths, "by number", workers)
+    whole = ids_of(loader)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    next(batches)
+    assert loader.state_dict() == state
+    assert ids_of(loader) == whole[1:]
+    batches = iter(loader)
+    next(batches)
+    loader.set_epoch(5)
+    next(batches)
+    assert loader.state_dict() == {**state, "epoch": 5, "used": 0}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_cuda(paths: list[str]) -> None:
+    with pytest.raises(RuntimeError, match=r"device 'cuda:1': PyTorch finds no CUDA device"):
+        make(paths, "batches", device="cuda:1")
+    loader = make(paths, "batches", pin_memory=True)
+    assert "page-locked memory: no, there is no CUDA device" in loader.describe()
+    assert len(list(loader)) == 8  # and no warning of DataLoader's
+
+
+def test_a_device_without_streams(paths: list[str]) -> None:
+    loader = make(paths, "batches", device="meta")
+    for stop, batch in enumerate(loader, 1):
+        assert batch.device.type == "meta"
+        assert batch["tokens"].offsets.device.type == "meta"
+        assert loader.state_dict()["consumed"] == min(4 * stop, sum(SIZES))
+    assert "meta, a batch is copied when it is asked for" in loader.describe()
+
+
+def test_what_is_refused(paths: list[str]) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
+    assert len(tio.make_loader(dataset, batch_size=4)) == 8
+    with pytest.raises(ValueError, match="makes batches of 4 and batch_size is 8"):
+        tio.make_loader(dataset, batch_size=8)
+    with pytest.raises(ValueError, match="this one has its own order"):
+        tio.make_loader(dataset, sampler=[1])
+    with pytest.raises(ValueError, match="num_workers must be"):
+        tio.make_loader(dataset, num_workers=-1)
+    with pytest.raises(ValueError, match="batch_size must be"):
+        tio.make_loader(tio.TFRecordMapDataset(paths), batch_size=0)
+
+    class Other(IterableDataset[int]):
+        """Of somebody else."""
+
+        def __iter__(self) -> Iterator[int]:
+            return iter([1])
+
+    with pytest.raises(TypeError, match="make_loader takes a dataset"):
+        tio.make_loader(Other())
+
+
+def test_its_parts_are_found(paths: list[str]) -> None:
+    loader = make(paths, "batches")
+    assert isinstance(loader, loader_module.Loader)
+    assert loader.device is None
+    assert make(paths, "batches", device="cpu").device == torch.device("cpu")
+    endless = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, epochs=None), batch_size=4)
+    with pytest.raises(TypeError, match="endless"):
+        len(endless)

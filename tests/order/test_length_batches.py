@@ -1,0 +1,295 @@
+"""Batches by length against a plain model, dealt to any ranks and workers."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchrec_io.datasets.dealing import Shares
+from torchrec_io.datasets.options import LoadOptions
+from torchrec_io.order import length_batches as module
+from torchrec_io.order.length_batches import BatchedOrder, Lengths
+from torchrec_io.order.orders import RecordOrder
+from torchrec_io.order.plan import UNEVEN_CHOICES
+from torchrec_io.order.progress import Arrangement, Progress
+from torchrec_io.order.selection import Selection, Span, Subset
+from torchrec_io.order.shuffle import Shuffle, ShuffleChoice
+
+SHUFFLES: list[ShuffleChoice] = [False, True, 7, Shuffle(block=4, window=9)]
+LEAST, BATCHES = 5, 3
+
+
+@pytest.fixture(autouse=True)
+def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows that a few records fill."""
+    monkeypatch.setattr(module, "_LEAST_WINDOW", LEAST)
+    monkeypatch.setattr(module, "_WINDOW_BATCHES", BATCHES)
+
+
+@st.composite
+def selections(draw: st.DrawFn, total: int) -> Selection:
+    if draw(st.booleans()):
+        begin = draw(st.integers(0, total))
+        return Span(begin, draw(st.integers(0, total - begin)), total)
+    return Subset.of(np.array(draw(st.lists(st.booleans(), min_size=total, max_size=total)), bool))
+
+
+@st.composite
+def orders(draw: st.DrawFn) -> BatchedOrder:
+    lengths = draw(st.lists(st.integers(0, 12), max_size=80))
+    tokens = draw(st.one_of(st.none(), st.integers(1, 40)))
+    some = st.integers(1, 6)
+    size = draw(some if tokens is None else st.one_of(st.none(), some))
+    whole = RecordOrder(
+        draw(selections(len(lengths))),
+        draw(st.sampled_from(SHUFFLES)),
+        draw(st.integers(0, 3)),
+    )
+    return BatchedOrder(whole, Lengths(np.array(lengths, np.int64)), tokens, size)
+
+
+def batches_of(order: BatchedOrder, epoch: int) -> list[list[int]]:
+    found = order.epoch(epoch)
+    return [found.records(number).tolist() for number in range(order.count(epoch))]
+
+
+def cut(
+    records: Sequence[int], lengths: Sequence[int], tokens: int | None, size: int | None
+) -> list[list[int]]:
+    """Batches of one window, the longest first."""
+    batches: list[list[int]] = []
+    for record in sorted(records, key=lambda record: -lengths[record]):
+        last = batches[-1] if batches else []
+        longest = max(1, lengths[last[0]]) if last else 0
+        full = len(last) == size or (tokens is not None and (len(last) + 1) * longest > tokens)
+        if not last or full:
+            batches.append([record])
+        else:
+            last.append(record)
+    return batches
+
+
+def expected_windows(order: BatchedOrder, epoch: int) -> list[list[list[int]]]:
+    """The batches of each window as the model cuts them."""
+    tokens, lengths = order.batch_tokens, order.lengths.values.tolist()
+    chosen = [
+        number
+        for number in np.flatnonzero(order.whole.selection.mask(0, len(lengths))).tolist()
+        if tokens is None or lengths[number] <= tokens
+    ]
+    mask = np.zeros(len(lengths), bool)
+    mask[chosen] = True
+    left = dataclasses.replace(order.whole, selection=Subset.of(mask))
+    records = left.at(np.arange(len(chosen)), epoch).tolist()
+    most = len(chosen) if order.batch_size is None else order.batch_size
+    if tokens is not None:
+        mean = -(-sum(lengths[number] for number in chosen) // max(1, len(chosen)))
+        most = min(most, tokens // max(1, mean))
+    most = max(1, most)
+    window = max(BATCHES, -(-LEAST // most)) * most
+    return [
+        cut(records[at : at + window], lengths, tokens, order.batch_size)
+        for at in range(0, len(records), window)
+    ]
+
+
+@given(orders(), st.integers(0, 3))
+def test_windows_are_sorted_and_cut(order: BatchedOrder, epoch: int) -> None:
+    windows = expected_windows(order, epoch)
+    found = iter(batches_of(order, epoch))
+    for window in windows:
+        batches = [next(found) for _ in window]
+        if order.whole.shuffle is False:
+            assert batches == window
+        else:
+            assert sorted(batches) == sorted(window)
+    assert next(found, None) is None
+
+
+@given(orders(), st.integers(0, 3))
+def test_each_record_comes_once_and_none_is_over_the_budget(
+    order: BatchedOrder, epoch: int
+) -> None:
+    batches = batches_of(order, epoch)
+    lengths = order.lengths.values
+    selected = np.flatnonzero(order.whole.selection.mask(0, len(lengths))).tolist()
+    assert sorted([*itertools.chain(*batches), *order.too_long.tolist()]) == selected
+    assert len(order) == sum(map(len, batches))
+    for batch in batches:
+        assert 0 < len(batch) <= (order.batch_size or len(batch))
+        if order.batch_tokens is not None:
+            assert len(batch) * max(lengths[batch]) <= order.batch_tokens
+    if order.batch_tokens is not None:
+        assert (lengths[order.too_long] > order.batch_tokens).all()
+
+
+@given(orders(), st.integers(0, 3), st.randoms(use_true_random=False))
+def test_any_way_to_ask_gives_the_same(order: BatchedOrder, epoch: int, random: Any) -> None:
+    whole = batches_of(order, epoch)
+    other: BatchedOrder = pickle.loads(pickle.dumps(order))
+    assert other.describe() == order.describe()
+    numbers = list(range(len(whole)))
+    random.shuffle(numbers)
+    for number in numbers:
+        found = other.epoch(epoch)
+        assert found.records(number).tolist() == whole[number]
+        other.epoch(epoch + random.randrange(4))
+    assert not other.epoch(epoch).reaches(len(whole))
+    for number in (-1, len(whole)):
+        with pytest.raises(IndexError, match=f"no batch {number}"):
+            other.epoch(epoch).records(number)
+
+
+def many(shuffle: Any, seed: int = 1) -> BatchedOrder:
+    lengths = np.random.default_rng(0).integers(1, 30, 300)
+    return BatchedOrder(RecordOrder(Span(0, 300, 300), shuffle, seed), Lengths(lengths), 90)
+
+
+def test_another_epoch_or_seed_is_another_order() -> None:
+    order = many(True)
+    assert batches_of(order, 0) != batches_of(order, 1)
+    assert batches_of(order, 0) != batches_of(many(True, seed=2), 0)
+    assert batches_of(many(False), 0) == batches_of(many(False, seed=2), 1)
+
+
+def test_batches_of_a_window_come_in_any_order() -> None:
+    order = many(True)
+    lengths = order.lengths.values
+    rising = 0
+    for epoch in range(20):
+        longest = [lengths[batch[0]] for batch in batches_of(order, epoch)]
+        rising += sum(first < second for first, second in itertools.pairwise(longest))
+    assert rising > 100  # sorted windows rise at their borders alone
+
+
+@pytest.mark.parametrize("size", [1, 4, 7])
+def test_without_a_budget_only_one_batch_is_short(size: int) -> None:
+    whole = RecordOrder(Span(0, 200, 200), True, 1)
+    order = BatchedOrder(whole, Lengths(np.arange(200) % 17), None, size)
+    sizes = sorted(map(len, batches_of(order, 0)))
+    assert sizes == sorted([*([size] * (200 // size)), *([200 % size] if 200 % size else [])])
+
+
+def test_only_what_is_asked_for_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    order = many(True)
+    asked: list[int] = []
+    find = module._Windows.find
+
+    def noted(windows: Any, number: int, epoch: int) -> Any:
+        asked.append(number)
+        return find(windows, number, epoch)
+
+    monkeypatch.setattr(module._Windows, "find", noted)
+    order.epoch(0).records(0)
+    assert asked == [0]
+    count = order.count(0)
+    windows = list(range(-(-300 // order.window)))
+    assert asked == windows
+    assert order.count(0) == count
+    assert order.epoch(0).reaches(count - 1)
+    assert asked == windows
+
+
+class TestLengths:
+    @pytest.mark.parametrize(("most", "dtype"), [(2**31 - 1, np.int32), (2**31, np.int64)])
+    def test_they_take_four_bytes_if_they_can(self, most: int, dtype: Any) -> None:
+        assert Lengths(np.array([1, most])).values.dtype == dtype
+
+    def test_nobody_changes_them(self) -> None:
+        given_ = np.array([1, 2], np.int32)
+        lengths = Lengths(given_)
+        given_[0] = 7
+        assert lengths.values.tolist() == [1, 2]
+
+    def test_their_fingerprint_is_that_of_the_values(self) -> None:
+        narrow = Lengths(np.array([1, 2], np.uint8))
+        assert Lengths(np.array([1, 2])).fingerprint() == narrow.fingerprint()
+        assert Lengths(np.array([1, 2])).fingerprint() != Lengths(np.array([2, 1])).fingerprint()
+
+    def test_none_is_negative(self) -> None:
+        with pytest.raises(ValueError, match="negative: -3, of record 1"):
+            Lengths(np.array([1, -3]))
+
+    def test_they_are_one_for_each_record(self) -> None:
+        with pytest.raises(ValueError, match="2 lengths are not one for each of 3"):
+            BatchedOrder(RecordOrder(Span(0, 3, 3)), Lengths(np.array([1, 2])), 4)
+
+
+# ---- ranks and workers ----
+
+
+class _NoReader:
+    """Stands where a reader does."""
+
+    def begin_epoch(self) -> None:
+        pass
+
+
+def dealt(
+    order: BatchedOrder, options: LoadOptions, progress: Progress, workers: int
+) -> Iterator[tuple[int, list[int]]]:
+    """Epoch and records of what a DataLoader with so many workers gives a rank."""
+    shares = Shares(order, options)
+    reader: Any = _NoReader()
+    streams = [
+        shares.batches(reader, progress, shares.arrangement(worker, workers))
+        for worker in range(workers)
+    ]
+    for turn in itertools.zip_longest(*streams):
+        for item in turn:
+            if item is not None:
+                yield item[0], item[1].tolist()
+
+
+def expected_share(
+    batches: list[list[int]], begin: int, rank: int, world: int, uneven: str
+) -> list[list[int]]:
+    """What a rank gets of an epoch's batches."""
+    left = batches[begin:]
+    if uneven == "drop":
+        left = left[: len(left) // world * world]
+    elif uneven == "pad" and len(left) % world:
+        left += list(itertools.islice(itertools.cycle(batches), -len(left) % world))
+    return left[rank::world]
+
+
+@given(
+    orders(),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.sampled_from(UNEVEN_CHOICES),
+    st.data(),
+)
+def test_ranks_and_workers_are_dealt_the_same_list(
+    order: BatchedOrder, world: int, workers: int, uneven: Any, data: st.DataObject
+) -> None:
+    epoch = data.draw(st.integers(0, 3))
+    batches = batches_of(order, epoch)
+    begin = data.draw(st.integers(0, len(batches)))
+    fresh: BatchedOrder = pickle.loads(pickle.dumps(order))  # knows of no window yet
+    for rank in range(world):
+        options = LoadOptions(batch_tokens=1, rank=rank, world_size=world, uneven=uneven)
+        found = list(dealt(fresh, options, Progress(epoch, epoch, begin), workers))
+        assert [number for number, _ in found] == [epoch] * len(found)
+        expected = expected_share(batches, begin, rank, world, uneven)
+        assert [batch for _, batch in found] == expected
+        plan = Shares(fresh, options).plan(Arrangement(rank, world), Progress(epoch, epoch, begin))
+        assert plan.num_rank_batches == len(expected)
+
+
+@given(orders(), st.integers(1, 3), st.integers(1, 3))
+def test_workers_take_turns_through_epochs(order: BatchedOrder, world: int, workers: int) -> None:
+    batches = [batches_of(order, epoch) for epoch in range(2, 5)]
+    for rank in range(world):
+        options = LoadOptions(batch_tokens=1, rank=rank, world_size=world, epochs=3)
+        found = [batch for _, batch in dealt(order, options, Progress(2, 2), workers)]
+        shares = [expected_share(epoch, 0, rank, world, "keep") for epoch in batches]
+        assert found == list(itertools.chain(*shares))

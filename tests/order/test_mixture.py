@@ -1,0 +1,353 @@
+"""Mixes of orders: against a plain model that chooses one record after another."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import math
+import pickle
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.orders import Numbers, chi_square_is_plausible
+from torchrec_io import _core
+from torchrec_io.order import mixture as mixed
+from torchrec_io.order.mixture import CELL, ENDLESS, STOP_CHOICES, MixedOrder, Stop, cell_counts
+from torchrec_io.order.shuffle import records_at
+
+weight_lists = st.lists(st.one_of(st.integers(1, 9), st.floats(1e-3, 1e3)), min_size=1, max_size=4)
+stops = st.sampled_from(STOP_CHOICES)
+seeds = st.integers(-(2**70), 2**70)
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """A uniform order of records ``0..size-1``."""
+
+    size: int
+    seed: int = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    def at(self, positions: Numbers, epoch: int) -> Numbers:
+        return records_at(positions, self.size, True, self.seed, epoch)
+
+    def describe(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def mix_of(
+    sizes: Sequence[int], weights: Sequence[float], seed: int = 0, stop: Stop = "all_exhausted"
+) -> MixedOrder:
+    """Of shuffled parts, whose records are numbered one part after another."""
+    parts = [Shuffled(size, number) for number, size in enumerate(sizes)]
+    bases = [sum(sizes[:number]) for number in range(len(sizes))]
+    return MixedOrder(parts, weights, seed, stop, bases=bases)
+
+
+def whole(mix: MixedOrder, epoch: int = 0) -> list[int]:
+    records: list[int] = mix.at(np.arange(len(mix)), epoch).tolist()
+    return records
+
+
+# ---- the model ----
+
+
+def model_choices(weights: Sequence[float], name: str) -> Iterator[int]:
+    """Which part comes, for ever, where cells are of ``mixed.CELL``."""
+    cards = [part for part, count in enumerate(cell_counts(weights)) for _ in range(count)]
+    for cell in itertools.count():
+        digest = hashlib.blake2b(f"{name}:{cell}".encode(), digest_size=8).digest()
+        key = int.from_bytes(digest, "little")
+        for place in _core.permute(np.arange(len(cards)), len(cards), key).tolist():
+            yield cards[place]
+
+
+def model(
+    sizes: Sequence[int], weights: Sequence[float], seed: int, stop: Stop
+) -> Iterator[tuple[int, int]]:
+    """(part, how many times it came before) at each position, one after another."""
+    taken = [0] * len(sizes)
+    alive = [part for part, size in enumerate(sizes) if size > 0 or stop != "all_exhausted"]
+    for phase in itertools.count():
+        if not alive:
+            return
+        for choice in model_choices([weights[part] for part in alive], f"mix:{seed}:{phase}"):
+            part = alive[choice]
+            if stop != "endless" and taken[part] == sizes[part]:
+                break
+            yield part, taken[part]
+            taken[part] += 1
+        if stop == "first_exhausted":
+            return
+        alive = [part for part in alive if taken[part] < sizes[part]]
+
+
+@given(weight_lists, seeds, stops, st.sampled_from([2, 3, 5]), st.data())
+def test_a_mix_is_what_the_model_says(
+    weights: list[float], seed: int, stop: Stop, cell_bits: int, data: st.DataObject
+) -> None:
+    count = len(weights)
+    epoch = data.draw(st.integers(0, 2**40))
+    least = 1 if stop == "endless" else 0
+    sizes = data.draw(st.lists(st.integers(least, 60), min_size=count, max_size=count))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixed, "CELL_BITS", cell_bits)
+        patch.setattr(mixed, "CELL", 2**cell_bits)
+        mix = mix_of(sizes, weights, seed, stop)
+        expected = list(itertools.islice(model(sizes, weights, seed, stop), 400))
+        size = len(expected)
+        assert len(mix) == (ENDLESS if stop == "endless" else size)
+        chosen, turns = mix.choices(np.arange(size))
+        assert list(zip(chosen.tolist(), turns.tolist(), strict=True)) == expected
+        # The records, at positions in any order.
+        positions = data.draw(
+            st.lists(st.integers(0, max(0, size - 1)), max_size=30 if size else 0)
+        )
+        records = mix.at(np.array(positions, np.int64), epoch)
+        assert records.dtype == np.int64
+        for position, record in zip(positions, records.tolist(), strict=True):
+            part, turn = expected[position]
+            cycle, turn = divmod(turn, sizes[part])
+            [own] = Shuffled(sizes[part], part).at(np.array([turn]), epoch + cycle).tolist()
+            assert record == sum(sizes[:part]) + own
+
+
+@pytest.mark.parametrize("stop", STOP_CHOICES)
+def test_cells_of_full_size_are_what_the_model_says(stop: Stop) -> None:
+    sizes, weights = [90_000, 70_000, 12_345], [0.5, 0.3, 0.2]
+    mix = mix_of(sizes, weights, 3, stop)
+    expected = list(itertools.islice(model(sizes, weights, 3, stop), 200_000))
+    assert len(mix) == {"all_exhausted": sum(sizes), "endless": ENDLESS}.get(stop, len(expected))
+    chosen, turns = mix.choices(np.arange(len(expected)))
+    assert np.array_equal(np.stack((chosen, turns), 1), np.array(expected))
+    positions = np.random.default_rng(0).permutation(len(expected))
+    assert np.array_equal(mix.at(positions, 1), mix.at(np.arange(len(expected)), 1)[positions])
+
+
+def test_mixes_stay_what_they_are_from_release_to_release() -> None:
+    # A run that is resumed by a newer release must go on in the order it began with.
+    mix = mix_of([4, 6, 3], [0.5, 0.3, 0.2], 7)
+    assert whole(mix) == [10, 9, 3, 1, 12, 11, 0, 2, 7, 6, 4, 5, 8]
+    endless = mix_of([4, 6, 3], [0.5, 0.3, 0.2], 7, "endless")
+    far = np.array([0, 1, CELL, ENDLESS - 1])
+    assert endless.at(far, 2).tolist() == [11, 7, 2, 12]
+
+
+# ---- what a mix promises ----
+
+
+@given(weight_lists, seeds, st.data())
+def test_every_record_comes_once_if_all_are_to_be_exhausted(
+    weights: list[float], seed: int, data: st.DataObject
+) -> None:
+    count = len(weights)
+    sizes = data.draw(st.lists(st.integers(0, 200), min_size=count, max_size=count))
+    assert sorted(whole(mix_of(sizes, weights, seed))) == list(range(sum(sizes)))
+
+
+def test_every_record_of_large_parts_comes_once() -> None:
+    sizes = [300_000, 50_000, 200_000]
+    records = whole(mix_of(sizes, [0.1, 0.4, 0.5], 2))
+    assert np.array_equal(np.sort(records), np.arange(sum(sizes)))
+
+
+@given(weight_lists, seeds, stops, st.integers(0, 100))
+def test_parts_keep_their_own_order(
+    weights: list[float], seed: int, stop: Stop, epoch: int
+) -> None:
+    sizes = [40, 70, 10, 25][: len(weights)]
+    mix = mix_of(sizes, weights, seed, stop)
+    records = mix.at(np.arange(min(len(mix), 200)), epoch)
+    for part, size in enumerate(sizes):
+        base = sum(sizes[:part])
+        own = records[(records >= base) & (records < base + size)] - base
+        cycles = range(-(-len(own) // size))
+        expected = [Shuffled(size, part).at(np.arange(size), epoch + cycle) for cycle in cycles]
+        assert own.tolist() == list(itertools.chain(*expected))[: len(own)]
+
+
+def test_the_first_part_to_run_out_ends_the_epoch() -> None:
+    sizes, weights = [1000, 100], [0.5, 0.5]
+    mix = mix_of(sizes, weights, 1, "first_exhausted")
+    chosen, _ = mix.choices(np.arange(len(mix)))
+    counts = np.bincount(chosen)
+    assert counts[1] == 100
+    assert 50 < counts[0] < 200
+    # The next choice would have been of the part that has run out.
+    next_choice, _ = mix_of(sizes, weights, 1, "endless").choices(np.array([len(mix)]))
+    assert next_choice.tolist() == [1]
+
+
+def test_an_empty_part_ends_the_epoch_before_its_first_choice() -> None:
+    mix = mix_of([10**6, 0], [0.9, 0.1], 0, "first_exhausted")
+    assert 0 < len(mix) < 200
+    assert set(mix.choices(np.arange(len(mix)))[0].tolist()) == {0}
+
+
+def test_an_empty_part_is_not_there_if_all_are_to_be_exhausted() -> None:
+    with_empty = mix_of([30, 0, 20], [0.2, 0.5, 0.3])
+    without = mix_of([30, 20], [0.2, 0.3])
+    assert (
+        with_empty.choices(np.arange(50))[1].tolist() == without.choices(np.arange(50))[1].tolist()
+    )
+
+
+@pytest.mark.parametrize("stop", ["first_exhausted", "all_exhausted"])
+def test_parts_that_are_all_empty_make_an_empty_mix(stop: Stop) -> None:
+    mix = mix_of([0, 0], [1, 1], 0, stop)
+    assert len(mix) == 0
+    assert mix.at(np.empty(0, np.int64), 0).tolist() == []
+
+
+def test_parts_come_by_their_weights() -> None:
+    weights = [0.62, 0.3, 0.05, 0.03]
+    mix = mix_of([10] * 4, weights, 0, "endless")
+    chosen, _ = mix.choices(np.arange(8 * CELL))
+    assert np.abs(np.bincount(chosen) / len(chosen) - weights).max() < 1 / CELL
+    for end in (100, 1000, 10_000, 100_000, 3 * CELL + 7):
+        counts = np.bincount(chosen[:end], minlength=4)
+        for count, weight in zip(counts, weights, strict=True):
+            assert abs(count - weight * end) < 4 * math.sqrt(weight * (1 - weight) * end) + 1
+
+
+def test_neighbouring_choices_are_independent() -> None:
+    chosen, _ = mix_of([1, 1], [0.5, 0.5], 9, "endless").choices(np.arange(4 * CELL))
+    pairs = np.bincount(chosen[:-1:2] * 2 + chosen[1::2], minlength=4)
+    assert chi_square_is_plausible(pairs)
+
+
+def test_cells_and_seeds_are_arranged_each_in_another_way() -> None:
+    def cell(seed: int, number: int) -> bytes:
+        mix = mix_of([1, 1], [0.5, 0.5], seed, "endless")
+        return mix.choices(np.arange(number * CELL, number * CELL + 64))[0].tobytes()
+
+    cells = {cell(seed, number) for seed in (-1, 0, 1, 2**64) for number in (0, 1, 2, 2**40)}
+    assert len(cells) == 16
+
+
+def test_epochs_choose_the_same_parts_and_other_records() -> None:
+    mix = mix_of([50, 50], [0.5, 0.5])
+    first, second = np.array(whole(mix, 0)), np.array(whole(mix, 1))
+    assert np.array_equal(first // 50, second // 50)
+    assert not np.array_equal(first, second)
+
+
+def test_bases_number_the_records() -> None:
+    mix = MixedOrder([Shuffled(3), Shuffled(2)], [1, 1], 0, "all_exhausted", bases=[100, 7])
+    assert sorted(whole(mix)) == [7, 8, 100, 101, 102]
+
+
+def test_mixes_of_mixes() -> None:
+    inner = mix_of([30, 40], [0.5, 0.5], 1)
+    mix = MixedOrder([inner, Shuffled(30)], [0.5, 0.5], 2, "all_exhausted", bases=[0, 70])
+    assert sorted(whole(mix)) == list(range(100))
+
+
+@pytest.mark.parametrize("stop", STOP_CHOICES)
+def test_mixes_are_pickled(stop: Stop) -> None:
+    mix = mix_of([500, 300], [0.5, 0.5], 4, stop)
+    positions = np.arange(min(len(mix), 500))
+    records = mix.at(positions, 3).tolist()
+    again = pickle.loads(pickle.dumps(mix))
+    assert len(again) == len(mix)
+    assert again.at(positions, 3).tolist() == records
+    assert len(pickle.dumps(mix)) < 2000
+
+
+def test_threads_may_ask_at_once() -> None:
+    sizes, weights = [400_000, 300_000], [0.9, 0.1]
+    expected = mix_of(sizes, weights).at(np.arange(700_000), 0)
+    mix = mix_of(sizes, weights)
+    begins = np.random.default_rng(0).permutation(700) * 1000
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda begin: mix.at(np.arange(begin, begin + 1000), 0), begins)
+        for begin, records in zip(begins, found, strict=True):
+            assert np.array_equal(records, expected[begin : begin + 1000])
+
+
+# ---- counts of a cell ----
+
+
+@given(
+    st.lists(
+        st.one_of(st.floats(0.1, 10), st.floats(1e-300, 1e300), st.integers(1, 5)),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_counts_of_a_cell_are_the_nearest_to_the_weights(weights: list[float]) -> None:
+    counts = cell_counts(weights)
+    assert sum(counts) == CELL
+    assert min(counts) >= 1
+    whole = sum(map(Fraction, weights))
+    shares = [Fraction(weight) / whole * CELL for weight in weights]
+    if min(shares) >= 1:
+        for count, share in zip(counts, shares, strict=True):
+            assert abs(count - share) < 1
+        lost = [share - count for count, share in zip(counts, shares, strict=True)]
+        # No choice can be moved from one part to another to the better.
+        assert max(lost) - min(lost) <= 1
+
+
+@pytest.mark.parametrize(
+    ("weights", "counts"),
+    [
+        ([3.0], [65536]),
+        ([1, 1, 1], [21846, 21845, 21845]),
+        ([1, 3], [16384, 49152]),
+        ([1e-9, 1.0], [1, 65535]),
+        ([1e-9, 1.0, 1e-9, 1.0], [1, 32767, 1, 32767]),
+        ([0.5] * CELL, [1] * CELL),
+    ],
+)
+def test_counts_of_a_cell_are_these(weights: list[float], counts: list[int]) -> None:
+    assert cell_counts(weights) == counts
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"parts": [], "weights": [], "bases": []}, "from 1 to 65536 parts, not 0"),
+        ({"weights": [1.0]}, "2 parts need as many weights and bases, not 1 and 2"),
+        ({"bases": [0, 1, 2]}, "2 parts need as many weights and bases, not 2 and 3"),
+        ({"weights": [1.0, 0.0]}, "weight 1 must be positive and finite, not 0.0"),
+        ({"weights": [-1.0, 1.0]}, "weight 0 must be"),
+        ({"weights": [math.nan, 1.0]}, "weight 0 must be"),
+        ({"weights": [1.0, math.inf]}, "weight 1 must be"),
+        ({"stop": "never"}, r"one of \('first_exhausted', 'all_exhausted', 'endless'\).*'never'"),
+        ({"stop": "endless", "parts": [Shuffled(1), Shuffled(0)]}, "part 1 has no records"),
+    ],
+)
+def test_other_mixes_are_refused(changes: dict[str, Any], reason: str) -> None:
+    good: dict[str, Any] = {
+        "parts": [Shuffled(5), Shuffled(6)],
+        "weights": [1.0, 2.0],
+        "seed": 0,
+        "stop": "all_exhausted",
+        "bases": [0, 5],
+    }
+    MixedOrder(**good)
+    with pytest.raises(ValueError, match=reason):
+        MixedOrder(**{**good, **changes})
+
+
+@pytest.mark.parametrize("stop", STOP_CHOICES)
+def test_positions_out_of_range_are_refused(stop: Stop) -> None:
+    mix = mix_of([5, 5], [1, 1], 0, stop)
+    for position in (-1, len(mix), 2**62 + 1):
+        with pytest.raises(IndexError, match="outside"):
+            mix.at(np.array([0, position]), 0)

@@ -1,0 +1,225 @@
+"""Which records are part of a dataset: positions and numbers, against lists of numbers."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchrec_io import _core
+from torchrec_io.order import selection as subset
+from torchrec_io.order.selection import Mask, Numbers, Selection, Span, Subset, SubsetBuilder
+
+totals = st.one_of(st.integers(0, 70), st.integers(0, 3000))
+
+
+@st.composite
+def masks(draw: st.DrawFn) -> Mask:
+    total = draw(totals)
+    kind = draw(st.sampled_from([0.0, 0.01, 0.5, 0.99, 1.0]))
+    return np.random.default_rng(draw(st.integers(0, 2**32))).random(total) < kind
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> Span:
+    total = draw(totals)
+    begin = draw(st.integers(0, total))
+    return Span(begin, draw(st.integers(0, total - begin)), total)
+
+
+def numbers_of(selection: Selection) -> Numbers:
+    """All that is selected, bit by bit."""
+    return np.flatnonzero(selection.mask(0, selection.total))
+
+
+def check_selection(selection: Selection, expected: Numbers) -> None:
+    """Everything it says, against the numbers that it selects."""
+    total = selection.total
+    assert len(selection) == len(expected)
+    found = selection.numbers_at(np.arange(len(expected)))
+    assert found.dtype == np.int64
+    assert found.tolist() == expected.tolist()
+    every = np.arange(total + 1)
+    ranks = selection.positions_of(every)
+    assert ranks.dtype == np.int64
+    assert ranks.tolist() == np.searchsorted(expected, every).tolist()
+    assert numbers_of(selection).tolist() == expected.tolist()
+
+
+@given(masks())
+def test_a_subset_is_what_its_mask_says(mask: Mask) -> None:
+    check_selection(Subset.of(mask), np.flatnonzero(mask))
+
+
+@given(spans())
+def test_a_span_is_its_records(span: Span) -> None:
+    check_selection(span, np.arange(span.begin, span.begin + span.size))
+
+
+@given(masks(), st.data())
+def test_positions_in_any_order(mask: Mask, data: st.DataObject) -> None:
+    chosen = Subset.of(mask)
+    some = np.array(data.draw(st.lists(st.integers(0, max(0, len(chosen) - 1)), max_size=40)))
+    some = some[some < len(chosen)].astype(np.int64)
+    numbers = chosen.numbers_at(some)
+    assert numbers.tolist() == np.flatnonzero(mask)[some].tolist()
+    assert chosen.positions_of(numbers).tolist() == some.tolist()
+
+
+@given(st.one_of(spans(), masks().map(Subset.of)), st.data())
+def test_masks_of_stretches(selection: Selection, data: st.DataObject) -> None:
+    begin = data.draw(st.integers(0, selection.total))
+    end = data.draw(st.integers(begin, selection.total))
+    mask = selection.mask(begin, end)
+    assert mask.dtype == np.bool_
+    assert mask.tolist() == selection.mask(0, selection.total)[begin:end].tolist()
+
+
+# ---- made in chunks ----
+
+
+def test_a_subset_is_built_stretch_by_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subset, "CHUNK", 64)
+    mask = np.random.default_rng(0).random(1000) < 0.3
+    asked = []
+
+    def mask_of(begin: int, end: int) -> Mask:
+        asked.append((begin, end))
+        return mask[begin:end]
+
+    check_selection(Subset.build(1000, mask_of), np.flatnonzero(mask))
+    assert asked == [(begin, min(1000, begin + 64)) for begin in range(0, 1000, 64)]
+
+
+@given(masks(), st.data())
+def test_masks_of_any_whole_bytes_are_put_together(mask: Mask, data: st.DataObject) -> None:
+    builder = SubsetBuilder(len(mask))
+    done = 0
+    while done < len(mask):
+        size = min(8 * data.draw(st.integers(1, 40)), len(mask) - done)
+        builder.append(mask[done : done + size])
+        done += size
+    assert builder.finish().fingerprint() == Subset.of(mask).fingerprint()
+
+
+@pytest.mark.parametrize("bad", [np.ones(10), np.ones((2, 5), np.bool_), np.ones(101, np.bool_)])
+def test_other_masks_are_refused(bad: Any) -> None:
+    with pytest.raises(ValueError, match="a mask of at most 100 bools is needed"):
+        SubsetBuilder(100).append(bad)
+
+
+def test_masks_that_leave_gaps_are_refused() -> None:
+    builder = SubsetBuilder(100)
+    builder.append(np.ones(9, np.bool_))
+    with pytest.raises(ValueError, match="only the last mask"):
+        builder.append(np.ones(8, np.bool_))
+    with pytest.raises(ValueError, match="9 of 100 records"):
+        builder.finish()
+    with pytest.raises(ValueError, match="99 of 100 records"):
+        Subset.build(100, lambda begin, end: np.ones(end - begin - 1, np.bool_))
+
+
+def test_words_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="not 1 words"):
+        Subset(65, np.zeros(1, np.uint64))
+    with pytest.raises(ValueError, match="behind the last of 3 records"):
+        Subset(3, np.array([8], np.uint64))
+    Subset(64, np.array([2**64 - 1], np.uint64))
+
+
+@pytest.mark.parametrize(("begin", "size", "total"), [(-1, 1, 5), (0, -1, 5), (3, 3, 5)])
+def test_spans_that_do_not_fit_are_refused(begin: int, size: int, total: int) -> None:
+    with pytest.raises(ValueError, match="do not lie within 5 records"):
+        Span(begin, size, total)
+
+
+# ---- out of range ----
+
+ten_of_20 = np.arange(20) % 2 == 0
+
+
+@pytest.mark.parametrize("selection", [Span(3, 10, 20), Subset.of(ten_of_20)])
+@pytest.mark.parametrize("position", [-1, 10, 2**62, -(2**63)])
+def test_positions_out_of_range_are_refused(selection: Selection, position: int) -> None:
+    with pytest.raises(IndexError, match="outside"):
+        selection.numbers_at(np.array([0, position]))
+
+
+@pytest.mark.parametrize("selection", [Span(3, 10, 20), Subset.of(ten_of_20)])
+@pytest.mark.parametrize("number", [-1, 21, 2**62, -(2**63)])
+def test_numbers_out_of_range_are_refused(selection: Selection, number: int) -> None:
+    with pytest.raises(IndexError, match=r"outside 0\.\.20"):
+        selection.positions_of(np.array([0, number]))
+
+
+def test_the_core_refuses_what_lies_outside() -> None:
+    words = np.ones(3, np.uint64)
+    counts = _core.count_bits(words)
+    assert counts.tolist() == [0, 3]
+    with pytest.raises(IndexError):
+        _core.select_bits(words, counts, np.array([3]))
+    with pytest.raises(IndexError):
+        _core.rank_bits(words, counts, np.array([193]))
+    with pytest.raises(ValueError, match="not those of the words"):
+        _core.select_bits(words, np.zeros(3, np.int64), np.array([0]))
+    with pytest.raises(ValueError, match="not those of the words"):
+        _core.rank_bits(words, counts[:1], np.array([0]))
+
+
+# ---- across processes ----
+
+
+@given(st.one_of(spans(), masks().map(Subset.of)))
+def test_selections_are_pickled(selection: Selection) -> None:
+    again = pickle.loads(pickle.dumps(selection))
+    assert type(again) is type(selection)
+    check_selection(again, numbers_of(selection))
+    assert again.fingerprint() == selection.fingerprint()
+
+
+def test_a_pickle_holds_the_bits_and_no_more() -> None:
+    chosen = Subset.of(np.random.default_rng(0).random(10**6) < 0.5)
+    assert len(pickle.dumps(chosen)) < 10**6 / 8 + 1000
+
+
+def test_fingerprints_stay_what_they_are_from_release_to_release() -> None:
+    # A run that is resumed by a newer release must find its records to be the same.
+    assert Span(3, 5, 10).fingerprint() == "50a475f6387a4384"
+    assert Subset.of(ten_of_20).fingerprint() == "528d4d5628ffc5ba"
+
+
+@given(spans())
+def test_the_same_records_have_the_same_fingerprint(span: Span) -> None:
+    assert Subset.of(span.mask(0, span.total)).fingerprint() == span.fingerprint()
+
+
+def test_other_records_have_another_fingerprint() -> None:
+    selections: list[Selection] = [
+        *(Span(begin, size, 6) for size in range(1, 7) for begin in range(7 - size)),
+        Span(0, 0, 6),
+        Span(0, 0, 7),
+        Span(0, 6, 7),
+        *(Subset.of(np.arange(6) % step == 0) for step in (2, 3, 4, 5)),
+        Subset.of(np.arange(7) % 4 == 0),
+    ]
+    assert len({selection.fingerprint() for selection in selections}) == len(selections)
+
+
+# ---- many records ----
+
+
+def test_a_hundred_million_records() -> None:
+    total = 10**8
+    thirds = Subset.build(total, lambda begin, end: np.arange(begin, end) % 3 == 1)
+    assert len(thirds) == 33_333_333
+    positions = np.random.default_rng(0).integers(0, len(thirds), 10_000)
+    assert np.array_equal(thirds.numbers_at(positions), positions * 3 + 1)
+    assert np.array_equal(thirds.positions_of(positions * 3), positions)
+
+
+def test_what_it_is_shows() -> None:
+    assert repr(Subset.of(ten_of_20)) == "Subset(10 of 20 records)"

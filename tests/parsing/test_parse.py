@@ -1,0 +1,468 @@
+"""Examples to columns: types, casts, errors, and prediction that changes nothing."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.forms import batch_to_json
+from tests.support.messages import Example
+from tests.support.wire import bytes_feature, entry, example, float_feature, int_feature
+from torchrec_io.errors import DecodeError
+from torchrec_io.parsing.parser import ExampleParser
+from torchrec_io.records.reader import RecordList
+from torchrec_io.tensors.parse import parse_block
+
+# ---- types and shapes ----
+
+RECORD = example(
+    entry("i", int_feature(1, 2)),
+    entry("f", float_feature(1.5)),
+    entry("s", bytes_feature(b"x")),
+    entry("ss", bytes_feature(b"a", b"", b"bc", b"d")),
+)
+
+
+def test_a_batch_has_a_batch_dimension_and_a_sample_has_none() -> None:
+    schema = {
+        "i": tio.FixedLenFeature([2], "int64"),
+        "f": tio.FixedLenFeature([], "float32"),
+        "s": tio.FixedLenFeature([], "string"),
+        "ss": tio.FixedLenFeature([2, 2], "string"),
+    }
+    batch = tio.parse_examples([RECORD] * 3, schema)
+    assert {name: tuple(value.shape) for name, value in batch.items()} == {
+        "i": (3, 2),
+        "f": (3,),
+        "s": (3,),
+        "ss": (3, 2, 2),
+    }
+    assert batch["ss"].tolist() == [[[b"a", b""], [b"bc", b"d"]]] * 3
+    sample = tio.parse_example(RECORD, schema)
+    assert sample["i"].tolist() == [1, 2]
+    assert sample["f"].shape == ()
+    assert sample["s"] == b"x"
+    assert sample["ss"].tolist() == [[b"a", b""], [b"bc", b"d"]]
+
+
+def test_a_sample_s_ragged_values_are_one_row() -> None:
+    schema = {"i": tio.VarLenFeature("int64"), "ss": tio.VarLenFeature("string")}
+    sample = tio.parse_example(RECORD, schema)
+    assert sample["i"].tolist() == [1, 2]
+    assert sample["ss"].tolist() == [b"a", b"", b"bc", b"d"]
+    assert sample.ragged == {"i": "int64", "ss": "int64"}
+
+
+def test_no_examples_make_an_empty_batch() -> None:
+    batch = tio.parse_examples(
+        [],
+        {
+            "a": tio.FixedLenFeature([2, 3], "int32"),
+            "b": tio.FixedLenFeature([2], "string"),
+            "c": tio.VarLenFeature("float32"),
+            "d": tio.VarLenFeature("string"),
+            "e": tio.RawFeature("uint8", [4]),
+        },
+    )
+    assert tuple(batch["a"].shape) == (0, 2, 3)
+    assert batch["b"].shape == (0, 2)
+    assert batch["c"].tolist() == batch["d"].tolist() == batch["b"].tolist() == []
+    assert tuple(batch["e"].shape) == (0, 4)
+    assert batch.samples() == []
+
+
+def test_columns_come_in_the_order_of_the_schema() -> None:
+    for names in (["s", "i", "f"], ["f", "s", "i"]):
+        batch = tio.parse_examples([RECORD], {name: FEATURES[name] for name in names})
+        assert list(batch) == names
+
+
+FEATURES: dict[str, Any] = {
+    "i": tio.VarLenFeature("int64"),
+    "f": tio.VarLenFeature("float32"),
+    "s": tio.VarLenFeature("string"),
+}
+
+
+def test_bytes_like_records_are_taken() -> None:
+    for record in (bytearray(RECORD), memoryview(RECORD)):
+        assert tio.parse_examples([record], FEATURES)["i"].tolist() == [[1, 2]]
+
+
+# ---- casts ----
+
+INTEGER_ENDS = {
+    "int64": (-(2**63), 2**63 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "int8": (-128, 127),
+    "uint64": (0, 2**63 - 1),  # what is stored has no more
+    "uint32": (0, 2**32 - 1),
+    "uint16": (0, 2**16 - 1),
+    "uint8": (0, 255),
+    "bool": (0, 1),
+}
+
+
+def both_ways(dtype: str, *values: float) -> list[torch.Tensor]:
+    """Values through a FixedLenFeature and through a VarLenFeature of a dtype."""
+    is_int = dtype in INTEGER_ENDS
+    feature = int_feature(*map(int, values)) if is_int else float_feature(*values)
+    record = example(entry("x", feature))
+    fixed = tio.parse_examples([record], {"x": tio.FixedLenFeature([len(values)], dtype)})
+    ragged = tio.parse_examples([record], {"x": tio.VarLenFeature(dtype)})
+    return [fixed["x"][0], ragged["x"].values]
+
+
+@pytest.mark.parametrize("dtype", INTEGER_ENDS)
+def test_integers_up_to_the_ends_of_their_dtype(dtype: str) -> None:
+    low, high = INTEGER_ENDS[dtype]
+    values = [low, high, 1, 0, high // 2]
+    for column in both_ways(dtype, *values):
+        assert column.dtype == getattr(torch, dtype)
+        assert [int(value) for value in column.tolist()] == values
+
+
+BEYOND = [(dtype, ends[0] - 1) for dtype, ends in INTEGER_ENDS.items() if dtype != "int64"]
+BEYOND += [(dtype, ends[1] + 1) for dtype, ends in INTEGER_ENDS.items() if ends[1] < 2**63 - 1]
+
+
+@pytest.mark.parametrize(("dtype", "beyond"), BEYOND)
+@pytest.mark.parametrize("before", [0, 1, 130])
+def test_integers_past_the_ends_are_refused(dtype: str, beyond: int, before: int) -> None:
+    good = example(entry("x", int_feature(*[1] * (before + 1))))
+    bad = example(entry("x", int_feature(*[1] * before, beyond)))
+    for feature in (tio.FixedLenFeature([before + 1], dtype), tio.VarLenFeature(dtype)):
+        with pytest.raises(DecodeError, match="does not fit") as caught:
+            tio.parse_examples([good, bad, good], {"x": feature})
+        assert (caught.value.record, caught.value.feature) == (1, "x")
+
+
+float_bits = st.integers(0, 2**32 - 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@given(st.lists(float_bits, max_size=20))
+def test_floats_are_cast_as_torch_casts_them(dtype: str, bits: list[int]) -> None:
+    stored = torch.tensor(bits, dtype=torch.uint32).view(torch.float32)
+    expected = stored.to(getattr(torch, dtype))
+    fits = expected.isinf() == stored.isinf()
+    record = bits_example(stored[fits])
+    for feature in (tio.FixedLenFeature([int(fits.sum())], dtype), tio.VarLenFeature(dtype)):
+        column = tio.parse_examples([record], {"x": feature})["x"]
+        values: Any = column.values if isinstance(column, tio.Ragged) else column[0]
+        assert_same_floats(values, expected[fits])
+    for position in torch.nonzero(~fits).flatten().tolist():
+        with pytest.raises(DecodeError, match="does not fit"):
+            tio.parse_examples([bits_example(stored[position : position + 1])], FIXED[dtype])
+
+
+FIXED = {
+    dtype: {"x": tio.FixedLenFeature([], dtype)}
+    for dtype in ("float32", "float64", "float16", "bfloat16")
+}
+
+
+def bits_example(stored: torch.Tensor) -> bytes:
+    """An Example whose feature "x" holds floats bit by bit: Python's floats would lose NaNs."""
+    raw = stored.numpy().tobytes()
+    return example(entry("x", b"\x12" + sized(b"\x0a" + sized(raw))))
+
+
+def sized(data: bytes) -> bytes:
+    return int_feature(len(data))[4:] + data
+
+
+def assert_same_floats(values: torch.Tensor, expected: torch.Tensor) -> None:
+    assert values.dtype == expected.dtype
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[values.itemsize]
+    nan = expected.isnan()
+    assert torch.equal(values.isnan(), nan)
+    if values.dtype == torch.float32:
+        nan = torch.zeros_like(nan)  # not a cast: every bit is kept
+    assert torch.equal(values[~nan].view(whole), expected[~nan].contiguous().view(whole))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rounding_at_every_edge(dtype: str) -> None:
+    # Every value of the narrow dtype, and the floats halfway between neighbours and beside them.
+    narrow = torch.arange(2**15, dtype=torch.int32).to(torch.int16).view(getattr(torch, dtype))
+    exact = narrow[narrow.isfinite()].to(torch.float64)
+    middle = ((exact[:-1] + exact[1:]) / 2).to(torch.float32)
+    around = torch.cat(
+        [exact.to(torch.float32), middle, torch.nextafter(middle, torch.tensor(math.inf))]
+    )
+    around = torch.cat([around, torch.nextafter(middle, torch.tensor(0.0)), -around])
+    column = tio.parse_examples([bits_example(around)], {"x": tio.VarLenFeature(dtype)})["x"]
+    assert_same_floats(column.values, around.to(getattr(torch, dtype)))
+
+
+def test_the_stored_kind_must_be_the_dtype_s_own() -> None:
+    kinds = {"i": "int64", "f": "float32", "s": "string"}
+    wanted = {"int64": ["int32", "bool"], "float32": ["float64", "bfloat16"], "string": ["string"]}
+    for name, kind in kinds.items():
+        for other, dtypes in wanted.items():
+            for dtype in dtypes:
+                if other == kind:
+                    continue
+                for feature in (tio.VarLenFeature(dtype), tio.FixedLenFeature([1], dtype)):
+                    with pytest.raises(DecodeError, match=r"the record holds .* schema wants"):
+                        tio.parse_examples([RECORD], {name: feature})
+
+
+@pytest.mark.parametrize("dtype", [*INTEGER_ENDS, "float32", "float64", "float16", "bfloat16"])
+def test_defaults_of_every_dtype(dtype: str) -> None:
+    default = [1, 0, 1] if dtype == "bool" else [1, 2, 100]
+    batch = tio.parse_examples([b""] * 2, {"x": tio.FixedLenFeature([3], dtype, default)})
+    assert batch["x"].dtype == getattr(torch, dtype)
+    assert batch["x"].tolist() == [default] * 2
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize(
+    ("feature", "name", "reason"),
+    [
+        (tio.FixedLenFeature([], "int64"), "none", "required but the record does not have it"),
+        (tio.FixedLenFeature([3], "int64"), "i", "the record holds 2 int64 values, .* wants 3"),
+        (tio.FixedLenFeature([1], "int32"), "i", "the record holds 2 int64 values, .* wants 1"),
+        (tio.FixedLenFeature([2], "float32"), "f", "the record holds 1 float value, .* wants 2"),
+        (tio.FixedLenFeature([2], "string"), "s", "the record holds 1 bytes value, .* wants 2"),
+        (tio.FixedLenFeature([2], "float32"), "i", "holds int64 values, the schema wants float"),
+        (tio.VarLenFeature("string"), "f", "holds float values, the schema wants bytes"),
+        (tio.VarLenFeature("int64"), "s", "holds bytes values, the schema wants int64"),
+        (tio.RawFeature("int32", [1]), "s", "has 1 bytes, the schema wants 4"),
+        (tio.RawFeature("uint8", [1]), "none", "required but the record does not have it"),
+        (tio.RawFeature("uint8", [1]), "ss", "holds 4 bytes values, the schema wants 1"),
+        (tio.RawFeature("uint8", [1]), "i", "holds int64 values, the schema wants bytes"),
+    ],
+)
+def test_an_error_says_which_record_and_feature_and_why(
+    feature: Any, name: str, reason: str
+) -> None:
+    whole = tio.parse_example(RECORD, {"i": tio.VarLenFeature("int64")})
+    assert whole["i"].tolist() == [1, 2]
+    with pytest.raises(DecodeError, match=reason) as caught:
+        tio.parse_examples([RECORD, RECORD], {"f": tio.VarLenFeature("float32"), name: feature})
+    error = caught.value
+    assert (error.record, error.feature, error.path) == (0, name, None)
+    place = "" if error.offset is None else f" offset {error.offset},"
+    assert f"(record 0,{place} feature {name!r})" in str(error)
+
+
+def test_the_first_bad_record_is_named() -> None:
+    schema = {"i": tio.FixedLenFeature([2], "int8")}
+    good = example(entry("i", int_feature(1, 2)))
+    wrong_value = example(entry("i", int_feature(1, 1000)))  # shows when values are decoded
+    wrong_count = example(entry("i", int_feature(1)))
+    no_example = b"\x0a\xff"
+    for records in (
+        [good, wrong_value, wrong_count, no_example],
+        [good, no_example, wrong_value, wrong_count],
+        [good, wrong_count, good, wrong_value],
+    ):
+        with pytest.raises(DecodeError) as caught:
+            tio.parse_examples(records, schema)
+        assert caught.value.record == 1
+        assert caught.value.feature == (None if records[1] is no_example else "i")
+
+
+def test_a_block_without_its_bad_records_is_parsed() -> None:
+    schema = tio.Schema(
+        {"a": tio.FixedLenFeature([], "int8"), "b": tio.FixedLenFeature([], "int8")}
+    )
+    records = [example(entry("a", int_feature(i)), entry("b", int_feature(-i))) for i in range(9)]
+    records[2] = example(entry("a", int_feature(1000)), entry("b", int_feature(1000)))
+    records[4] = b"\x0a\xff"
+    records[7] = example(entry("b", int_feature(1)))
+    records[8] = example(entry("a", int_feature(1)), entry("b", int_feature(500)))
+    batch, failures = parse_block(ExampleParser(schema), RecordList.of(records))
+    assert batch["a"].tolist() == [0, 1, 3, 5, 6]
+    assert batch["b"].tolist() == [0, -1, -3, -5, -6]
+    # One failure for each bad record, in their order.
+    assert [(failure.position, failure.feature) for failure in failures] == [
+        (2, "a"),
+        (4, None),
+        (7, "a"),
+        (8, "b"),
+    ]
+
+
+def test_a_parser_can_be_pickled() -> None:
+    parser = ExampleParser(tio.Schema(FEATURES))
+    again = pickle.loads(pickle.dumps(parser))
+    batch, failures = parse_block(again, RecordList.of([RECORD]))
+    assert not failures
+    assert batch["i"].tolist() == [[1, 2]]
+
+
+# ---- prediction ----
+
+keys = st.lists(
+    st.sampled_from(["a", "b", "cc", "a_much_longer_key", "k" * 60, "", "é"]), unique=True
+)
+
+
+@st.composite
+def record_batches(draw: st.DrawFn) -> list[bytes]:
+    """Records that resemble each other, as a writer's do, and now and then do not."""
+    records: list[bytes] = []
+    order = draw(keys)
+    for _ in range(draw(st.integers(1, 8))):
+        change = draw(st.integers(0, 9))
+        if change == 0:
+            order = draw(st.permutations(order))
+        elif change == 1:
+            order = draw(keys)
+        elif change == 2 and records:
+            records.append(draw(st.sampled_from(records)))
+            continue
+        message = Example()
+        for key in order:
+            feature = message.features.feature[key]
+            kind = draw(st.sampled_from("iiifs"))
+            size = draw(st.sampled_from([0, 1, 1, 1, 2, 3, 30]))
+            if kind == "i":
+                value = draw(st.sampled_from([0, 1, 127, 128, 300, -1, 2**40]))
+                feature.int64_list.value.extend([value] * size)
+            elif kind == "f":
+                feature.float_list.value.extend([draw(st.floats(width=32))] * size)
+            else:
+                text = draw(st.binary(max_size=4)) * draw(st.sampled_from([1, 1, 40, 100]))
+                feature.bytes_list.value.extend([text] * size)
+        spelled = [entry(key, message.features.feature[key].SerializeToString()) for key in order]
+        records.append(example(*spelled))
+    return records
+
+
+def outcome(records: list[bytes], schema: tio.Schema) -> Any:
+    """Columns as plain values, or the place and reason of the error."""
+    try:
+        return batch_to_json(tio.parse_examples(records, schema))
+    except DecodeError as error:
+        return error.record, error.feature, error.reason
+
+
+@given(
+    record_batches(),
+    st.dictionaries(
+        st.sampled_from(["a", "b", "cc", "a_much_longer_key", "k" * 60, "", "é", "absent"]),
+        st.sampled_from(["int64", "float32", "string"]),
+        min_size=1,
+    ),
+    st.booleans(),
+)
+def test_a_batch_is_its_records_one_by_one(
+    records: list[bytes], dtypes: dict[str, str], fixed: bool
+) -> None:
+    defaults = {"int64": 7, "float32": 0.5, "string": b"none"}
+    schema = tio.Schema(
+        {
+            name: tio.FixedLenFeature([], dtype, defaults[dtype])
+            if fixed
+            else tio.VarLenFeature(dtype)
+            for name, dtype in dtypes.items()
+        }
+    )
+    alone = [outcome([record], schema) for record in records]
+    together = outcome(records, schema)
+    bad = [i for i, result in enumerate(alone) if isinstance(result, tuple)]
+    if bad:
+        assert together == (bad[0], *alone[bad[0]][1:])
+        records = [record for i, record in enumerate(records) if i not in bad]
+        alone = [result for i, result in enumerate(alone) if i not in bad]
+        together = outcome(records, schema)
+    for name in schema:
+        parts = [result[name] for result in alone]
+        assert together[name]["values"] == [value for part in parts for value in part["values"]]
+        if not fixed:
+            lengths = [length for part in parts for length in part["row_lengths"]]
+            assert together[name]["row_lengths"] == lengths
+
+
+def test_prediction_looks_at_every_byte_of_a_header() -> None:
+    # Each variant differs from the first record in one byte of a header; all are read on their own.
+    first = bytearray(example(entry("key", int_feature(5)), entry("tail", int_feature(6))))
+    schema = tio.Schema({"key": tio.VarLenFeature("int64"), "tail": tio.VarLenFeature("int64")})
+    for position in range(len(first)):
+        for byte in (0x00, 0x01, 0x08, 0x0A, 0x12, 0x1A, 0x80, first[position] ^ 1, 0xFF):
+            second = bytearray(first)
+            second[position] = byte
+            alone = outcome([bytes(second)], schema)
+            after = outcome([bytes(first), bytes(second)], schema)
+            if isinstance(alone, tuple):
+                assert after == (1, *alone[1:])
+            else:
+                for name in schema:
+                    assert after[name]["values"][1:] == alone[name]["values"]
+
+
+def test_records_of_any_length_at_the_end_of_a_buffer() -> None:
+    # The last record of a block is compared as any other, near the end of what may be read.
+    for size in range(40):
+        record = example(entry("x", bytes_feature(b"v" * size)))
+        batch = tio.parse_examples([record] * 3, {"x": tio.FixedLenFeature([], "string")})
+        assert batch["x"].tolist() == [b"v" * size] * 3
+
+
+@pytest.mark.parametrize(
+    "rows", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129, 257, 1000]
+)
+def test_columns_of_batches_of_any_size(rows: int) -> None:
+    def value(row: int, column: int) -> int:
+        return (row * 7919 + column * 104729) % 100  # fits every dtype
+
+    dtypes = ["int64", "int8", "uint16", "float32", "float64", "bfloat16", "int64", "float32"]
+    schema = {
+        f"c{column}": tio.FixedLenFeature(
+            [3] if column > 5 else [], dtype, [5] * 3 if column > 5 else 5
+        )
+        for column, dtype in enumerate(dtypes)
+    }
+    records: list[bytes] = []
+    expected: dict[str, list[Any]] = {name: [] for name in schema}
+    for row in range(rows):
+        entries: list[bytes] = []
+        for column, (name, feature) in enumerate(schema.items()):
+            values = [value(row, column + i) for i in range(feature.count)]
+            if (row + column) % 11 == 0:
+                values = [5] * feature.count  # the default
+            else:
+                make = int_feature if "int" in feature.dtype else float_feature
+                entries.append(entry(name, make(*values)))
+            expected[name].append(values if feature.shape else values[0])
+        records.append(example(*entries))
+    batch = tio.parse_examples(records, schema)
+    assert {name: column.tolist() for name, column in batch.items()} == expected
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_too_few_values_are_found_before_room_is_made_for_all(dtype: str) -> None:
+    record = example(entry("x", int_feature(1) if dtype == "int64" else float_feature(1.0)))
+    with pytest.raises(tio.DecodeError, match=f"the schema wants {2**45}"):
+        tio.parse_examples([record], {"x": tio.FixedLenFeature([2**45], dtype)})
+
+
+def test_many_more_entries_than_any_writer_makes() -> None:
+    record = example(*[entry(f"{i}", int_feature(i)) for i in range(5000)])
+    schema = {f"{i}": tio.FixedLenFeature([], "int64") for i in (0, 4095, 4096, 4999)}
+    batch = tio.parse_examples([record] * 3, schema)
+    assert {name: column.tolist() for name, column in batch.items()} == {
+        name: [int(name)] * 3 for name in schema
+    }
+
+
+def test_long_lists() -> None:
+    mixed = [i * 0x9E3779B97F4A7C15 % 2**64 for i in range(20_000)]
+    values = [(bits - (bits >> 63 << 64)) >> (i % 63) for i, bits in enumerate(mixed)]
+    record = example(entry("x", int_feature(*values)))
+    for feature in (tio.FixedLenFeature([20_000], "int64"), tio.VarLenFeature("int64")):
+        assert tio.parse_examples([record], {"x": feature})["x"].tolist() == [values]

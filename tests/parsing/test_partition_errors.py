@@ -1,0 +1,220 @@
+"""Partitions of a RaggedFeature that do not tally with its values: each is refused, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import torchrec_io as tio
+from tests.parsing.test_partitions import Feature, Unit, feature_of, partitions_of, parts_of
+from tests.support.examples import example_of, sequence_example_of
+from tests.support.wire import entry, example, float_feature, int_feature
+from torchrec_io.errors import DecodeError
+
+MISFITS: list[tuple[str | int, list[int], list[int], str]] = [
+    # kind, values, stored numbers, reason
+    ("splits", [1, 2], [1, 2], "do not start with 0"),
+    ("splits", [1, 2], [-1, 2], "do not start with 0"),
+    ("splits", [1, 2], [0, 3], "do not end where its values end"),
+    ("splits", [1, 2], [0, 1], "do not end where its values end"),
+    ("splits", [1, 2], [0], "do not end where its values end"),
+    ("splits", [1, 2], [], "do not end where its values end"),
+    ("splits", [], [0, 1], "do not end where its values end"),
+    ("splits", [1, 2], [0, 2**31], "is no row split"),
+    ("splits", [1, 2], [0, -(2**63)], "is no row split"),
+    ("limits", [1, 2], [1], "do not end where its values end"),
+    ("limits", [1, 2], [1, 3], "do not end where its values end"),
+    ("limits", [1, 2], [], "do not end where its values end"),
+    ("limits", [1, 2], [2**63 - 1], "is no row split"),
+    ("starts", [1, 2], [1], "does not start with 0"),
+    ("starts", [1, 2], [], "does not start with 0"),
+    ("starts", [], [1], "does not start with 0"),
+    ("starts", [1, 2], [0, 2**31], "is no row split"),
+    ("lengths", [1, 2], [1], "do not add up"),
+    ("lengths", [1, 2], [1, 2], "do not add up"),
+    ("lengths", [1, 2], [], "do not add up"),
+    ("lengths", [], [1], "do not add up"),
+    ("lengths", [1, 2], [2**62, -(2**62), 2], "is no row split"),
+    ("ids", [1, 2], [0], "not one row id for each value"),
+    ("ids", [1, 2], [0, 0, 1], "not one row id for each value"),
+    ("ids", [1, 2], [], "not one row id for each value"),
+    ("ids", [1, 2], [-1, 0], "a row id is negative"),
+    ("ids", [1, 2], [0, 4096], "far more rows than there are values"),
+    ("ids", [1, 2], [0, 2**31 - 1], "far more rows than there are values"),
+    ("ids", [1, 2], [0, 2**31], "is no row split"),
+    (2, [1, 2, 3], [], "do not make rows of 2"),
+    (3, [1, 2], [], "do not make rows of 3"),
+]
+INVALID: list[tuple[str, list[int], list[int], str]] = [
+    # what only validate=True refuses
+    ("splits", [1, 2], [0, 2, 1, 2], "overlap or run backwards"),
+    ("splits", [1, 2], [0, -1, 2], "overlap or run backwards"),
+    ("splits", [1, 2], [0, 3, 2], "overlap or run backwards"),
+    ("limits", [1, 2], [2, 1, 2], "overlap or run backwards"),
+    ("limits", [1, 2], [-1, 2], "overlap or run backwards"),
+    ("starts", [1, 2], [0, 2, 1], "overlap or run backwards"),
+    ("starts", [1, 2], [0, -1, 1], "overlap or run backwards"),
+    ("starts", [1, 2], [0, 3], "starts behind its values"),
+    ("lengths", [1, 2], [3, -1], "a row length is negative"),
+    ("ids", [1, 2], [1, 0], "overlap or run backwards"),
+]
+GOOD: dict[str | int, tuple[list[int], list[int]]] = {
+    "splits": ([1, 2], [0, 1, 2]),
+    "limits": ([1, 2], [1, 2]),
+    "starts": ([1, 2], [0, 1]),
+    "lengths": ([1, 2], [1, 1]),
+    "ids": ([1, 2], [0, 1]),
+    2: ([1, 2], []),
+    3: ([1, 2, 3], []),
+}
+
+
+def check_refused(
+    kind: str | int, values: list[int], stored: list[int], reason: str, *, validate: bool
+) -> None:
+    """Checks that record 1 of three is the one refused: as an Example, and as step 1 of three."""
+    feature = Feature("int64", "values", partitions_of([kind]), "int32", validate)
+    good_step = dict(zip(("values", "p0"), GOOD[kind], strict=True))
+    steps = [good_step, {"values": values, "p0": stored}, good_step]
+    records = [example_of(**step) for step in steps]
+    good, bad = (
+        sequence_example_of({}, {key: [step[key] for step in chosen] for key in ("values", "p0")})
+        for chosen in ([good_step] * 3, steps)
+    )
+    parsers: list[Callable[[], object]] = [
+        lambda: tio.parse_examples(records, {"x": feature}),
+        lambda: tio.parse_sequence_examples([good, bad, good], tio.Schema(sequence={"x": feature})),
+    ]
+    for parse in parsers:
+        with pytest.raises(DecodeError, match=reason) as caught:
+            parse()
+        assert (caught.value.record, caught.value.feature) == (1, "x")
+
+
+@pytest.mark.parametrize("validate", [False, True])
+@pytest.mark.parametrize(("kind", "values", "stored", "reason"), MISFITS)
+def test_rows_that_do_not_tally_are_refused(
+    kind: str | int, values: list[int], stored: list[int], reason: str, validate: bool
+) -> None:
+    check_refused(kind, values, stored, reason, validate=validate)
+
+
+@pytest.mark.parametrize(("kind", "values", "stored", "reason"), INVALID)
+def test_order_is_checked_if_asked_for(
+    kind: str, values: list[int], stored: list[int], reason: str
+) -> None:
+    check_refused(kind, values, stored, reason, validate=True)
+    loose = feature_of([kind])
+    unit = Unit(values, [stored])
+    column = tio.parse_examples([example_of(**parts_of(unit))] * 2, {"x": loose})["x"]
+    assert len(column) == 2  # as in TensorFlow: what the rows then are is the user's affair
+
+
+def test_numbers_up_to_the_ends_of_int32() -> None:
+    for kind, stored in [("splits", [0, 2**31 - 1, 2]), ("starts", [0, 2**31 - 1])]:
+        record = example_of(values=[1, 2], p0=stored)
+        column = tio.parse_examples([record], {"x": feature_of([kind])})["x"]
+        assert column.offsets.dtype == torch.int32
+        assert column.values.offsets.tolist() == [0, 2**31 - 1, 2]
+    wide = example_of(values=[1, 2], p0=[0, 2**31, 2])
+    column = tio.parse_examples([wide], {"x": feature_of(["splits"], row_splits_dtype="int64")})[
+        "x"
+    ]
+    assert column.values.offsets.tolist() == [0, 2**31, 2]
+    beyond = example_of(values=[1, 2], p0=[0, 2**40 + 1, 2])
+    with pytest.raises(DecodeError, match="is no row split"):
+        tio.parse_examples([beyond], {"x": feature_of(["splits"], row_splits_dtype="int64")})
+
+
+def test_offsets_of_a_batch_that_pass_int32_are_refused() -> None:
+    # Each record's own numbers fit, but the second one's count on from the first one's values.
+    good, bad = example_of(values=[1, 2], p0=[0]), example_of(values=[1], p0=[0, 2**31 - 1])
+    for splits_dtype in ("int32", "int64"):
+        schema = {"x": feature_of(["starts"], row_splits_dtype=splits_dtype)}
+        if splits_dtype == "int64":
+            offsets = tio.parse_examples([good, bad], schema)["x"].values.offsets
+            assert offsets.tolist() == [0, 2, 2**31 + 1, 3]
+            continue
+        with pytest.raises(DecodeError, match="behind what the row splits") as caught:
+            tio.parse_examples([good, bad, good], schema)
+        assert caught.value.record == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "records"),
+    [
+        ("lengths", [{"values": [9, 9], "p0": [1]}, {"values": [9, 9], "p0": [3]}]),
+        ("ids", [{"values": [9, 9], "p0": [0]}, {"values": [9, 9], "p0": [0, 1, 1]}]),
+        ("splits", [{"values": [9, 9], "p0": [0, 1]}, {"values": [9, 9], "p0": [0, 3]}]),
+        (2, [{"values": [9]}, {"values": [9, 9, 9]}]),
+    ],
+)
+def test_values_of_one_record_do_not_make_up_for_another_s(kind: Any, records: Any) -> None:
+    with pytest.raises(DecodeError) as caught:
+        tio.parse_examples([example_of(**record) for record in records], {"x": feature_of([kind])})
+    assert caught.value.record == 0
+
+
+@pytest.mark.parametrize("kinds", [["lengths", "lengths"], ["splits", 2], [2, "limits"]])
+def test_a_misfit_further_out_is_found(kinds: list[Any]) -> None:
+    sound = {
+        "lengths": [1, 1],
+        "splits": [0, 1, 2],
+        "limits": [2, 4],
+    }
+    stored = {f"p{i}": sound[kind] for i, kind in enumerate(kinds) if isinstance(kind, str)}
+    good = example_of(values=[1, 2, 3, 4] if 2 in kinds else [1, 2], **stored)
+    if kinds == ["lengths", "lengths"]:
+        bad = example_of(values=[1, 2], p0=[3], p1=[1, 1])
+    elif kinds == ["splits", 2]:
+        bad = example_of(values=[1, 2, 3, 4], p0=[0, 3])
+    else:
+        bad = example_of(values=[1, 2, 3], p1=[1, 2, 3])
+    schema = {"y": tio.VarLenFeature("int64"), "x": feature_of(kinds)}
+    assert len(tio.parse_examples([good, good], schema)["x"]) == 2
+    with pytest.raises(DecodeError) as caught:
+        tio.parse_examples([good, good, bad], schema)
+    assert (caught.value.record, caught.value.feature) == (2, "x")
+
+
+@pytest.mark.parametrize("validate", [False, True])
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {"values": [[1, 2], [3]], "p0": [[2]]},
+        {"values": [[1, 2]], "p0": [[2], []]},
+        {"values": [[1, 2]]},
+        {"p0": [[0]]},
+        {"p0": [[]]},
+    ],
+)
+def test_steps_that_differ_in_number_are_refused(lists: Any, validate: bool) -> None:
+    schema = tio.Schema(sequence={"x": feature_of(["lengths"], validate=validate)})
+    good = sequence_example_of({}, {"values": [[1], [], [2, 3]], "p0": [[1], [], [2]]})
+    bad = sequence_example_of({}, lists)
+    assert tio.parse_sequence_example(good, schema)["x"].tolist() == [[[1]], [], [[2, 3]]]
+    with pytest.raises(DecodeError, match="'p0' has not as many steps") as caught:
+        tio.parse_sequence_examples([good, sequence_example_of({}, {}), bad], schema)
+    assert (caught.value.record, caught.value.feature) == (2, "x")
+
+
+def test_a_step_s_misfit_is_its_record_s() -> None:
+    # Records of 0, 3, 0 and 2 steps: the fifth step is bad.
+    schema = tio.Schema(sequence={"x": feature_of(["lengths"])})
+    lists = [[], [[1]] * 3, [], [[1], [2]]]
+    records = [
+        sequence_example_of({}, {"values": [[5]] * len(steps), "p0": steps}) for steps in lists
+    ]
+    with pytest.raises(DecodeError, match="do not add up") as caught:
+        tio.parse_sequence_examples(records, schema)
+    assert caught.value.record == 3
+
+
+def test_partitions_are_integers() -> None:
+    record = example(entry("values", int_feature(1)), entry("p0", float_feature(1.0)))
+    with pytest.raises(DecodeError, match="wants int64, in the stored feature 'p0'") as caught:
+        tio.parse_examples([record], {"x": feature_of(["lengths"])})
+    assert caught.value.feature == "x"

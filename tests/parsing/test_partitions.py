@@ -1,0 +1,335 @@
+"""Partitions of a RaggedFeature against a model in plain Python that goes record by record."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.examples import example_of, sequence_example_of
+from torchrec_io.parsing.columns.partitions import Stored, offsets_of, part
+from torchrec_io.parsing.parser import ExampleParser
+from torchrec_io.records.reader import RecordList
+from torchrec_io.tensors.parse import parse_block
+
+Feature = tio.RaggedFeature
+KEYED: dict[str, Any] = {
+    "splits": Feature.RowSplits,
+    "lengths": Feature.RowLengths,
+    "starts": Feature.RowStarts,
+    "limits": Feature.RowLimits,
+    "ids": Feature.ValueRowIds,
+}
+
+
+# ---- the model: one unit (a record or a step) at a time ----
+
+
+def stored_as(kind: str, lengths: list[int]) -> list[int]:
+    """Row lengths as a partition of some kind has them."""
+    ends = list(itertools.accumulate(lengths, initial=0))
+    return {
+        "splits": ends,
+        "lengths": lengths,
+        "starts": ends[:-1],
+        "limits": ends[1:],
+        "ids": [row for row, length in enumerate(lengths) for _ in range(length)],
+    }[kind]
+
+
+def lengths_of(kind: str | int, stored: list[int], count: int) -> list[int] | None:
+    """The row lengths that stored numbers stand for; None if they are no rows of the values."""
+    if isinstance(kind, int):
+        return None if count % kind else [kind] * (count // kind)
+    if kind == "ids":
+        if len(stored) != count or stored != sorted(stored) or (stored and stored[0] < 0):
+            return None
+        return [stored.count(row) for row in range(max(stored, default=-1) + 1)]
+    if kind == "lengths":
+        return None if min(stored, default=0) < 0 or sum(stored) != count else stored
+    if kind == "starts":
+        splits = [*stored, count]
+    elif kind == "limits":
+        splits = [0, *stored]
+    else:
+        splits = stored or [0]
+    lengths = [after - before for before, after in itertools.pairwise(splits)]
+    is_whole = splits[0] == 0 and splits[-1] == count
+    return lengths if is_whole and min(lengths, default=0) >= 0 else None
+
+
+def nest(values: list[Any], levels: list[list[int]]) -> list[Any]:
+    """Values in rows, and these in rows; ``levels`` has row lengths, outermost first."""
+    for lengths in reversed(levels):
+        left = iter(values)
+        values = [list(itertools.islice(left, length)) for length in lengths]
+        assert next(left, None) is None
+    return values
+
+
+class Unit(NamedTuple):
+    """Values, and what each partition has stored for them: None for a uniform one."""
+
+    values: list[int]
+    stored: list[list[int] | None]
+
+    def nested(self, kinds: list[str | int]) -> list[Any] | None:
+        """The values in their rows; None if these do not tally."""
+        levels: list[list[int]] = []
+        count = len(self.values)
+        for kind, stored in zip(reversed(kinds), reversed(self.stored), strict=True):
+            lengths = lengths_of(kind, stored or [], count)
+            if lengths is None:
+                return None
+            levels.insert(0, lengths)
+            count = len(lengths)
+        return nest(self.values, levels)
+
+
+kinds_of_partitions = st.lists(
+    st.one_of(st.sampled_from(list(KEYED)), st.integers(1, 3)), min_size=1, max_size=3
+)
+
+
+@st.composite
+def sound_units(draw: st.DrawFn, kinds: list[str | int]) -> tuple[Unit, list[Any]]:
+    """A unit and the nested lists that it was made from."""
+    levels: list[list[int]] = []
+    rows = draw(st.integers(0, 3))
+    for kind in kinds:
+        if isinstance(kind, int):
+            lengths = [kind] * rows
+        else:
+            lengths = draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows))
+        if kind == "ids" and lengths:
+            lengths[-1] = max(lengths[-1], 1)  # no id stands for empty rows at the end
+        levels.append(lengths)
+        rows = sum(lengths)
+    values = list(range(rows))
+    stored = [
+        None if isinstance(kind, int) else stored_as(kind, lengths)
+        for kind, lengths in zip(kinds, levels, strict=True)
+    ]
+    return Unit(values, stored), nest(values, levels)
+
+
+@st.composite
+def any_units(draw: st.DrawFn, kinds: list[str | int]) -> Unit:
+    """A unit of which some numbers may have been changed, added or taken."""
+    unit, _ = draw(sound_units(kinds))
+    values = unit.values[: draw(st.integers(max(0, len(unit.values) - 1), len(unit.values)))]
+    stored: list[list[int] | None] = []
+    for numbers in unit.stored:
+        changed = None if numbers is None else list(numbers)
+        if changed is not None and draw(st.integers(0, 3)) == 0:
+            place = draw(st.integers(0, len(changed)))
+            changed[place : place + draw(st.integers(0, 1))] = draw(
+                st.lists(st.integers(-2, 5), max_size=1)
+            )
+        stored.append(changed)
+    return Unit(values, stored)
+
+
+def partitions_of(kinds: list[str | int]) -> list[Any]:
+    return [
+        Feature.UniformRowLength(kind) if isinstance(kind, int) else KEYED[kind](f"p{number}")
+        for number, kind in enumerate(kinds)
+    ]
+
+
+def feature_of(kinds: list[str | int], dtype: str = "int64", **options: Any) -> Feature:
+    return Feature(dtype, "values", partitions_of(kinds), **options)
+
+
+def parts_of(unit: Unit, as_value: Callable[[int], Any] = int) -> dict[str, list[Any]]:
+    """A unit as stored features; empty ones are left out."""
+    stored = {f"p{number}": numbers for number, numbers in enumerate(unit.stored) if numbers}
+    values = {"values": [as_value(value) for value in unit.values]} if unit.values else {}
+    return {**values, **stored}
+
+
+def rebuilt(splits: list[Any], inner: tuple[int, ...], values: list[int]) -> list[Any]:
+    """Nested lists from offsets."""
+    rows: list[Any] = values
+    for size in reversed(inner):
+        rows = [rows[at : at + size] for at in range(0, len(rows), size)]
+    for level in reversed(splits):
+        rows = [rows[begin:end] for begin, end in itertools.pairwise(level.tolist())]
+    return rows
+
+
+# ---- rows that tally ----
+
+sound_batches = kinds_of_partitions.flatmap(
+    lambda kinds: st.tuples(st.just(kinds), st.lists(sound_units(kinds), max_size=4))
+)
+options = st.fixed_dictionaries(
+    {"row_splits_dtype": st.sampled_from(["int32", "int64"]), "validate": st.booleans()}
+)
+
+
+@given(sound_batches, st.sampled_from(["int32", "int64"]), st.booleans())
+def test_parting(batch: Any, splits_dtype: str, validate: bool) -> None:
+    kinds, pairs = batch
+    units = [unit for unit, _ in pairs]
+    partitions: list[tuple[object, Stored | None]] = []
+    for number, partition in enumerate(partitions_of(kinds)):
+        numbers = [unit.stored[number] for unit in units]
+        if isinstance(kinds[number], int):
+            partitions.append((partition, None))
+            continue
+        flat = [value for each in numbers if each is not None for value in each]
+        counts = np.array([len(each or []) for each in numbers], np.int64)
+        partitions.append((partition, Stored(np.array(flat, np.int64), offsets_of(counts))))
+    counts = np.array([len(unit.values) for unit in units], np.int64)
+    rows = part(counts, partitions, splits_dtype, validate=validate)
+    assert rows.faults == []
+    values = [value for unit in units for value in unit.values]
+    assert rebuilt(rows.splits, rows.inner, values) == [nested for _, nested in pairs]
+
+
+DTYPES: dict[str, Callable[[int], Any]] = {
+    "int64": int,
+    "uint8": int,
+    "float16": float,
+    "string": lambda value: b"v%d" % value,
+}
+
+
+def mapped(nested: Any, as_value: Callable[[int], Any]) -> Any:
+    if isinstance(nested, list):
+        return [mapped(item, as_value) for item in nested]
+    return as_value(nested)
+
+
+@given(sound_batches, st.sampled_from(list(DTYPES)), options)
+def test_records_of_rows(batch: Any, dtype: str, chosen: dict[str, Any]) -> None:
+    kinds, pairs = batch
+    schema = {"x": feature_of(kinds, dtype, **chosen)}
+    as_value = DTYPES[dtype]
+    records = [example_of(**parts_of(unit, as_value)) for unit, _ in pairs]
+    column = tio.parse_examples(records, schema)["x"]
+    expected = [mapped(nested, as_value) for _, nested in pairs]
+    assert column.tolist() == expected
+    level: Any = column
+    while isinstance(level, tio.Ragged):
+        assert level.offsets.dtype == getattr(torch, chosen["row_splits_dtype"])
+        level = level.values
+    for record, nested in zip(records, expected, strict=True):
+        assert tio.parse_example(record, schema)["x"].tolist() == nested
+
+
+@given(
+    kinds_of_partitions.flatmap(
+        lambda kinds: st.tuples(
+            st.just(kinds), st.lists(st.lists(sound_units(kinds), max_size=3), max_size=3)
+        )
+    ),
+    options,
+)
+def test_steps_of_rows(batch: Any, chosen: dict[str, Any]) -> None:
+    kinds, examples = batch
+    schema = tio.Schema(sequence={"x": feature_of(kinds, **chosen)})
+    records = []
+    for pairs in examples:
+        keys = [f"p{i}" for i, kind in enumerate(kinds) if isinstance(kind, str)]
+        steps = [parts_of(unit) for unit, _ in pairs]
+        lists = {key: [step.get(key, []) for step in steps] for key in ("values", *keys)}
+        records.append(sequence_example_of({}, lists))
+    expected = [[nested for _, nested in pairs] for pairs in examples]
+    assert tio.parse_sequence_examples(records, schema)["x"].tolist() == expected
+    for record, nested in zip(records, expected, strict=True):
+        assert tio.parse_sequence_example(record, schema)["x"].tolist() == nested
+
+
+# ---- rows that do not ----
+
+
+@given(
+    kinds_of_partitions.flatmap(
+        lambda kinds: st.tuples(st.just(kinds), st.lists(any_units(kinds), max_size=4))
+    )
+)
+def test_each_record_is_judged_by_itself(batch: Any) -> None:
+    kinds, units = batch
+    schema = tio.Schema({"x": feature_of(kinds, validate=True)})
+    nested = [unit.nested(kinds) for unit in units]
+    records = [example_of(**parts_of(unit)) for unit in units]
+    found, failures = parse_block(ExampleParser.of(schema), RecordList.of(records))
+    assert [failure.position for failure in failures] == [
+        position for position, rows in enumerate(nested) if rows is None
+    ]
+    assert all(failure.feature == "x" and failure.reason for failure in failures)
+    assert found["x"].tolist() == [rows for rows in nested if rows is not None]
+
+
+def test_ids_may_leave_rows_empty_up_to_a_limit() -> None:
+    record = example_of(values=[7, 8], p0=[1, 4095])
+    rows = tio.parse_example(record, {"x": feature_of(["ids"])})["x"].tolist()
+    assert len(rows) == 4096
+    assert {place: row for place, row in enumerate(rows) if row} == {1: [7], 4095: [8]}
+
+
+def test_one_partition_may_serve_two_features() -> None:
+    record = example_of(a=[1, 2, 3], b=[4.0, 5.0, 6.0], n=[2, 0, 1])
+    rows = [Feature.RowLengths("n")]
+    schema = {
+        "x": Feature("int64", "a", rows),
+        "y": Feature("float32", "b", rows),
+        "n": Feature("int64"),
+        "a": Feature("int64"),
+    }
+    batch = tio.parse_examples([record] * 2, schema)
+    assert batch["x"].tolist() == [[[1, 2], [], [3]]] * 2
+    assert batch["y"].tolist() == [[[4.0, 5.0], [], [6.0]]] * 2
+    assert batch["n"].tolist() == [[2, 0, 1]] * 2
+    assert batch["a"].tolist() == [[1, 2, 3]] * 2
+
+
+# ---- rows whose number is known, not their length ----
+
+
+def parsed(values: list[list[int]], *partitions: Any) -> list[Any]:
+    schema = tio.Schema({"values": Feature("int64", None, partitions, "int64")})
+    records = [tio.encode_example({"values": np.array(numbers, np.int64)}) for numbers in values]
+    found: list[Any] = tio.parse_examples(records, schema)["values"].tolist()
+    return found
+
+
+def test_rows_of_a_known_number() -> None:
+    counted = Feature.UniformRowCount(3)
+    assert parsed([[1, 2, 3, 4, 5, 6], [], [7, 8, 9]], counted) == [
+        [[1, 2], [3, 4], [5, 6]],
+        [[], [], []],
+        [[7], [8], [9]],
+    ]
+
+
+def test_rows_of_a_known_number_among_other_partitions() -> None:
+    # Shapes (2, n, 3) and (2, 2, n).
+    inner = (Feature.UniformRowCount(2), Feature.UniformRowLength(3))
+    assert parsed([[*range(12)]], *inner) == [[[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10, 11]]]]
+    outer = (Feature.UniformRowLength(2), Feature.UniformRowCount(4))
+    assert parsed([[*range(8)], []], *outer) == [
+        [[[0, 1], [2, 3]], [[4, 5], [6, 7]]],
+        [[[], []], [[], []]],
+    ]
+
+
+def test_values_that_make_no_such_rows_are_refused() -> None:
+    with pytest.raises(tio.DecodeError, match="do not make 3 rows of one length") as caught:
+        parsed([[1, 2, 3], [1, 2, 3, 4]], Feature.UniformRowCount(3))
+    assert caught.value.record == 1
+    with pytest.raises(tio.DecodeError, match="far more than there are values"):
+        parsed([[]], Feature.UniformRowCount(10**12))
+    wrong: list[Any] = [0, -1, True, 1.5]
+    for rows in wrong:
+        with pytest.raises(tio.SchemaError, match="rows must be a whole number of at least 1"):
+            Feature.UniformRowCount(rows)

@@ -1,0 +1,394 @@
+"""SequenceExamples, and FixedLenSequenceFeature in Examples, against plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.examples import example_of, sequence_example_of
+from tests.support.wire import (
+    bytes_feature,
+    delimited,
+    entry,
+    example,
+    float_feature,
+    int_feature,
+)
+from torchrec_io.errors import DecodeError, SchemaError
+
+INTEGERS = ["int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"]
+FLOATS = ["float32", "float64", "float16", "bfloat16"]
+DTYPES = [*INTEGERS, *FLOATS, "string"]
+Sequence = tio.FixedLenSequenceFeature
+Steps = list[list[Any]]
+
+
+def stored(dtype: str, value: int) -> Any:
+    """A value that every dtype of its kind can hold."""
+    if dtype == "string":
+        return b"s" * (value % 3) + b"%d" % value
+    return value / 2 if dtype in FLOATS else value % 2 if dtype == "bool" else value
+
+
+def shaped(flat: list[Any], shape: list[int]) -> Any:
+    """Values as nested lists; ``flat`` fills the shape."""
+    if not shape:
+        return flat[0]
+    size = len(flat) // shape[0] if shape[0] else 0
+    return [shaped(flat[i * size : (i + 1) * size], shape[1:]) for i in range(shape[0])]
+
+
+def written_by_encoder(context: Mapping[str, Any], lists: Mapping[str, Any]) -> bytes:
+    """As :func:`sequence_example_of`; None is a Feature of no kind."""
+    features = {name: values or None for name, values in context.items()}
+    sequences = {name: [step or None for step in steps] for name, steps in lists.items()}
+    return tio.encode_sequence_example(features, sequences)
+
+
+WRITERS: dict[str, Callable[..., bytes]] = {
+    "protobuf": sequence_example_of,
+    "encoder": written_by_encoder,
+}
+writers = st.sampled_from(list(WRITERS))
+
+
+# ---- FixedLenSequenceFeature ----
+
+
+@st.composite
+def padded_batches(draw: st.DrawFn) -> tuple[str, list[int], list[Steps]]:
+    """A dtype, the shape of a step, and the values of the steps of each record."""
+    dtype = draw(st.sampled_from(DTYPES))
+    shape = draw(st.lists(st.integers(1, 3), max_size=2))
+    count = torch.Size(shape).numel()
+    value = st.integers(0, 100).map(lambda number: stored(dtype, number))
+    step = st.lists(value, min_size=count, max_size=count)
+    return dtype, shape, draw(st.lists(st.lists(step, max_size=5), max_size=5))
+
+
+def check_padded(
+    batch: tio.Batch, dtype: str, shape: list[int], records: list[Steps], fill: Any
+) -> None:
+    count = torch.Size(shape).numel()
+    longest = max(map(len, records), default=0)
+    column = batch["x"]
+    assert tuple(column.shape) == (len(records), longest, *shape)
+    if dtype != "string":
+        assert column.dtype == getattr(torch, dtype)
+    assert column.tolist() == [
+        [shaped(step, shape) for step in [*steps, *[[fill] * count] * (longest - len(steps))]]
+        for steps in records
+    ]
+    assert batch.lengths["x"].dtype == torch.int64
+    assert batch.lengths["x"].tolist() == [len(steps) for steps in records]
+    samples = batch.samples()
+    assert [list(sample["x"].shape) for sample in samples] == [
+        [len(steps), *shape] for steps in records
+    ]
+    assert [sample["x"].tolist() for sample in samples] == [
+        [shaped(step, shape) for step in steps] for steps in records
+    ]
+
+
+@given(padded_batches(), st.one_of(st.none(), st.integers(0, 1)))
+def test_parts_of_a_feature_are_padded(batch: Any, default: int | None) -> None:
+    dtype, shape, records = batch
+    fill = b"" if dtype == "string" else 0
+    given_default = None
+    if default is not None:
+        fill = given_default = stored(dtype, default)
+    feature = Sequence(shape, dtype, allow_missing=True, default_value=given_default)
+    flat = [[value for step in steps for value in step] for steps in records]
+    written = [example_of(x=values) for values in flat]
+    check_padded(tio.parse_examples(written, {"x": feature}), dtype, shape, records, fill)
+    for record, steps in zip(written, records, strict=True):
+        sample = tio.parse_example(record, {"x": feature})
+        assert sample["x"].tolist() == [shaped(step, shape) for step in steps]
+        assert sample.padded == {"x": fill}
+
+
+@given(padded_batches(), writers)
+def test_steps_are_padded(batch: Any, writer: str) -> None:
+    dtype, shape, records = batch
+    schema = tio.Schema(sequence={"x": Sequence(shape, dtype)})
+    written = [WRITERS[writer]({}, {"x": steps}) for steps in records]
+    fill = b"" if dtype == "string" else 0
+    check_padded(tio.parse_sequence_examples(written, schema), dtype, shape, records, fill)
+    for record, steps in zip(written, records, strict=True):
+        sample = tio.parse_sequence_example(record, schema)
+        assert sample["x"].tolist() == [shaped(step, shape) for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "default"), [("string", b"<pad>"), ("string", b""), ("float16", -1.5), ("int8", -7)]
+)
+def test_what_it_is_padded_with(dtype: str, default: Any) -> None:
+    feature = Sequence([2], dtype, allow_missing=True, default_value=default)
+    values = [stored(dtype, number) for number in range(1, 5)]
+    records = [example_of(x=values), b"", example_of(x=values[:2])]
+    batch = tio.parse_examples(records, {"x": feature})
+    first, second = values[:2], values[2:]
+    pad = [default] * 2
+    assert batch["x"].tolist() == [[first, second], [pad, pad], [first, pad]]
+    assert batch.lengths["x"].tolist() == [2, 0, 1]
+    assert tio.collate(batch.samples())["x"].tolist() == batch["x"].tolist()
+
+
+def test_a_missing_feature_has_no_parts() -> None:
+    feature = Sequence([], "int64", allow_missing=True)
+    empty = example(entry("x", int_feature()))
+    batch = tio.parse_examples([b"", empty, example(entry("x", b""))], {"x": feature})
+    assert tuple(batch["x"].shape) == (3, 0)
+    assert batch.lengths["x"].tolist() == [0, 0, 0]
+    with pytest.raises(SchemaError, match="allow_missing"):
+        tio.Schema({"x": Sequence([], "int64")})
+
+
+def test_a_missing_list_is_refused_unless_it_may() -> None:
+    there, missing = sequence_example_of({}, {"x": []}), sequence_example_of({}, {})
+    for dtype in ("int64", "string"):
+        strict = tio.Schema(sequence={"x": Sequence([2], dtype)})
+        loose = tio.Schema(sequence={"x": Sequence([2], dtype, allow_missing=True)})
+        for schema, records in ((strict, [there]), (loose, [there, missing])):
+            batch = tio.parse_sequence_examples(records, schema)
+            assert tuple(batch["x"].shape) == (len(records), 0, 2)
+            assert batch.lengths["x"].tolist() == [0] * len(records)
+        with pytest.raises(DecodeError, match="required") as caught:
+            tio.parse_sequence_examples([there, missing], strict)
+        assert (caught.value.record, caught.value.feature) == (1, "x")
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_values_that_make_no_whole_parts_are_refused(count: int) -> None:
+    feature = Sequence([2], "float32", allow_missing=True)
+    records = [example_of(x=[1.0, 2.0]), example_of(x=[1.0] * count)]
+    with pytest.raises(DecodeError, match=f"holds {count} float.* a multiple of 2") as caught:
+        tio.parse_examples(records, {"x": feature})
+    assert (caught.value.record, caught.value.feature) == (1, "x")
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float32", "string"])
+@pytest.mark.parametrize("shape", [[], [1], [2]])
+@pytest.mark.parametrize("number", [0, 7, 70])
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_step_of_a_wrong_count_is_named(
+    dtype: str, shape: list[int], number: int, change: int
+) -> None:
+    count = torch.Size(shape).numel()
+    value = stored(dtype, 1)
+    steps = [[value] * count for _ in range(number + 3)]
+    good = sequence_example_of({}, {"x": steps})
+    steps[number] = [value] * (count + change)
+    bad = sequence_example_of({}, {"x": steps})
+    schema = tio.Schema(sequence={"x": Sequence(shape, dtype)})
+    with pytest.raises(DecodeError, match=f"step {number} holds {count + change} ") as caught:
+        tio.parse_sequence_examples([good, bad, good], schema)
+    assert (caught.value.record, caught.value.feature) == (1, "x")
+    assert caught.value.offset is not None
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_step_of_another_kind_is_refused(number: int) -> None:
+    for dtype, wrong, kind in (
+        ("int64", [1.0], "int64"),
+        ("float32", [b"a"], "float"),
+        ("string", [1], "bytes"),
+    ):
+        steps: Steps = [[stored(dtype, 1)] for _ in range(5)]
+        steps[number] = wrong
+        record = sequence_example_of({}, {"x": steps})
+        for feature in (Sequence([], dtype), tio.VarLenFeature(dtype), tio.RaggedFeature(dtype)):
+            with pytest.raises(DecodeError, match=f"the schema wants {kind}") as caught:
+                tio.parse_sequence_example(record, tio.Schema(sequence={"x": feature}))
+            assert caught.value.feature == "x"
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("int8", 128), ("bool", 2), ("uint32", -1)])
+def test_a_step_that_does_not_fit_is_refused(dtype: str, value: int) -> None:
+    for steps in ([[value], [1]], [[1], [value]], [[1]] * 50 + [[value]]):
+        record = sequence_example_of({}, {"x": steps})
+        for feature in (Sequence([], dtype), tio.VarLenFeature(dtype)):
+            with pytest.raises(DecodeError, match="does not fit") as caught:
+                tio.parse_sequence_example(record, tio.Schema(sequence={"x": feature}))
+            assert caught.value.feature == "x"
+
+
+# ---- VarLenFeature and RaggedFeature ----
+
+
+@st.composite
+def ragged_batches(draw: st.DrawFn) -> tuple[str, list[Steps]]:
+    dtype = draw(st.sampled_from(DTYPES))
+    value = st.integers(0, 100).map(lambda number: stored(dtype, number))
+    steps = st.lists(st.lists(value, max_size=4), max_size=5)
+    return dtype, draw(st.lists(steps, max_size=5))
+
+
+@given(ragged_batches(), writers)
+def test_lists_of_any_length(batch: Any, writer: str) -> None:
+    dtype, records = batch
+    schema = tio.Schema(
+        sequence={
+            "x": tio.VarLenFeature(dtype),
+            "narrow": tio.RaggedFeature(dtype, "y"),
+            "wide": tio.RaggedFeature(dtype, "z", row_splits_dtype="int64"),
+        }
+    )
+    written = [WRITERS[writer]({}, dict.fromkeys("xyz", steps)) for steps in records]
+    found = tio.parse_sequence_examples(written, schema)
+    for name, splits_dtype in [("x", "int64"), ("narrow", "int32"), ("wide", "int64")]:
+        column = found[name]
+        assert column.tolist() == records
+        for level in (column, column.values):
+            assert level.offsets.dtype == getattr(torch, splits_dtype)
+        if dtype != "string":
+            assert column.flat_values.dtype == getattr(torch, dtype)
+    for record, steps in zip(written, records, strict=True):
+        sample = tio.parse_sequence_example(record, schema)
+        assert isinstance(sample["x"], tio.Ragged)
+        assert [sample[name].tolist() for name in schema] == [steps] * 3
+
+
+def test_missing_lists_have_no_steps() -> None:
+    schema = tio.Schema(
+        sequence={"x": tio.VarLenFeature("int64"), "y": tio.RaggedFeature("string")}
+    )
+    records = [b"", sequence_example_of({}, {"x": [[], [1]]}), sequence_example_of({}, {"y": [[]]})]
+    batch = tio.parse_sequence_examples(records, schema)
+    assert batch["x"].tolist() == [[], [[], [1]], []]
+    assert batch["y"].tolist() == [[], [], [[]]]
+    assert batch.lengths == {}
+
+
+# ---- context and lists together ----
+
+BOTH = tio.Schema(
+    context={
+        "label": tio.FixedLenFeature([2], "int32", [7, 8]),
+        "name": tio.FixedLenFeature([], "string"),
+        "tags": tio.VarLenFeature("string"),
+        "rows": tio.RaggedFeature("int64", "v", [tio.RaggedFeature.RowLengths("n")]),
+    },
+    sequence={
+        "frames": Sequence([2], "uint8"),
+        "words": tio.VarLenFeature("string"),
+        "tree": tio.RaggedFeature("int64", "v", [tio.RaggedFeature.RowLengths("n")]),
+    },
+)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_context_and_lists(writer: str) -> None:
+    write = WRITERS[writer]
+    records = [
+        write(
+            {"label": [1, 2], "name": [b"a"], "tags": [b"t", b""], "v": [1, 2, 3], "n": [2, 1]},
+            {"frames": [[1, 2], [3, 4]], "words": [[b"w"], []], "v": [[5, 6]], "n": [[1, 1]]},
+        ),
+        write({"name": [b"bc"], "more": [0.5]}, {"frames": [], "v": [[], [9]], "n": [[], [1]]}),
+    ]
+    batch = tio.parse_sequence_examples(records, BOTH)
+    assert list(batch) == list(BOTH)
+    assert {name: value.tolist() for name, value in batch.items()} == {
+        "label": [[1, 2], [7, 8]],
+        "name": [b"a", b"bc"],
+        "tags": [[b"t", b""], []],
+        "rows": [[[1, 2], [3]], []],
+        "frames": [[[1, 2], [3, 4]], [[0, 0], [0, 0]]],
+        "words": [[[b"w"], []], []],
+        "tree": [[[[5], [6]]], [[], [[9]]]],
+    }
+    assert list(batch.lengths) == ["frames"]
+    assert batch.lengths["frames"].tolist() == [2, 0]
+    sample = tio.parse_sequence_example(records[1], BOTH)
+    assert sample["name"] == b"bc"
+    assert tuple(sample["frames"].shape) == (0, 2)
+    assert sample["tree"].tolist() == [[], [[9]]]
+
+
+def test_no_records() -> None:
+    batch = tio.parse_sequence_examples([], BOTH)
+    assert batch.samples() == []
+    assert tuple(batch["label"].shape) == (0, 2)
+    assert tuple(batch["frames"].shape) == (0, 0, 2)
+    for name in ("name", "tags", "rows", "words", "tree"):
+        assert batch[name].tolist() == []
+    assert batch["tree"].offsets.tolist() == batch["tree"].values.offsets.tolist() == [0]
+    assert batch.lengths["frames"].tolist() == []
+
+
+def test_one_key_in_both_parts() -> None:
+    # Stored under one name; a schema tells them apart by the names of its columns.
+    record = sequence_example_of({"x": [1, 2]}, {"x": [[3], [4, 5]]})
+    schema = tio.Schema(
+        context={"x": tio.VarLenFeature("int64")},
+        sequence={"steps": tio.RaggedFeature("int64", "x")},
+    )
+    batch = tio.parse_sequence_examples([record], schema)
+    assert batch["x"].tolist() == [[1, 2]]
+    assert batch["steps"].tolist() == [[[3], [4, 5]]]
+    for part in ("context", "sequence"):
+        only = tio.Schema(**{part: {"x": tio.VarLenFeature("int64")}})
+        found = tio.parse_sequence_examples([record], only)["x"].tolist()
+        assert found == ([[1, 2]] if part == "context" else [[[3], [4, 5]]])
+
+
+def feature_list(key: str, *steps: bytes) -> bytes:
+    """An entry of FeatureLists."""
+    return delimited(1, delimited(1, key.encode()) + delimited(2, b"".join(steps)))
+
+
+def test_of_duplicates_the_last_wins() -> None:
+    step, other = delimited(1, int_feature(1)), delimited(1, int_feature(2, 3))
+    context = delimited(1, entry("c", int_feature(1)) + entry("c", int_feature(2)))
+    lists = delimited(2, feature_list("x", step, step) + feature_list("x", other))
+    again = delimited(2, feature_list("y", step) + feature_list("y"))
+    schema = tio.Schema(
+        context={"c": tio.FixedLenFeature([], "int64")},
+        sequence={"x": tio.VarLenFeature("int64"), "y": tio.VarLenFeature("int64")},
+    )
+    sample = tio.parse_sequence_example(context + lists + again, schema)
+    assert int(sample["c"]) == 2
+    assert sample["x"].tolist() == [[2, 3]]
+    assert sample["y"].tolist() == []
+    # A damaged list that another one replaces is legal protobuf only if it is whole itself.
+    empty_last = delimited(2, feature_list("x", step, step) + feature_list("x"))
+    strict = tio.Schema(sequence={"x": Sequence([], "int64")})
+    assert tio.parse_sequence_example(empty_last, strict)["x"].tolist() == []
+
+
+def test_parts_in_any_order_and_number() -> None:
+    one = delimited(2, feature_list("x", delimited(1, bytes_feature(b"a"))))
+    two = delimited(2, feature_list("y", delimited(1, float_feature(0.5))))
+    context = delimited(1, entry("c", int_feature(1)))
+    schema = tio.Schema(
+        context={"c": tio.FixedLenFeature([], "int64")},
+        sequence={"x": Sequence([], "string"), "y": Sequence([], "float64")},
+    )
+    for record in (one + context + two, two + one + context, context + two + one):
+        sample = tio.parse_sequence_example(record, schema)
+        assert int(sample["c"]) == 1
+        assert sample["x"].tolist() == [b"a"]
+        assert sample["y"].tolist() == [0.5]
+
+
+def test_examples_are_sequence_examples_without_lists_and_the_other_way_round() -> None:
+    record = example_of(label=[1, 2], name=[b"a"])
+    loose = tio.Schema(
+        context={"name": tio.FixedLenFeature([], "string")},
+        sequence={"x": tio.VarLenFeature("int64")},
+    )
+    assert tio.parse_sequence_example(record, loose)["name"] == b"a"
+    both = sequence_example_of({"name": [b"b"]}, {"x": [[1]]})
+    assert tio.parse_example(both, {"name": tio.FixedLenFeature([], "string")})["name"] == b"b"
+    with pytest.raises(SchemaError):
+        tio.parse_examples([record], loose)
+    with pytest.raises(SchemaError):
+        flat: Any = {"x": tio.VarLenFeature("int64")}  # a dict says nothing of feature lists
+        tio.parse_sequence_examples([record], flat)

@@ -1,0 +1,260 @@
+"""SparseFeature against a model in plain Python: entries record by record, then sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.examples import example_of
+from tests.support.wire import bytes_feature, entry, example, int_feature
+from torchrec_io.errors import DecodeError
+from torchrec_io.parsing.parser import ExampleParser
+from torchrec_io.records.reader import RecordList
+from torchrec_io.tensors.parse import parse_block
+
+DTYPES: dict[str, Callable[[int], Any]] = {
+    "int64": int,
+    "int8": int,
+    "bool": lambda value: value % 2,
+    "float32": lambda value: value / 2,
+    "float64": lambda value: value / 2,
+    "bfloat16": float,
+    "string": lambda value: b"x" * (value % 4) + b"%d" % value,
+}
+Entry = tuple[tuple[int, ...], Any]
+
+
+def sparse_feature(dtype: str, size: tuple[int, ...], **options: Any) -> tio.SparseFeature:
+    keys = [f"i{axis}" for axis in range(len(size))]
+    return tio.SparseFeature(keys, "values", dtype, size, **options)
+
+
+def record_of(entries: list[Entry], rank: int) -> bytes:
+    """An Example of values and their places; features without values are left out."""
+    if not entries:
+        return b""
+    features: dict[str, Any] = {f"i{axis}": [at[axis] for at, _ in entries] for axis in range(rank)}
+    return example_of(values=[value for _, value in entries], **features)
+
+
+def entries_of(sparse: tio.Sparse) -> list[Entry]:
+    places = [tuple(place) for place in sparse.indices.tolist()]
+    return list(zip(places, sparse.values.tolist(), strict=True))
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[tuple[int, ...], str, list[list[Entry]]]:
+    """A size, a dtype, and the entries of each record; many of them in one place."""
+    size = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)))
+    dtype = draw(st.sampled_from(list(DTYPES)))
+    place = st.tuples(*(st.integers(0, extent - 1) for extent in size))
+    values = st.integers(0, 100).map(DTYPES[dtype])
+    records = draw(st.lists(st.lists(st.tuples(place, values), max_size=12), max_size=5))
+    return size, dtype, records
+
+
+@given(batches(), st.booleans())
+def test_entries_are_sorted_by_their_places(batch: Any, already_sorted: bool) -> None:
+    size, dtype, records = batch
+    schema = tio.Schema({"x": sparse_feature(dtype, size, already_sorted=already_sorted)})
+    stored = [record_of(entries, len(size)) for entries in records]
+    ordered = [
+        # Python's sort is stable: equal places keep the order stored.
+        entries if already_sorted else sorted(entries, key=lambda pair: pair[0])
+        for entries in records
+    ]
+    column = tio.parse_examples(stored, schema)["x"]
+    assert column.dense_shape == (len(records), *size)
+    assert column.indices.dtype == torch.int64
+    assert column.indices.shape == (sum(map(len, records)), 1 + len(size))
+    if dtype != "string":
+        assert column.values.dtype == getattr(torch, dtype)
+    assert entries_of(column) == [
+        ((number, *at), value) for number, entries in enumerate(ordered) for at, value in entries
+    ]
+    for record, expected in zip(stored, ordered, strict=True):
+        single = tio.parse_example(record, schema)["x"]
+        assert isinstance(single, tio.Sparse)
+        assert single.dense_shape == size
+        assert entries_of(single) == expected
+
+
+def test_the_sort_is_stable_for_any_number() -> None:
+    # TensorFlow's is not, over 16 entries.
+    count = 1000
+    entries: list[Entry] = [((i % 3, i % 2), i) for i in range(count)]
+    strings: list[Entry] = [(at, b"%d" % value) for at, value in entries]
+    for dtype, stored in (("int64", entries), ("string", strings)):
+        schema = {"x": sparse_feature(dtype, (3, 2))}
+        column = tio.parse_example(record_of(stored, 2), schema)["x"]
+        assert entries_of(column) == sorted(stored, key=lambda pair: pair[0])
+
+
+def test_entries_that_are_sorted_already_stay() -> None:
+    entries: list[Entry] = [((1,), b"b"), ((0,), b""), ((1,), b"aa")]
+    loose = sparse_feature("string", (2,), already_sorted=True)
+    assert entries_of(tio.parse_example(record_of(entries, 1), {"x": loose})["x"]) == entries
+    sorted_ = tio.parse_example(record_of(entries, 1), {"x": sparse_feature("string", (2,))})["x"]
+    assert entries_of(sorted_) == [((0,), b""), ((1,), b"b"), ((1,), b"aa")]
+
+
+# ---- what is missing ----
+
+
+def test_what_is_missing_is_empty() -> None:
+    empty = example(entry("i0", int_feature()), entry("values", int_feature()))
+    no_kind = example(entry("i0", b""), entry("values", b""))
+    only_values = example(entry("values", int_feature()))
+    schema = {"x": sparse_feature("int64", (4,))}
+    full = record_of([((2,), 5)], 1)
+    column = tio.parse_examples([b"", empty, full, no_kind, only_values], schema)["x"]
+    assert column.dense_shape == (5, 4)
+    assert entries_of(column) == [((2, 2), 5)]
+    assert [entries_of(row) for row in column.rows()] == [[], [], [((2,), 5)], [], []]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "string"])
+def test_no_records(dtype: str) -> None:
+    column = tio.parse_examples([], {"x": sparse_feature(dtype, (4, 5))})["x"]
+    assert column.dense_shape == (0, 4, 5)
+    assert tuple(column.indices.shape) == (0, 3)
+    assert column.values.tolist() == column.rows() == []
+
+
+# ---- one stored feature, several columns ----
+
+
+def test_two_features_on_one_value_key() -> None:
+    record = example_of(i0=[2, 0, 1], i1=[0, 1, 1], values=[5, 6, 7])
+    schema = {
+        "a": tio.SparseFeature("i0", "values", "int64", 3),
+        "b": tio.SparseFeature("i1", "values", "uint8", 2),
+        "c": tio.SparseFeature("i0", "i0", "int64", 3),
+        "i0": tio.VarLenFeature("int32"),
+        "values": tio.VarLenFeature("int64"),
+    }
+    batch = tio.parse_examples([record], schema)
+    assert entries_of(batch["a"]) == [((0, 0), 6), ((0, 1), 7), ((0, 2), 5)]
+    assert entries_of(batch["b"]) == [((0, 0), 5), ((0, 1), 6), ((0, 1), 7)]
+    assert entries_of(batch["c"]) == [((0, 0), 0), ((0, 1), 1), ((0, 2), 2)]
+    # What is sorted for one column is as stored in the others.
+    assert batch["i0"].tolist() == [[2, 0, 1]]
+    assert batch["values"].tolist() == [[5, 6, 7]]
+
+
+def test_the_same_index_twice() -> None:
+    feature = tio.SparseFeature(["i", "i"], "values", "float32", [2, 2])
+    column = tio.parse_example(example_of(i=[1, 0], values=[1.0, 2.0]), {"x": feature})["x"]
+    assert column.to_coo().to_dense().tolist() == [[2.0, 0.0], [0.0, 1.0]]
+
+
+# ---- what is refused ----
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(-1, 3), max_size=3),
+            st.lists(st.integers(-1, 3), max_size=3),
+            st.integers(0, 3),
+        ),
+        max_size=5,
+    )
+)
+def test_each_record_is_judged_by_itself(records: list[tuple[list[int], list[int], int]]) -> None:
+    schema = tio.Schema({"x": sparse_feature("int64", (3, 2))})
+    stored = [example_of(i0=one, i1=other, values=[7] * count) for one, other, count in records]
+    good = [
+        len(one) == len(other) == count
+        and all(0 <= index < 3 for index in one)
+        and all(0 <= index < 2 for index in other)
+        for one, other, count in records
+    ]
+    batch, failures = parse_block(ExampleParser.of(schema), RecordList.of(stored))
+    assert [failure.position for failure in failures] == [
+        position for position, is_good in enumerate(good) if not is_good
+    ]
+    assert all(failure.feature == "x" for failure in failures)
+    assert len(batch["x"].values) == sum(
+        record[2] for record, is_good in zip(records, good, strict=True) if is_good
+    )
+
+
+GOOD = {"i0": [0, 1], "i1": [1, 0], "values": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"i0": [0]}, "it has 2 values, but 'i0' has 1 indices"),
+        ({"i1": [1, 0, 1]}, "it has 2 values, but 'i1' has 3 indices"),
+        ({"i1": []}, "it has 2 values, but 'i1' has 0 indices"),
+        ({"values": []}, "it has 0 values, but 'i0' has 2 indices"),
+        ({"i0": [0, 3]}, "the index 3 in 'i0' lies outside of the size 3"),
+        ({"i1": [-1, 0]}, "the index -1 in 'i1' lies outside of the size 2"),
+        ({"i1": [2**63 - 1, 0]}, f"the index {2**63 - 1} in 'i1' lies outside"),
+        ({"i0": [-(2**63), 0]}, f"the index {-(2**63)} in 'i0' lies outside"),
+        ({"i0": [0.5, 1.0]}, "holds float values, the schema wants int64, in .* feature 'i0'"),
+        ({"values": [b"a", b"b"]}, "wants int64, in the stored feature 'values'"),
+    ],
+)
+@pytest.mark.parametrize("already_sorted", [False, True])
+def test_misfits_are_named(changed: dict[str, Any], reason: str, already_sorted: bool) -> None:
+    feature = sparse_feature("int64", (3, 2), already_sorted=already_sorted)
+    good, bad = example_of(**GOOD), example_of(**{**GOOD, **changed})
+    with pytest.raises(DecodeError, match=reason) as caught:
+        tio.parse_examples([good, bad, good], {"x": feature})
+    assert (caught.value.record, caught.value.feature) == (1, "x")
+
+
+def test_counts_do_not_make_up_for_each_other() -> None:
+    # TensorFlow compares the numbers of values and indices over the whole batch.
+    records = [example_of(i0=[0], values=[1, 2]), example_of(i0=[1, 2], values=[3])]
+    with pytest.raises(DecodeError, match="2 values, but 'i0' has 1") as caught:
+        tio.parse_examples(records, {"x": sparse_feature("int64", (3,))})
+    assert caught.value.record == 0
+
+
+@pytest.mark.parametrize("extent", [0, 1])
+def test_a_size_of_zero_holds_nothing(extent: int) -> None:
+    schema = {"x": sparse_feature("int64", (extent,))}
+    assert tio.parse_example(b"", schema)["x"].dense_shape == (extent,)
+    record = example_of(i0=[0], values=[1])
+    if extent:
+        assert entries_of(tio.parse_example(record, schema)["x"]) == [((0,), 1)]
+        return
+    with pytest.raises(DecodeError, match="outside of the size 0"):
+        tio.parse_example(record, schema)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("int8", 128), ("bool", 2), ("uint64", -1)])
+def test_values_that_do_not_fit_are_refused(dtype: str, value: int) -> None:
+    good, bad = example_of(i0=[1, 0], values=[1, 0]), example_of(i0=[1, 0], values=[1, value])
+    with pytest.raises(DecodeError, match="does not fit") as caught:
+        tio.parse_examples([good, bad], {"x": sparse_feature(dtype, (2,))})
+    assert (caught.value.record, caught.value.feature) == (1, "x")
+
+
+def test_other_columns_beside_it() -> None:
+    record = example(
+        entry("i0", int_feature(1, 0)),
+        entry("values", bytes_feature(b"one", b"")),
+        entry("label", int_feature(3)),
+    )
+    schema = {
+        "label": tio.FixedLenFeature([], "uint8"),
+        "x": sparse_feature("string", (2,)),
+        "values": tio.VarLenFeature("string"),
+    }
+    batch = tio.parse_examples([record] * 3, schema)
+    assert batch["label"].tolist() == [3, 3, 3]
+    assert batch["values"].tolist() == [[b"one", b""]] * 3
+    assert entries_of(batch["x"]) == [
+        ((row, place), value) for row in range(3) for place, value in [(0, b""), (1, b"one")]
+    ]

@@ -1,0 +1,442 @@
+"""Values outside of the range that a spec declares are refused, record by record."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.examples import example_of, sequence_example_of
+from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io.parsing.parser import ExampleParser
+from torchrec_io.records.reader import RecordList
+from torchrec_io.tensors.parse import parse_block
+
+FLOATS = ["float32", "float64", "float16", "bfloat16"]
+INTEGERS = ["int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"]
+
+# All of them any float dtype holds, so that the model need not round.
+_floats = st.sampled_from([math.nan, math.inf, -math.inf, -2.0, -0.5, 0.0, 0.25, 1.0, 1.5, 40.0])
+_float_bounds = _floats.filter(lambda number: not math.isnan(number)) | st.sampled_from([0, 1, -2])
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[str, Any, st.SearchStrategy[Any]]:
+    """A dtype, a range, and a strategy of its values."""
+    dtype = draw(st.sampled_from([*FLOATS, *INTEGERS]))
+    if dtype in FLOATS:
+        bounds, numbers = _float_bounds, _floats
+    elif dtype == "bool":
+        bounds = numbers = st.integers(0, 1)
+    else:
+        least = 0 if dtype.startswith("u") else -5
+        bounds, numbers = st.integers(least, 9), st.integers(least, 9)
+    low, high = sorted([draw(bounds), draw(bounds)])
+    valid = draw(st.sampled_from([(low, high), (None, high), (low, None), (None, None)]))
+    return dtype, valid, numbers
+
+
+def is_valid(number: float, valid: Any) -> bool:
+    low, high = valid
+    return (
+        not math.isnan(number)
+        and (low is None or number >= low)
+        and (high is None or number <= high)
+    )
+
+
+def check(schemas: Iterable[tio.Schema], records: Sequence[bytes], bad: Sequence[bool]) -> None:
+    """Records that are bad are told and left out; the others are as by the plain schema."""
+    schema, plain = schemas
+    batch, failures = parse_block(ExampleParser.of(schema), RecordList.of(records))
+    assert [failure.position for failure in failures] == [
+        n for n, is_bad in enumerate(bad) if is_bad
+    ]
+    for failure in failures:
+        assert failure.feature == "x"
+        assert failure.reason.startswith("the value ")
+    good = [record for record, is_bad in zip(records, bad, strict=True) if not is_bad]
+    expected, none = parse_block(ExampleParser.of(plain), RecordList.of(good))
+    assert none == []
+    assert repr(plain_of(batch["x"])) == repr(plain_of(expected["x"]))
+
+
+def plain_of(value: Any) -> Any:
+    """A column as numbers; nan is no equal of itself, but looks the same."""
+    if isinstance(value, tio.Sparse):
+        return value.indices.tolist(), value.values.tolist(), value.dense_shape
+    if isinstance(value, list):
+        return [plain_of(item) for item in value]
+    return value.tolist()
+
+
+def any_bad(numbers: Sequence[float], valid: Any) -> bool:
+    return not all(is_valid(number, valid) for number in numbers)
+
+
+def flat(rows: Sequence[Sequence[Any]]) -> list[Any]:
+    return [item for row in rows for item in row]
+
+
+def rows_of(numbers: st.SearchStrategy[Any], **sizes: Any) -> st.SearchStrategy[list[list[Any]]]:
+    return st.lists(st.lists(numbers, **sizes), max_size=6)
+
+
+@given(data=st.data(), case=cases())
+def test_fixed(data: st.DataObject, case: Any) -> None:
+    dtype, valid, numbers = case
+    rows = data.draw(rows_of(numbers, min_size=2, max_size=2))
+    check(
+        (
+            tio.Schema({"x": tio.FixedLenFeature([2, 1], dtype, valid_range=valid)}),
+            tio.Schema({"x": tio.FixedLenFeature([2, 1], dtype)}),
+        ),
+        [example_of(x=row) for row in rows],
+        [any_bad(row, valid) for row in rows],
+    )
+
+
+@given(data=st.data(), case=cases(), kind=st.sampled_from(["varying", "ragged", "padded"]))
+def test_rows_of_any_length(data: st.DataObject, case: Any, kind: str) -> None:
+    dtype, valid, numbers = case
+    made: Any = {
+        "varying": tio.VarLenFeature,
+        "ragged": tio.RaggedFeature,
+        # It is padded with what no range has.
+        "padded": lambda dtype, **options: tio.FixedLenSequenceFeature(
+            [],
+            dtype,
+            allow_missing=True,
+            default_value=math.nan if dtype in FLOATS else 0,
+            **options,
+        ),
+    }[kind]
+    rows = data.draw(rows_of(numbers, max_size=3))
+    check(
+        (
+            tio.Schema({"x": made(dtype, valid_range=valid)}),
+            tio.Schema({"x": made(dtype)}),
+        ),
+        [example_of(x=row) for row in rows],
+        [any_bad(row, valid) for row in rows],
+    )
+
+
+@given(data=st.data(), case=cases(), kind=st.sampled_from(["varying", "ragged", "padded"]))
+def test_in_feature_lists(data: st.DataObject, case: Any, kind: str) -> None:
+    dtype, valid, numbers = case
+    made: Any = {
+        "varying": tio.VarLenFeature,
+        "ragged": tio.RaggedFeature,
+        "padded": lambda dtype, **options: tio.FixedLenSequenceFeature([2], dtype, **options),
+    }[kind]
+    size = {"min_size": 2, "max_size": 2} if kind == "padded" else {"max_size": 2}
+    records = data.draw(st.lists(rows_of(numbers, **size), max_size=5))
+    check(
+        (
+            tio.Schema(context={}, sequence={"x": made(dtype, valid_range=valid)}),
+            tio.Schema(context={}, sequence={"x": made(dtype)}),
+        ),
+        [sequence_example_of({}, {"x": steps}) for steps in records],
+        [any_bad(flat(steps), valid) for steps in records],
+    )
+
+
+@given(data=st.data(), case=cases(), in_lists=st.booleans())
+def test_with_partitions(data: st.DataObject, case: Any, in_lists: bool) -> None:
+    dtype, valid, numbers = case
+    parts = [tio.RaggedFeature.RowLengths("l"), tio.RaggedFeature.UniformRowLength(2)]
+    spec = tio.RaggedFeature(dtype, "v", parts, valid_range=valid)
+    plain = tio.RaggedFeature(dtype, "v", parts)
+    pairs = st.lists(st.tuples(numbers, numbers).map(list), max_size=3).map(flat)
+    units = data.draw(st.lists(st.lists(pairs, min_size=1, max_size=3), max_size=5))
+    if in_lists:
+        records = [
+            sequence_example_of({}, {"v": steps, "l": [[len(step) // 2] for step in steps]})
+            for steps in units
+        ]
+        schemas = [tio.Schema(context={}, sequence={"x": made}) for made in (spec, plain)]
+    else:
+        units = [steps[:1] for steps in units]
+        records = [example_of(v=row, l=[len(row) // 2]) for [row] in units]
+        schemas = [tio.Schema({"x": made}) for made in (spec, plain)]
+    check(schemas, records, [any_bad(flat(steps), valid) for steps in units])
+
+
+@given(data=st.data(), case=cases(), sorted_already=st.booleans())
+def test_sparse(data: st.DataObject, case: Any, sorted_already: bool) -> None:
+    dtype, valid, numbers = case
+    entries = st.lists(st.tuples(st.integers(0, 9), numbers), max_size=4)
+    rows = data.draw(st.lists(entries, max_size=5))
+    check(
+        (
+            tio.Schema({"x": tio.SparseFeature("i", "v", dtype, 10, sorted_already, **options)})
+            for options in ({"valid_range": valid}, {})
+        ),
+        [example_of(i=[i for i, _ in row], v=[v for _, v in row]) for row in rows],
+        [any_bad([v for _, v in row], valid) for row in rows],
+    )
+
+
+@given(data=st.data(), case=cases(), with_key=st.booleans(), little=st.booleans())
+def test_raw(data: st.DataObject, case: Any, with_key: bool, little: bool) -> None:
+    dtype, valid, numbers = case
+    shape: Any = {"shape_key": "s"} if with_key else {"shape": [2]}
+    sizes = {"max_size": 3} if with_key else {"min_size": 2, "max_size": 2}
+    rows = data.draw(rows_of(numbers, **sizes))
+
+    def stored(row: list[Any]) -> bytes:
+        array = torch.tensor(row, dtype=getattr(torch, dtype)).view(torch.uint8).numpy()
+        size = len(array) // max(1, len(row))
+        return (array if little else array.reshape(-1, max(1, size))[:, ::-1]).tobytes()
+
+    check(
+        (
+            tio.Schema({"x": tio.RawFeature(dtype, **shape, little_endian=little, **options)})
+            for options in ({"valid_range": valid}, {})
+        ),
+        [example_of(x=[stored(row)], s=[len(row)]) for row in rows],
+        [any_bad(row, valid) for row in rows],
+    )
+
+
+# ---- bounds ----
+
+
+@given(dtype=st.sampled_from(FLOATS), bound=st.floats(-6e4, 6e4), number=st.floats(width=16))
+@pytest.mark.parametrize("side", [0, 1])
+def test_bounds_are_rounded_to_the_dtype(
+    dtype: str, bound: float, number: float, side: int
+) -> None:
+    if dtype == "bfloat16":
+        bound_held, held = torch.tensor([bound, number], dtype=torch.bfloat16).tolist()
+    else:
+        bound_held, held = np.array([bound, number], dtype).tolist()
+    valid = (bound, None) if side == 0 else (None, bound)
+    expected = held >= bound_held if side == 0 else held <= bound_held
+    assert admits(dtype, number, valid) == expected
+
+
+def admits(dtype: str, number: float, valid: Any) -> bool:
+    try:
+        tio.FixedLenFeature([], dtype, number, valid_range=valid)
+    except tio.SchemaError as error:
+        return not error.reason.startswith("default_value: the value")
+    return True
+
+
+@pytest.mark.parametrize(
+    ("dtype", "far"),
+    [("float32", 1e39), ("float64", 2**1100), ("float16", 70_000), ("bfloat16", 3.4e38)],
+)
+def test_bounds_beyond_all_finite_numbers(dtype: str, far: float) -> None:
+    most = torch.finfo(getattr(torch, dtype)).max
+    numbers = [-math.inf, -most, 0.0, most, math.inf]
+    for valid, count in {
+        (far, None): -1,
+        (-far, None): -4,
+        (None, far): 4,
+        (None, -far): 1,
+    }.items():
+        expected = numbers[:count] if count > 0 else numbers[count:]
+        assert [number for number in numbers if admits(dtype, number, valid)] == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_a_number_lies_between_itself_and_itself_however_it_is_rounded(dtype: str) -> None:
+    schema = {"x": tio.FixedLenFeature([], dtype, valid_range=(0.1, 0.1))}
+    assert len(tio.parse_examples([example_of(x=[0.1])], schema)["x"]) == 1
+    with pytest.raises(
+        tio.DecodeError, match=r"the value 0\.\d+ is outside the valid range \[0.1, 0.1\]"
+    ):
+        tio.parse_examples([example_of(x=[0.102])], schema)
+
+
+def test_a_float64_column_holds_what_float32_made_of_a_number() -> None:
+    schema = {"x": tio.FixedLenFeature([], "float64", valid_range=(0, 0.1))}
+    with pytest.raises(tio.DecodeError, match=r"the value 0.10000000149\d+ is outside"):
+        tio.parse_examples([example_of(x=[0.1])], schema)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "valid", "good", "bad"),
+    [
+        ("int8", (-1e9, 2.5), [-128, 2], [3, 127]),
+        ("int8", (0.5, None), [1, 127], [0, -1]),
+        ("uint64", (2**63 + 1, None), [2**64 - 1, 2**63 + 1], [2**63, 0]),
+        ("int64", (-(2**63), 2**63 - 2), [-(2**63), 2**63 - 2], [2**63 - 1]),
+        ("int64", (-math.inf, math.inf), [-(2**63), 2**63 - 1], []),
+        ("bool", (1, None), [1], [0]),
+    ],
+)
+def test_whole_numbers(dtype: str, valid: Any, good: list[int], bad: list[int]) -> None:
+    def parse(number: int) -> Any:
+        stored = torch.tensor([number], dtype=getattr(torch, dtype))
+        data = stored.view(torch.uint8).numpy().tobytes()
+        schema = {"x": tio.RawFeature(dtype, [1], valid_range=valid)}
+        return tio.parse_examples([example_of(x=[data])], schema)["x"].item()
+
+    assert [parse(number) for number in good] == good
+    for number in bad:
+        with pytest.raises(tio.DecodeError, match=f"the value {number} is outside"):
+            parse(number)
+
+
+# ---- the specs ----
+
+SPECS: list[Any] = [
+    lambda dtype, valid: tio.FixedLenFeature([], dtype, valid_range=valid),
+    lambda dtype, valid: tio.VarLenFeature(dtype, valid_range=valid),
+    lambda dtype, valid: tio.FixedLenSequenceFeature([], dtype, valid_range=valid),
+    lambda dtype, valid: tio.SparseFeature("i", "v", dtype, 9, valid_range=valid),
+    lambda dtype, valid: tio.RaggedFeature(dtype, valid_range=valid),
+    lambda dtype, valid: tio.RawFeature(dtype, [1], valid_range=valid),
+]
+
+
+@pytest.mark.parametrize("make", SPECS)
+class TestSpecs:
+    @pytest.mark.parametrize(
+        "valid",
+        [
+            (2, 1),
+            (0.5, 0.25),
+            (True, 2),
+            (0, np.bool_(True)),
+            (math.nan, 1),
+            (0, math.nan),
+            ("0", 1),
+            (0,),
+            (0, 1, 2),
+            0,
+            "01",
+            {0, 1},
+        ],
+    )
+    def test_what_is_no_range(self, make: Any, valid: Any) -> None:
+        with pytest.raises(tio.SchemaError, match="valid_range"):
+            make("float32", valid)
+
+    @pytest.mark.parametrize(
+        ("dtype", "valid"),
+        [
+            ("uint8", (256, None)),
+            ("uint8", (None, -1)),
+            ("int64", (0.2, 0.8)),
+            ("int32", (math.inf, None)),
+            ("int32", (None, -math.inf)),
+            ("float32", (1e39, 1e40)),
+        ],
+    )
+    def test_a_range_that_the_dtype_has_nothing_in(self, make: Any, dtype: str, valid: Any) -> None:
+        with pytest.raises(tio.SchemaError, match=f"no {dtype} lies in the valid_range"):
+            make(dtype, valid)
+
+    def test_it_is_kept(self, make: Any) -> None:
+        spec = make("float32", [np.float32(0.5), np.int8(3)])
+        assert spec.valid_range == (0.5, 3)
+        assert [type(bound) for bound in spec.valid_range] == [float, int]
+        assert "valid_range=(0.5, 3)" in repr(spec)
+        assert spec == make("float32", (0.5, 3)) == pickle.loads(pickle.dumps(spec))
+        assert hash(spec) == hash(make("float32", (0.5, 3)))
+        assert spec != make("float32", (0.5, 4))
+        assert spec != make("float32", None)
+
+    def test_text_and_complex_numbers_have_none(self, make: Any) -> None:
+        is_raw = isinstance(make("int8", None), tio.RawFeature)
+        with pytest.raises(tio.SchemaError, match="no order"):
+            make("complex64" if is_raw else "string", (0, 1))
+
+
+@pytest.mark.parametrize("default", [[0.5, math.nan], [0.5, 1.5], [-math.inf, 0]])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_default_has_to_be_valid(dtype: str, default: list[float]) -> None:
+    with pytest.raises(tio.SchemaError, match=r"default_value: the value \S+ is outside"):
+        tio.FixedLenFeature([2], dtype, default, valid_range=(0, 1))
+    spec = tio.FixedLenFeature([2], dtype, [0.5, 1], valid_range=(0, 1))
+    assert tio.parse_examples([b""], {"x": spec})["x"].tolist() == [[0.5, 1]]
+
+
+def test_it_is_written_as_text() -> None:
+    schema = tio.Schema({"x": tio.VarLenFeature("float32", valid_range=(0, None))})
+    assert '"valid_range": [0, null]' in schema.to_json()
+    assert "valid_range=[0, None]" in schema.to_python()
+    for valid in [(-math.inf, 1.0), (None, None), (2**70, math.inf)]:
+        schema = tio.Schema({"x": tio.VarLenFeature("float64", valid_range=valid)})
+        again: Any = tio.Schema.from_json(schema.to_json())
+        assert repr(again) == repr(schema)
+
+
+def test_without_a_range_nothing_is_checked() -> None:
+    """Columns of one size are parsed in one pass; with a range they are not."""
+    plain = ExampleParser.of(tio.Schema({"x": tio.FixedLenFeature([], "float32")}))
+    ranged = ExampleParser.of(
+        tio.Schema({"x": tio.FixedLenFeature([], "float32", valid_range=(0, 1))})
+    )
+    assert plain.is_fixed
+    assert plain._checked == []
+    assert not ranged.is_fixed
+
+
+# ---- in datasets ----
+
+BAD = [13, 14, 37]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    path = tmp_path / "data"
+    numbers = [math.nan if number in BAD else number / 40 for number in range(40)]
+    write_tfrecord(
+        path, [example_of(x=[number], n=[place]) for place, number in enumerate(numbers)]
+    )
+    return str(path)
+
+
+SCHEMA = {
+    "x": tio.FixedLenFeature([], "float32", valid_range=(0, 1)),
+    "n": tio.FixedLenFeature([], "int64"),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("batch_size", [5, None])
+def test_the_error_names_the_place(path: str, workers: int, batch_size: int | None) -> None:
+    dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=batch_size)
+    loader: Any = DataLoader(dataset, batch_size=None, num_workers=workers)
+    seen: list[int] = []
+    with pytest.raises(tio.DecodeError) as caught:
+        for item in loader:
+            seen += np.ravel(item["n"]).tolist()
+    assert seen == list(range(13 if batch_size is None else 10))
+    frames = [len(frame(example_of(x=[0.5], n=[place]))) for place in range(13)]
+    error = caught.value
+    assert (error.path, error.record, error.offset, error.feature) == (path, 13, sum(frames), "x")
+    assert "the value nan is outside the valid range [0, 1]" in str(error)
+
+
+def test_such_records_are_skipped_where_that_is_asked_for(path: str) -> None:
+    told: list[Any] = []
+    dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=5, on_error=told.append)
+    batches = [batch["n"].tolist() for batch in dataset]
+    good = [number for number in range(40) if number not in BAD]
+    assert batches == [good[at : at + 5] for at in range(0, 40, 5) if good[at : at + 5]]
+    assert [error.record for error in told] == BAD
+    assert dataset.skipped == len(BAD)
+
+
+def test_records_by_number(path: str) -> None:
+    records = tio.TFRecordMapDataset(path, SCHEMA)
+    assert records[12]["n"] == 12
+    with pytest.raises(tio.DecodeError, match="the value nan"):
+        records[13]

@@ -1,0 +1,418 @@
+"""BlockReader: what RecordReader gives, by few large reads, from blocks that are kept a while."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io import CorruptRecordError, RecordIndex, StaleIndexError, TruncatedFileError, _core
+from torchrec_io.records.block_reader import BlockReader
+from torchrec_io.records.reader import ReadPlan, RecordReader
+
+Numbers = npt.NDArray[np.int64]
+
+FILES: list[list[bytes]] = [
+    [bytes([i]) * (i * 3) for i in range(50)],
+    [],
+    [os.urandom(20_000) for _ in range(20)],
+    [bytes([i]) * 5 for i in range(25)],
+    [b"", b"one"],
+]
+TOTAL = sum(map(len, FILES))
+COMPRESSIONS = (None, None, None, "gzip", "zlib")
+
+
+def block_of(size: int, numbers: Numbers) -> Numbers:
+    return numbers // size
+
+
+def numbers_of(size: int, total: int, block: int) -> Numbers:
+    return np.arange(block * size, min((block + 1) * size, total))
+
+
+def in_blocks(reader: RecordReader, size: int, keep: int) -> BlockReader:
+    return BlockReader(
+        reader,
+        functools.partial(block_of, size),
+        functools.partial(numbers_of, size, len(reader)),
+        keep,
+    )
+
+
+class WatchedReader(RecordReader):
+    """Tells of each read, before it happens, and knows which buffers are still in memory."""
+
+    def __init__(self, indexes: Sequence[RecordIndex]) -> None:
+        super().__init__(indexes)
+        self.reads: list[list[tuple[int, list[list[int]]]]] = []
+        self.buffers: list[weakref.ref[Any]] = []
+        self.most_alive = 0
+        self.before: Callable[[], None] = lambda: None
+
+    def read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
+        self.reads.append([(file, ranges[:, :2].tolist()) for file, ranges in plan.by_file()])
+        self.before()
+        buffer = super().read(plan)
+        self.buffers.append(weakref.ref(buffer))
+        self.most_alive = max(self.most_alive, sum(ref() is not None for ref in self.buffers))
+        return buffer
+
+
+@pytest.fixture(scope="module")
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> list[RecordIndex]:
+    folder = tmp_path_factory.mktemp("blocks")
+    for number, (records, kind) in enumerate(zip(FILES, COMPRESSIONS, strict=True)):
+        write_tfrecord(folder / f"{number}", records, kind)
+    return [RecordIndex.build(folder / f"{number}") for number in range(len(FILES))]
+
+
+@pytest.fixture
+def watched(indexes: list[RecordIndex]) -> WatchedReader:
+    return WatchedReader(indexes)
+
+
+def fetch(reader: RecordReader | BlockReader, numbers: Sequence[int]) -> Any:
+    """Everything that fetching gives, as plain values."""
+    wanted = np.array(numbers, np.int64)
+    if isinstance(reader, BlockReader):
+        block, errors = reader.fetch(reader.plan(wanted))
+    else:
+        block, errors = reader.fetch(reader.plan(wanted))
+    assert block.starts.dtype == block.lengths.dtype == block.numbers.dtype == np.int64
+    told = [(type(e), e.path, e.record, e.offset, str(e)) for e in errors]
+    return block.numbers.tolist(), [block[i] for i in range(len(block))], told
+
+
+# ---- what comes out ----
+
+
+@given(
+    batches=st.lists(st.lists(st.integers(0, TOTAL - 1), max_size=60), max_size=5),
+    size=st.integers(1, TOTAL + 3),
+    keep=st.integers(1, 5),
+)
+def test_any_records_as_the_plain_reader_gives_them(
+    indexes: list[RecordIndex], batches: list[list[int]], size: int, keep: int
+) -> None:
+    plain = RecordReader(indexes)
+    blocks = in_blocks(plain, size, keep)
+    for numbers in batches:
+        assert fetch(blocks, numbers) == fetch(plain, numbers)
+
+
+def test_blocks_need_not_be_of_one_size_nor_of_neighbours(watched: WatchedReader) -> None:
+    # Block 0: every third record; block 1: the others.
+    def numbers_of(block: int) -> Numbers:
+        return np.flatnonzero((np.arange(TOTAL) % 3 != 0) == bool(block))
+
+    blocks = BlockReader(
+        watched, lambda numbers: (numbers % 3 != 0).astype(np.int64), numbers_of, 2
+    )
+    numbers = list(range(TOTAL - 1, -1, -1))
+    assert fetch(blocks, numbers) == fetch(RecordReader(watched.indexes), numbers)
+    assert len(watched.reads) == 2
+
+
+def test_what_a_reader_is_asked_else(watched: WatchedReader) -> None:
+    blocks = in_blocks(watched, 10, 2)
+    assert len(blocks) == TOTAL
+    assert blocks.place(52) == watched.place(52)
+    assert blocks.keys(np.array([52, 0])) == watched.keys(np.array([52, 0]))
+    plan = blocks.plan(np.array([30, 5, 30]))
+    assert plan.numbers.tolist() == [30, 5, 30]
+    assert watched.reads == []
+
+
+@pytest.mark.parametrize("number", [-1, TOTAL, 2**62])
+def test_no_such_record(watched: WatchedReader, number: int) -> None:
+    with pytest.raises(IndexError, match=f"there are {TOTAL} records"):
+        in_blocks(watched, 10, 2).plan(np.array([0, number]))
+
+
+def test_at_least_one_block_is_kept(watched: WatchedReader) -> None:
+    with pytest.raises(ValueError, match=r"^keep must be at least 1, not 0"):
+        in_blocks(watched, 10, 0)
+
+
+@pytest.mark.parametrize("listed", [[], [3], [5, 6], [0, 1, 2, 4]])
+def test_blocks_that_contradict_themselves_are_refused(
+    watched: WatchedReader, listed: list[int]
+) -> None:
+    blocks = BlockReader(watched, np.zeros_like, lambda _: np.array(listed, np.int64), 1)
+    with pytest.raises(ValueError, match=r"^numbers_of\(0\) lacks records"):
+        fetch(blocks, [5, 3])
+
+
+# ---- reads ----
+
+
+def test_a_block_is_one_read_of_each_file(watched: WatchedReader) -> None:
+    blocks = in_blocks(watched, 30, 9)
+    fetch(blocks, [29, 0])
+    first = watched.plan(np.arange(30))
+    assert watched.reads == [[(0, [[0, first.buffer_bytes]])]]
+    # The second block has the end of file 0 and the start of file 2; file 1 is empty.
+    fetch(blocks, [55])
+    [(file, [[begin, size]]), (other, [[start, length]])] = watched.reads[1]
+    assert (file, begin, other, start) == (0, first.buffer_bytes, 2, 0)
+    assert begin + size == Path(watched.indexes[0].data_path).stat().st_size
+    assert length == 10 * 20_016
+
+
+def test_a_block_is_read_once_while_it_is_held(watched: WatchedReader) -> None:
+    blocks = in_blocks(watched, 10, 3)
+    for numbers in ([0, 25, 13], [19, 1], [2, 21, 10, 11]):
+        fetch(blocks, numbers)
+    assert len(watched.reads) == 3
+    fetch(blocks, [0])
+    fetch(blocks, [35])
+    assert len(watched.reads) == 4
+
+
+def test_the_least_recently_used_block_goes(watched: WatchedReader) -> None:
+    blocks = in_blocks(watched, 10, 2)
+    for block, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (2, 5), (1, 5)):
+        fetch(blocks, [block * 10])
+        assert len(watched.reads) == reads, block
+
+
+def test_a_batch_of_more_blocks_than_are_kept_uses_those_that_are(watched: WatchedReader) -> None:
+    blocks = in_blocks(watched, 10, 2)
+    fetch(blocks, [0, 10, 20])
+    fetch(blocks, [0, 10, 20])
+    assert len(watched.reads) == 3 + 1
+
+
+@pytest.mark.parametrize("keep", [1, 2, 5])
+def test_no_more_blocks_are_in_memory_than_are_kept(watched: WatchedReader, keep: int) -> None:
+    blocks = in_blocks(watched, 7, keep)
+    for numbers in np.random.default_rng(0).integers(0, TOTAL, (40, 12)):
+        fetch(blocks, numbers.tolist())
+    assert watched.most_alive == keep
+
+
+def test_hints_are_given_once_for_each_block_that_is_not_held(
+    watched: WatchedReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hinted: list[int] = []
+    monkeypatch.setattr(watched, "will_need", lambda plan: hinted.append(int(plan.numbers[0])))
+    blocks = in_blocks(watched, 10, 3)
+    fetch(blocks, [0])
+    blocks.will_need(blocks.plan(np.array([5, 15, 25, 11])))
+    blocks.will_need(blocks.plan(np.array([12, 22])))
+    assert hinted == [10, 20]
+    assert len(watched.reads) == 1
+    assert fetch(blocks, [12, 22]) == fetch(RecordReader(watched.indexes), [12, 22])
+    blocks.will_need(blocks.plan(np.array([12, 22])))
+    assert hinted == [10, 20]
+
+
+def test_hints_reach_the_files(indexes: list[RecordIndex], monkeypatch: pytest.MonkeyPatch) -> None:
+    hinted: list[Any] = []
+    monkeypatch.setattr(_core, "advise_ranges", lambda _, ranges: hinted.append(ranges.tolist()))
+    blocks = in_blocks(RecordReader(indexes), 25, 2)
+    blocks.will_need(blocks.plan(np.array([30])))
+    end = Path(indexes[0].data_path).stat().st_size
+    assert [(begin + size, place) for [[begin, size, place]] in hinted] == [(end, 0)]
+
+
+def test_a_plan_continues_one_that_needs_its_blocks(watched: WatchedReader) -> None:
+    blocks = in_blocks(watched, 10, 2)
+    plan = blocks.plan(np.array([5, 15]))
+    assert blocks.plan(np.array([18, 19])).continues(plan)
+    assert not plan.continues(blocks.plan(np.array([18, 19])))
+
+
+# ---- threads and processes ----
+
+THREADS = 6
+
+
+def all_at_once(work: Callable[[], Any]) -> list[Any]:
+    """What each of some threads gets that begin together: results, or what they raised."""
+    ready = threading.Barrier(THREADS)
+
+    def run(_: int) -> Any:
+        ready.wait()
+        try:
+            return work()
+        except BaseException as error:  # noqa: BLE001  # it is what is looked at
+            return error
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(run, range(THREADS)))
+
+
+def test_threads_that_want_one_block_read_it_once(watched: WatchedReader) -> None:
+    expected = fetch(RecordReader(watched.indexes), [3, 1, 55])
+    watched.before = lambda: time.sleep(0.1)  # so that all are there
+    blocks = in_blocks(watched, 100, 1)
+    assert all_at_once(lambda: fetch(blocks, [3, 1, 55])) == [expected] * THREADS
+    assert len(watched.reads) == 1
+
+
+def test_threads_with_few_blocks_between_them(watched: WatchedReader) -> None:
+    plain = RecordReader(watched.indexes)
+    blocks = in_blocks(watched, 5, 2)
+    batches = np.random.default_rng(0).integers(0, TOTAL, (200, 6)).tolist()
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = list(pool.map(functools.partial(fetch, blocks), batches))
+    assert found == [fetch(plain, numbers) for numbers in batches]
+    assert len(blocks._held) <= 2
+    assert watched.most_alive <= 2 + THREADS
+
+
+class Interrupted(BaseException):  # as KeyboardInterrupt
+    """What is no Exception."""
+
+
+@pytest.mark.parametrize("kind", [OSError, Interrupted])
+def test_what_ends_a_read_reaches_every_thread_that_waits(
+    watched: WatchedReader, kind: type[BaseException]
+) -> None:
+    error = kind("gone")
+
+    def fail() -> None:
+        time.sleep(0.1)
+        raise error
+
+    watched.before = fail
+    blocks = in_blocks(watched, 100, 1)
+    assert all_at_once(lambda: fetch(blocks, [3])) == [error] * THREADS
+    assert len(watched.reads) == 1
+    # Nothing of it stays behind.
+    watched.before = lambda: None
+    assert fetch(blocks, [3]) == fetch(RecordReader(watched.indexes), [3])
+
+
+def test_pickled_readers_hold_nothing(indexes: list[RecordIndex]) -> None:
+    blocks = in_blocks(RecordReader(indexes), 30, 2)
+    expected = fetch(blocks, [60, 1])
+    plain_size = len(pickle.dumps(in_blocks(RecordReader(indexes), 30, 2)))
+    assert len(pickle.dumps(blocks)) == plain_size
+    assert fetch(pickle.loads(pickle.dumps(blocks)), [60, 1]) == expected
+
+
+def test_a_forked_child_shares_nothing_that_is_held(watched: WatchedReader) -> None:
+    blocks = in_blocks(watched, 30, 2)
+    expected = fetch(blocks, [60, 1])
+    reads = len(watched.reads)
+    with blocks._lock:  # as if another thread were at it
+        child = os.fork()
+        if child == 0:
+            ok = fetch(blocks, [60, 1]) == expected and len(watched.reads) == 2 * reads
+            blocks.will_need(blocks.plan(np.array([40])))
+            os._exit(0 if ok else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert fetch(blocks, [60, 1]) == expected
+    assert len(watched.reads) == reads
+
+
+# ---- damage ----
+
+
+def test_damage_is_told_as_the_plain_reader_tells_it(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb", b"cccc", b"dddd"])
+    plain = RecordReader([RecordIndex.build(path)])
+    fetch(plain, [0])  # the file is looked at once an epoch, and damaged after that
+    content = bytearray(path.read_bytes())
+    content[20 + 13] ^= 1
+    content[60 + 2] ^= 1
+    path.write_bytes(content)
+    blocks = in_blocks(plain, 3, 1)
+    for numbers in ([2, 1, 0], [3, 1, 1, 2], [0], [1]):
+        found = fetch(blocks, numbers)
+        assert found == fetch(plain, numbers)
+        assert {error[0] for error in found[2]} <= {CorruptRecordError}
+        assert len(found[2]) == sum(number in (1, 3) for number in numbers)
+
+
+def test_a_file_that_became_shorter_is_told_to_every_thread(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb", b"cccc"])
+    reader = WatchedReader([RecordIndex.build(path)])
+    fetch(reader, [0])
+    whole = path.read_bytes()
+    os.truncate(path, 50)
+    reader.before = lambda: time.sleep(0.1)
+    blocks = in_blocks(reader, 3, 1)
+    errors = all_at_once(lambda: fetch(blocks, [0]))
+    assert [(type(error), error.path) for error in errors] == [
+        (TruncatedFileError, str(path))
+    ] * THREADS
+    assert len(reader.reads) == 2
+    path.write_bytes(whole)
+    assert fetch(blocks, [0, 2])[1] == [b"aaaa", b"cccc"]
+
+
+def test_a_file_that_changed_between_epochs_is_found_though_its_block_is_held(
+    tmp_path: Path,
+) -> None:
+    path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb"])
+    blocks = in_blocks(RecordReader([RecordIndex.build(path)]), 2, 1)
+    assert fetch(blocks, [1])[1] == [b"bbbb"]
+    write_tfrecord(path, [b"aaaaaa", b"bbbb", b"cc"])
+    blocks.begin_epoch()
+    with pytest.raises(StaleIndexError):
+        fetch(blocks, [1])
+
+
+# ---- gathering ----
+
+
+def rows(*ranges: tuple[int, int, int]) -> Numbers:
+    return np.array(ranges, np.int64).reshape(-1, 3)
+
+
+@given(st.binary(max_size=50), st.data())
+def test_gathering_copies_ranges(content: bytes, data: st.DataObject) -> None:
+    target = np.zeros(60, np.uint8)
+    expected = bytearray(60)
+    chosen = []
+    for _ in range(data.draw(st.integers(0, 5))):
+        begin = data.draw(st.integers(0, len(content)))
+        size = data.draw(st.integers(0, len(content) - begin))
+        place = data.draw(st.integers(0, 60 - size))
+        chosen.append((begin, size, place))
+        expected[place : place + size] = content[begin : begin + size]
+    _core.gather(np.frombuffer(content, np.uint8), rows(*chosen), target)
+    assert target.tobytes() == bytes(expected)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (0, 11, 0),
+        (5, 6, 0),
+        (11, 0, 0),
+        (-1, 1, 0),
+        (0, -1, 0),
+        (0, 1, -1),
+        (0, 5, 16),
+        (0, 0, 21),
+        (2**63 - 1, 1, 0),
+        (1, 2**63 - 1, 0),
+        (0, 1, 2**63 - 1),
+    ],
+)
+def test_gathering_stays_inside(bad: tuple[int, int, int]) -> None:
+    source, target = np.arange(10, dtype=np.uint8), np.zeros(20, np.uint8)
+    with pytest.raises(ValueError, match="a range"):
+        _core.gather(source, rows((0, 1, 0), bad), target)
+    assert not target.any()
+    with pytest.raises(ValueError, match="three columns"):
+        _core.gather(source, np.zeros((1, 2), np.int64), target)

@@ -1,0 +1,75 @@
+"""ShuffleWindow against a list from which one record after the other is picked."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.tfrecord import frame
+from torchrec_io.records.reader import RecordBlock
+from torchrec_io.records.shuffle_window import ShuffleWindow
+
+NUMBERS = np.dtype(np.int64)
+
+
+def block_of(records: list[bytes], first: int) -> RecordBlock:
+    sizes = np.array([len(record) + 16 for record in records], np.int64)
+    return RecordBlock(
+        np.frombuffer(b"".join(map(frame, records)), np.uint8),
+        np.cumsum(sizes) - sizes + 12,
+        sizes - 16,
+        np.arange(first, first + len(records)),
+    )
+
+
+def check(block: RecordBlock) -> list[tuple[int, bytes]]:
+    """The records of a block, whose buffer holds whole frames without gaps."""
+    records = [block[i] for i in range(len(block))]
+    assert block.buffer.tobytes() == b"".join(map(frame, records))
+    return list(zip(block.numbers.tolist(), records, strict=True))
+
+
+@given(
+    parts=st.lists(st.lists(st.binary(max_size=60), max_size=15), max_size=15),
+    size=st.integers(1, 25),
+    seed=st.integers(0, 100),
+)
+def test_picks_as_from_a_list(parts: list[list[bytes]], size: int, seed: int) -> None:
+    window = ShuffleWindow(size, [seed], NUMBERS)
+    bits = np.random.PCG64([seed])
+    held: list[tuple[int, bytes]] = []
+    first = 0
+    for part in parts:
+        picked = []
+        for number, record in enumerate(part, first):
+            if len(held) < size:
+                held.append((number, record))
+            else:
+                at = int(bits.random_raw()) % size
+                picked.append(held[at])
+                held[at] = (number, record)
+        assert check(window.push(block_of(part, first))) == picked
+        first += len(part)
+    rest = [pair for block in window.drain() for pair in check(block)]
+    assert sorted(rest) == sorted(held)
+    assert check(window.push(block_of([], 0))) == []
+
+
+def test_memory_stays_near_what_is_held() -> None:
+    window = ShuffleWindow(100, [0], NUMBERS)
+    count = 0
+    for first in range(0, 20_000, 50):
+        count += len(window.push(block_of([bytes(1000)] * 50, first)))
+        assert len(window._store) < 3 * 150 * 1016
+        assert len(window._held) <= 200
+    assert count == 19_900
+    assert sum(map(len, window.drain())) == 100
+
+
+def test_a_drained_window_is_shuffled() -> None:
+    window = ShuffleWindow(1000, [5], NUMBERS)
+    window.push(block_of([b"x"] * 1000, 0))
+    order = np.concatenate([block.numbers for block in window.drain()])
+    assert sorted(order.tolist()) == list(range(1000))
+    assert 250 < np.abs(order - np.arange(1000)).mean() < 420  # a third, of a uniform shuffle

@@ -1,0 +1,177 @@
+"""Compressed files against zlib itself, damage included."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.tfrecord import frame
+from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from torchrec_io.storage.compressed import (
+    CompressedFile,
+    Inflater,
+    detect_compression,
+    open_source,
+    resolve_compression,
+)
+from torchrec_io.storage.local import LocalFile
+
+DATA = b"".join(frame(bytes([i % 251]) * (i * 37 % 2000)) for i in range(300))
+
+
+def inflate(path: Path, kind: str) -> tuple[bytes, TorchRecIOError | None]:
+    """All that comes out of a file, and what ended it."""
+    inflater = Inflater(LocalFile(path), kind)  # type: ignore[arg-type]
+    out = bytearray()
+    try:
+        while chunk := inflater.read(5000):
+            out += chunk
+    except TorchRecIOError as error:
+        return bytes(out), error
+    return bytes(out), None
+
+
+def compressed(kind: str, *parts: bytes) -> bytes:
+    compress = gzip.compress if kind == "gzip" else zlib.compress
+    return b"".join(compress(part) for part in parts)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zlib"])
+class TestInflater:
+    def test_reads_every_member(self, tmp_path: Path, kind: str) -> None:
+        file = tmp_path / "x"
+        file.write_bytes(compressed(kind, DATA[:1000], b"", DATA[1000:], b""))
+        assert inflate(file, kind) == (DATA, None)
+
+    def test_ignores_zero_padding(self, tmp_path: Path, kind: str) -> None:
+        file = tmp_path / "x"
+        file.write_bytes(compressed(kind, DATA) + bytes(100_000))
+        assert inflate(file, kind) == (DATA, None)
+
+    def test_stray_bytes_are_an_error_after_the_data(self, tmp_path: Path, kind: str) -> None:
+        file = tmp_path / "x"
+        for stray in (b"y", b"\xff\xff", b"plain text", b"\0\0junk"):
+            file.write_bytes(compressed(kind, DATA) + stray)
+            data, error = inflate(file, kind)
+            assert data == DATA
+            assert isinstance(error, CorruptRecordError), stray
+            assert error.path == str(file)
+
+    def test_every_cut_gives_what_zlib_gives_then_an_error(self, tmp_path: Path, kind: str) -> None:
+        whole = compressed(kind, DATA[:3000], DATA[3000:6000])
+        first = len(compressed(kind, DATA[:3000]))
+        file = tmp_path / "x"
+        for cut in [
+            *range(1, 30),
+            *range(first - 12, first + 30),
+            *range(len(whole) - 12, len(whole)),
+        ]:
+            file.write_bytes(whole[:cut])
+            data, error = inflate(file, kind)
+            assert DATA.startswith(data)
+            assert data == _reference(whole[:cut], kind)
+            if cut == first:
+                assert error is None
+            else:
+                assert isinstance(error, TruncatedFileError), cut
+
+    def test_wrong_trailer_comes_after_all_data(self, tmp_path: Path, kind: str) -> None:
+        whole = bytearray(compressed(kind, DATA))
+        whole[-1] ^= 1
+        file = tmp_path / "x"
+        file.write_bytes(whole)
+        data, error = inflate(file, kind)
+        assert data == DATA
+        assert isinstance(error, CorruptRecordError)
+        assert error.offset == len(DATA)
+
+    def test_damage_inside_keeps_what_came_before(self, tmp_path: Path, kind: str) -> None:
+        rng = np.random.default_rng(0)
+        noise = rng.integers(0, 256, 300_000, np.uint8).tobytes()  # stored, so 1:1
+        whole = bytearray(compressed(kind, noise))
+        whole[150_000:150_008] = b"\xff" * 8
+        file = tmp_path / "x"
+        file.write_bytes(whole)
+        data, error = inflate(file, kind)
+        assert isinstance(error, CorruptRecordError)
+        assert len(data) > 100_000
+        assert data[:149_000] == noise[:149_000]
+
+    def test_detected_by_content(self, tmp_path: Path, kind: str) -> None:
+        file = tmp_path / "misleading.tfrecord"
+        file.write_bytes(compressed(kind, DATA))
+        assert detect_compression(LocalFile(file)) == kind
+
+
+def _reference(data: bytes, kind: str) -> bytes:
+    """What Python's zlib decodes of concatenated, perhaps cut, streams."""
+    out = bytearray()
+    while data:
+        decoder = zlib.decompressobj(31 if kind == "gzip" else 15)
+        out += decoder.decompress(data)
+        data = decoder.unused_data
+    return bytes(out)
+
+
+def test_plain_files_that_look_compressed_are_plain(tmp_path: Path) -> None:
+    # Lengths whose first bytes are those of gzip (1f 8b) and zlib (78 9c).
+    for length in (0x8B1F, 0x9C78):
+        file = tmp_path / f"{length}"
+        file.write_bytes(frame(bytes(length)))
+        assert detect_compression(LocalFile(file)) is None
+
+
+def test_compression_argument_is_checked(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(DATA)
+    with pytest.raises(ValueError, match="'auto', None, 'gzip', 'zlib'"):
+        resolve_compression(LocalFile(file), "bz2")  # type: ignore[arg-type]
+    assert resolve_compression(LocalFile(file), "gzip") == "gzip"
+
+
+@pytest.mark.parametrize("members", [1, 7, 300])
+def test_compressed_file_reads_anywhere(tmp_path: Path, members: int) -> None:
+    rng = np.random.default_rng(1)
+    data = rng.integers(0, 4, 3_000_000, np.uint8).tobytes()
+    size = -(-len(data) // members)
+    file = tmp_path / "x.gz"
+    file.write_bytes(compressed("gzip", *(data[i : i + size] for i in range(0, len(data), size))))
+    front = CompressedFile(file, "gzip")
+    sink = memoryview(bytearray(1 << 16))
+    at = 0
+    while got := front.read_into(at, sink):
+        at += got
+    assert at == len(data)
+    source = CompressedFile(file, "gzip", front.restarts)
+    for offset in [*rng.integers(0, len(data), 60).tolist(), 0, len(data) - 5, len(data), 2**40]:
+        out = bytearray(7777)
+        got = source.read_into(offset, memoryview(out))
+        assert out[:got] == data[offset : offset + 7777]
+
+
+@given(st.data())
+def test_read_ranges_of_both_sources_equal_slices(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("ranges")
+    (folder / "plain").write_bytes(DATA)
+    (folder / "gz").write_bytes(compressed("gzip", DATA[:5000], DATA[5000:]))
+    rows = data.draw(
+        st.lists(st.tuples(st.integers(0, len(DATA) - 1), st.integers(0, 3000)), max_size=8)
+    )
+    rows = [(offset, min(size, len(DATA) - offset)) for offset, size in rows]
+    places = np.cumsum([0] + [size for _, size in rows])
+    ranges = np.array(
+        [(o, s, p) for (o, s), p in zip(rows, places, strict=False)], np.int64
+    ).reshape(-1, 3)
+    for name, kind in (("plain", None), ("gz", "gzip")):
+        out = np.zeros(int(places[-1]), np.uint8)
+        source = open_source(folder / name, kind)  # type: ignore[arg-type]
+        assert source.read_ranges(ranges, out) is None
+        assert out.tobytes() == b"".join(DATA[o : o + s] for o, s in rows)

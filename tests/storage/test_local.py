@@ -1,0 +1,102 @@
+"""Local files and atomic writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from torchrec_io import _core
+from torchrec_io.storage.local import LocalFile, write_atomically
+
+_DATA = bytes(range(200))
+
+
+def test_read_ranges_tells_which_one_reaches_past_the_end(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_bytes(_DATA)
+    ranges = np.array([(0, 10, 0), (len(_DATA) - 5, 10, 10)], np.int64)
+    assert LocalFile(tmp_path / "plain").read_ranges(ranges, np.zeros(20, np.uint8)) == 1
+
+
+@pytest.mark.parametrize(
+    ("cuts", "ranges", "error"),
+    [
+        ([0], [(0, 1, 0)], "a cut more"),
+        ([0, 1, 1], [(0, 1, 0)], "a cut more"),
+        ([0, 2], [(0, 1, 0)], "cuts must"),
+        ([-1, 1], [(0, 1, 0)], "cuts must"),
+        ([1, 0], [(0, 1, 0)], "cuts must"),
+        ([0, 1], [(0, 21, 0)], "outside"),
+        ([0, 1], [(0, 1, 20)], "outside"),
+        ([0, 1], [(0, 1, -1)], "outside"),
+        ([0, 1], [(-1, 1, 0)], "negative"),
+        ([0, 1], [(0, 1)], "three columns"),
+    ],
+)
+def test_reading_stays_inside(
+    tmp_path: Path, cuts: list[int], ranges: list[tuple[int, ...]], error: str
+) -> None:
+    (tmp_path / "x").write_bytes(_DATA)
+    file = LocalFile(tmp_path / "x")
+    out = np.zeros(20, np.uint8)
+    with pytest.raises(ValueError, match=error):
+        _core.read_ranges([file.descriptor], cuts, np.array(ranges, np.int64), out)
+    assert not out.any()
+
+
+def test_a_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_bytes(_DATA)
+    open_file = os.open
+
+    def refusing(path: str, flags: int, *others: int) -> int:
+        if flags & getattr(os, "O_NOATIME", 0):  # as for all but the owner
+            raise PermissionError("not yours")
+        return open_file(path, flags, *others)
+
+    monkeypatch.setattr(os, "open", refusing)
+    assert LocalFile(tmp_path / "x").read(0, 200) == _DATA
+
+
+def test_write_atomically_leaves_the_old_file_or_the_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "x"
+    write_atomically(target, b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_a_map_outlives_its_file_and_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(_DATA)
+    with open(tmp_path / "x", "rb") as file:
+        mapped = _core.map_file(file.fileno(), len(_DATA))
+        with pytest.raises(ValueError, match="positive"):
+            _core.map_file(file.fileno(), 0)
+    os.unlink(tmp_path / "x")
+    assert mapped.tobytes() == _DATA
+    assert not mapped.flags.writeable
+    with pytest.raises(OSError, match="descriptor"):
+        _core.map_file(-1, 10)
+
+
+def test_gathering_between_buffers_and_inside_one() -> None:
+    source = np.arange(20, dtype=np.uint8)
+    target = np.zeros(10, np.uint8)
+    _core.gather(source, np.array([(15, 5, 0), (0, 2, 8), (20, 0, 10)]), target)
+    assert target.tolist() == [15, 16, 17, 18, 19, 0, 0, 0, 0, 1]
+    _core.gather(source, np.array([(2, 8, 0), (12, 8, 8)]), source)
+    assert source[:16].tolist() == [*range(2, 10), *range(12, 20)]
+    for outside in [(16, 5, 0), (-1, 1, 0), (0, 1, 10), (0, 5, -1), (0, -1, 0), (0, 2**62, 0)]:
+        with pytest.raises(ValueError, match=r"outside|negative"):
+            _core.gather(source, np.array([outside]), target)
+    with pytest.raises(ValueError, match="three columns"):
+        _core.gather(source, np.zeros((1, 2), np.int64), target)

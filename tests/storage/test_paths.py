@@ -1,0 +1,47 @@
+"""What names, patterns and directories stand for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from torchrec_io.storage.paths import expand_paths
+
+
+def test_paths(tmp_path: Path) -> None:
+    for name in (
+        "b.tfrecord", "a.tfrecord", "a.tfrecord.tfidx", "c.tfrecords.gz", "d-00001-of-00002",
+        "part-r-00000", "_SUCCESS", ".hidden.tfrecord", "notes.txt", "dataset_info.json",
+        "a.tfrecord.idx",
+    ):  # fmt: skip
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "odd[1].bin").write_bytes(b"")
+
+    def names(paths: object) -> list[str]:
+        return [os.path.basename(path) for path in expand_paths(paths)]  # type: ignore[arg-type]
+
+    assert names(tmp_path) == [
+        "a.tfrecord", "b.tfrecord", "c.tfrecords.gz", "d-00001-of-00002", "part-r-00000",
+    ]  # fmt: skip
+    assert names(tmp_path / "*.tfrecord*") == [
+        "a.tfrecord", "a.tfrecord.idx", "b.tfrecord", "c.tfrecords.gz",
+    ]  # fmt: skip
+    assert names([tmp_path / "b.tfrecord", str(tmp_path / "a.tfrecord")]) == [
+        "b.tfrecord", "a.tfrecord",
+    ]  # fmt: skip
+    assert names(tmp_path / "odd[1].bin") == ["odd[1].bin"]
+
+
+def test_paths_that_stand_for_nothing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no such file: .*missing"):
+        expand_paths(tmp_path / "missing")
+    with pytest.raises(FileNotFoundError, match="matches no file"):
+        expand_paths(tmp_path / "*.tfrecord")
+    with pytest.raises(FileNotFoundError, match="use a pattern"):
+        expand_paths(tmp_path)
+    with pytest.raises(ValueError, match="paths is empty"):
+        expand_paths([])
+    with pytest.raises(ValueError, match="only local files"):
+        expand_paths("gs://bucket/x.tfrecord")

@@ -1,0 +1,301 @@
+"""Specs and schemas of every kind, for property tests."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from torchrec_io.schema.dtypes import (
+    DTYPES,
+    FLOAT_ENDS,
+    RAW_DTYPES,
+    integer_range,
+    is_integer,
+    item_bytes,
+)
+
+# Any text, hostile one too: control characters, quotes, right-to-left marks. No surrogates.
+names = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    st.sampled_from(["image/encoded", "a b", "\x1b[31m", "\x7f", "'", '"', "'\"", "\\", "\u202e"]),
+)
+keys = names.filter(bool)
+_PAYLOAD = struct.unpack(">d", bytes.fromhex("7ff8123456789abc"))[0]
+shapes = st.lists(st.integers(0, 4), max_size=3)
+full_shapes = st.lists(st.integers(1, 4), max_size=3)
+
+
+def values(dtype: str) -> st.SearchStrategy[Any]:
+    """Defaults of a dtype."""
+    if dtype == "string":
+        return st.one_of(st.binary(max_size=6), names)
+    if is_integer(dtype):
+        low, high = integer_range(dtype)
+        return st.integers(low, high)
+    floats = st.floats().filter(lambda x: not math.isfinite(x) or abs(x) < FLOAT_ENDS[dtype])
+    odd = st.sampled_from([math.nan, -math.nan, _PAYLOAD, math.inf, -math.inf, -0.0, 5e-324, 0.1])
+    return st.one_of(floats, odd)
+
+
+@st.composite
+def ranges(draw: st.DrawFn, dtype: str) -> Any:
+    """A ``valid_range`` of a dtype, or none."""
+    if dtype == "string" or dtype.startswith("complex") or draw(st.booleans()):
+        return None
+    numbers = values(dtype).filter(lambda number: not math.isnan(number))
+    low, high = sorted([draw(numbers), draw(numbers)])
+    return draw(st.sampled_from([(low, high), [low, None], (None, high), (-math.inf, None)]))
+
+
+@st.composite
+def of_numbers(draw: st.DrawFn, dtype: str, *, bits: bool = True) -> dict[str, Any]:
+    """``names`` and, with ``bits``, ``bitcast`` of a dtype that may have them."""
+    options: dict[str, Any] = {}
+    if is_integer(dtype) and dtype != "bool" and draw(st.booleans()):
+        options["names"] = draw(st.lists(names, unique=True, max_size=3))
+    if bits and dtype == "uint64":
+        options["bitcast"] = draw(st.booleans())
+    return options
+
+
+@st.composite
+def fixed(draw: st.DrawFn) -> tio.FixedLenFeature:
+    """FixedLenFeatures, half of them with a default."""
+    dtype, shape = draw(st.sampled_from(DTYPES)), draw(shapes)
+    default, valid = None, draw(ranges(dtype))
+    if draw(st.booleans()):
+        count = math.prod(shape)
+        default = draw(st.lists(values(dtype), min_size=count, max_size=count))
+        are_numbers = dtype != "string" and count and not any(map(math.isnan, default))
+        valid = (min(default), max(default)) if valid and are_numbers else None
+    options = draw(of_numbers(dtype))
+    return tio.FixedLenFeature(shape, dtype, default, valid_range=valid, **options)
+
+
+@st.composite
+def parts(draw: st.DrawFn, in_list: bool) -> tio.FixedLenSequenceFeature:
+    """FixedLenSequenceFeatures of an Example, or of a feature list."""
+    dtype = draw(st.sampled_from(DTYPES))
+    default = None if in_list else draw(st.one_of(st.none(), values(dtype)))
+    missing = draw(st.booleans()) if in_list else True
+    options = {"valid_range": draw(ranges(dtype)), **draw(of_numbers(dtype, bits=False))}
+    return tio.FixedLenSequenceFeature(draw(full_shapes), dtype, missing, default, **options)
+
+
+@st.composite
+def sparse(draw: st.DrawFn) -> tio.SparseFeature:
+    """SparseFeatures."""
+    index = draw(st.lists(keys, min_size=1, max_size=3))
+    sizes = st.lists(st.integers(0, 1000), min_size=len(index), max_size=len(index))
+    dtype = draw(st.sampled_from(DTYPES))
+    return tio.SparseFeature(
+        index,
+        draw(keys),
+        dtype,
+        draw(sizes),
+        draw(st.booleans()),
+        valid_range=draw(ranges(dtype)),
+    )
+
+
+_ragged = tio.RaggedFeature
+partitions = st.one_of(
+    *(
+        st.builds(made, keys)
+        for made in (
+            _ragged.RowSplits,
+            _ragged.RowLengths,
+            _ragged.RowStarts,
+            _ragged.RowLimits,
+            _ragged.ValueRowIds,
+        )
+    ),
+    st.builds(_ragged.UniformRowLength, st.integers(1, 9)),
+    st.builds(_ragged.UniformRowLength, st.just(np.int64(3))),
+    st.builds(_ragged.UniformRowCount, st.integers(1, 9)),
+)
+
+
+@st.composite
+def raggeds(draw: st.DrawFn) -> tio.RaggedFeature:
+    """RaggedFeatures, with partitions of every kind."""
+    dtype = draw(st.sampled_from(DTYPES))
+    return tio.RaggedFeature(
+        dtype,
+        draw(st.none() | keys),
+        draw(st.lists(partitions, max_size=3)),
+        draw(st.sampled_from(["int32", "int64"])),
+        draw(st.booleans()),
+        valid_range=draw(ranges(dtype)),
+        **draw(of_numbers(dtype)),
+    )
+
+
+ragged = raggeds()
+
+
+@st.composite
+def raw(draw: st.DrawFn, *, alone: bool = True) -> tio.RawFeature:
+    """RawFeatures with each of the ways to know the shape; or those that may be elements."""
+    dtype = draw(st.sampled_from(RAW_DTYPES))
+    options: dict[str, Any] = {"little_endian": draw(st.booleans())}
+    options["valid_range"] = draw(ranges(dtype))
+    ways = ["shape", "shape_key", "open", "open_key", *(["fixed_length", "both"] if alone else [])]
+    way = draw(st.sampled_from(ways))
+    if alone:
+        options["value_key"] = draw(st.none() | keys)
+    if way not in ("fixed_length", "both"):
+        options["compression"] = draw(st.sampled_from([None, "zlib"]))
+        if options["compression"]:
+            options["max_bytes"] = draw(st.just(1 << 28) | st.integers(1, 1 << 40))
+        if dtype == "uint8" and options["valid_range"] is None:
+            ends = st.tuples(st.integers(-9, 0), st.integers(1, 9) | st.floats(0.5, 9))
+            options["dequantize"] = draw(st.none() | ends)
+    if way in ("shape_key", "open_key"):
+        options["shape_key"] = draw(keys)
+    if way in ("open", "open_key"):
+        options["shape"] = [*draw(full_shapes), None, *draw(full_shapes)]
+    elif way != "shape_key":
+        shape = draw(full_shapes)
+        if way != "fixed_length":
+            options["shape"] = shape
+        if way != "shape":
+            options["fixed_length"] = math.prod(shape) * item_bytes(dtype)
+    return tio.RawFeature(dtype, **options)
+
+
+_lengths = st.integers(1, 900)
+_chances = st.floats(0, 1)
+crops = st.one_of(
+    st.builds(
+        tio.RandomResizedCrop,
+        st.tuples(st.floats(0.01, 1), st.floats(0.01, 1) | st.just(1)).map(sorted),
+        st.tuples(st.floats(0.1, 9), st.floats(0.1, 9) | st.just(3)).map(sorted),
+        _chances | st.sampled_from([0, 1]),
+    ),
+    st.builds(tio.RandomCrop, st.tuples(_lengths, _lengths), _chances),
+)
+
+
+@st.composite
+def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
+    """ImageFeatures, some of which leave images undecoded; or those that may be elements."""
+    size = draw(st.none() | st.tuples(_lengths, _lengths))
+    exact: Any = {"size": size, "resize": None} if size else {}
+    kinds = ["usual"] * 7 + ["bitcast", "animated"] + ["undecoded"] * alone
+    kind = draw(st.sampled_from(kinds))
+    if kind == "undecoded":
+        return tio.ImageFeature(decoder=None)
+    if kind == "bitcast":
+        return tio.ImageFeature(1, "float32", bitcast=True, **exact)
+    if kind == "animated":
+        return tio.ImageFeature(animated=True, size=size)
+    dtype = draw(st.sampled_from(["uint8", "uint16", "float32", "float64", "float16"]))
+    resizes: list[Any] = [None] if dtype == "uint16" else ["stretch", "cover", "contain", None]
+    channels: Any = draw(st.sampled_from([0, 1, 2, 3, 4, np.int64(3)]))
+    mixed: list[Any] = ["list", "pad"] if alone and channels else ["list"]
+    index = st.integers(0, 900)
+    return tio.ImageFeature(
+        channels=channels,
+        dtype=dtype,
+        layout=draw(st.sampled_from(["CHW", "HWC"])),
+        size=size,
+        max_pixels=draw(st.just(1 << 26) | st.integers(1, 1 << 40)),
+        resize=draw(st.sampled_from(resizes)) if size else "stretch",
+        fill=draw(st.just(0) | st.integers(0, 255)),
+        crop=draw(st.none() | st.tuples(index, index, _lengths, _lengths)),
+        augment=draw(st.none() | crops) if alone else None,
+        mixed="list" if size else draw(st.sampled_from(mixed)),
+        decoder=draw(st.sampled_from(["pillow", "simplejpeg"])),
+        apply_exif_orientation=draw(st.booleans()),
+        **draw(of_numbers(dtype)),
+    )
+
+
+@st.composite
+def sequences(draw: st.DrawFn, *, in_list: bool = False) -> tio.SequenceFeature:
+    """SequenceFeatures of an Example, or of a feature list."""
+    is_long = draw(st.booleans())
+    return tio.SequenceFeature(
+        draw(images(alone=False) | raw(alone=False)),
+        draw(st.integers(0, 9)) if is_long else None,
+        draw(st.none() | keys),
+        [] if is_long or in_list else draw(st.lists(partitions, max_size=3)),
+        draw(st.sampled_from(["int32", "int64"])),
+    )
+
+
+serialized = st.builds(
+    tio.SerializedTensorFeature, st.sampled_from((*RAW_DTYPES, "string")), st.none() | shapes
+)
+
+
+@st.composite
+def varyings(draw: st.DrawFn) -> tio.VarLenFeature:
+    """VarLenFeatures."""
+    dtype = draw(st.sampled_from(DTYPES))
+    return tio.VarLenFeature(dtype, valid_range=draw(ranges(dtype)), **draw(of_numbers(dtype)))
+
+
+varying = varyings()
+
+_SPECS: dict[str, st.SearchStrategy[Any]] = {
+    "FixedLenFeature": fixed(),
+    "VarLenFeature": varying,
+    "FixedLenSequenceFeature": parts(in_list=False),
+    "SparseFeature": sparse(),
+    "RaggedFeature": ragged,
+    "RawFeature": raw(),
+    "SerializedTensorFeature": serialized,
+    "ImageFeature": images(),
+    "SequenceFeature": sequences(),
+}
+
+
+def _schema(**parts: Any) -> tio.Schema | None:
+    try:
+        return tio.Schema(**parts)
+    except tio.SchemaError:  # keys of different specs that get into each other's way
+        return None
+
+
+# Less those whose own keys get into each other's way.
+SPECS = {
+    name: specs.filter(lambda spec: _schema(features={"some": spec}) is not None)
+    for name, specs in _SPECS.items()
+}
+_in_context = [
+    specs
+    for name, specs in SPECS.items()
+    if name not in ("FixedLenSequenceFeature", "SparseFeature")
+]
+
+
+def _nested(specs: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Specs, and dicts of them."""
+    return st.recursive(
+        specs, lambda inner: st.dictionaries(names, inner, min_size=1, max_size=3), max_leaves=3
+    )
+
+
+_schemas: st.SearchStrategy[tio.Schema | None] = st.one_of(
+    st.builds(
+        _schema,
+        features=st.dictionaries(
+            names, _nested(st.one_of(*SPECS.values())), min_size=1, max_size=4
+        ),
+    ),
+    st.builds(
+        _schema,
+        context=st.dictionaries(names, _nested(st.one_of(*_in_context)), max_size=2),
+        sequence=st.dictionaries(
+            names, st.one_of(varying, parts(in_list=True), ragged, sequences(in_list=True))
+        ),
+    ),
+)
+schemas: st.SearchStrategy[Any] = _schemas.filter(lambda schema: schema is not None)

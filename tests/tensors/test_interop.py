@@ -1,0 +1,177 @@
+"""Batches as other libraries have them."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+
+import torchrec_io as tio
+from tests.support.every_kind import contents, make_batch, plain
+from tests.support.examples import example_of
+from torchrec_io import BytesArray, Ragged, Sparse
+from torchrec_io.tensors import interop as convert
+
+
+def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+
+
+# ---- tensordict ----
+
+
+def test_tensordict_shares_what_are_tensors() -> None:
+    batch = make_batch(5)
+    found = batch.to_tensordict()
+    assert isinstance(found, TensorDict)
+    assert found.batch_size == torch.Size([5])
+    assert set(found.keys()) == {*batch, "lengths"}
+    for name in ("id", "scores", "padded"):
+        assert torch.equal(found[name], batch[name])
+        assert shares_memory(found[name], batch.arena)
+    for name in ("tokens", "narrow"):
+        nested = found[name]
+        assert nested.is_nested
+        assert nested.layout == torch.jagged
+        assert [row.tolist() for row in nested.unbind()] == batch[name].tolist()
+        assert shares_memory(nested.values(), batch.arena)
+    assert found["lengths", "padded"].tolist() == batch.lengths["padded"].tolist()
+    for name in ("name", "words", "steps", "sparse", "image"):
+        rows = list(found[name])
+        assert len(rows) == 5
+        for row, sample in zip(rows, batch.samples(), strict=True):
+            assert alike(row, sample[name])
+
+
+def alike(one: Any, other: Any) -> bool:
+    if isinstance(one, bytes):
+        return bool(one == other)
+    return type(one) is type(other) and bool(plain(one) == plain(other))
+
+
+def test_tensordict_of_some_records() -> None:
+    batch = make_batch(5)
+    part = batch.to_tensordict().exclude("tokens", "narrow")[1:3]
+    assert part.batch_size == torch.Size([2])
+    assert part["id"].tolist() == [1, 2]
+    assert list(part["name"]) == [b"n1", b"n2"]
+
+
+def test_tensordict_of_nothing() -> None:
+    schema = {"x": tio.FixedLenFeature([], "int64"), "b": tio.FixedLenFeature([], "string")}
+    found = tio.parse_examples([], schema).to_tensordict()
+    assert found.batch_size == torch.Size([0])
+    assert found["x"].shape == (0,)
+
+
+def test_a_column_named_lengths() -> None:
+    batch = tio.collate([tio.Sample({"lengths": 1, "x": torch.ones(2)}, {"x": "int64"})])
+    assert batch.to_tensordict()["lengths"].tolist() == [1]
+    with pytest.raises(ValueError, match="a column is so named"):
+        tio.pad_collate(batch).to_tensordict()
+
+
+def test_tensordict_is_loaded_when_it_is_needed() -> None:
+    code = "import sys, torchrec_io; torchrec_io.Batch; print('tensordict' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "False"
+
+
+# ---- jagged ----
+
+rows_of_numbers = st.lists(st.lists(st.integers(0, 100), max_size=5), max_size=6)
+
+
+def ragged_of(rows: list[list[int]], dtype: torch.dtype = torch.int64) -> Ragged:
+    ends = [0, *itertools.accumulate(map(len, rows))]
+    flat = [value for row in rows for value in row]
+    return Ragged(torch.tensor(flat, dtype=dtype), torch.tensor(ends))
+
+
+@given(rows_of_numbers)
+def test_jagged(rows: list[list[int]]) -> None:
+    ragged = ragged_of(rows)
+    values, lengths = ragged.to_jagged()
+    assert values is ragged.values
+    assert lengths.tolist() == [len(row) for row in rows]
+    assert [part.tolist() for part in torch.split(values, lengths.tolist())] == rows
+
+
+def test_nested_shares_the_values() -> None:
+    ragged = ragged_of([[1, 2], [], [3]])
+    nested: Any = ragged.to_nested()
+    assert isinstance(ragged.values, torch.Tensor)
+    assert nested.values().data_ptr() == ragged.values.data_ptr()
+    assert [row.tolist() for row in nested.unbind()] == [[1, 2], [], [3]]
+
+
+def test_rows_that_lengths_do_not_tell() -> None:
+    values = torch.arange(6)
+    for offsets in ([1, 6], [0, 5], [0, 4, 2, 6]):
+        ragged = Ragged(values, torch.tensor(offsets))
+        with pytest.raises(ValueError, match="do not follow each other"):
+            ragged.to_jagged()
+        with pytest.raises(ValueError, match="do not follow each other"):
+            convert.to_keyed_jagged({"x": ragged}, ["x"], torch.int64)
+    for other in (BytesArray.from_list([b""]), ragged_of([[1]])):
+        with pytest.raises(TypeError, match="only rows of numbers"):
+            Ragged(other, torch.tensor([0, 1])).to_jagged()
+
+
+@given(st.integers(0, 5), st.data(), st.sampled_from([torch.int32, torch.int64]))
+def test_keyed_jagged(count: int, data: st.DataObject, dtype: torch.dtype) -> None:
+    lists = st.lists(st.integers(-9, 9), max_size=4)
+    columns = {
+        name: data.draw(st.lists(lists, min_size=count, max_size=count)) for name in ("a", "b", "c")
+    }
+    schema: dict[str, Any] = {name: tio.VarLenFeature("int64") for name in columns}
+    schema |= {"one": tio.FixedLenFeature([], "int64"), "two": tio.FixedLenFeature([2], "int64")}
+    records = [
+        example_of(**{name: rows[i] for name, rows in columns.items()}, one=[i], two=[i, -i])
+        for i in range(count)
+    ]
+    batch = tio.parse_examples(records, schema)
+    columns |= {
+        "one": [[i] for i in range(count)],
+        "two": [[i, -i] for i in range(count)],
+    }
+    names = data.draw(st.lists(st.sampled_from(sorted(columns)), min_size=1, unique=True))
+    keys, values, lengths = batch.to_keyed_jagged(names, dtype)
+    assert keys == names
+    assert lengths.dtype == dtype
+    assert lengths.tolist() == [len(row) for name in names for row in columns[name]]
+    assert values.tolist() == [value for name in names for row in columns[name] for value in row]
+    assert values.dim() == 1
+    if len(names) == 1:
+        assert shares_memory(values, batch.arena)
+
+
+def test_keyed_jagged_refuses() -> None:
+    batch = make_batch(3)
+    with pytest.raises(KeyError, match="no such"):
+        batch.to_keyed_jagged(["no such"])
+    with pytest.raises(ValueError, match="at least one name"):
+        batch.to_keyed_jagged([])
+    for name in ("name", "words", "steps", "sparse", "image"):
+        with pytest.raises(TypeError, match=f"'{name}' has no lengths and numbers"):
+            batch.to_keyed_jagged(["tokens", name])
+
+
+# ---- parts of a batch alone ----
+
+
+def test_parts_know_their_device() -> None:
+    batch = make_batch(3)
+    for name in ("name", "words", "steps", "sparse"):
+        part = batch[name]
+        assert isinstance(part, (BytesArray, Ragged, Sparse))
+        assert part.device == torch.device("cpu")
+        assert part.to("meta").device == torch.device("meta")
+    assert contents(batch) == contents(make_batch(3))

@@ -1,0 +1,153 @@
+"""Batches read and parsed in one go are those that are read one by one, up to the first bad one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, write_files
+from tests.support.forms import batch_to_json
+from torchrec_io import _core
+from torchrec_io.parsing.parser import ExampleParser
+from torchrec_io.parsing.record_random import NO_EPOCH
+from torchrec_io.records.index_cache import open_indexes
+from torchrec_io.records.reader import RecordReader
+from torchrec_io.tensors.native_run import load_run
+from torchrec_io.tensors.parse import parse_block
+
+FIXED = {"id": tio.FixedLenFeature([], "int64")}
+SCHEMAS = {"fixed": tio.Schema(FIXED), "any": tio.Schema(SCHEMA)}
+
+
+def reader_of(paths: list[str], **options: Any) -> RecordReader:
+    indexes, errors = open_indexes(paths, "auto", "auto")
+    assert not errors
+    return RecordReader(indexes, **options)
+
+
+def run_of(parser: ExampleParser, reader: RecordReader, plans: list[Any]) -> list[tio.Batch]:
+    return load_run(parser, reader, plans, [NO_EPOCH] * len(plans))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("data"), [40, 1, 30])
+
+
+def one_by_one(parser: ExampleParser, reader: RecordReader, plans: list[Any]) -> list[Any]:
+    """What is sound at the start, by the usual way."""
+    batches = []
+    for plan in plans:
+        block, errors = reader.fetch(plan)
+        batch, failures = parse_block(parser, block)
+        if errors or failures:
+            break
+        batches.append(batch_to_json(batch))
+    return batches
+
+
+@pytest.mark.parametrize("schema", ["any", "fixed"])
+@given(batches=st.lists(st.lists(st.integers(0, 70), min_size=1, max_size=30), max_size=6))
+def test_the_same_batches(files: list[str], schema: str, batches: list[list[int]]) -> None:
+    parser, reader = ExampleParser.of(SCHEMAS[schema]), reader_of(files)
+    plans = [reader.plan(np.array(numbers, np.int64)) for numbers in batches]
+    found = run_of(parser, reader, plans)
+    assert [batch_to_json(batch) for batch in found] == one_by_one(parser, reader, plans)
+    assert len(found) == len(plans)
+
+
+@pytest.mark.parametrize("schema", ["any", "fixed"])
+@pytest.mark.parametrize("bad", [0, 13, 29])
+@pytest.mark.parametrize("verify_crc", [True, False])
+def test_up_to_the_first_with_a_damaged_record(
+    tmp_path: Path, schema: str, bad: int, verify_crc: bool
+) -> None:
+    (path,) = write_files(tmp_path, [30])
+    reader = reader_of([path], verify_crc=verify_crc)
+    data = bytearray(Path(path).read_bytes())
+    start = int(reader.indexes[0].offsets[bad])
+    data[start + 12] ^= 0xFF  # the first byte of its data
+    with open(path, "r+b") as file:  # in place: the index still fits
+        file.write(data)
+    parser = ExampleParser.of(SCHEMAS[schema])
+    reader = reader_of([path], verify_crc=verify_crc)
+    plans = [reader.plan(np.arange(at, at + 5)) for at in range(0, 30, 5)]
+    found = [batch_to_json(batch) for batch in run_of(parser, reader, plans)]
+    assert found == one_by_one(parser, reader, plans)
+    assert len(found) == bad // 5
+
+
+def test_up_to_the_first_that_the_schema_does_not_fit(files: list[str]) -> None:
+    schemas = [
+        tio.Schema({"tokens": tio.FixedLenFeature([1], "int64")}),
+        tio.Schema({"id": tio.FixedLenFeature([], "bool"), "name": SCHEMA["name"]}),
+        tio.Schema({"name": tio.RawFeature("uint8", (8,)), "id": SCHEMA["id"]}),
+        tio.Schema({"name": tio.SerializedTensorFeature("int64")}),
+    ]
+    for schema in schemas:
+        parser, reader = ExampleParser.of(schema), reader_of(files)
+        plans = [reader.plan(np.array([1]))] + [
+            reader.plan(np.arange(at, at + 5)) for at in range(1, 40, 5)
+        ]
+        found = [batch_to_json(batch) for batch in run_of(parser, reader, plans)]
+        assert found == one_by_one(parser, reader, plans)
+        assert len(found) < len(plans)
+
+
+def test_not_where_a_file_became_shorter_or_is_gone(tmp_path: Path) -> None:
+    parser = ExampleParser.of(SCHEMAS["fixed"])
+    paths = write_files(tmp_path, [5, 5, 5])
+    reader = reader_of(paths)
+    plans = [reader.plan(np.arange(at, at + 5)) for at in (0, 5, 10)]
+    with open(paths[1], "r+b") as file:
+        file.truncate(20)
+    assert len(run_of(parser, reader, plans)) == 1
+    Path(paths[2]).unlink()
+    reader.begin_epoch()
+    assert run_of(parser, reader, plans[2:]) == []
+
+
+def test_not_of_compressed_files(tmp_path: Path) -> None:
+    reader = reader_of(write_files(tmp_path, [5], "gzip"))
+    plans = [reader.plan(np.arange(5))]
+    assert run_of(ExampleParser.of(SCHEMAS["any"]), reader, plans) == []
+
+
+def test_not_of_many_files_at_once(tmp_path: Path) -> None:
+    parser, reader = ExampleParser.of(SCHEMAS["any"]), reader_of(write_files(tmp_path, [1] * 20))
+    some, all_ = np.arange(16), np.arange(20)
+    assert len(run_of(parser, reader, [reader.plan(some), reader.plan(all_)])) == 1
+
+
+def test_what_does_not_fit_together_is_refused(files: list[str]) -> None:
+    parser, reader = _core.ExampleParser([]), reader_of(files)
+    plan = reader.plan(np.arange(3))
+    opened = reader.open_files(plan)
+    assert opened is not None
+    buffer = np.zeros(plan.buffer_bytes, np.uint8)
+    starts, lengths = plan.placed + 12, plan.sizes - 16
+    records = _core.Records(buffer, starts, lengths)
+    fds = [file.descriptor for file in opened]
+    good = (fds, plan.cuts, plan.ranges, plan.placed, lengths, buffer, records)
+    assert len(_core.load(parser, [good], True)[0]) == 1
+    for position, wrong in {
+        0: [*fds, 0],
+        1: [0],
+        3: plan.placed[:2],
+        4: lengths[:2],
+        5: buffer[:10],
+        6: _core.Records(buffer, starts[:2], lengths[:2]),
+    }.items():
+        batch = (*good[:position], wrong, *good[position + 1 :])
+        with pytest.raises(ValueError, match=r"differ|cut|outside"):
+            _core.load(parser, [batch], True)  # type: ignore[list-item]  # wrong on purpose
+    with pytest.raises(ValueError, match="arena"):
+        _core.load_fixed(parser, [good], [], True)
+    with pytest.raises(ValueError, match="arena"):
+        _core.fill_run(parser, [], [(np.zeros((0, 4), np.uint64), buffer)])

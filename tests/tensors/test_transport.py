@@ -1,0 +1,441 @@
+"""Batches that cross from DataLoader workers: what arrives, and that it stays what it is."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import itertools
+import multiprocessing
+import os
+import pickle
+import threading
+from collections.abc import Iterator
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+import torchrec_io as tio
+from torchrec_io import _core
+from torchrec_io.tensors import transport as crossing
+
+MAPPED = "memfd:torchrec_io"
+
+
+def batch_of(number: int, values: int) -> tio.Batch:
+    """A batch with columns of several kinds, all of which follow from its number."""
+    full = torch.full((values,), number)
+    return tio.collate([{"x": full, "name": b"%d" % number, "half": full[: values // 2].float()}])
+
+
+class Source(IterableDataset[Any]):
+    """Batches of the sizes given; each worker gives all."""
+
+    def __init__(self, sizes: list[int], pickled: bool = False) -> None:
+        self.sizes = sizes
+        self.pickled = pickled
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, size in enumerate(self.sizes):
+            batch = batch_of(number, size)
+            yield pickle.dumps(batch) if self.pickled else batch
+
+
+def loader_of(source: Source, workers: int = 1, **options: Any) -> Any:
+    return DataLoader(source, batch_size=None, num_workers=workers, **options)
+
+
+def check(batch: tio.Batch, number: int, size: int) -> None:
+    expected = batch_of(number, size)
+    assert batch["x"].tolist() == expected["x"].tolist()
+    assert batch["half"].tolist() == expected["half"].tolist()
+    assert batch["name"].tolist() == expected["name"].tolist()
+
+
+def is_mapped(batch: tio.Batch) -> bool:
+    """Whether the arena of a batch is a slot."""
+    at = batch.arena.data_ptr()
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+        if begin <= at < end:
+            return MAPPED in line
+    raise AssertionError("it is nowhere")
+
+
+def mapped_slots() -> int:
+    return Path("/proc/self/maps").read_text().count(MAPPED)
+
+
+SIZES = [1000, 5000, 5000, 4000, 10, 90_000, 1000, 200_000, 5000] * 6
+
+
+@pytest.mark.parametrize(
+    ("method", "workers"), [("fork", 1), ("fork", 2), ("spawn", 1), ("forkserver", 2)]
+)
+def test_all_arrive_and_stay_what_they_are(method: str, workers: int) -> None:
+    """More batches are held than there are slots."""
+    loader = loader_of(Source(SIZES), workers, multiprocessing_context=method)
+    held = list(loader)
+    assert len(held) == workers * len(SIZES) > workers * crossing._MOST_SLOTS
+    kinds = {is_mapped(batch) for batch in held}
+    assert kinds == {True, False}  # some found no slot, or were too small for one
+    for place, batch in enumerate(held):
+        number = place // workers
+        check(batch, number, SIZES[number])
+
+
+def test_a_batch_is_valid_after_its_worker_has_ended() -> None:
+    batches = list(loader_of(Source([5000] * 3)))
+    assert multiprocessing.active_children() == []
+    assert all(map(is_mapped, batches))
+    for number, batch in enumerate(batches):
+        check(batch, number, 5000)
+
+
+@pytest.mark.parametrize("held", [1, 3])
+def test_slots_are_used_again_when_nobody_holds_them(held: int) -> None:
+    places = set()
+    window: list[tio.Batch] = []
+    for number, batch in enumerate(loader_of(Source([5000] * 60))):
+        places.add(batch.arena.data_ptr())
+        window = [*window, batch][-held:]
+        for back, old in enumerate(reversed(window)):
+            check(old, number - back, 5000)
+    # Those that are held, are under way, and one that is just being let go of.
+    assert len(places) <= held + 4 + 2
+
+
+def test_one_column_keeps_its_batch() -> None:
+    columns = [batch["x"] for batch in loader_of(Source([5000] * 40))]
+    gc.collect()
+    assert [int(column.unique()) for column in columns] == list(range(40))
+
+
+def test_a_child_that_lets_go_of_a_batch_does_not_free_its_slot() -> None:
+    iterator = iter(loader_of(Source([5000] * 40)))
+    first = next(iterator)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        # The child has a copy of `first` and drops it.
+        pool.apply(_drop_batches)
+    for number, batch in enumerate(iterator, 1):
+        check(batch, number, 5000)
+        check(first, 0, 5000)
+
+
+def _drop_batches() -> int:
+    dropped = 0
+    for thing in gc.get_objects():
+        if type(thing) is tio.Batch:
+            thing.__dict__.clear()
+            dropped += 1
+    gc.collect()
+    assert dropped
+    return dropped
+
+
+def test_slots_go_with_the_workers() -> None:
+    for _ in range(3):
+        iterator = iter(loader_of(Source([5000] * 20), workers=2))
+        batches = list(itertools.islice(iterator, 10))
+        assert mapped_slots() > 0
+        del iterator
+        gc.collect()
+        assert mapped_slots() > 0  # the batches are still there
+        for place, batch in enumerate(batches):
+            check(batch, place // 2, 5000)
+        del batches, batch
+        gc.collect()
+        assert mapped_slots() == 0
+
+
+def test_persistent_workers_keep_theirs() -> None:
+    loader = loader_of(Source([5000] * 20), persistent_workers=True)
+    places = set()
+    for _ in range(5):
+        for number, batch in enumerate(loader):
+            places.add(batch.arena.data_ptr())
+            check(batch, number, 5000)
+        for batch in itertools.islice(loader, 3):  # and some that nobody wants
+            places.add(batch.arena.data_ptr())
+    assert len(places) <= 8
+
+
+def test_pickled_by_itself_a_batch_needs_no_worker() -> None:
+    """As when a worker writes one to a file."""
+    (data,) = loader_of(Source([5000], pickled=True))
+    for _ in range(2):
+        check(pickle.loads(data), 0, 5000)
+
+
+def test_where_there_is_no_memory_for_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", fail)
+    sizes = [5000, 200_000] * 5
+    for number, batch in enumerate(loader_of(Source(sizes), multiprocessing_context="fork")):
+        assert not is_mapped(batch)
+        check(batch, number, sizes[number])
+
+
+def test_layouts_that_are_equal_but_not_the_same() -> None:
+    class Padded(IterableDataset[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            assert get_worker_info() is not None
+            for fill in (0, 0.0, False):
+                sample = tio.Sample({"x": torch.ones(2000)}, padded={"x": fill})
+                yield tio.collate([sample])
+
+    loader: Any = DataLoader(
+        Padded(), batch_size=None, num_workers=1, multiprocessing_context="fork"
+    )
+    fills = [batch.samples()[0].padded["x"] for batch in loader]
+    assert list(map(repr, fills)) == ["0", "0.0", "False"]
+
+
+class TestSlots:
+    def test_a_slot_is_free_when_the_last_view_is_gone(self) -> None:
+        slot = _core.allocate(1 << 12)
+        slot[:] = 0
+        assert _core.take_slot(slot)
+        assert not _core.take_slot(slot)
+        lent = _core.lend_slot(slot, 100)
+        assert lent.ctypes.data == slot.ctypes.data + 64
+        view = torch.from_numpy(lent)[10:20]
+        del lent
+        gc.collect()
+        assert not _core.take_slot(slot)
+        del view
+        gc.collect()
+        assert _core.take_slot(slot)
+
+    def test_what_is_no_slot_is_refused(self) -> None:
+        slot = _core.allocate(1 << 12)
+        for wrong in (slot[:60], slot[8:200], np.zeros(0, np.uint8)):
+            with pytest.raises(ValueError, match="aligned"):
+                _core.take_slot(wrong)
+        with pytest.raises(ValueError, match="not in the slot"):
+            _core.lend_slot(slot, (1 << 12) - 63)
+
+
+# ---- both ends in one process, to say what happens when ----
+
+
+class Handed:
+    """Stands for a descriptor on its way between processes."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = os.dup(descriptor)
+
+    def detach(self) -> int:
+        return self._descriptor
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crossing, "DupFd", Handed)
+
+
+@pytest.fixture
+def sender(handed: None) -> Iterator[Any]:
+    del handed
+    made = crossing._Sender()
+    yield made
+    made.close()
+    gc.collect()
+    assert mapped_slots() == 0
+
+
+def arrived(message: Any, receiver: Any) -> tio.Batch:
+    receive, (place, new, layout) = message
+    assert receive is crossing._receive
+    batch: tio.Batch = receiver.take(place, new, layout)
+    return batch
+
+
+def check_all(held: list[tuple[int, int, tio.Batch]]) -> None:
+    for number, size, batch in held:
+        assert len(batch["x"]) == 1
+        assert batch["x"].equal(torch.full((1, size), number))
+
+
+def kept_by(receiver: Any, sender: Any) -> dict[int, Any]:
+    """As for a worker that is still there."""
+    slots: dict[int, Any] = receiver._slots.setdefault(sender._name, {})
+    return slots
+
+
+@pytest.mark.usefixtures("handed")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["send", "arrive", "drop"]), st.integers(0, 7)), max_size=60
+    )
+)
+def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
+    """Whatever the sizes, and in whichever order batches are let go of."""
+    sender, receiver = crossing._Sender(), crossing._Receiver()
+    slots = kept_by(receiver, sender)
+    under_way: list[tuple[int, int, Any]] = []
+    held: list[tuple[int, int, tio.Batch]] = []
+
+    def arrive() -> None:
+        number, size, message = under_way.pop(0)
+        held.append((number, size, arrived(message, receiver)))
+
+    for number, (step, which) in enumerate(steps):
+        if step == "send":
+            size = 500 << which
+            message = sender.send(batch_of(number, size))
+            if message is None:
+                assert len(under_way) + len(held) >= crossing._MOST_SLOTS
+            else:
+                under_way.append((number, size, message))
+        elif step == "arrive" and under_way:
+            arrive()
+        elif step == "drop" and held:
+            held.pop(which % len(held))
+        check_all(held)
+    while under_way:
+        arrive()
+    assert len(sender._slots) <= crossing._MOST_SLOTS
+    assert set(slots) <= {slot.number for slot in sender._slots}  # and no other is kept
+    held.clear()
+    assert all(slot.take() for slot in sender._slots)
+    sender.close()
+
+
+def test_messages_that_are_lost_take_no_more_than_all_slots(sender: Any) -> None:
+    receiver = crossing._Receiver()
+    kept_by(receiver, sender)
+    for number in range(crossing._MOST_SLOTS - 1):
+        assert sender.send(batch_of(number, 5000)) is not None
+    for number in range(5):
+        check(arrived(sender.send(batch_of(number, 5000)), receiver), number, 5000)
+    lost = sender.send(batch_of(0, 5000))
+    assert lost is not None
+    assert sender.send(batch_of(0, 5000)) is None
+
+
+def test_where_there_are_no_more_descriptors(sender: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as short:
+        short.setattr(crossing, "DupFd", fail)
+        for number in range(2 * crossing._MOST_SLOTS):
+            assert sender.send(batch_of(number, 5000)) is None
+    assert len(sender._slots) == 1
+    receiver = crossing._Receiver()
+    with monkeypatch.context() as short:
+        short.setattr(Handed, "detach", fail)
+        with pytest.raises(OSError, match="Too many"):
+            arrived(sender.send(batch_of(7, 5000)), receiver)
+    check(arrived(sender.send(batch_of(8, 5000)), receiver), 8, 5000)
+
+
+def test_a_worker_may_send_to_several_processes(sender: Any) -> None:
+    """As by a queue of its own: a slot that one of them knows is new to the other."""
+    receivers = [crossing._Receiver(), crossing._Receiver()]
+    kept_by(receivers[0], sender)  # the other one is not its parent
+    for number in range(20):
+        for size in (5000, 50_000 + 5000 * number):
+            for receiver in receivers:
+                check(arrived(sender.send(batch_of(number, size)), receiver), number, size)
+    assert receivers[1]._slots == {}
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(), FileNotFoundError(), EOFError()])
+def test_a_worker_that_ended_before_its_slot_had_arrived(
+    sender: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(Handed, "detach", fail)
+    expected = rf"DataLoader worker \(pid {os.getpid()}\) ended"
+    with pytest.raises(RuntimeError, match=expected) as caught:
+        arrived(sender.send(batch_of(1, 5000)), crossing._Receiver())
+    assert caught.value.__cause__ is error
+
+
+def test_a_child_does_not_keep_its_parents_slots() -> None:
+    iterator = iter(loader_of(Source([5000] * 40)))
+    batches = list(itertools.islice(iterator, 3))
+    context = multiprocessing.get_context("fork")
+    with context.Pool(1) as pool:
+        assert pool.apply(mapped_slots) == len({batch.arena.data_ptr() for batch in batches})
+    del batches
+    with context.Pool(1) as pool:
+        assert mapped_slots() > 0
+        assert pool.apply(mapped_slots) == 0
+
+
+class Lost(IterableDataset[Any]):
+    """Tuples with a batch, of which some cannot be pickled."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(3 * crossing._MOST_SLOTS):
+            yield number, batch_of(number, 5000), None
+            message = ForkingPickler.dumps
+            with pytest.raises(TypeError, match="pickle"):
+                message((number, batch_of(number, 5000), threading.Lock()))
+
+
+def test_batches_beside_what_cannot_be_pickled() -> None:
+    """All slots are lost in the end; then batches travel without."""
+    loader: Any = DataLoader(Lost(), batch_size=None, num_workers=1, multiprocessing_context="fork")
+    held = list(loader)  # so that no slot is free again
+    for number, batch, _ in held:
+        check(batch, number, 5000)
+    are_mapped = [is_mapped(batch) for _, batch, _ in held]
+    assert are_mapped[0]
+    assert not are_mapped[-1]
+    assert are_mapped.count(True) < crossing._MOST_SLOTS  # some were lost
+
+
+def test_a_child_keeps_a_batch_that_its_parent_lets_go_of() -> None:
+    """A fork of who uses the batches: slots that the child may read in are used no more."""
+    iterator = iter(loader_of(Source([5000] * 60)))
+    first = next(iterator)
+    assert is_mapped(first)
+    go, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(go, 1)
+        os._exit(int(first["x"].unique()))
+    del first
+    for number, batch in enumerate(iterator, 1):
+        check(batch, number, 5000)
+    os.write(told, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(go)
+    os.close(told)
+
+
+def test_slots_that_children_keep_are_replaced() -> None:
+    for number, batch in enumerate(loader_of(Source([5000] * 3 * crossing._MOST_SLOTS))):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        check(batch, number, 5000)
+        assert is_mapped(batch)
+
+
+def test_what_is_in_a_slot_is_lent_once() -> None:
+    slot = crossing._Slot(0, 5000, None)
+    assert slot.take()
+    lent = _core.lend_slot(slot.memory, 5000)
+    with pytest.raises(ValueError, match="read twice"):
+        _core.lend_slot(slot.memory, 5000)
+    assert not slot.take()
+    del lent
+    assert slot.take()
+    slot.close()

@@ -1,0 +1,349 @@
+"""What features.json says, in each layout that TFDS has written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.conftest import TESTS
+from tests.support.tfds import (
+    connector,
+    features_dict,
+    image,
+    label,
+    sequence,
+    tensor,
+    text,
+)
+from torchrec_io.tfds import connectors as c
+from torchrec_io.tfds.features_json import read_features
+from torchrec_io.tfds.selection import choose
+from torchrec_io.tfds.to_schema import to_specs
+
+GOLDEN = TESTS / "data" / "tfds"
+
+
+def read(folder: Path, features: Any) -> c.Connector:
+    content = features if isinstance(features, str) else json.dumps(features)
+    (folder / "features.json").write_text(content)
+    found = read_features(str(folder))
+    assert found is not None
+    return found
+
+
+def read_one(folder: Path, feature: Any) -> c.Connector:
+    found = read(folder, features_dict(x=feature))
+    assert isinstance(found, c.FeaturesDict)
+    return found.features["x"]
+
+
+def refusal(folder: Path, features: Any) -> str:
+    with pytest.raises(tio.SchemaError) as caught:
+        read(folder, features)
+    assert caught.value.path == str(folder / "features.json")
+    return caught.value.reason
+
+
+# ---- layouts ----
+
+
+def test_the_current_layout(tmp_path: Path) -> None:
+    assert read_one(tmp_path, tensor([2, -1], "int32")) == c.Tensor(shape=(2, None), dtype="int32")
+    assert read_one(tmp_path, text()) == c.Text()
+    assert read_one(tmp_path, label(3)) == c.ClassLabel(num_classes=3, names=("0", "1", "2"))
+    assert read_one(tmp_path, label(0)) == c.ClassLabel()
+    assert read_one(tmp_path, image(-1, -1, 3)) == c.Image(shape=(None, None, 3))
+    assert read_one(tmp_path, sequence(text())) == c.Sequence(feature=c.Text())
+    assert read_one(tmp_path, sequence(text(), 4)) == c.Sequence(feature=c.Text(), length=4)
+    # What is 0 is left out of a proto's JSON.
+    assert read_one(tmp_path, sequence(text(), 0)) == c.Sequence(feature=c.Text(), length=0)
+    audio: dict[str, Any] = {"shape": {"dimensions": ["-1"]}, "dtype": "int16", "encoding": "NONE"}
+    audio |= {"sampleRate": "16000", "fileFormat": "flac", "lazyDecode": True}
+    assert read_one(tmp_path, connector("audio_feature", "Audio", audio=audio)) == c.Audio(
+        shape=(None,), dtype="int16", sample_rate=16000, file_format="flac", lazy_decode=True
+    )
+    box = {"shape": {"dimensions": ["4"]}, "dtype": "float32"}
+    found = read_one(tmp_path, connector("bounding_boxes", "BBoxFeature", boundingBox=box))
+    assert found == c.BBox(bbox_format=None)
+    box["bboxFormat"] = "XYWH"
+    found = read_one(tmp_path, connector("bounding_boxes", "BBoxFeature", boundingBox=box))
+    assert found == c.BBox(bbox_format="XYWH")
+
+
+def test_what_a_feature_means_is_kept(tmp_path: Path) -> None:
+    told = {**text(), "description": "A title.", "valueRange": "short"}
+    found = read_one(tmp_path, told)
+    assert (found.description, found.value_range) == ("A title.", "short")
+
+
+def test_names_in_snake_case_and_numbers_that_are_numbers(tmp_path: Path) -> None:
+    feature = {
+        "python_class_name": "tensorflow_datasets.core.features.ClassLabel",
+        "class_label": {"num_classes": 2},
+    }
+    assert read_one(tmp_path, feature) == c.ClassLabel(num_classes=2, names=("0", "1"))
+    both = {**feature, "pythonClassName": "tensorflow_datasets.x.Text"}
+    assert "'pythonClassName' and 'python_class_name' are one and the same" in refusal(
+        tmp_path, both
+    )
+
+
+def test_the_layout_before_protos(tmp_path: Path) -> None:
+    module = "tensorflow_datasets.core.features"
+    inner = {
+        "image": {
+            "type": f"{module}.image_feature.Image",
+            "content": {"shape": [None, None, 3], "dtype": "uint8", "encoding_format": "png"},
+        },
+        "old_tensor": {
+            "type": f"{module}.feature.Tensor",
+            "content": {"shape": [None, 2], "dtype": "float32"},
+        },
+        "many": {
+            "type": f"{module}.sequence_feature.Sequence",
+            "content": {
+                "feature": {"type": f"{module}.text_feature.Text", "content": {}},
+                "length": None,
+            },
+        },
+        "tokens": {"type": f"{module}.text_feature.Text", "content": {"use_encoder": True}},
+        "box": {"type": f"{module}.bounding_boxes.BBoxFeature", "content": {}},
+        "by_proto": {
+            "type": f"{module}.class_label_feature.ClassLabel",
+            "content": json.dumps({"numClasses": "2"}),
+            "proto_cls": "tensorflow_datasets.ClassLabel",
+        },
+    }
+    found = read(tmp_path, {"type": f"{module}.features_dict.FeaturesDict", "content": inner})
+    assert found == c.FeaturesDict(
+        features={
+            "image": c.Image(shape=(None, None, 3), encoding_format="png"),
+            "old_tensor": c.Tensor(shape=(None, 2), dtype="float32"),
+            "many": c.Sequence(feature=c.Text()),
+            "tokens": c.Text(shape=(None,), dtype="int64", has_encoder=True),
+            "box": c.BBox(bbox_format="REL_YXYX"),
+            "by_proto": c.ClassLabel(num_classes=2, names=("0", "1")),
+        }
+    )
+
+
+def test_json_in_json(tmp_path: Path) -> None:
+    content = {"json": json.dumps({"use_encoder": True})}
+    found = read_one(tmp_path, connector("text_feature", "Text", jsonFeature=content))
+    assert found == c.Text(shape=(None,), dtype="int64", has_encoder=True)
+
+
+def test_every_layout_says_the_same_of_a_golden_dataset() -> None:
+    # The datasets differ, what they have in common is the layouts' doing.
+    for name in ("legacy", "legacy_proto"):
+        found = read_features(str(GOLDEN / name / "1.0.0"))
+        assert isinstance(found, c.FeaturesDict)
+        assert not [leaf for leaf in found.leaves() if isinstance(leaf.feature, c.Unknown)]
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("**/features.json")), ids=str)
+def test_everything_that_tfds_writes_can_be_read(path: Path) -> None:
+    found = read_features(str(path.parent))
+    assert found is not None
+    assert not list(choose(to_specs(found, "")).unread())
+
+
+def test_a_connector_of_somebody_elses(tmp_path: Path) -> None:
+    own: dict[str, Any] = {"pythonClassName": "my_project.MyFeature", "jsonFeature": {"json": "{}"}}
+    assert read_one(tmp_path, own) == c.Unknown(class_name="my_project.MyFeature")
+    # Its name alone does not make it TFDS's.
+    own["pythonClassName"] = "my.tensorflow_datasets.core.features.Text"
+    assert isinstance(read_one(tmp_path, own), c.Unknown)
+    found = read_one(tmp_path, sequence(own))
+    [leaf] = found.leaves()
+    assert leaf == ("", (found,), c.Unknown(class_name=own["pythonClassName"]))
+
+
+# ---- names of classes ----
+
+
+def test_names_of_classes(tmp_path: Path) -> None:
+    features = features_dict(
+        **{
+            "label": label(2),
+            "a/b": label(2),
+            "deep": features_dict(inner=features_dict(kind=sequence(label(0)))),
+        }
+    )
+    (tmp_path / "label.labels.txt").write_text(" zero \n\none\n")
+    (tmp_path / "a.b.labels.txt").write_bytes(b"x\r\r\ny\x0c")
+    (tmp_path / "deep-inner-kind.labels.txt").write_text("ü")
+    found = read(tmp_path, features)
+    names = {
+        leaf.name: leaf.feature.names
+        for leaf in found.leaves()
+        if isinstance(leaf.feature, c.ClassLabel)
+    }
+    assert names == {"label": ("zero", "one"), "a/b": ("x", "y"), "deep/inner/kind": ("ü",)}
+
+
+def test_names_lead_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "secret.labels.txt").write_text("a\n")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    for name in ("../secret", "\0", "x" * 5000, "..", "/etc/passwd"):
+        found = read(inside, features_dict(**{name: label(0)}))
+        assert [leaf.feature for leaf in found.leaves()] == [c.ClassLabel()]
+
+
+def test_wrong_names(tmp_path: Path) -> None:
+    features = features_dict(label=label(3))
+    (tmp_path / "label.labels.txt").write_text("a\nb\n")
+    assert "there are 3 classes, but 2 names in label.labels.txt" in refusal(tmp_path, features)
+    (tmp_path / "label.labels.txt").write_bytes(b"\xff\n")
+    with pytest.raises(tio.SchemaError, match="not UTF-8"):
+        read(tmp_path, features)
+    (tmp_path / "label.labels.txt").unlink()
+    (tmp_path / "label.labels.txt").mkdir()
+    with pytest.raises(tio.SchemaError, match="this is no file"):
+        read(tmp_path, features)
+
+
+def test_more_classes_than_there_can_be(tmp_path: Path) -> None:
+    assert "more than 1000000 classes" in refusal(tmp_path, features_dict(label=label(10**9)))
+    (tmp_path / "label.labels.txt").write_text("a\n" * 1_000_001)
+    assert "more than 1000000 classes" in refusal(tmp_path, features_dict(label=label(0)))
+    many = features_dict(**{f"x{number}": label(400_000) for number in range(3)})
+    assert "more than 1000000 classes" in refusal(tmp_path, many)
+
+
+# ---- hostile JSON ----
+
+
+def deep(levels: int) -> Any:
+    feature = text()
+    for _ in range(levels):
+        feature = sequence(feature)
+    return feature
+
+
+def test_depth_is_bounded(tmp_path: Path) -> None:
+    [leaf] = read(tmp_path, features_dict(x=deep(60))).leaves()
+    assert (leaf.name, len(leaf.around), leaf.feature) == ("x", 60, c.Text())
+    assert "nested more than 64 deep" in refusal(tmp_path, features_dict(x=deep(64)))
+    assert "nested too deeply" in refusal(tmp_path, "[" * 100_000)
+    assert "nested too deeply" in refusal(tmp_path, '{"a":' * 100_000)
+
+
+HOSTILE: dict[str, tuple[Any, str]] = {
+    "no JSON": ("{", "this is not JSON"),
+    "nothing": ("", "this is not JSON"),
+    "a list": ("[]", "an object is needed here"),
+    "twice": ('{"type": 1, "a": 2, "type": 3}', "'type' is there twice"),
+    "nan": ('{"type": NaN}', "NaN is no number"),
+    "digits": ('{"type": ' + "1" * 5000 + "}", "a number of 5000 digits"),
+    "no class": ({}, "there is no 'pythonClassName'"),
+    "class of another type": ({"pythonClassName": 3}, "a string is needed here, not 3"),
+    "a surrogate": ('{"pythonClassName": "\\ud800"}', "is no text"),
+    "two kinds": (connector("x", "Text", text={}, image={}), "of one kind only"),
+    "a dimension": (
+        features_dict(x=tensor([-2], "int64")),
+        "featuresDict.features.x.tensor.shape.dimensions[0]: a whole number from -1",
+    ),
+    "a size": (features_dict(x=tensor([2**31], "int64")), "a whole number from -1 to 2147483647"),
+    "sizes": (features_dict(x=tensor([2**31 - 1] * 2, "int64")), "no memory holds"),
+    "dimensions": (features_dict(x=tensor([1] * 65, "int64")), "more than 64 dimensions"),
+    "encoding": (features_dict(x=tensor([], "int8", encoding="lzma")), "none, bytes, zlib"),
+    "strings": (features_dict(x=tensor([], "string", encoding="zlib")), "have no encoding"),
+    "image": (features_dict(x=image(3, 3)), "(height, width, channels)"),
+    "channels": (features_dict(x=image(3, 3, 5)), "(height, width, channels)"),
+    "float image": (features_dict(x=image(3, 3, 3, dtype="float32")), "has one channel, not 3"),
+    "image dtype": (features_dict(x=image(3, 3, 3, dtype="int64")), "uint8, uint16, float32"),
+    "length": (features_dict(x=sequence(text(), -2)), "a whole number from -1"),
+    "a name": (
+        features_dict(**{"\ud800": label(2)}),
+        "featuresDict.features: '\\ud800' is no text",
+    ),
+    "no name": (features_dict(**{"": text()}), "a feature has no name"),
+    "languages": (
+        connector("translation_feature", "Translation", translation={"languages": ["a", "a"]}),
+        "languages must each have a name of its own",
+    ),
+    "inner JSON": (connector("x", "Text", jsonFeature={"json": "{"}), "jsonFeature.json: this is"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_cannot_be_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
+    features, reason = HOSTILE[name]
+    assert reason in refusal(tmp_path, features)
+
+
+def test_files_that_are_too_large_or_none(tmp_path: Path) -> None:
+    with open(tmp_path / "features.json", "wb") as file:
+        file.truncate((32 << 20) + 1)
+    with pytest.raises(tio.SchemaError, match="more than 33554432 bytes"):
+        read_features(str(tmp_path))
+    (tmp_path / "features.json").unlink()
+    assert read_features(str(tmp_path)) is None
+    (tmp_path / "features.json").mkdir()
+    with pytest.raises(tio.SchemaError, match="this is no file"):
+        read_features(str(tmp_path))
+
+
+VALUES: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    2,
+    2**63,
+    1.5,
+    "",
+    "-1",
+    "x",
+    "int8",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+]
+FILES = sorted(GOLDEN.glob("**/features.json"))
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> Any:
+    """A features.json of TFDS's with a few values replaced, moved or taken out."""
+    root = json.loads(draw(st.sampled_from(FILES)).read_text())
+    for _ in range(draw(st.integers(1, 3))):
+        node = root
+        while isinstance(node, (dict, list)) and node:
+            keys: list[Any] = sorted(node) if isinstance(node, dict) else list(range(len(node)))
+            key = draw(st.sampled_from(keys))
+            if draw(st.integers(0, 4)) == 0 or not isinstance(node[key], (dict, list)):
+                change = draw(st.sampled_from(["replace", "remove", "nest"]))
+                if change == "remove":
+                    del node[key]
+                else:
+                    node[key] = (
+                        draw(st.sampled_from(VALUES)) if change == "replace" else [node[key]]
+                    )
+                break
+            node = node[key]
+    return root
+
+
+@settings(max_examples=150)
+@given(features=mutated())
+def test_changed_files_are_read_or_refused(features: Any, tmp_path_factory: Any) -> None:
+    folder = tmp_path_factory.mktemp("changed")
+    try:
+        found = read(folder, features)
+        if list(found.leaves()):
+            list(choose(to_specs(found, "")).unread())
+    except tio.SchemaError:
+        pass  # anything else is a failure
+    finally:
+        shutil.rmtree(folder)

@@ -1,0 +1,174 @@
+"""Splits of TFDS datasets: the same records as TFDS gives."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.conftest import TESTS
+from torchrec_io.tfds.shards import Shards, pieces_of
+from torchrec_io.tfds.splits import Stretch, TfdsSplit
+
+RECORDED = json.loads((TESTS / "data" / "tfds_splits.json").read_text())
+LENGTHS: dict[str, dict[str, list[int]]] = RECORDED["lengths"]
+CASES: list[list[Any]] = [case for case in RECORDED["cases"] if isinstance(case[1], str)]
+EVEN_CASES: list[list[Any]] = [case for case in RECORDED["cases"] if isinstance(case[1], list)]
+
+
+def answer(dataset: str, split: str | TfdsSplit) -> list[list[Any]] | None:
+    """What TFDS was asked: the pieces of shards, or None for a refusal."""
+    lengths = LENGTHS[dataset]
+    shards = {name: Shards([""] * len(of), of, 0) for name, of in lengths.items()}
+    try:
+        stretches = TfdsSplit.of(split).stretches(lengths)
+    except ValueError:
+        return None
+    pieces = [piece for stretch in stretches for piece in pieces_of(stretch, shards)]
+    return [list(piece) for piece in pieces] or None
+
+
+def test_enough_was_asked() -> None:
+    assert len(CASES) > 300
+    assert 50 < sum(case[2] is None for case in CASES) < 250
+    assert len(EVEN_CASES) > 40
+
+
+def test_splits_are_those_of_tfds() -> None:
+    wrong = [
+        (dataset, split, expected, answer(dataset, split))
+        for dataset, split, expected in CASES
+        if answer(dataset, split) != expected
+    ]
+    assert wrong == []
+
+
+def test_even_splits_are_those_of_tfds() -> None:
+    for dataset, (split, n, drop), expected in EVEN_CASES:
+        parts = tio.even_splits(split, n, drop_remainder=drop)
+        assert [answer(dataset, part) for part in parts] == expected, (dataset, split, n, drop)
+
+
+# ---- against a model ----
+
+
+def numbers_of(split: TfdsSplit, shards: list[int]) -> list[int]:
+    [stretch] = split.stretches({"train": shards})
+    return list(range(stretch.begin, stretch.end))
+
+
+@given(
+    size=st.integers(0, 50),
+    begin=st.integers(-50, 50) | st.none(),
+    end=st.integers(-50, 50) | st.none(),
+)
+def test_record_numbers_are_those_of_a_python_slice(
+    size: int, begin: int | None, end: int | None
+) -> None:
+    if begin is None and end is None:
+        return
+    text = f"train[{'' if begin is None else begin}:{'' if end is None else end}]"
+    expected = list(range(size))[begin:end]
+    try:
+        found = numbers_of(TfdsSplit(text), [size])
+    except ValueError:
+        # What lies outside is refused, not cut; and so is a slice that runs backwards.
+        assert max(abs(begin or 0), abs(end or 0)) > size or not expected
+    else:
+        assert found == expected
+
+
+@given(
+    shards=st.lists(st.integers(0, 6), min_size=1, max_size=6),
+    begin=st.integers(-6, 6),
+    end=st.integers(1, 6) | st.integers(-6, -1),
+)
+def test_shards_are_those_of_a_python_slice(shards: list[int], begin: int, end: int) -> None:
+    records = [(shard, place) for shard, of in enumerate(shards) for place in range(of)]
+    wanted = range(len(shards))[begin:end]
+    try:
+        found = numbers_of(TfdsSplit(f"train[{begin}shard:{end}shard]"), shards)
+    except ValueError:
+        assert not [record for record in records if record[0] in wanted]
+    else:
+        # TFDS counts an end from behind twice, if that leaves something to count.
+        if end > 0 or -end <= len(shards):
+            assert [records[number] for number in found] == [
+                record for record in records if record[0] in wanted
+            ]
+
+
+@given(
+    sizes=st.tuples(st.integers(0, 40), st.integers(0, 40)),
+    n=st.integers(1, 9),
+    drop=st.booleans(),
+)
+def test_even_parts_are_all_of_it(sizes: tuple[int, int], n: int, drop: bool) -> None:
+    lengths = {"a": [sizes[0]], "b": [sizes[1]]}
+    parts = [part.stretches(lengths) for part in tio.even_splits("all", n, drop_remainder=drop)]
+    for number, name in enumerate(lengths):
+        of_split = [part[number] for part in parts]
+        counts = [part.end - part.begin for part in of_split]
+        assert max(counts) - min(counts) <= (0 if drop else 1)
+        assert counts == sorted(counts, reverse=True)
+        taken = [record for part in of_split for record in range(part.begin, part.end)]
+        assert taken == list(range(sizes[number] - (sizes[number] % n if drop else 0)))
+        assert {part.split for part in of_split} == {name}
+
+
+# ---- as values ----
+
+
+def test_sums_and_names() -> None:
+    total = tio.TfdsSplit("train[:1]") + "test"
+    assert str(total) == "train[:1]+test"
+    assert total == "train[:1]" + tio.TfdsSplit("test") == tio.TfdsSplit("train[:1] + test")
+    assert total.names == ("train", "test")
+    assert tio.even_splits(total, 2)[1].names == ("train", "test")
+    assert pickle.loads(pickle.dumps(total)) == total
+    assert len({total, tio.TfdsSplit("train[:1]+test"), tio.TfdsSplit("test")}) == 2
+    lengths = {"train": [5], "test": [4]}
+    half = tio.even_splits(total, 2)[1]
+    assert (half + "train[4:]").stretches(lengths) == [
+        Stretch("train", 1, 1),
+        Stretch("test", 2, 4),
+        Stretch("train", 4, 5),
+    ]
+    assert "even_splits('train[:1]+test', 2)[1]" in repr(half)
+    with pytest.raises(TypeError):
+        total + 3  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        3 + total  # type: ignore[operator]
+
+
+def refusal(split: Any) -> str:
+    with pytest.raises(ValueError, match="split") as caught:
+        TfdsSplit.of(split).stretches({"train": [4, 6], "test": [3]})
+    return str(caught.value)
+
+
+def test_refusals_say_why() -> None:
+    assert refusal("nothing") == (
+        "split 'nothing': there is no split 'nothing'; the dataset has 'train' (10 records), "
+        "'test' (3 records)"
+    )
+    assert "there are only 10 records; the dataset has 'train' (10" in refusal("train[:11]")
+    assert "outside -100%..100%" in refusal("train[:101%]")
+    assert "ends at record 2, before it begins at record 8" in refusal("train[80%:20%]")
+    assert "'all' has no slices" in refusal("all[:1]")
+    assert "one record, not a slice such as '[10:11]'" in refusal("train[3]")
+    assert "splits look like 'train', 'train[:80%]'" in refusal("train[x]")
+    assert "must be a text such as 'train[:80%]' or a TfdsSplit, not 3" in refusal(3)
+    assert "is not understood" in refusal("train[" + "1" * 1000 + ":]\n]")
+    assert len(refusal("train[" + "9" * 5000 + ":]")) < 500
+
+
+@pytest.mark.parametrize("n", [0, -1, True, 1.5, "2"])
+def test_no_number_of_parts(n: Any) -> None:
+    with pytest.raises(ValueError, match="n must be a whole number of at least 1"):
+        tio.even_splits("train", n)

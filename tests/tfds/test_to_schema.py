@@ -1,0 +1,202 @@
+"""Which spec reads what a connector stores."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import torchrec_io as tio
+from torchrec_io.tfds import connectors as c
+from torchrec_io.tfds.selection import Chosen, choose
+from torchrec_io.tfds.to_schema import Unread, to_specs
+
+Ragged = tio.RaggedFeature
+
+
+def spec_of(feature: c.Connector) -> Any:
+    """The spec of a feature that is called "x"."""
+    return to_specs(c.FeaturesDict(features={"x": feature}), "somewhere")["x"]
+
+
+def chosen(**features: c.Connector) -> Chosen:
+    return choose(to_specs(c.FeaturesDict(features=features), "somewhere"))
+
+
+def several(feature: c.Connector, *lengths: int | None) -> c.Connector:
+    for length in reversed(lengths):
+        feature = c.Sequence(feature=feature, length=length)
+    return feature
+
+
+def tensor(*shape: int | None, dtype: str = "int32", **more: Any) -> c.Tensor:
+    return c.Tensor(shape=shape, dtype=dtype, **more)
+
+
+def ragged(*partitions: Any, key: str | None = None, **more: Any) -> tio.RaggedFeature:
+    return Ragged("int32", key, partitions, "int64", **more)
+
+
+INNER, OUTER = (
+    Ragged.RowLengths("x/ragged_row_lengths_1"),
+    Ragged.RowLengths("x/ragged_row_lengths_0"),
+)
+FLAT = "x/ragged_flat_values"
+IMAGE = tio.ImageFeature(layout="HWC")
+
+SPECS: dict[str, tuple[c.Connector, tio.FixedLenFeature | Any]] = {
+    "scalar": (tensor(), tio.FixedLenFeature([], "int32")),
+    "known": (tensor(2, 3), tio.FixedLenFeature([2, 3], "int32")),
+    "any": (tensor(None), tio.VarLenFeature("int32")),
+    "rows": (tensor(None, 2, 3), ragged(Ragged.UniformRowLength(2), Ragged.UniformRowLength(3))),
+    "columns": (tensor(3, None), ragged(Ragged.UniformRowCount(3))),
+    "cubes": (
+        tensor(2, 3, None, 4),
+        ragged(Ragged.UniformRowLength(3), Ragged.UniformRowCount(6), Ragged.UniformRowLength(4)),
+    ),
+    "sequence": (several(tensor(), None), tio.VarLenFeature("int32")),
+    "of a length": (several(tensor(2), 4), tio.FixedLenFeature([4, 2], "int32")),
+    "of none": (several(tensor(), 0), tio.FixedLenFeature([0], "int32")),
+    "sequences": (several(tensor(), None, None), ragged(OUTER, key=FLAT)),
+    "three": (several(tensor(), None, None, 2), ragged(OUTER, INNER, key=FLAT)),
+    "of vectors": (
+        several(tensor(5), 2, 3),
+        ragged(OUTER, Ragged.UniformRowLength(5), key=FLAT),
+    ),
+    "text": (c.Text(), tio.FixedLenFeature([], "string")),
+    "tokens": (c.Text(shape=(None,), dtype="int64"), tio.VarLenFeature("int64")),
+    "uint64": (tensor(dtype="uint64"), tio.FixedLenFeature([], "uint64", bitcast=True)),
+    "bytes": (tensor(2, encoding="bytes"), tio.RawFeature("int32", [2])),
+    "zlib": (
+        tensor(None, 2, encoding="zlib"),
+        tio.RawFeature("int32", [None, 2], compression="zlib"),
+    ),
+    "shapes": (
+        tensor(None, None, encoding="bytes"),
+        tio.RawFeature("int32", shape_key="x/shape", value_key="x/value"),
+    ),
+    "sequence of shapes": (
+        several(tensor(None, None, encoding="bytes"), None, None),
+        tio.SequenceFeature(
+            tio.RawFeature("int32", shape_key="x/shape/ragged_flat_values"),
+            value_key="x/value/ragged_flat_values",
+            partitions=[Ragged.RowLengths("x/value/ragged_row_lengths_0")],
+        ),
+    ),
+    "audio": (c.Audio(shape=(None,), dtype="int64"), tio.VarLenFeature("int64")),
+    "audio file": (
+        c.Audio(shape=(None,), dtype="int64", lazy_decode=True),
+        tio.FixedLenFeature([], "string"),
+    ),
+    "box": (c.BBox(), tio.FixedLenFeature([4], "float32")),
+    "image": (c.Image(shape=(None, None, 3)), IMAGE),
+    "image of a size": (
+        c.Image(shape=(4, 5, 1), dtype="uint16"),
+        tio.ImageFeature(1, "uint16", "HWC", size=(4, 5), resize=None),
+    ),
+    "image of floats": (
+        c.Image(shape=(None, 5, 1), dtype="float32"),
+        tio.ImageFeature(1, "float32", "HWC", bitcast=True),
+    ),
+    "as stored": (c.Image(shape=(None, None, None)), tio.ImageFeature(0, layout="HWC")),
+    "gif": (c.Image(shape=(None, None, None, 3)), tio.ImageFeature(layout="HWC", animated=True)),
+    "video": (
+        c.Video(feature=c.Image(shape=(None, None, 3)), length=None),
+        tio.SequenceFeature(IMAGE, value_key="x"),
+    ),
+    "clips": (
+        several(c.Image(shape=(None, None, 3)), None, 2),
+        tio.SequenceFeature(IMAGE, value_key=FLAT, partitions=[OUTER]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_specs(name: str) -> None:
+    feature, expected = SPECS[name]
+    assert spec_of(feature) == expected
+
+
+def test_names_of_classes() -> None:
+    label = c.ClassLabel(num_classes=2, names=("a", "b"))
+    for lengths in ((), (None,), (None, None), (3,)):
+        assert spec_of(several(label, *lengths)).names == ("a", "b")
+    mask = c.Image(shape=(None, None, 1), names=("a", "b"))
+    assert spec_of(mask).names == ("a", "b")
+    assert spec_of(several(mask, None)).element.names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("int8", -128),
+        ("int64", -(2**63)),
+        ("uint16", 0),
+        ("bool", 0),
+        ("string", b""),
+        ("float16", -65504.0),
+        ("float32", float(np.finfo(np.float32).min)),
+        ("bfloat16", -float.fromhex("0x1.fep127")),
+        ("float64", -math.inf),
+    ],
+)
+def test_defaults_of_optional_features(dtype: str, expected: Any) -> None:
+    assert spec_of(tensor(dtype=dtype, optional=True)).default_value == (expected,)
+    assert spec_of(tensor(2, dtype=dtype, optional=True)).default_value == (expected,) * 2
+    assert spec_of(several(tensor(dtype=dtype, optional=True), 2)).default_value is None
+
+
+@pytest.mark.parametrize(
+    ("feature", "reason"),
+    [
+        (tensor(None, None), "several unknown dimensions, (None, None), and no encoding"),
+        (several(tensor(None, 3), None), "several unknown dimensions, (None, None, 3)"),
+        (several(tensor(None), None, None), "several unknown dimensions"),
+        (tensor(None, 0), "an unknown dimension beside one of 0"),
+        (tensor(0, None), "rows must be a whole number of at least 1"),
+        (tensor(dtype="int65"), "dtype must be one of"),
+        (several(tensor(dtype="float8_e4m3fn"), None), "dtype must be one of"),
+        (tensor(dtype="complex64"), "stores complex64 with an encoding only"),
+        (several(tensor(2**31 - 1), 2**31 - 1), "no memory holds values of the shape"),
+        (c.Unknown(class_name="mine.Own"), "mine.Own is no connector of TFDS's own"),
+    ],
+)
+def test_what_cannot_be_read(feature: c.Connector, reason: str) -> None:
+    found = spec_of(feature)
+    assert isinstance(found, Unread)
+    assert reason in found.reason
+
+
+def test_defaults_are_bounded_together() -> None:
+    """A few bytes of JSON ask for as many as there are numbers."""
+    sizes = {"small": 10_000, "too much": 995_000}
+    features = {name: tensor(size, dtype="string", optional=True) for name, size in sizes.items()}
+    specs = to_specs(c.FeaturesDict(features=features), "somewhere")
+    assert len(specs["small"].default_value) == 10_000
+    assert isinstance(specs["too much"], Unread)
+    assert "with the 995000 of this one" in specs["too much"].reason
+    assert isinstance(spec_of(tensor(2**50, optional=True)), Unread)
+
+
+def test_what_every_record_must_have() -> None:
+    dynamic = tensor(None, None, encoding="zlib")
+    found = chosen(
+        fixed=tensor(2),
+        optional=tensor(optional=True),
+        some=tensor(None),
+        packed=tensor(2, encoding="bytes"),
+        dynamic=dynamic,
+        picture=c.Image(shape=(None, None, 3)),
+        deep=c.FeaturesDict(features={"name": c.Text()}),
+        pictures=several(c.Image(shape=(None, None, 3)), 2),
+        frames=several(c.Image(shape=(None, None, 3)), None),
+        rows=several(tensor(), None, None),
+    )
+    assert found.keys.all_of == (
+        "fixed", "packed", "dynamic/value", "dynamic/shape", "picture", "deep/name", "pictures",
+    )  # fmt: skip
+    others = {"optional", "some", "frames", "rows/ragged_flat_values", "rows/ragged_row_lengths_0"}
+    assert set(found.keys.any_of) == {*found.keys.all_of, *others} - {"dynamic/shape"}
+    assert chosen(own=c.Unknown(class_name="mine.Own"), some=tensor(None)).keys == ((), ())

@@ -1,0 +1,355 @@
+"""Merged, split, dealt to shards, cut down, compressed: each against a plain model of it."""
+
+from __future__ import annotations
+
+import tempfile
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io import CorruptRecordError, TFRecordDataset
+from torchrec_io.convert.outputs import Written
+from torchrec_io.records.index import RecordIndex
+from torchrec_io.records.sequential import iter_records
+from torchrec_io.storage.compressed import Compression, detect_compression
+from torchrec_io.storage.local import LocalFile
+from torchrec_io.tools.rearrange import merge_files, reshard_files, split_files, subset_files
+from torchrec_io.tools.recompress import compress_files, decompress_files
+from torchrec_io.tools.shuffling import shuffle_files
+
+COMPRESSIONS: st.SearchStrategy[Compression | None] = st.sampled_from([None, "gzip", "zlib"])
+FILES = st.lists(
+    st.tuples(st.lists(st.binary(max_size=40), max_size=9), COMPRESSIONS), min_size=1, max_size=4
+)
+
+
+def records_in(path: str | Path) -> list[bytes]:
+    return [record for _, record in iter_records(path)]
+
+
+def write_all(folder: Path, files: list[tuple[list[bytes], str | None]]) -> list[str]:
+    return [
+        str(write_tfrecord(folder / f"in{number}", records, compression))
+        for number, (records, compression) in enumerate(files)
+    ]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.t*")}
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"record %d" % number for number in range(count)]
+
+
+# ---- against a model ----
+
+
+@given(files=FILES, compression=COMPRESSIONS)
+def test_merging_joins_records(
+    files: list[tuple[list[bytes], str | None]], compression: Compression | None
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        out = folder / "new" / "all.tfrecord"
+        done = merge_files(write_all(folder, files), out, compression=compression)
+        expected = [record for records, _ in files for record in records]
+        assert records_in(out) == expected
+        assert detect_compression(LocalFile(out)) == compression
+        assert len(RecordIndex.load(out)) == done.records == len(expected)
+        assert done.paths == (str(out),)
+
+
+@given(files=FILES, num_shards=st.integers(1, 5), compression=COMPRESSIONS)
+def test_shards_take_turns(
+    files: list[tuple[list[bytes], str | None]], num_shards: int, compression: Compression | None
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = write_all(folder, files)
+        done = reshard_files(paths, folder / "out", num_shards=num_shards, compression=compression)
+        records = [record for each, _ in files for record in each]
+        assert [records_in(path) for path in done.paths] == [
+            records[number::num_shards] for number in range(num_shards)
+        ]
+        assert done.paths[0] == str(folder / f"out-00000-of-{num_shards:05d}")
+
+
+@given(files=FILES, seed=st.integers(-(2**70), 2**70))
+def test_a_shuffle_is_that_of_a_dataset(
+    files: list[tuple[list[bytes], str | None]], seed: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torchrec_io.tools.shuffling._BUCKET_BYTES", 100)
+        folder = Path(name)
+        paths = write_all(folder, files)
+        done = shuffle_files(paths, folder / "out", num_shards=2, seed=seed)
+        order = list(TFRecordDataset(paths, shuffle=True, seed=seed))
+        assert [records_in(path) for path in done.paths] == [order[::2], order[1::2]]
+        assert done.records == len(order)
+        assert not list(folder.glob(".*"))
+
+
+def test_small_records_take_little_memory_to_shuffle(tmp_path: Path) -> None:
+    count = 40_000
+    path = write_tfrecord(tmp_path / "in", [b"%d" % number for number in range(count)])
+    RecordIndex.build(path).save()
+    tracemalloc.start()
+    try:
+        shuffle_files(path, tmp_path / "out", num_shards=1, index=False)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 150 * count  # an object for each of them takes 300
+
+
+@given(
+    counts=st.lists(st.integers(0, 12), min_size=1, max_size=3),
+    seed=st.integers(-5, 5),
+    fractions=st.sampled_from([[0.6, 0.2, 0.2], [0.5, 0.5], [1.0], [0.1, 0.2, 0.3, 0.4]]),
+)
+def test_parts_are_those_of_a_dataset(counts: list[int], seed: int, fractions: list[float]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files: list[tuple[list[bytes], str | None]] = [
+            ([b"%d of %d" % (i, number) for i in range(count)], None)
+            for number, count in enumerate(counts)
+        ]
+        paths = write_all(folder, files)
+        done = split_files(paths, folder / "out", fractions, seed=seed)
+        parts = TFRecordDataset(paths).split(*fractions, seed=seed)
+        assert [records_in(path) for path in done.paths] == [list(part) for part in parts]
+        assert done.counts == tuple(map(len, parts))
+
+
+@given(count=st.integers(1, 40), every=st.integers(1, 50))
+def test_every_so_many_th_record(count: int, every: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = write_tfrecord(Path(name, "in"), numbered(count))
+        subset_files(path, Path(name, "out"), every=every)
+        assert records_in(Path(name, "out")) == numbered(count)[::every]
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [("[:10]", slice(10)), ("[10%:20%]", slice(4, 8)), ("[-5:]", slice(-5, None))],
+)
+def test_slices(tmp_path: Path, records: str, expected: slice) -> None:
+    paths = [write_tfrecord(tmp_path / "a", numbered(40)[:15]), tmp_path / "b"]
+    write_tfrecord(paths[1], numbered(40)[15:], "gzip")
+    done = subset_files(paths, tmp_path / "out", records=records)
+    assert records_in(tmp_path / "out") == numbered(40)[expected]
+    assert done.records == len(numbered(40)[expected])
+
+
+def test_a_sample_is_the_first_part_of_a_split(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", numbered(40))
+    subset_files(path, tmp_path / "out", sample=0.1, seed=3)
+    assert records_in(tmp_path / "out") == list(TFRecordDataset(path).split(0.1, 0.9, seed=3)[0])
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+@pytest.mark.parametrize("before", [None, "gzip", "zlib"])
+def test_compressing_and_back(tmp_path: Path, compression: Compression, before: str | None) -> None:
+    paths = [write_tfrecord(tmp_path / f"{n}.tfrecord", numbered(n), before) for n in (0, 3, 900)]
+    packed = compress_files(paths, tmp_path / "packed", compression, jobs=2)
+    suffix = {"gzip": ".gz", "zlib": ".zz"}[compression]
+    assert [Path(path).name for path in packed.paths] == [f"{p.name}{suffix}" for p in paths]
+    assert {detect_compression(LocalFile(path)) for path in packed.paths[1:]} == {compression}
+    assert packed.records == 903
+    again = decompress_files(packed.paths, tmp_path / "again", jobs=2)
+    assert [Path(path).name for path in again.paths] == [path.name for path in paths]
+    for number, path in zip((0, 3, 900), again.paths, strict=True):
+        assert Path(path).read_bytes() == b"".join(map(frame, numbered(number)))
+        assert len(RecordIndex.load(path)) == number
+
+
+def test_shards_up_to_a_size_keep_the_order(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", numbered(50))
+    done = reshard_files(path, tmp_path / "out", max_bytes=200)
+    assert len(done.paths) > 3
+    assert all(Path(path).stat().st_size <= 200 for path in done.paths)
+    assert [record for path in done.paths for record in records_in(path)] == numbered(50)
+
+
+# ---- the same by any number of jobs ----
+
+OPERATIONS: dict[str, Callable[..., Written]] = {
+    "merge": lambda paths, out, **how: merge_files(paths, out / "all.tfrecord", **how),
+    "split": lambda paths, out, **how: split_files(paths, out / "x", [0.5, 0.3, 0.2], **how),
+    "reshard": lambda paths, out, **how: reshard_files(paths, out / "x.t", num_shards=3, **how),
+    "shuffle": lambda paths, out, **how: shuffle_files(paths, out / "x.t", num_shards=3, **how),
+    "subset": lambda paths, out, **how: subset_files(paths, out / "x.tfrecord", every=1, **how),
+    "compress": compress_files,
+    "decompress": decompress_files,
+}
+each_operation = pytest.mark.parametrize("name", OPERATIONS)
+
+
+@each_operation
+def test_jobs_do_not_change_a_byte(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchrec_io.tools.record_files._MOST_BYTES", 500)
+    paths = [write_tfrecord(tmp_path / f"{n}.tfrecord", numbered(n)) for n in (100, 0, 300)]
+    found = []
+    for jobs in (1, 2):
+        out = tmp_path / f"out{jobs}"
+        done = OPERATIONS[name](paths, out, jobs=jobs, index=False)
+        found.append(contents(out))
+        assert sorted(found[-1]) == sorted(str(Path(p).relative_to(out)) for p in done.paths)
+    assert found[0] == found[1]
+    assert sum(len(records_in(tmp_path / "out1" / file)) for file in found[0]) == 400
+
+
+# ---- what is damaged ----
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> list[Path]:
+    """Two files: record 1 of 5 damaged; and the length of record 3 of 5."""
+    one = bytearray(b"".join(map(frame, numbered(5))))
+    one[24 + 12] ^= 1
+    other = bytearray(b"".join(map(frame, numbered(5))))
+    other[3 * 24] ^= 1
+    for name, data in (("one.tfrecord", one), ("other.tfrecord", other)):
+        (tmp_path / name).write_bytes(data)
+    return [tmp_path / "one.tfrecord", tmp_path / "other.tfrecord"]
+
+
+@each_operation
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_damage_ends_it_and_leaves_nothing(
+    tmp_path: Path, damaged: list[Path], name: str, jobs: int
+) -> None:
+    out = tmp_path / "out"
+    for path in damaged:
+        with pytest.raises(CorruptRecordError) as caught:
+            OPERATIONS[name]([path], out, jobs=jobs)
+        assert caught.value.path == str(path)
+        assert not out.exists() or not list(out.iterdir())
+
+
+@each_operation
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_damage_that_is_skipped_is_counted(
+    tmp_path: Path, damaged: list[Path], name: str, jobs: int
+) -> None:
+    out = tmp_path / "out"
+    done = OPERATIONS[name](damaged, out, jobs=jobs, on_error="skip")
+    assert done.skipped == len(done.errors)
+    found = {Path(str(e.path)).name: (e.record, e.offset, e.reason) for e in done.errors}
+    assert found["other.tfrecord"][:2] == (3, 72)
+    assert found["other.tfrecord"][2].endswith("; the rest of the file is lost")
+    assert found["one.tfrecord"][:2] == (1, 24)
+    kept = [record for path in done.paths for record in records_in(path)]
+    assert done.records == len(kept)
+    assert sorted(kept) == sorted([*numbered(5)[:1], *numbered(5)[2:], *numbered(5)[:3]])
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.endswith("compress")])
+def test_what_is_read_is_not_written_over(tmp_path: Path, name: str) -> None:
+    path = write_tfrecord(tmp_path / "a", numbered(9))
+    source = OPERATIONS[name]([path], tmp_path, index=False).paths[0]
+    before = contents(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
+    with pytest.raises(ValueError, match="written over the input"):
+        OPERATIONS[name]([source], tmp_path / "link")
+    assert contents(tmp_path) == before
+
+
+def test_what_is_compressed_is_not_written_over(tmp_path: Path) -> None:
+    packed = write_tfrecord(tmp_path / "a.gz", numbered(9), "gzip")
+    plain = write_tfrecord(tmp_path / "b", numbered(9))
+    for call, path in ((compress_files, packed), (decompress_files, plain)):
+        with pytest.raises(ValueError, match="written over the input"):
+            call(path, tmp_path)
+        assert records_in(path) == numbered(9)
+
+
+def test_shards_of_unknown_number_are_not_written_over_what_is_read(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x-00000-of-00001", numbered(9))
+    for call in (reshard_files, shuffle_files):
+        with pytest.raises(ValueError, match="could be written over the input"):
+            call(path, tmp_path / "x", max_bytes=100)
+
+
+def test_another_number_of_shards_is_refused(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", numbered(9))
+    reshard_files(path, tmp_path / "x", num_shards=2)
+    with pytest.raises(FileExistsError):
+        reshard_files(path, tmp_path / "x", num_shards=3)
+    assert not list(tmp_path.glob("x*-of-00003"))
+
+
+def test_a_second_run_replaces_the_first(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", numbered(9))
+    for count in (5, 9):
+        done = split_files(path, tmp_path / "x", [0.5, 0.5], seed=count)
+        assert sum(len(RecordIndex.load(path)) for path in done.paths) == 9
+    split_files(path, tmp_path / "x", [0.5, 0.5], index=False)
+    assert not list(tmp_path.glob("*.tfidx"))
+
+
+@pytest.mark.parametrize("name", ["", ".", "new/", "new/.."])
+def test_shards_are_called_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = write_tfrecord(tmp_path / "in", numbered(9))
+    monkeypatch.chdir(tmp_path)
+    for call in (reshard_files, shuffle_files):
+        with pytest.raises(ValueError, match="is a folder"):
+            call(path, name, num_shards=1)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_files_of_one_name(tmp_path: Path) -> None:
+    paths = [tmp_path / "a" / "x", tmp_path / "b" / "x"]
+    for path in paths:
+        path.parent.mkdir()
+        write_tfrecord(path, [])
+    with pytest.raises(ValueError, match=r"2 of the files would be .*out/x.gz'"):
+        compress_files(paths, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"every": 1, "sample": 0.5},
+        {"every": 0},
+        {"sample": 1.0},
+        {"sample": 0.0},
+        {"records": "[5:6]"},
+        {"records": ":3"},
+    ],
+)
+def test_choices_of_records_that_mean_nothing(tmp_path: Path, options: dict[str, object]) -> None:
+    path = write_tfrecord(tmp_path / "in", numbered(5))
+    with pytest.raises(ValueError, match=r"exactly one|1 or more|between 0 and 1|slice"):
+        subset_files(path, tmp_path / "out", **options)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", "../b"], ["a", ""]])
+def test_names_of_parts_that_are_refused(tmp_path: Path, names: list[str]) -> None:
+    path = write_tfrecord(tmp_path / "in", numbered(5))
+    with pytest.raises(ValueError, match=r"names|file name"):
+        split_files(path, tmp_path / "out", [0.5, 0.5], names=names)
+
+
+def test_parts_in_a_folder(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", numbered(5))
+    done = split_files(path, f"{tmp_path}/out/", [0.5, 0.5])
+    assert [Path(p).relative_to(tmp_path) for p in done.paths] == [
+        Path("out/train.tfrecord"),
+        Path("out/test.tfrecord"),
+    ]

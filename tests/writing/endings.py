@@ -1,0 +1,267 @@
+"""What ``test_endings.py`` runs in processes of their own: writers that are cut short.
+
+Each of the functions that it names takes a folder, and fails by an exception.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from torchrec_io.records.index import SUFFIX, RecordIndex
+from torchrec_io.records.sequential import iter_records
+from torchrec_io.storage.compressed import Compression
+from torchrec_io.storage.paths import expand_paths
+from torchrec_io.writing.record_writer import TFRecordWriter, Writer
+from torchrec_io.writing.sharded import ShardedWriter, shard_path
+
+OLD = [b"old %d" % number for number in range(30)]
+NEW = [b"new %d" % number for number in range(30)]  # files of the same size
+
+
+def read(path: str) -> list[bytes]:
+    return [record for _, record in iter_records(path)]
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Runs work in a forked process, which ends as a program does; gives its wait status."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    work()
+    sys.exit(0)
+
+
+# ---- killed ----
+
+CALLS = ("open", "writev", "fsync", "unlink", "replace")
+
+
+def die_at(step: int) -> None:
+    """Kills this process before it calls the system for the so-manieth time."""
+    left = [step]
+
+    def dying(call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+            return call(*args, **options)
+
+        return called
+
+    for name in CALLS:
+        setattr(os, name, dying(getattr(os, name)))
+
+
+def write_all(writer: Writer, records: list[bytes]) -> None:
+    with writer:
+        for record in records:
+            writer.write(record)
+
+
+def kill_everywhere(folder: Path, make: Callable[[], Writer], check: Callable[[], None]) -> int:
+    """Kills a writer at each of its steps, where there are old files and where there are none."""
+    steps = 0
+    for old in (False, True):
+        step = 0
+        while True:
+            for left in folder.iterdir():
+                left.unlink()
+            if old:
+                write_all(make(), OLD)
+
+            def work(step: int = step) -> None:
+                die_at(step)
+                write_all(make(), NEW)
+
+            status = in_child(work)
+            if status == 0:
+                break
+            assert os.WTERMSIG(status) == signal.SIGKILL, status
+            check()
+            hidden = [name for name in os.listdir(folder) if name.startswith(".")]
+            write_all(make(), NEW)  # what was left is in nobody's way
+            check()
+            assert set(hidden) <= set(os.listdir(folder))
+            step += 1
+        steps += step
+    return steps
+
+
+def visible(folder: Path) -> list[str]:
+    return sorted(str(path) for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def check_index(path: str) -> None:
+    """An index beside a file is that file's own, to the last byte."""
+    with suppress(FileNotFoundError):
+        beside = Path(path + SUFFIX).read_bytes()
+        assert beside == RecordIndex.build(path).file_bytes.tobytes()
+
+
+def killed_one(folder: Path) -> None:
+    path = str(folder / "x.tfrecord")
+
+    def check() -> None:
+        found = visible(folder)
+        assert set(found) <= {path, path + SUFFIX}
+        if found:
+            assert read(path) in (OLD, NEW)
+            assert expand_paths(folder) == expand_paths(f"{folder}/*") == [path]
+            check_index(path)
+
+    steps = kill_everywhere(folder, lambda: TFRecordWriter(path, index=True), check)
+    assert steps > 20, steps
+    assert read(path) == NEW
+
+
+def killed_shards(folder: Path) -> None:
+    name = folder / "x"
+    paths = [shard_path(name, shard, 3) for shard in range(3)]
+
+    def check() -> None:
+        found = visible(folder)
+        shards = [path for path in found if not path.endswith(SUFFIX)]
+        assert set(shards) <= set(paths)
+        assert {path.removesuffix(SUFFIX) for path in found} <= set(shards)
+        for records in (OLD, NEW):
+            if all(read(path) == records[paths.index(path) :: 3] for path in shards):
+                break
+        else:
+            raise AssertionError("a mixture of old and new")
+        for path in shards:
+            check_index(path)
+
+    steps = kill_everywhere(folder, lambda: ShardedWriter(name, 3, index=True), check)
+    assert steps > 50, steps
+
+
+# ---- forked ----
+
+
+def refused(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except RuntimeError as error:
+        assert "was opened in another process: open one in each" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError("not refused")
+
+
+def children(writer: Writer) -> Iterator[Callable[[], object]]:
+    """What a child may do with its parent's writer."""
+
+    def leave_by_exception() -> None:
+        with suppress(KeyError), writer:
+            raise KeyError
+
+    yield lambda: None  # ends, with all that runs at the end
+    yield lambda: refused(lambda: writer.write(b"child's"))
+    yield lambda: refused(writer.close)
+    yield writer.discard
+    yield writer.__del__
+    yield leave_by_exception
+
+
+def forked(folder: Path) -> None:
+    path = str(folder / "x")
+    makes: list[Callable[[], Writer]] = [
+        lambda: TFRecordWriter(path, "gzip", index=True),
+        lambda: ShardedWriter(path, 1, index=True),
+    ]
+    for make, written in zip(makes, [path, path + "-00000-of-00001"], strict=True):
+        writer = make()
+        writer.write(b"before")
+        count = 0
+        for child in children(writer):
+            assert in_child(child) == 0
+            writer.write(b"parent's")
+            count += 1
+        writer.close()
+        assert count == 6
+        assert read(written) == [b"before", *[b"parent's"] * count]
+
+
+# ---- full ----
+
+
+def fill(folder: Path, free: int) -> None:
+    """Fills the file system but for some bytes."""
+    with open(folder / "filler", "wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 12):
+            with suppress(OSError):
+                while True:
+                    file.write(bytes(size))
+        file.truncate(file.tell() - free)
+
+
+def is_full(error: OSError, path: str) -> bool:
+    name = str(error.filename)
+    return error.errno == errno.ENOSPC and name.removesuffix(SUFFIX).startswith(path)
+
+
+def run_full(folder: Path, writer: Writer, records: list[bytes], at: str) -> None:
+    """Writes to a file system that must be full at write(), or at close()."""
+    path = str(folder / "x")
+    failed = ""
+    try:
+        for record in records:
+            writer.write(record)
+    except OSError as error:
+        assert is_full(error, path), error  # noqa: PT017
+        failed = "write"
+    else:
+        try:
+            writer.close()
+        except OSError as error:
+            assert is_full(error, path), error  # noqa: PT017
+            failed = "close"
+    assert failed == at, (failed, at, writer)
+    assert os.listdir(folder) == ["filler"], os.listdir(folder)
+    for again in (writer.close, lambda: writer.write(b"more")):
+        try:
+            again()
+        except OSError as error:
+            assert is_full(error, path), error  # noqa: PT017
+        else:
+            raise AssertionError("a writer that gave up goes on")
+    writer.discard()
+    writer.close()
+
+
+def full(folder: Path) -> None:
+    """``folder`` must be a small file system."""
+    fitting = os.urandom(16_000)
+    noise = [os.urandom(1000) for _ in range(500)]
+    path = folder / "x"
+    choices: tuple[Compression | None, ...] = (None, "gzip", "zlib")
+    for compression in choices:
+        options: dict[str, Any] = {"compression": compression, "index": True}
+        for make in (
+            lambda options=options: TFRecordWriter(path, **options),
+            lambda options=options: ShardedWriter(path, 3, **options),
+            lambda options=options: ShardedWriter(path, max_bytes=50_000, **options),
+        ):
+            fill(folder, 1 << 15)
+            run_full(folder, make(), noise * 8, "write")
+            # What was not written yet is, on closing.
+            run_full(folder, make(), noise[:40], "close")
+        # The data fits to the byte, the index does not.
+        fill(folder, 1 << 14)
+        run_full(folder, TFRecordWriter(path, compression, index=True), [fitting], "close")
+        with TFRecordWriter(path, compression) as writer:
+            writer.write(fitting)
+        path.unlink()
+
+
+if __name__ == "__main__":
+    {work.__name__: work for work in (killed_one, killed_shards, forked, full)}[sys.argv[1]](
+        Path(sys.argv[2])
+    )

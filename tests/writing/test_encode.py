@@ -1,0 +1,325 @@
+"""Encoding, against protobuf's own serializer and back through our parser."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import math
+import struct
+import threading
+import types
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.encoding import (
+    CASES,
+    EXAMPLES,
+    NAMES,
+    NO_KIND,
+    Case,
+    Stored,
+    example_bytes,
+    features_bytes,
+    fill,
+    floats,
+    given_part,
+    ints,
+    plain_cases,
+    stored_of,
+    stored_part,
+    texts,
+)
+from tests.support.messages import Example
+from tests.support.wire import delimited
+
+
+@given(EXAMPLES)
+def test_the_bytes_are_protobufs(example: dict[str, Case]) -> None:
+    encoded = tio.encode_example(given_part(example))
+    assert encoded == delimited(1, features_bytes(stored_part(example)))
+    message = Example.FromString(encoded)
+    assert set(message.features.feature) == set(example)
+
+
+FOUR_BYTES = st.one_of(
+    st.text("ab\0~\x7f", min_size=4, max_size=4),
+    st.text("é\x80߿", min_size=2, max_size=2),
+    st.sampled_from(["\U00010000", "\U0001f600", "\U0010ffff"]),
+)
+
+
+@given(st.dictionaries(FOUR_BYTES, CASES, max_size=10))
+def test_the_order_is_protobufs(example: dict[str, Case]) -> None:
+    # Where no name starts another one: there all of protobuf's libraries agree.
+    message = Example()
+    message.features.SetInParent()
+    for name, stored in stored_part(example).items():
+        fill(message.features.feature[name], stored)
+    expected = message.SerializeToString(deterministic=True)
+    assert tio.encode_example(given_part(example)) == expected
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcdé"), plain_cases()), max_size=5))
+def test_what_is_written_is_read(examples: list[dict[str, Case]]) -> None:
+    encoded = tio.encode_examples(map(given_part, examples))
+    assert encoded == [tio.encode_example(given_part(example)) for example in examples]
+    for example, record in zip(examples, encoded, strict=True):
+        for name, (kind, values) in stored_part(example).items():
+            assert kind is not None
+            column = tio.parse_examples([record], {name: tio.VarLenFeature(kind)})[name]
+            [row] = column.tolist()
+            if kind == "float32":
+                assert struct.pack(f"<{len(row)}f", *row) == struct.pack(f"<{len(row)}f", *values)
+            else:
+                assert row == values
+
+
+@given(st.lists(NAMES, unique=True, max_size=30), st.randoms())
+def test_names_are_sorted_by_their_bytes(names: list[str], random: Any) -> None:
+    shuffled = random.sample(names, len(names))
+    encoded = tio.encode_example(dict.fromkeys(names, 7))
+    assert encoded == tio.encode_example(dict.fromkeys(shuffled, 7))
+    assert encoded == delimited(1, features_bytes(dict.fromkeys(names, ints(7))))
+
+
+def test_a_name_that_starts_another_comes_first() -> None:
+    encoded = tio.encode_example(dict.fromkeys(["c1", "c10", "c", "c1\0"], 1))
+    places = [encoded.index(delimited(1, name)) for name in (b"c", b"c1", b"c1\0", b"c10")]
+    assert places == sorted(places)
+
+
+def test_an_empty_example_has_an_empty_map() -> None:
+    message = Example()
+    message.features.SetInParent()
+    assert tio.encode_example({}) == message.SerializeToString() == b"\x0a\x00"
+    assert tio.encode_examples([{}, {}]) == [b"\x0a\x00"] * 2
+    assert tio.encode_examples([]) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (True, ints(1)),
+        ([True, 2], ints(1, 2)),
+        (bytearray(b"ab"), texts(b"ab")),
+        (memoryview(b"abcd")[::2], texts(b"ac")),
+        ([b"a", "é", bytearray(b"c"), memoryview(b"d")], texts(b"a", "é".encode(), b"c", b"d")),
+        (np.str_("a"), texts(b"a")),
+        (np.bytes_(b"a"), texts(b"a")),
+        ([np.float32(0.5), 2], floats(0.5, 2)),
+        ([np.int64(1), True, np.uint8(3)], ints(1, 1, 3)),
+        ([np.bool_(1), 0.5], floats(1, 0.5)),
+        ([[1], (2.5,), [[3]]], floats(1, 2.5, 3)),
+        ([2**70, 0.5], floats(2**70, 0.5)),
+        ([np.arange(2), [3.5], torch.ones(1)], floats(0, 1, 3.5, 1)),
+        ([np.empty(0, "float32"), 1], ints(1)),
+        ([1, np.empty(0, "float32")], ints(1)),
+        (torch.tensor(3), ints(3)),
+        (torch.tensor([1.5, -2.5], dtype=torch.bfloat16), floats(1.5, -2.5)),
+        (torch.tensor([[1, 2], [3, 4]]).T, ints(1, 3, 2, 4)),
+        (torch.ones(1).expand(3), floats(1, 1, 1)),
+        (torch.tensor([1 + 2j]).conj().imag, floats(-2)),
+        (tio.BytesArray.from_list([b"a", b"", b"bc"]), texts(b"a", b"", b"bc")),
+        (tio.BytesArray.from_list([]), texts()),
+        (tio.Ragged(torch.tensor([1, 2, 3]), torch.tensor([0, 1, 3])), ints(1, 2, 3)),
+        (np.array([b"a", "b", [b"c"]], object), texts(b"a", b"b", b"c")),
+        (np.array(["a", "bc"], np.dtypes.StringDType()), texts(b"a", b"bc"))
+        if hasattr(np.dtypes, "StringDType")
+        else (None, NO_KIND),
+        (range(3), ints(0, 1, 2)),
+        (collections.UserList([1, 2]), ints(1, 2)),
+        (np.ma.array([1, 2], mask=[False, False]), ints(1, 2)),
+        (np.array([0, 1, 2, 255], np.uint8).view(bool), ints(0, 1, 1, 1)),
+        (math.inf, floats(math.inf)),
+        (-math.inf, floats(-math.inf)),
+        (np.longdouble("inf"), floats(math.inf)),
+        (1e-60, floats(0)),
+        (float(2**128 - 2**103 - 2**75), floats(3.4028234663852886e38)),
+        (None, NO_KIND),
+    ],
+)
+def test_values(value: Any, stored: Stored) -> None:
+    assert tio.encode_example({"x": value}) == example_bytes(x=stored)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bfloat16])
+def test_values_on_a_device(dtype: torch.dtype) -> None:
+    for values in (torch.arange(6, dtype=dtype).reshape(2, 3).T, torch.tensor(7, dtype=dtype)):
+        encoded = tio.encode_example({"x": values.cuda()})
+        assert encoded == tio.encode_example({"x": values.tolist()})
+
+
+class _Colour(enum.IntEnum):
+    RED = 3
+
+
+class _Pair(NamedTuple):
+    first: int
+    second: int
+
+
+class _Shouting(str):
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise AssertionError("names are read as plain str")
+
+    def encode(self, *_: Any) -> bytes:
+        raise AssertionError("values are read as plain str")
+
+
+class _Scalar(np.float32):
+    pass
+
+
+def test_subclasses_of_other_types() -> None:
+    assert tio.encode_example({"x": _Scalar(7)}) == example_bytes(x=floats(7))
+    assert tio.encode_example({"x": [_Scalar(7), 1]}) == example_bytes(x=floats(7, 1))
+
+
+def test_subclasses_of_pythons_types() -> None:
+    assert tio.encode_example({"x": _Colour.RED}) == example_bytes(x=ints(3))
+    assert tio.encode_example({"x": _Pair(1, 2)}) == example_bytes(x=ints(1, 2))
+    assert tio.encode_example({"x": _Shouting("é")}) == example_bytes(x=texts("é".encode()))
+    assert tio.encode_example({np.str_("x"): 1}, {"x": "float32"}) == example_bytes(x=floats(1))
+
+
+def test_any_mapping() -> None:
+    for mapping in (
+        types.MappingProxyType({"x": 1}),
+        collections.OrderedDict(x=1),
+        collections.ChainMap({"x": 1}),
+    ):
+        assert tio.encode_example(mapping) == example_bytes(x=ints(1))
+        assert tio.encode_examples(iter([mapping])) == [example_bytes(x=ints(1))]
+
+
+def test_nan_stays_nan() -> None:
+    # Whose bits are kept in what is float32 already.
+    bits = np.array([0x7F800001, 0xFFC12345, 0x7FC00000], "<u4").view("<f4")
+    assert bits.tobytes() in tio.encode_example({"x": bits})
+    for value in (
+        math.nan,
+        -math.nan,
+        np.float64("nan"),
+        struct.unpack("<d", b"\1" * 6 + b"\xf0\x7f")[0],
+    ):
+        [row] = tio.parse_examples(
+            [tio.encode_example({"x": value})], {"x": tio.VarLenFeature("float")}
+        )["x"].tolist()
+        assert [math.isnan(read) for read in row] == [True]
+
+
+def test_names_may_be_bytes() -> None:
+    features: Any = {"é".encode(): 1}
+    assert tio.encode_example(features) == example_bytes(é=ints(1))
+    assert tio.encode_example(features, {"é": "float32"}) == example_bytes(é=floats(1))
+    kinds: Any = {b"x": "float32"}
+    assert tio.encode_example({"x": 1}, kinds) == example_bytes(x=floats(1))
+
+
+def test_another_thread_may_write_while_a_message_is_made() -> None:
+    # What is measured is what is written, whatever becomes of the array meanwhile.
+    shared = np.zeros(20_000, np.int64)
+    stop = threading.Event()
+
+    def scribble() -> None:
+        while not stop.is_set():
+            shared[:] = -1
+            shared[:] = 0
+
+    thread = threading.Thread(target=scribble)
+    thread.start()
+    try:
+        for _ in range(50):
+            message = Example.FromString(tio.encode_example({"x": shared}))
+            assert len(message.features.feature["x"].int64_list.value) == 20_000
+    finally:
+        stop.set()
+        thread.join()
+
+
+# ---- kinds ----
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "stored"),
+    [
+        ("int64", [], ints()),
+        ("int32", [], ints()),
+        ("bool", True, ints(1)),
+        ("uint8", [1, 2], ints(1, 2)),
+        ("float32", [], floats()),
+        ("float64", 1, floats(1)),
+        ("half", [[1], [2, 3.5]], floats(1, 2, 3.5)),
+        ("bfloat16", np.arange(2), floats(0, 1)),
+        (float, np.uint8(7), floats(7)),
+        (int, [], ints()),
+        (str, [], texts()),
+        (bytes, "a", texts(b"a")),
+        ("string", [[], ()], texts()),
+        (torch.int32, [], ints()),
+        (torch.float16, torch.arange(2), floats(0, 1)),
+        (np.float64, [], floats()),
+        (np.dtype("S7"), [], texts()),
+        ("int64", np.array([]), ints()),
+        ("string", torch.empty(0, 3), texts()),
+        ("float32", np.empty(0, "U1"), floats()),
+        ("int64", None, NO_KIND),
+    ],
+)
+def test_named_kinds(dtype: Any, value: Any, stored: Stored) -> None:
+    assert tio.encode_example({"x": value}, {"x": dtype, "y": "string"}) == example_bytes(x=stored)
+
+
+def test_a_schema_names_kinds() -> None:
+    schema = tio.Schema(
+        {
+            "image": tio.ImageFeature(),
+            "floats": tio.FixedLenFeature([2], "float64"),
+            "ints": tio.VarLenFeature("uint8"),
+            "raw": tio.RawFeature("int32", shape_key="shape"),
+            "texts": tio.VarLenFeature("string"),
+        }
+    )
+    names = ["image", "floats", "ints", "raw", "shape", "texts"]
+    kinds = [texts(), floats(), ints(), texts(), ints(), texts()]
+    expected = example_bytes(**dict(zip(names, kinds, strict=True)))
+    for given_kinds in (schema, dict(schema)):
+        assert tio.encode_example({name: [] for name in names}, given_kinds) == expected
+    assert tio.encode_example({"other": 1}, schema) == example_bytes(other=ints(1))
+
+
+def test_what_names_no_kinds() -> None:
+    no_kinds: Any
+    for no_kinds in (["x"], "int64", {1: "int64"}):
+        with pytest.raises(TypeError, match=r"kinds must map names|a name in kinds must be a str"):
+            tio.encode_example({"x": 1}, no_kinds)
+    assert tio.encode_example({"x": 1}, {np.str_("x"): "float32"}) == example_bytes(x=floats(1))
+
+
+def test_no_such_dtype() -> None:
+    with pytest.raises(tio.SchemaError, match="dtype must be one of"):
+        tio.encode_example({}, {"x": "complex64"})
+    unhashable: Any = {"x": []}
+    with pytest.raises(tio.SchemaError, match="dtype must be one of"):
+        tio.encode_example({}, unhashable)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "bool", "uint64", "U3"])
+def test_empty_arrays_have_a_kind(dtype: str) -> None:
+    for shape in ((0,), (2, 0)):
+        made = np.empty(shape, dtype)
+        assert tio.encode_example({"x": made}) == example_bytes(x=stored_of(made))
+        assert tio.encode_example({"x": [made]}) == example_bytes(x=stored_of(made))
+        if dtype != "U3":
+            tensor = torch.from_numpy(made)
+            assert tio.encode_example({"x": tensor}) == example_bytes(x=stored_of(made))

@@ -1,0 +1,77 @@
+"""Writers whose process is killed or forked, or whose file system is full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from torchrec_io.writing.sharded import ShardedWriter
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(
+        command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def program(name: str, folder: Path) -> list[str]:
+    return [sys.executable, "-W", "error", "-m", "tests.writing.endings", name, str(folder)]
+
+
+def new_namespace() -> list[str]:
+    """A command that can mount file systems nobody else sees."""
+    mount = 'mount -t tmpfs none "$0"'
+    for command in (["unshare", "-m"], ["unshare", "-rm"]):
+        tried = [*command, "sh", "-c", mount, "/mnt"]
+        try:
+            if subprocess.run(tried, check=False, capture_output=True, timeout=20).returncode == 0:
+                return command
+        except FileNotFoundError:
+            break
+    pytest.skip("no file system can be mounted here, neither by root nor in a user namespace")
+
+
+@pytest.mark.parametrize("name", ["killed_one", "killed_shards", "forked"])
+def test_processes(tmp_path: Path, name: str) -> None:
+    run(*program(name, tmp_path))
+
+
+def test_a_full_file_system(tmp_path: Path) -> None:
+    mount = 'mount -t tmpfs -o size=1m none "$0" && exec "$@"'
+    run(*new_namespace(), "sh", "-c", mount, str(tmp_path), *program("full", tmp_path))
+    assert os.listdir(tmp_path) == []  # it was another one
+
+
+def test_the_storage_has_all_before_anything_has_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut must not leave names of files without their bytes."""
+    log: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def noting_fsync(descriptor: int) -> None:
+        name = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
+        log.append("sync " + name.rsplit("-", 1)[0] if name.startswith(".") else "sync folder")
+        fsync(descriptor)
+
+    def noting_replace(source: str, target: str) -> None:
+        log.append("name " + os.path.basename(target))
+        replace(source, target)
+
+    writer = ShardedWriter(tmp_path / "x", 2, index=True)
+    monkeypatch.setattr(os, "fsync", noting_fsync)
+    monkeypatch.setattr(os, "replace", noting_replace)
+    writer.close()
+    shards = ["x-00000-of-00002", "x-00001-of-00002"]
+    assert log == [
+        *(f"sync .{shard}{suffix}" for shard in shards for suffix in ("", ".tfidx")),
+        *(f"name {shard}" for shard in shards),
+        *(f"name {shard}.tfidx" for shard in shards),
+        "sync folder",
+    ]

@@ -1,0 +1,396 @@
+"""TFRecordWriter: what it takes, what it leaves behind, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import os
+import pickle
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.tfrecord import frame
+from torchrec_io.records.sequential import iter_records
+from torchrec_io.storage.compressed import CompressedFile, Compression
+from torchrec_io.storage.paths import expand_paths
+from torchrec_io.writing.frame_writer import FrameWriter, publish
+
+COMPRESSIONS: tuple[Compression | None, ...] = (None, "gzip", "zlib")
+every_compression = pytest.mark.parametrize("compression", COMPRESSIONS)
+
+
+def write(path: Path, records: list[Any], **options: Any) -> None:
+    with tio.TFRecordWriter(path, **options) as writer:
+        for record in records:
+            writer.write(record)
+
+
+def read(path: Path) -> list[bytes]:
+    return [record for _, record in iter_records(path)]
+
+
+def stream_of(path: Path, compression: str | None) -> bytes:
+    data = path.read_bytes()
+    if compression == "gzip":
+        return gzip.decompress(data)
+    return zlib.decompress(data) if compression == "zlib" else data
+
+
+# ---- what is written ----
+
+RECORDS = st.lists(
+    st.one_of(
+        st.binary(max_size=40),
+        # Around the size from which records are not gathered.
+        st.tuples(st.integers(65_520, 65_550), st.binary(min_size=1, max_size=3)).map(
+            lambda drawn: (drawn[1] * drawn[0])[: drawn[0]]
+        ),
+    ),
+    max_size=12,
+)
+
+
+@every_compression
+@given(records=RECORDS, buffer_bytes=st.integers(1, 300))
+def test_any_records_come_back(
+    tmp_path: Path, compression: Compression | None, records: list[bytes], buffer_bytes: int
+) -> None:
+    path = tmp_path / "x.tfrecord"
+    writer = FrameWriter(path, compression, index=True, buffer_bytes=buffer_bytes)
+    for record in records:
+        writer.write(record)
+    publish([writer], [str(path)])
+    assert stream_of(path, compression) == b"".join(map(frame, records))
+    assert read(path) == records
+    built = tio.RecordIndex.build(path).file_bytes.tobytes()
+    assert Path(f"{path}.tfidx").read_bytes() == built
+
+
+@every_compression
+@pytest.mark.parametrize("index", [False, True])
+def test_the_writer_itself(tmp_path: Path, compression: Compression | None, index: bool) -> None:
+    path = tmp_path / "x.tfrecord"
+    records = [b"%d" % number for number in range(1000)]
+    with tio.TFRecordWriter(path, compression, index) as writer:
+        for number, record in enumerate(records):
+            assert len(writer) == number
+            writer.write(record)
+    assert len(writer) == 1000
+    assert stream_of(path, compression) == b"".join(map(frame, records))
+    names = ["x.tfrecord", "x.tfrecord.tfidx"] if index else ["x.tfrecord"]
+    assert sorted(os.listdir(tmp_path)) == names
+    if index:
+        found = tio.RecordIndex.load(path)
+        assert found.offsets.tolist() == tio.RecordIndex.build(path).offsets.tolist()
+        assert list(tio.TFRecordDataset(path, num_threads=1)) == records
+
+
+def test_reading_can_start_in_a_gzip_file(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    rng = np.random.default_rng(0)
+    records = [rng.bytes(size) for size in [200_000] * 12 + [3_000_000, 10, 10]]
+    write(path, records, compression="gzip", index=True)
+    restarts = tio.RecordIndex.load(path).restarts
+    assert restarts == tio.RecordIndex.build(path).restarts
+    # Five records of 200,016 bytes of stream go into a MiB; the large one has a member of its own.
+    assert [at // 200_016 for at, _ in restarts[:4]] == [0, 5, 10, 12]
+    assert len(restarts) == 5
+    data = path.read_bytes()
+    for (_, start), (_, end) in zip(restarts, [*restarts[1:], (0, len(data))], strict=True):
+        assert len(gzip.decompress(data[start:end])) > 0  # TensorFlow stops at an empty one
+    assert read(path) == records
+    # From the last record to the first, without decompressing the file into a temporary one.
+    index = tio.RecordIndex.load(path)
+    file = CompressedFile(path, "gzip", restarts)
+    for start, record in reversed(list(zip(index.offsets.tolist(), records, strict=True))):
+        out = memoryview(bytearray(len(record)))
+        assert file.read_into(start + 12, out) == len(record)
+        assert out == record
+    assert file._spilled is None
+
+
+def test_a_zlib_file_is_one_stream(tmp_path: Path) -> None:
+    records = [os.urandom(500_000) for _ in range(6)]
+    write(tmp_path / "x", records, compression="zlib", index=True)
+    assert tio.RecordIndex.load(tmp_path / "x").restarts == [(0, 0)]
+    assert zlib.decompress((tmp_path / "x").read_bytes()) == b"".join(map(frame, records))
+
+
+# ---- what records are ----
+
+
+class Message:
+    def SerializeToString(self) -> bytes:  # noqa: N802  # protobuf's name
+        return b"serialized"
+
+
+def test_what_a_record_may_be(tmp_path: Path) -> None:
+    example = tio.Example()
+    example.features.feature["x"].int64_list.value.append(3)
+    records: list[tuple[Any, bytes]] = [
+        (b"plain", b"plain"),
+        (bytearray(b"array"), b"array"),
+        (memoryview(b"a view")[2:], b"view"),
+        (memoryview(b"abcdef")[::2], b"ace"),
+        (np.arange(4, dtype=np.uint8), b"\0\1\2\3"),
+        ("größer", "größer".encode()),
+        (Message(), b"serialized"),
+        (example, example.SerializeToString()),
+        ({"x": 3, "y": [b"a", b"b"]}, tio.encode_example({"x": 3, "y": [b"a", b"b"]})),
+        ({}, tio.encode_example({})),
+    ]
+    write(tmp_path / "x", [record for record, _ in records])
+    assert read(tmp_path / "x") == [wanted for _, wanted in records]
+
+
+def test_records_may_change_once_they_are_written(tmp_path: Path) -> None:
+    buffer = bytearray(b"before")
+    features = {"x": [1, 2]}
+    array = np.zeros(3, np.float32)
+    with tio.TFRecordWriter(tmp_path / "x") as writer:
+        for record in (buffer, memoryview(buffer), features, {"a": array}):
+            writer.write(record)
+        buffer[:] = b"after!"
+        features["x"].append(3)
+        array[:] = 1
+    wanted = [tio.encode_example({"x": [1, 2]}), tio.encode_example({"a": [0.0, 0.0, 0.0]})]
+    assert read(tmp_path / "x") == [b"before", b"before", *wanted]
+
+
+def test_kinds_are_of_dicts(tmp_path: Path) -> None:
+    write(tmp_path / "x", [{"x": []}, {"x": 1}], kinds={"x": "float32"})
+    kinds = {"x": "float32"}
+    wanted = [tio.encode_example({"x": []}, kinds), tio.encode_example({"x": 1}, kinds)]
+    assert read(tmp_path / "x") == wanted
+    with pytest.raises(tio.SchemaError):
+        tio.TFRecordWriter(tmp_path / "y", kinds={"x": "decimal"})
+    assert os.listdir(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("record", "error", "reason"),
+    [
+        ({"good": 1, "bad": object()}, TypeError, "feature 'bad'"),
+        ({"bad": 2**70}, ValueError, "feature 'bad'"),
+        ({"bad": []}, ValueError, "feature 'bad'"),
+        (None, TypeError, "not a NoneType"),
+        (3, TypeError, "not a int"),
+        ([b"a"], TypeError, "not a list"),
+        (np.arange(3), TypeError, "not a ndarray"),
+        ("\ud800", ValueError, "surrogates"),
+    ],
+)
+def test_a_refused_record_leaves_nothing(
+    tmp_path: Path, record: Any, error: type[Exception], reason: str
+) -> None:
+    with tio.TFRecordWriter(tmp_path / "x", index=True) as writer:
+        writer.write(b"before")
+        with pytest.raises(error, match=reason):
+            writer.write(record)
+        assert len(writer) == 1
+        writer.write(b"behind")
+    assert read(tmp_path / "x") == [b"before", b"behind"]
+    assert len(tio.RecordIndex.load(tmp_path / "x")) == 2
+
+
+# ---- how it ends ----
+
+
+@every_compression
+def test_nothing_has_a_name_before_the_end(tmp_path: Path, compression: Compression | None) -> None:
+    path = tmp_path / "x.tfrecord"
+    write(path, [b"old"])
+    writer = tio.TFRecordWriter(path, compression, index=True)
+    writer.write(b"new" * 200_000)
+    assert read(path) == [b"old"]
+    assert expand_paths(tmp_path) == [str(path)]
+    assert expand_paths(tmp_path / "*") == [str(path)]
+    assert len(os.listdir(tmp_path)) == 2
+    writer.close()
+    assert read(path) == [b"new" * 200_000]
+    assert sorted(os.listdir(tmp_path)) == ["x.tfrecord", "x.tfrecord.tfidx"]
+
+
+def test_an_exception_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), tio.TFRecordWriter(tmp_path / "x", index=True) as writer:
+        writer.write(b"a")
+        raise KeyError
+    assert os.listdir(tmp_path) == []
+    writer.close()  # there is nothing left to do
+    with pytest.raises(ValueError, match="closed"):
+        writer.write(b"b")
+
+
+def test_discard(tmp_path: Path) -> None:
+    with tio.TFRecordWriter(tmp_path / "x") as writer:
+        writer.write(b"a")
+        writer.discard()
+    writer.discard()
+    assert os.listdir(tmp_path) == []
+
+
+def test_closing_twice(tmp_path: Path) -> None:
+    writer = tio.TFRecordWriter(tmp_path / "x")
+    writer.write(b"a")
+    writer.close()
+    writer.close()
+    writer.discard()
+    with pytest.raises(ValueError, match=r"TFRecordWriter\('.*x', 1 records\) is closed"):
+        writer.write(b"b")
+    assert read(tmp_path / "x") == [b"a"]
+
+
+def test_dropped(tmp_path: Path) -> None:
+    writer = tio.TFRecordWriter(tmp_path / "x")
+    writer.write(b"a")
+    held = [writer]
+    del writer
+    with pytest.warns(RuntimeWarning, match="was never closed: nothing of it is kept"):
+        held.clear()
+    assert os.listdir(tmp_path) == []
+
+
+def test_it_stays_in_its_process(tmp_path: Path) -> None:
+    with tio.TFRecordWriter(tmp_path / "x") as writer:
+        for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="TFRecordWriter cannot be pickled or copied"):
+                copied(writer)
+
+
+def test_an_old_index_does_not_survive(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    write(path, [b"old"], index=True)
+    write(path, [b"new"])
+    assert os.listdir(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o000])
+def test_the_mode_is_that_of_open(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        write(tmp_path / "x", [b"a"], index=True)
+        (tmp_path / "y").write_bytes(b"")
+    finally:
+        os.umask(before)
+    modes = {os.stat(tmp_path / name).st_mode for name in ("x", "x.tfidx", "y")}
+    assert len(modes) == 1
+
+
+# ---- what cannot be written ----
+
+
+@pytest.mark.parametrize("choice", ["auto", "GZIP", "", "zstd", False])
+def test_other_compressions(tmp_path: Path, choice: Any) -> None:
+    with pytest.raises(ValueError, match=r"one of \(None, 'gzip', 'zlib'\)"):
+        tio.TFRecordWriter(tmp_path / "x", choice)
+    assert os.listdir(tmp_path) == []
+
+
+def test_targets_that_are_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for target, error in [
+        (tmp_path, IsADirectoryError),
+        (tmp_path / "none" / "x", FileNotFoundError),
+        (tmp_path / "pipe", OSError),
+        (Path("/dev/null"), OSError),
+        (tmp_path / ("x" * 256), OSError),
+    ]:
+        with pytest.raises(error) as caught:
+            tio.TFRecordWriter(target)
+        assert caught.value.filename == str(target)
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_names_as_long_as_can_be(tmp_path: Path) -> None:
+    name = "ü" * 100 + "x" * 49  # and ".tfidx" makes 255 bytes
+    write(tmp_path / name, [b"a"], index=True)
+    assert sorted(os.listdir(tmp_path)) == [name, name + ".tfidx"]
+    write(tmp_path / f"{name}-alone", [b"b"])
+    assert read(tmp_path / f"{name}-alone") == [b"b"]
+
+
+def test_an_index_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "x.tfidx").mkdir()
+    for name, error in [("y" * 250, OSError), ("x", IsADirectoryError)]:
+        with pytest.raises(error) as caught:
+            tio.TFRecordWriter(tmp_path / name, index=True)
+        assert caught.value.filename == str(tmp_path / f"{name}.tfidx")
+    assert os.listdir(tmp_path) == ["x.tfidx"]
+
+
+def test_the_folder_is_that_of_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(IsADirectoryError):
+        tio.TFRecordWriter("")
+    with tio.TFRecordWriter("x", index=True) as writer, tio.TFRecordWriter("gone") as gone:
+        writer.write(b"a")
+        os.chdir("other")
+        gone.discard()
+    assert sorted(os.listdir(tmp_path)) == ["other", "x", "x.tfidx"]
+    assert read(tmp_path / "x") == [b"a"]
+
+
+@pytest.mark.parametrize("call", ["writev", "fsync", "replace"])
+def test_what_the_system_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "x"
+    write(path, [b"old"])
+    writer = tio.TFRecordWriter(path, index=True)
+    writer.write(b"new")
+
+    def refuse(*_: object) -> None:
+        raise OSError(5, "the disk is broken")
+
+    monkeypatch.setattr(os, call, refuse)
+    with pytest.raises(OSError, match="the disk is broken") as caught:
+        writer.close()
+    monkeypatch.undo()
+    assert caught.value.filename == str(path)
+    for again in (writer.close, lambda: writer.write(b"more")):
+        with pytest.raises(OSError, match="gave up before: the disk is broken") as caught:
+            again()
+        assert (caught.value.errno, caught.value.filename) == (5, str(path))
+    assert os.listdir(tmp_path) == ["x"]
+    assert read(path) == [b"old"]
+
+
+def test_an_interrupted_write_is_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come when part of a record has been written: nobody could tell."""
+    writer = tio.TFRecordWriter(tmp_path / "x")
+    writev = os.writev
+
+    def interrupted(descriptor: int, parts: Any) -> int:
+        writev(descriptor, parts)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "writev", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        writer.write(b"x" * 100_000)
+    monkeypatch.undo()
+    with pytest.raises(OSError, match="gave up before: KeyboardInterrupt"):
+        writer.close()
+    assert os.listdir(tmp_path) == []
+
+
+def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writev = os.writev
+
+    def short(descriptor: int, parts: list[memoryview]) -> int:
+        whole = b"".join(parts)
+        return writev(descriptor, [whole[: max(1, len(whole) // 3)]])
+
+    monkeypatch.setattr(os, "writev", short)
+    records = [b"", b"small", b"x" * 100_000, b""]
+    write(tmp_path / "x", records)
+    assert (tmp_path / "x").read_bytes() == b"".join(map(frame, records))

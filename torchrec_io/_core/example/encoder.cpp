@@ -1,0 +1,220 @@
+#include "example/encoder.h"
+
+#include <algorithm>
+
+#include "wire/wire.h"
+
+namespace tio {
+namespace {
+
+constexpr std::uint64_t kMostBytes = 0x7fffffff;
+
+constexpr auto kFirst = std::byte{wire::tag(1, wire::delimited)};
+constexpr auto kSecond = std::byte{wire::tag(2, wire::delimited)};
+
+std::byte tag_of(Kind kind) {
+  return static_cast<std::byte>(wire::tag(static_cast<std::uint32_t>(kind), wire::delimited));
+}
+
+std::uint64_t varint_bytes(std::uint64_t value) {
+  const auto bits = static_cast<unsigned>(64 - __builtin_clzll(value | 1));
+  return (bits * 9 + 64) / 64;
+}
+
+// A field with a length, its one-byte tag included.
+std::uint64_t delimited_bytes(std::uint64_t payload) { return 1 + varint_bytes(payload) + payload; }
+
+// A Feature's list, given the payload of its values: packed numbers are one field, if any.
+std::uint64_t list_bytes(Kind kind, std::uint64_t payload) {
+  return kind == Kind::bytes || payload == 0 ? payload : delimited_bytes(payload);
+}
+
+std::uint64_t feature_bytes(Kind kind, std::uint64_t payload) {
+  return kind == Kind::none ? 0 : delimited_bytes(list_bytes(kind, payload));
+}
+
+std::uint64_t entry_bytes(const MapEntry& entry, std::uint64_t value) {
+  return delimited_bytes(entry.key.size()) + delimited_bytes(value);
+}
+
+// The first eight bytes of a key, so that most comparisons are one of numbers.
+std::uint64_t prefix_of(Bytes key) {
+  std::uint64_t word = 0;
+  if (!key.empty()) std::memcpy(&word, key.data(), std::min<std::size_t>(key.size(), 8));
+  return __builtin_bswap64(word);
+}
+
+int compare(Bytes a, Bytes b) {
+  const std::size_t common = std::min(a.size(), b.size());
+  const int order = common == 0 ? 0 : std::memcmp(a.data(), b.data(), common);
+  if (order != 0) return order;
+  return a.size() < b.size() ? -1 : static_cast<int>(a.size() > b.size());
+}
+
+// Writes into memory whose size was measured beforehand.
+class Writer {
+ public:
+  explicit Writer(MutableBytes out) : at_(out.data()) {}
+
+  void put(std::byte byte) { *at_++ = byte; }
+
+  void put_varint(std::uint64_t value) {
+    while (value >= 0x80) {
+      put(static_cast<std::byte>(value | 0x80));
+      value >>= 7;
+    }
+    put(static_cast<std::byte>(value));
+  }
+
+  void put_header(std::byte tag, std::uint64_t payload) {
+    put(tag);
+    put_varint(payload);
+  }
+
+  void put_bytes(const void* data, std::size_t size) {
+    if (size != 0) std::memcpy(at_, data, size);
+    at_ += size;
+  }
+
+  void put_delimited(std::byte tag, Bytes payload) {
+    put_header(tag, payload.size());
+    put_bytes(payload.data(), payload.size());
+  }
+
+ private:
+  std::byte* at_;
+};
+
+void write_values(Writer& out, const Message& message, const ValueRun& run, std::uint64_t payload) {
+  if (run.kind == Kind::bytes) {
+    for (std::size_t i = run.begin; i < run.end; ++i) out.put_delimited(kFirst, message.bytes[i]);
+    return;
+  }
+  if (payload == 0) return;
+  out.put_header(kFirst, payload);
+  if (run.kind == Kind::floats) {
+    out.put_bytes(message.floats.data() + run.begin, payload);
+    return;
+  }
+  for (std::size_t i = run.begin; i < run.end; ++i) {
+    out.put_varint(static_cast<std::uint64_t>(message.ints[i]));
+  }
+}
+
+void write_feature(Writer& out, const Message& message, const ValueRun& run,
+                   std::uint64_t payload) {
+  if (run.kind == Kind::none) return;
+  out.put_header(tag_of(run.kind), list_bytes(run.kind, payload));
+  write_values(out, message, run, payload);
+}
+
+}  // namespace
+
+void Message::clear() {
+  context.entries.clear();
+  sequence.entries.clear();
+  features.clear();
+  ints.clear();
+  floats.clear();
+  bytes.clear();
+}
+
+std::optional<Bytes> MessageEncoder::sort_part(MessagePart& part) {
+  std::vector<MapEntry>& entries = part.entries;
+  places_.clear();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    places_.push_back({prefix_of(entries[i].key), i});
+  }
+  std::sort(places_.begin(), places_.end(), [&](const Place& a, const Place& b) {
+    if (a.prefix != b.prefix) return a.prefix < b.prefix;
+    return compare(entries[a.entry].key, entries[b.entry].key) < 0;
+  });
+  sorted_.clear();
+  for (const Place& place : places_) sorted_.push_back(entries[place.entry]);
+  entries.swap(sorted_);
+  for (std::size_t i = 1; i < entries.size(); ++i) {
+    if (compare(entries[i - 1].key, entries[i].key) == 0) return entries[i].key;
+  }
+  return std::nullopt;
+}
+
+std::optional<Bytes> MessageEncoder::sort(Message& message) {
+  if (const auto twice = sort_part(message.context)) return twice;
+  return sort_part(message.sequence);
+}
+
+bool MessageEncoder::measure_feature(const Message& message, const ValueRun& run) {
+  std::uint64_t payload = 0;
+  switch (run.kind) {
+    case Kind::none: break;
+    case Kind::floats: payload = 4 * (run.end - run.begin); break;
+    case Kind::ints:
+      for (std::size_t i = run.begin; i < run.end; ++i) {
+        payload += varint_bytes(static_cast<std::uint64_t>(message.ints[i]));
+      }
+      break;
+    case Kind::bytes:
+      for (std::size_t i = run.begin; i < run.end; ++i) {
+        payload += delimited_bytes(message.bytes[i].size());
+        // Views may overlap, so the sum may pass what memory holds.
+        if (payload > kMostBytes) return false;
+      }
+      break;
+  }
+  payloads_.push_back(payload);
+  return payload <= kMostBytes;
+}
+
+bool MessageEncoder::measure_part(const Message& message, const MessagePart& part, bool steps,
+                                  std::uint64_t& total) {
+  if (!part.present) return true;
+  std::uint64_t bytes = 0;
+  for (const MapEntry& entry : part.entries) {
+    std::uint64_t value = 0;
+    for (std::size_t i = entry.begin; i < entry.end; ++i) {
+      const std::uint64_t feature = feature_bytes(message.features[i].kind, payloads_[i]);
+      value += steps ? delimited_bytes(feature) : feature;
+    }
+    values_.push_back(value);
+    bytes += delimited_bytes(entry_bytes(entry, value));
+    if (bytes > kMostBytes) return false;
+  }
+  parts_[steps] = bytes;
+  total += delimited_bytes(bytes);
+  return true;
+}
+
+std::optional<std::size_t> MessageEncoder::measure(const Message& message) {
+  payloads_.clear();
+  values_.clear();
+  for (const ValueRun& run : message.features) {
+    if (!measure_feature(message, run)) return std::nullopt;
+  }
+  std::uint64_t total = 0;
+  const bool fits = measure_part(message, message.context, false, total) &&
+                    measure_part(message, message.sequence, true, total);
+  return fits && total <= kMostBytes ? std::optional(total) : std::nullopt;
+}
+
+void MessageEncoder::write(const Message& message, MutableBytes memory) const {
+  Writer out(memory);
+  const std::uint64_t* value = values_.data();
+  const auto write_part = [&](const MessagePart& part, std::byte tag, bool steps) {
+    if (!part.present) return;
+    out.put_header(tag, parts_[steps]);
+    for (const MapEntry& entry : part.entries) {
+      out.put_header(kFirst, entry_bytes(entry, *value));
+      out.put_delimited(kFirst, entry.key);
+      out.put_header(kSecond, *value++);
+      for (std::size_t i = entry.begin; i < entry.end; ++i) {
+        const ValueRun& run = message.features[i];
+        if (steps) out.put_header(kFirst, feature_bytes(run.kind, payloads_[i]));
+        write_feature(out, message, run, payloads_[i]);
+      }
+    }
+  };
+  write_part(message.context, kFirst, false);
+  write_part(message.sequence, kSecond, true);
+}
+
+}  // namespace tio

@@ -1,0 +1,205 @@
+#include "order/permutation.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace tio {
+namespace {
+
+// Feistel networks over fewer bits than this are visibly not uniform; walking costs little there.
+constexpr int kFewestBits = 8;
+// As many values go through a network side by side: each round waits for the one before it, and the
+// processor fills that time with the others.
+constexpr std::size_t kMany = 16;
+constexpr std::size_t kFew = 4;
+// As many positions are worked on at once; what that takes is on the stack.
+constexpr std::size_t kChunk = 256;
+
+std::uint64_t round_function(std::uint64_t half, std::uint64_t key, int bits) {
+  std::uint64_t x = (half ^ key) * 0xff51afd7ed558ccdU;
+  x ^= x >> 32;
+  x *= 0xc4ceb9fe1a85ec53U;
+  return x >> (64 - bits);
+}
+
+template <class Apply>
+void by_chunks(std::span<std::uint64_t> positions, Apply apply) {
+  for (; positions.size() > kChunk; positions = positions.subspan(kChunk)) {
+    apply(positions.first(kChunk));
+  }
+  apply(positions);
+}
+
+}  // namespace
+
+Permutation::Permutation(std::uint64_t size, std::uint64_t key) : size_(size) {
+  const int bits = std::max(kFewestBits, static_cast<int>(std::bit_width(size - 1)));
+  left_bits_ = bits / 2;
+  right_bits_ = bits - left_bits_;
+  for (auto& round_key : keys_) round_key = key = mix(key);
+}
+
+// Takes values through the network once.
+template <std::size_t kLanes>
+void Permutation::cross(std::uint64_t* values) const {
+  const std::uint64_t right_mask = (std::uint64_t{1} << right_bits_) - 1;
+  std::array<std::uint64_t, kLanes> left;
+  std::array<std::uint64_t, kLanes> right;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    left[lane] = values[lane] >> right_bits_;
+    right[lane] = values[lane] & right_mask;
+  }
+  for (int round = 0; round < kRounds; round += 2) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      left[lane] ^= round_function(right[lane], keys_[round], left_bits_);
+    }
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      right[lane] ^= round_function(left[lane], keys_[round + 1], right_bits_);
+    }
+  }
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    values[lane] = left[lane] << right_bits_ | right[lane];
+  }
+}
+
+void Permutation::cross_all(std::span<std::uint64_t> values) const {
+  for (; values.size() >= kMany; values = values.subspan(kMany)) cross<kMany>(values.data());
+  for (; values.size() >= kFew; values = values.subspan(kFew)) cross<kFew>(values.data());
+  for (std::uint64_t& value : values) cross<1>(&value);
+}
+
+void Permutation::apply_chunk(std::span<std::uint64_t> positions) const {
+  // Values that are still outside are packed together before they walk on.
+  std::array<std::uint64_t, kChunk> walking;
+  std::array<std::size_t, kChunk> places;
+  std::size_t count = positions.size();
+  std::copy(positions.begin(), positions.end(), walking.begin());
+  std::iota(places.begin(), places.begin() + count, std::size_t{0});
+  while (count > 0) {
+    cross_all(std::span(walking).first(count));
+    std::size_t outside = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t value = walking[i];
+      positions[places[i]] = value;
+      walking[outside] = value;
+      places[outside] = places[i];
+      outside += value >= size_;
+    }
+    count = outside;
+  }
+}
+
+void Permutation::apply(std::span<std::uint64_t> positions) const {
+  by_chunks(positions, [this](auto chunk) { apply_chunk(chunk); });
+}
+
+std::uint64_t Permutation::operator()(std::uint64_t position) const {
+  do {
+    cross<1>(&position);
+  } while (position >= size_);
+  return position;
+}
+
+std::uint64_t Permutation::inverse(std::uint64_t value) const {
+  do {
+    std::uint64_t left = value >> right_bits_;
+    std::uint64_t right = value & ((std::uint64_t{1} << right_bits_) - 1);
+    for (int round = kRounds; round > 0; round -= 2) {
+      right ^= round_function(left, keys_[round - 1], right_bits_);
+      left ^= round_function(right, keys_[round - 2], left_bits_);
+    }
+    value = left << right_bits_ | right;
+  } while (value >= size_);
+  return value;
+}
+
+BlockwisePermutation::BlockwisePermutation(std::uint64_t size, std::uint64_t block,
+                                           std::uint64_t shift, std::uint64_t key)
+    : size_(size), block_(block), shift_(shift), key_(key) {}
+
+const BlockwisePermutation::Block& BlockwisePermutation::block_of(std::uint64_t position) {
+  const std::uint64_t number = (position + shift_) / block_;
+  Block& block = recent_[number % recent_.size()];
+  if (position - block.begin >= block.size) {
+    block.begin = number == 0 ? 0 : number * block_ - shift_;
+    block.size = std::min(size_, (number + 1) * block_ - shift_) - block.begin;
+    block.inner = Permutation(block.size, mix(key_ ^ mix(number)));
+  }
+  return block;
+}
+
+void BlockwisePermutation::apply_chunk(std::span<std::uint64_t> positions) {
+  std::array<std::uint64_t, kChunk> inside;
+  std::array<std::size_t, kChunk> places;
+  std::array<std::size_t, kChunk> waiting;
+  std::size_t count = positions.size();
+  std::iota(waiting.begin(), waiting.begin() + count, std::size_t{0});
+  while (count > 0) {
+    // All that lie in the first one's block go together; the others wait.
+    const Block& block = block_of(positions[waiting[0]]);
+    std::size_t together = 0;
+    std::size_t others = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t place = waiting[i];
+      const std::uint64_t value = positions[place] - block.begin;
+      inside[together] = value;
+      places[together] = place;
+      waiting[others] = place;
+      together += value < block.size;
+      others += value >= block.size;
+    }
+    block.inner.apply(std::span(inside).first(together));
+    for (std::size_t i = 0; i < together; ++i) positions[places[i]] = block.begin + inside[i];
+    count = others;
+  }
+}
+
+void BlockwisePermutation::apply(std::span<std::uint64_t> positions) {
+  by_chunks(positions, [this](auto chunk) { apply_chunk(chunk); });
+}
+
+WindowPermutation::WindowPermutation(std::uint64_t size, std::uint64_t window, std::uint64_t key)
+    : uniform_(window >= size),
+      whole_(size, key),
+      // Each layer moves a value by less than a block, that is by window / 2 at most.
+      first_(size, window / 2 + 1, 0, mix(key)),
+      second_(size, window / 2 + 1, (window / 2 + 1) / 2, mix(key + 1)) {}
+
+void WindowPermutation::apply(std::span<std::uint64_t> positions) {
+  if (uniform_) return whole_.apply(positions);
+  second_.apply(positions);
+  first_.apply(positions);
+}
+
+BlockPermutation::BlockPermutation(std::uint64_t size, std::uint64_t block, std::uint64_t window,
+                                   std::uint64_t key)
+    : block_(std::min(block, size)),
+      blocks_((size - 1) / block_ + 1, mix(key)),
+      windows_(size, std::min(window, size), 0, mix(key + 1)) {
+  const std::uint64_t last = (size - 1) / block_;
+  missing_ = (last + 1) * block_ - size;
+  short_end_ = (blocks_.inverse(last) + 1) * block_ - missing_;
+}
+
+void BlockPermutation::apply_chunk(std::span<std::uint64_t> positions) {
+  std::array<std::uint64_t, kChunk> blocks;
+  std::array<std::uint64_t, kChunk> offsets;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    // As if the short block were as long as the others.
+    const std::uint64_t position = positions[i] + (positions[i] >= short_end_ ? missing_ : 0);
+    blocks[i] = position / block_;
+    offsets[i] = position % block_;
+  }
+  blocks_.apply(std::span(blocks).first(positions.size()));
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    positions[i] = blocks[i] * block_ + offsets[i];
+  }
+}
+
+void BlockPermutation::apply(std::span<std::uint64_t> positions) {
+  windows_.apply(positions);
+  by_chunks(positions, [this](auto chunk) { apply_chunk(chunk); });
+}
+
+}  // namespace tio

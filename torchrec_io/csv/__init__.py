@@ -1,0 +1,1 @@
+"""Lines of CSV text as columns."""

@@ -1,0 +1,1 @@
+"""Datasets: records in an order, decoded, batched and shared by processes."""

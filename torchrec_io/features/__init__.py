@@ -1,1 +1,0 @@
-"""Records to columns: schemas, parsing, decoding."""

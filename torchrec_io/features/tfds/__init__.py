@@ -1,1 +1,0 @@
-"""Directories that TensorFlow Datasets (TFDS) wrote, read without TensorFlow."""

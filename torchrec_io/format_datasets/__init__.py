@@ -1,1 +1,0 @@
-"""Datasets of other files than TFRecord's, one file a kind."""

@@ -1,0 +1,1 @@
+"""The loader of a training loop and its position."""

@@ -1,0 +1,1 @@
+"""Parsing of records into the columns of an arena."""

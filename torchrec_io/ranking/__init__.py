@@ -1,0 +1,1 @@
+"""Ranking lists: records of type ExampleListWithContext."""

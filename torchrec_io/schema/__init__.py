@@ -1,0 +1,1 @@
+"""Feature specs and the Schema that holds them."""

@@ -1,0 +1,95 @@
+"""A schema of lists of examples from data; the rules are those of :mod:`.infer`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from ..errors import SchemaError
+from ..ranking.schema import ExampleListSchema
+from ..storage.local import StrPath
+from ..storage.paths import expand_paths
+from .image_spec import ImageFeature
+from .infer import Finding, SampledRecord, Seen, Survey, find_all, sample_records
+from .inspect import PeekedFeature, peek, peek_lists, peek_sequence
+from .specs import FixedLenFeature
+
+
+def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> ExampleListSchema | None:
+    """A schema of lists of examples, with its findings; None if the records are no such lists.
+
+    They are if each one can be, at least one has an example with a value, and none can be an
+    Example or SequenceExample with one. An ExampleListWithContext may well be a legal message of
+    those kinds, but then it has no values in it. Of a feature of the context and one of the
+    examples that have one name the latter is read.
+
+    Raises:
+        SchemaError: no feature of the examples can be read.
+    """
+    files = expand_paths(paths)
+    surveys = _survey(sample_records(files, max_records, skips=False))
+    if surveys is None:
+        return None
+    contexts, examples = map(find_all, surveys)
+    for name in set(contexts) & set(examples):
+        if examples[name].spec is None:
+            del examples[name]
+        else:
+            del contexts[name]
+    of_context = {name: found.spec for name, found in contexts.items() if found.spec is not None}
+    examples = {name: _in_list(finding) for name, finding in examples.items()}
+    of_examples = {name: found.spec for name, found in examples.items() if found.spec is not None}
+    if not of_examples:
+        raise SchemaError("no feature of the examples can be read")
+    schema = ExampleListSchema(of_context, of_examples)
+    schema._findings = {**contexts, **examples}  # noqa: SLF001  # no argument of the constructor's
+    return schema
+
+
+def _in_list(finding: Finding) -> Finding:
+    """A finding of a feature of examples: they were what is a record otherwise."""
+    finding = replace(finding, why=finding.why.replace("record", "example"))
+    if not isinstance(finding.spec, ImageFeature):
+        return finding
+    why = f"{finding.why}; in lists images stay bytes"
+    return replace(finding, spec=FixedLenFeature([], "string"), why=why)
+
+
+def _survey(sample: Iterator[SampledRecord]) -> tuple[Survey, Survey] | None:
+    contexts = _Counted()
+    examples = _Counted()
+    for record in sample:
+        lists = peek_lists(record.data)
+        if lists is None or _has_values(record.data):
+            return None
+        contexts.add(lists.context)
+        for example in lists.examples:
+            examples.add(example)
+    if not any(seen.present for seen in examples.seen.values()):
+        return None
+    return contexts.survey(), examples.survey()
+
+
+class _Counted:
+    """What was seen in some Examples."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seen: defaultdict[str, Seen] = defaultdict(Seen)
+
+    def add(self, features: Mapping[str, PeekedFeature]) -> None:
+        self.count += 1
+        for name, feature in features.items():
+            self.seen[name].add(feature)
+
+    def survey(self) -> Survey:
+        return Survey(self.count, self.seen, {})
+
+
+def _has_values(data: bytes) -> bool:
+    """Whether bytes are an Example or SequenceExample that holds something."""
+    context, lists = peek_sequence(data) or (peek(data) or {}, {})
+    kinds = [feature.kind for feature in context.values()]
+    kinds += [step.kind for steps in lists.values() for step in steps]
+    return any(kind != "none" for kind in kinds)

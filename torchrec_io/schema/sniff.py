@@ -1,0 +1,67 @@
+"""What bytes look like: an image, text, a serialized tensor. A guess for people, not a check."""
+
+from __future__ import annotations
+
+import io
+import warnings
+
+from .inspect import is_tensor_proto
+
+# How files of a kind start.
+_SIGNATURES = {
+    b"\xff\xd8\xff": "JPEG",
+    b"\x89PNG\r\n\x1a\n": "PNG",
+    b"GIF87a": "GIF",
+    b"GIF89a": "GIF",
+    b"BM": "BMP",
+    b"II*\0": "TIFF",
+    b"MM\0*": "TIFF",
+    b"fLaC": "FLAC",
+    b"OggS": "Ogg",
+    b"ID3": "MP3",
+    b"\x93NUMPY": "NumPy array",
+    b"PK\x03\x04": "zip",
+    b"\x1f\x8b\x08": "gzip",
+}
+_RIFF_KINDS = {b"WEBP": "WebP", b"WAVE": "WAV", b"AVI ": "AVI"}
+IMAGES = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP")
+TEXT, TENSOR, OTHER, EMPTY = "UTF-8 text", "serialized tensor", "bytes", "empty"
+
+
+def look_of(data: bytes) -> str:
+    """What bytes look like: the kind of file, or one of the names above."""
+    if not data:
+        return EMPTY
+    if _is_text(data):
+        return TEXT
+    return signature(data) or (TENSOR if is_tensor_proto(data) else OTHER)
+
+
+def signature(data: bytes) -> str | None:
+    """The kind of file that starts as these bytes do."""
+    if data.startswith(b"RIFF"):
+        return _RIFF_KINDS.get(data[8:12])
+    return next((name for start, name in _SIGNATURES.items() if data.startswith(start)), None)
+
+
+def image_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height as an image's header has them; None if it is damaged."""
+    from PIL import Image  # noqa: PLC0415  # takes a while, and few records hold images
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(data), formats=IMAGES) as image:
+                return image.width, image.height
+    except Exception:  # noqa: BLE001  # decoders raise almost anything on damaged data
+        return None
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return False
+    for white in "\t\r\n":
+        text = text.replace(white, "")
+    return text.isprintable()

@@ -1,0 +1,1 @@
+"""Sources of bytes: local files, pipes, gzip and zlib streams."""

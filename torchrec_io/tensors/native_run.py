@@ -1,0 +1,109 @@
+"""Reading and parsing several batches in a few calls of the core.
+
+Threads that leave Python and come back for each small step wait for each other most of the time.
+This way is for what is as it should be. It stops at the first batch where anything is wrong, which
+the usual way then reads again to say what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from .. import _core
+from ..errors import TorchRecIOError
+from ..parsing.parser import ExampleParser, LocatedBlock
+from ..parsing.record_random import Draws
+from ..records.reader import NativeReads, ReadPlan, RecordReader
+from ..storage.local import LocalFile
+from .arena import allocate_for
+from .batch import Batch
+from .parse import image_threads
+
+
+def load_run(
+    parser: ExampleParser,
+    reader: RecordReader,
+    plans: Sequence[ReadPlan],
+    draws: Sequence[Draws],
+) -> list[Batch]:
+    """A batch for each of the first of some plans, as far as nothing is wrong with them.
+
+    Args:
+        parser: Knows the schema.
+        reader: Made the plans.
+        plans: Of the batches.
+        draws: What random numbers of each batch depend on.
+    """
+    files = _open_files(reader, plans)
+    plans = plans[: len(files)]
+    if not plans:
+        return []
+    try:
+        if parser.is_fixed:
+            return _load_fixed(parser, reader, plans, files)
+        return _load_any(parser, reader, plans, files, draws[: len(plans)])
+    except MemoryError:
+        # One of them is too large, or all together: one by one, it comes to light which.
+        return []
+
+
+def _load_any(
+    parser: ExampleParser,
+    reader: RecordReader,
+    plans: Sequence[ReadPlan],
+    files: Sequence[list[LocalFile]],
+    draws: Sequence[Draws],
+) -> list[Batch]:
+    buffers = [_core.allocate(plan.buffer_bytes) for plan in plans]
+    reads = [NativeReads.into(*each) for each in zip(files, plans, buffers, strict=True)]
+    located, waits = parser.load(reads, draws, image_threads(), verify_crc=reader.verify_crc)
+    reader.note_waits(waits)
+    arenas = [_arena_of(block) for block in located]
+    done = parser.fill(located, [arena.numpy() for arena in arenas])
+    return [
+        Batch.without_views(arena, block.columns, parser.names, parser.padded, parser.paths)
+        for arena, block in zip(arenas[:done], located, strict=False)
+    ]
+
+
+def _load_fixed(
+    parser: ExampleParser,
+    reader: RecordReader,
+    plans: Sequence[ReadPlan],
+    files: Sequence[list[LocalFile]],
+) -> list[Batch]:
+    # One buffer for all: what was just read is parsed while it is in the fastest cache.
+    buffer = _core.allocate(max(plan.buffer_bytes for plan in plans))
+    reads = [NativeReads.into(each, plan, buffer) for each, plan in zip(files, plans, strict=True)]
+    blocks = [LocatedBlock(parser, read.block) for read in reads]
+    if not all(block.is_fixed for block in blocks):
+        return []
+    arenas = [_arena_of(block) for block in blocks]
+    done, waits = parser.load_fixed(
+        reads, blocks, [arena.numpy() for arena in arenas], verify_crc=reader.verify_crc
+    )
+    reader.note_waits(waits)
+    return [
+        Batch.without_views(arena, block.columns, parser.names, parser.padded, parser.paths)
+        for arena, block in zip(arenas[:done], blocks, strict=False)
+    ]
+
+
+def _arena_of(block: LocatedBlock) -> Tensor:
+    return allocate_for(block.arena_bytes, block.columns, len(block))
+
+
+def _open_files(reader: RecordReader, plans: Sequence[ReadPlan]) -> list[list[LocalFile]]:
+    """The files of each plan, up to the first that the core cannot carry out by itself."""
+    opened: list[list[LocalFile]] = []
+    for plan in plans:
+        try:
+            files = reader.open_files(plan)
+        except (TorchRecIOError, OSError):
+            return opened
+        if files is None:
+            return opened
+        opened.append(files)
+    return opened

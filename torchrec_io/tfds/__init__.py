@@ -1,0 +1,1 @@
+"""Directories written by TensorFlow Datasets (TFDS)."""

@@ -1,0 +1,1 @@
+"""Operations on whole TFRecord files: merge, split, reshard, shuffle, subset, compress."""

@@ -1,0 +1,1 @@
+"""Encoding of values and writing of TFRecord files."""
