@@ -19,6 +19,7 @@ PACKAGE = Path(torchrec_io.__file__).parent
 # The rooms, in the order in which data flows through them. A room imports only rooms above it.
 ROOMS = (
     "errors",
+    "checks",
     "storage",
     "records",
     "order",
@@ -65,12 +66,6 @@ PENDING = {
     ("datasets/mixture.py", "episodes"),
     ("datasets/record_loader.py", "csv"),
     ("datasets/record_loader.py", "ranking"),
-    ("images/decode.py", "parsing"),
-    ("images/geometry.py", "parsing"),
-    ("images/gif.py", "parsing"),
-    ("images/inflate.py", "parsing"),
-    ("images/png.py", "parsing"),
-    ("schema/infer_lists.py", "ranking"),
     ("schema/schema.py", "ranking"),
     ("schema/spec_arguments.py", "ranking"),
     ("tensors/record_parsers.py", "csv"),

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
-from ..parsing.decode import BadValueError
 from ..schema.image_spec import ImageFeature
+from .bad_value import BadValueError
 from .geometry import Draw, View, view_of_image
 from .gif import frames_of
 from .png import CHANNELS, SIGNATURE, Header, header_of, read_wide, with_channels

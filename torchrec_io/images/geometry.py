@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..parsing.decode import BadValueError
 from ..schema.crops import Crop
 from ..schema.image_spec import ImageFeature
+from .bad_value import BadValueError
 
 # Makes the generator of a record's random numbers.
 Draw: TypeAlias = Callable[[], np.random.Generator]

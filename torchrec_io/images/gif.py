@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..parsing.decode import BadValueError
+from .bad_value import BadValueError
 
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
 

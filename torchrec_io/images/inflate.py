@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from ..parsing.decode import BadValueError
+from .bad_value import BadValueError
 
 
 def inflate(data: memoryview | bytes, most: int, bound: str) -> bytes:

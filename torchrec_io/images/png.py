@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..parsing.decode import BadValueError
+from .bad_value import BadValueError
 from .inflate import inflate
 
 Wide = npt.NDArray[np.uint16]

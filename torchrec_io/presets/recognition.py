@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import DecodeError, SchemaError
+from ..ranking.infer import infer_lists
 from ..ranking.schema import ExampleListSchema
-from ..schema.infer_lists import infer_lists
 from ..schema.python_form import entries_to_python
 from ..schema.schema import Schema
 from ..schema.spec_arguments import AnySchema

@@ -101,7 +101,7 @@ class ExampleListSchema(FeatureMapping):
             FileNotFoundError: a path stands for no file.
             ValueError: no path at all, or max_records is no whole number from 1.
         """
-        from ..schema.infer_lists import infer_lists  # noqa: PLC0415  # it reads files
+        from .infer import infer_lists  # noqa: PLC0415  # it reads files
 
         found = infer_lists(paths, max_records)
         if found is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..decode import BadValueError
+from ...images.bad_value import BadValueError
 from ..threads import run_each
 from .base import Ints
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...images.bad_value import BAD_BOOL, BadValueError
 from ...images.inflate import inflate
 from ...schema.dtypes import MOST_VALUES, item_bytes
 from ...schema.stored_specs import RawFeature
-from ..decode import BAD_BOOL, BadValueError
 from ..layout import Column, ListColumn, Numbers
 from .base import (
     ASIDE,

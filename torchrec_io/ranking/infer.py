@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ..errors import SchemaError
-from ..ranking.schema import ExampleListSchema
+from ..schema.image_spec import ImageFeature
+from ..schema.infer import Finding, SampledRecord, Seen, Survey, find_all, sample_records
+from ..schema.inspect import PeekedFeature, peek, peek_lists, peek_sequence
+from ..schema.specs import FixedLenFeature
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
-from .image_spec import ImageFeature
-from .infer import Finding, SampledRecord, Seen, Survey, find_all, sample_records
-from .inspect import PeekedFeature, peek, peek_lists, peek_sequence
-from .specs import FixedLenFeature
+from .schema import ExampleListSchema
 
 
 def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> ExampleListSchema | None:

@@ -1,0 +1,58 @@
+"""Checks of arguments, and counts in words."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Collection
+from typing import Any
+
+# The largest integer of a state, a seed or a size: they are stored in 64 bits.
+MOST = 2**62 - 1
+
+
+def is_integer(value: Any) -> bool:
+    """Return whether a value is an integer, of Python or NumPy. A bool is not one."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def check_integer(
+    name: str,
+    value: Any,
+    least: int = 0,
+    most: int = MOST,
+    error: type[Exception] = ValueError,
+) -> int:
+    """Return an argument as an int.
+
+    Args:
+        name: Name of the argument, for the error message.
+        value: Value of the argument.
+        least: Smallest value allowed.
+        most: Largest value allowed.
+        error: Class of the error that is raised.
+
+    Raises:
+        Exception: the value is not an integer in this range.
+    """
+    if is_integer(value) and least <= value <= most:
+        return int(value)
+    if most < MOST:
+        wanted = f"an integer from {least} to {most}"
+    elif least > 1:
+        wanted = f"an integer of at least {least}"
+    else:
+        wanted = "a positive integer" if least == 1 else "a non-negative integer"
+    raise error(f"{name} must be {wanted}, got {value!r}")
+
+
+def check_choice(
+    name: str, value: Any, choices: Collection[Any], error: type[Exception] = ValueError
+) -> None:
+    """Raise an error unless an argument is one of its choices."""
+    if value not in choices:
+        raise error(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 file", "1,200 files"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,28 @@
+"""A small pool of threads for work that waits for storage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def storage_threads() -> ThreadPoolExecutor:
+    """Return a pool of at most 8 threads."""
+    return ThreadPoolExecutor(min(8, os.cpu_count() or 1))
+
+
+def map_in_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
+    """Apply a function to each item in a pool of threads and return the results in order.
+
+    Items are processed in chunks because each one is cheap.
+    """
+    with storage_threads() as pool:
+        size = max(1, min(64, len(items) // 32))
+        chunks = [items[at : at + size] for at in range(0, len(items), size)]
+        done = pool.map(lambda chunk: [work(item) for item in chunk], chunks)
+        return [result for chunk in done for result in chunk]
