@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from .convert.target import Conversion
     from .convert.webdataset import to_webdataset
     from .csv.schema import CsvSchema
-    from .datasets.fixed_length import FixedLengthRecordDataset
+    from .datasets.formats import (
+        FixedLengthRecordDataset,
+        RecordFileDataset,
+        TextLineDataset,
+        WholeFileDataset,
+    )
     from .datasets.map_style import TFRecordMapDataset
     from .datasets.mixture import mix
-    from .datasets.record_files import RecordFileDataset
-    from .datasets.text_lines import TextLineDataset
+    from .datasets.stream import TFRecordStream
     from .datasets.tfrecord import TFRecordDataset
-    from .datasets.whole_files import WholeFileDataset
     from .errors import (
         ConversionError,
         CorruptRecordError,
@@ -103,6 +106,7 @@ _MODULE_OF = {
     "Conversion": "convert.target",
     "to_webdataset": "convert.webdataset",
     "TFRecordDataset": "datasets.tfrecord",
+    "TFRecordStream": "datasets.stream",
     "ConversionError": "errors",
     "CorruptRecordError": "errors",
     "DecodeError": "errors",
@@ -136,10 +140,10 @@ _MODULE_OF = {
     "TfdsDirectory": "tfds.directory",
     "TfdsSplit": "tfds.splits",
     "even_splits": "tfds.splits",
-    "FixedLengthRecordDataset": "datasets.fixed_length",
-    "RecordFileDataset": "datasets.record_files",
-    "TextLineDataset": "datasets.text_lines",
-    "WholeFileDataset": "datasets.whole_files",
+    "FixedLengthRecordDataset": "datasets.formats",
+    "RecordFileDataset": "datasets.formats",
+    "TextLineDataset": "datasets.formats",
+    "WholeFileDataset": "datasets.formats",
     "make_loader": "loading.loader",
     "TFRecordMapDataset": "datasets.map_style",
     "Example": "messages",
@@ -207,6 +211,7 @@ __all__ = [
     "StateMismatchError",
     "TFRecordDataset",
     "TFRecordMapDataset",
+    "TFRecordStream",
     "TFRecordWriter",
     "TextLineDataset",
     "TfdsDirectory",

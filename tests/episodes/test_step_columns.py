@@ -190,7 +190,7 @@ class TestEveryKind:
         drawn: list[int] = []
         if len(numbers):
             drawn = data.draw(st.lists(st.integers(0, len(numbers) - 1), max_size=9))
-        rows, begins = (each.tolist() for each in numbers.places(np.array(drawn, np.int64)))
+        rows, begins = (each.tolist() for each in numbers.locate(np.array(drawn, np.int64)))
         parser = StepParser(schema, "s", numbers)
         batch, failures = parser.parse(block_of(records, rows, drawn), NO_EPOCH)
         assert failures == []

@@ -111,7 +111,7 @@ def test_steps_are_counted_once_however_the_shards_are_opened(
 class TestRefusals:
     @pytest.mark.parametrize("steps", ["all", 0, -1, 1.5, True, None])
     def test_other_steps(self, steps: Any) -> None:
-        match = "steps must be 'ragged', 'each' or a whole number of at least 1, not "
+        match = "steps must be 'ragged', 'each' or a positive integer, got "
         with pytest.raises(ValueError, match=match):
             read("episodes", steps=steps)
 

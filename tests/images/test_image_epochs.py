@@ -161,14 +161,14 @@ def test_the_same_beside_damaged_records(tmp_path: Path, num_workers: int) -> No
 
 def test_without_an_index_file_and_number_in_it_count(paths: list[str]) -> None:
     def read(**options: Any) -> dict[int, bytes]:
-        dataset = tio.TFRecordDataset(paths, SCHEMA, index=None, seed=3, **options)
+        dataset = tio.TFRecordStream(paths, SCHEMA, seed=3, **options)
         return by_record(dataset)
 
     found = read(batch_size=4)
     assert sorted(found) == list(range(COUNT))
     assert read(batch_size=7) == found
     assert read(batch_size=3, shuffle=6) == found
-    dataset = tio.TFRecordDataset(paths, SCHEMA, index=None, seed=3, batch_size=4)
+    dataset = tio.TFRecordStream(paths, SCHEMA, seed=3, batch_size=4)
     assert by_record(DataLoader(dataset, batch_size=None, num_workers=2)) == found
     dataset.set_epoch(1)
     other = by_record(dataset)
@@ -187,7 +187,7 @@ def test_by_number_and_in_memory_there_is_no_epoch(paths: list[str]) -> None:
 
 def test_a_mix_has_the_seed_of_its_own(paths: list[str]) -> None:
     one, two = (tio.TFRecordDataset(path, SCHEMA, batch_size=4, seed=9) for path in paths)
-    mixed = tio.mix({one: 0.5, two: 0.5}, seed=3, stop="all_exhausted")
+    mixed = tio.mix([one, two], weights=[0.5, 0.5], seed=3, stop="all_exhausted")
     assert by_record(mixed) == expected(0, 3)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from ..errors import ConversionError, TorchRecIOError
-from ..order.shuffle import checked_seed, records_at
+from ..order.shuffle import check_seed, records_at
 from ..schema.image_spec import ImageFeature
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature
@@ -136,7 +136,7 @@ def convert_images(
     """
     converter = Converter(destination, options)
     coding = _checked(Coding(resize, encode, quality))
-    seed = None if shuffle is None else checked_seed(shuffle)
+    seed = None if shuffle is None else check_seed(shuffle)
     images, classes = label_images(source, converter.tally, label_pattern, labels)
     if seed is not None:
         images = _shuffled(images, seed)

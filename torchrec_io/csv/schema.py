@@ -118,6 +118,12 @@ class CsvSchema:
 
     # ---- parsing ----
 
+    def line_parser(self) -> Any:
+        """Return the parser of lines, as datasets use it."""
+        from .parser import CsvParser  # noqa: PLC0415  # needs torch
+
+        return CsvParser(self)
+
     def parse(self, lines: Sequence[bytes]) -> tuple[Columns, list[RecordFailure]]:
         """Columns of the lines that are good, and what is wrong with each other one.
 

@@ -36,12 +36,14 @@ class RecordFailure(NamedTuple):
         feature: Its name, or None if the record as a whole is bad.
         offset: Of the trouble, in bytes from the start of the record; None if it is nowhere.
         reason: What is wrong.
+        cause: Exception that caused the failure, if any.
     """
 
     position: int
     feature: str | None
     offset: int | None
     reason: str
+    cause: Exception | None = None
 
 
 class Picks(NamedTuple):

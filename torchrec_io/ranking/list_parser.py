@@ -25,11 +25,12 @@ from ..parsing.record_random import NO_EPOCH, Draws
 from ..records.reader import RecordBlock
 from ..tensors.arena import allocate_for
 from ..tensors.batch import Batch
+from ..tensors.block_parser import BlockParser
 from ..tensors.parse import Record, all_or_error, image_threads, parse_sound
 from .schema import ExampleListSchema, ListBlock, split_lists
 
 
-class ExampleListParser:
+class ExampleListParser(BlockParser):
     """Parses records that are ``ExampleListWithContext``.
 
     Contexts and examples are parsed as two batches of Examples, into one arena.
@@ -39,7 +40,7 @@ class ExampleListParser:
     """
 
     def __init__(self, schema: ExampleListSchema) -> None:
-        self.schema = schema
+        self.schema: ExampleListSchema = schema
 
     def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
         """As :func:`torchrec_io.tensors.parse.parse_block`.

@@ -81,6 +81,12 @@ class ExampleListSchema(FeatureMapping):
         check_paths(self._all, self._paths)
         self._findings = None
 
+    def message_parser(self) -> Any:
+        """Return the parser of messages, as datasets use it."""
+        from .list_parser import ExampleListParser  # noqa: PLC0415  # needs torch
+
+        return ExampleListParser(self)
+
     @classmethod
     def infer(
         cls, paths: StrPath | Iterable[StrPath], max_records: int = 1000

@@ -128,6 +128,12 @@ class BlockReader:
         blocks = self._block_of(numbers)
         return BlockPlan(frames, blocks, np.unique(blocks))
 
+    is_native = False
+
+    def open_files(self, plan: BlockPlan) -> None:
+        """Return None: the native core does not read blocks by itself."""
+        del plan
+
     def will_need(self, plan: BlockPlan) -> None:
         """Tells the system which blocks are read next, so that it reads them meanwhile."""
         self._enter_process()

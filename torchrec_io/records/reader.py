@@ -240,6 +240,12 @@ class RecordReader:
         self.note_waits(waits)
         return buffer
 
+    @property
+    def is_native(self) -> bool:
+        """Whether the native core can read and check the records by itself."""
+        is_plain = not any(index.compression for index in self.indexes)
+        return is_plain and self.format.code == TFRECORD.code
+
     def open_files(self, plan: ReadPlan) -> list[LocalFile] | None:
         """The files of a plan, if the core can read and check it without help.
 

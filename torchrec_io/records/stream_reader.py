@@ -46,9 +46,23 @@ class StreamPiece:
         return len(self.block)
 
     @property
+    def numbers(self) -> npt.NDArray[np.void]:
+        """What identifies each record; see :data:`PLACE`."""
+        return self.block.numbers
+
+    @property
     def buffer_bytes(self) -> int:
         """Of the records' data."""
         return int(self.block.lengths.sum())
+
+    def plan(self, reader: StreamReader) -> StreamPiece:
+        """Return the piece itself: its records are in memory."""
+        return reader.plan(self)
+
+    def continues(self, other: StreamPiece) -> bool:
+        """Return True: the system reads ahead by itself."""
+        del other
+        return True
 
     def cut(self, count: int) -> tuple[StreamPiece, StreamPiece]:
         """The first ``count`` records, and the rest, with the damage."""
@@ -142,6 +156,12 @@ class StreamReader:
             numbers = [seed % 2**64, epoch, share]
             pieces = _shuffled(pieces, ShuffleWindow(window, numbers, PLACE))
         return _regrouped(_passing_over(pieces, skip), size)
+
+    is_native = False
+
+    def open_files(self, piece: StreamPiece) -> None:
+        """Return None: the native core does not read streams by itself."""
+        del piece
 
     def plan(self, piece: StreamPiece) -> StreamPiece:
         """The piece itself: its records are in memory."""

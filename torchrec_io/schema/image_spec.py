@@ -166,6 +166,10 @@ class ImageFeature(Feature):
                 raise SchemaError(f"decoder=None leaves images undecoded: no {each.name}")
 
     @property
+    def is_slow(self) -> bool:
+        return True
+
+    @property
     def known_shape(self) -> tuple[int, ...] | None:
         """The shape of every image, if it is known."""
         if self.size is None or self.channels == 0 or self.animated:

@@ -22,6 +22,11 @@ from .valid_range import Range, check_range
 class Feature:
     """Base of all feature specs: what to read from each record, and into which column."""
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether values are decoded outside of the native parser, one by one."""
+        return False
+
 
 def _checked_bitcast(bitcast: bool, spec: Any) -> bool:
     if bitcast and spec.dtype != "uint64":

@@ -112,6 +112,10 @@ class RawFeature(Feature):
         return "float32" if self.dequantize is not None else self.dtype
 
     @property
+    def is_slow(self) -> bool:
+        return self.compression is not None
+
+    @property
     def is_stored_as_it_is(self) -> bool:
         """Whether a value's bytes are those of its array, but for their order."""
         return self.compression is None and self.dequantize is None
@@ -253,6 +257,10 @@ class SequenceFeature(Feature):
         _set(self, length=int(length))
         if self.partitions:
             raise SchemaError("a sequence has a length or partitions, not both")
+
+    @property
+    def is_slow(self) -> bool:
+        return self.element.is_slow
 
     @property
     def element_shape(self) -> tuple[int, ...] | None:

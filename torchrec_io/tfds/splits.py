@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from ..order.split import share_of
+from ..order.split import percent_of
 from ..schema.checks import is_whole, set_fields
 from .json_text import shown
 
@@ -74,7 +74,7 @@ class _Term:
 
     def _boundary(self, number: float, shards: Sequence[int], size: int) -> int:
         if self.unit == "%":
-            return share_of(number, size)
+            return percent_of(number, size)
         return int(number) if self.unit == "abs" else sum(shards[: int(number)])
 
     def _error(self, reason: str, lengths: ShardLengths) -> ValueError:

@@ -24,7 +24,7 @@ from ..convert.outputs import (
     refuse_shards_of,
 )
 from ..order.selection import Numbers, Selection, Subset
-from ..order.shuffle import checked_seed
+from ..order.shuffle import check_seed
 from ..order.split import parse_slice, split_indexed
 from ..storage.compressed import Compression
 from ..storage.local import StrPath
@@ -267,7 +267,7 @@ def _write_one(
 
 def _parts(files: RecordFiles, fractions: Sequence[float], seed: int) -> list[Subset]:
     """As TFRecordDataset.split has them."""
-    return split_indexed(files.reader.indexes, None, fractions, checked_seed(seed))
+    return split_indexed(files.reader.indexes, None, fractions, check_seed(seed))
 
 
 def _positions_in(part: Subset, numbers: Numbers) -> list[int]:

@@ -22,7 +22,7 @@ from ..convert.jobs import OnError, Tally, Watcher
 from ..convert.outputs import Written
 from ..convert.staging import open_output
 from ..order.selection import Numbers
-from ..order.shuffle import checked_seed, records_at
+from ..order.shuffle import check_seed, records_at
 from ..records.formats import TFRECORD
 from ..records.reader import RecordBlock
 from ..storage.compressed import Compression
@@ -77,7 +77,7 @@ def shuffle_files(
         ValueError: not exactly one of ``num_shards`` and ``max_bytes`` is given, the seed is no
             whole number, the name is a folder, or a shard is an input.
     """
-    seed = checked_seed(seed)
+    seed = check_seed(seed)
     tally = Tally(on_error, watcher)
     files = RecordFiles(paths, tally)
     shards = open_shards(

@@ -1,4 +1,4 @@
-"""Lookahead: results in order, and threads that end whatever happens to who asks for them."""
+"""Prefetcher: results in order, and threads that end whatever happens to who asks for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io.datasets.prefetch import Feed, Job, Lookahead, Outcome
+from torchrec_io.datasets.prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 
 SECONDS = 30  # a deadline for what should come at once
 
@@ -65,7 +65,7 @@ class Numbers:
         self._left.extendleft(reversed(jobs))
 
 
-def lookahead_of(
+def prefetcher_of(
     work: Callable[[int], Any],
     count: int = 20,
     threads: int = 2,
@@ -78,7 +78,7 @@ def lookahead_of(
         assert following == (last + 1 if last + 1 < count else None)
         return [outcome_of(work, number) for number in run]
 
-    return Lookahead(do, cast("Feed", Numbers(count, kind)), threads, ahead, 16)
+    return Prefetcher(do, cast("JobQueue", Numbers(count, kind)), threads, ahead, 16)
 
 
 def outcome_of(work: Callable[[int], Any], number: int) -> Outcome:
@@ -88,9 +88,9 @@ def outcome_of(work: Callable[[int], Any], number: int) -> Outcome:
         return Outcome(None, error)
 
 
-def rest_of(lookahead: Any) -> list[Any]:
+def rest_of(prefetcher: Any) -> list[Any]:
     results = []
-    while (done := lookahead.next()) is not None:
+    while (done := prefetcher.next()) is not None:
         assert done[0] == done[1]
         results.append(done[1])
     return results
@@ -136,21 +136,21 @@ class TestResults:
                 raise ValueError(number)
             return number
 
-        lookahead = lookahead_of(work, count, threads, ahead, kind)
+        prefetcher = prefetcher_of(work, count, threads, ahead, kind)
         for number in range(count):
             if number in recalls:
-                lookahead.recall()
+                prefetcher.recall()
             if number == closed_at:
-                lookahead.close()
+                prefetcher.close()
                 assert open_threads() == []
             if number in bad:
                 with pytest.raises(ValueError, match=f"^{number}$"):
-                    lookahead.next()
+                    prefetcher.next()
             else:
-                assert lookahead.next() == (number, number)
-        assert lookahead.next() is None
-        assert lookahead.next() is None
-        lookahead.close()
+                assert prefetcher.next() == (number, number)
+        assert prefetcher.next() is None
+        assert prefetcher.next() is None
+        prefetcher.close()
         assert open_threads() == []
 
     @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
@@ -160,11 +160,11 @@ class TestResults:
         def work(_: int) -> None:
             raise error
 
-        lookahead = lookahead_of(work)
+        prefetcher = prefetcher_of(work)
         with pytest.raises(kind) as caught:
-            lookahead.next()
+            prefetcher.next()
         assert caught.value is error
-        lookahead.close()
+        prefetcher.close()
 
     @pytest.mark.parametrize("consumed", [True, False])
     def test_what_an_exception_holds_goes_with_it(self, consumed: bool) -> None:
@@ -178,15 +178,15 @@ class TestResults:
 
         gc.disable()
         try:
-            lookahead = lookahead_of(work, ahead=1)
+            prefetcher = prefetcher_of(work, ahead=1)
             if consumed:
                 with contextlib.suppress(ValueError):
-                    lookahead.next()
+                    prefetcher.next()
             else:
-                lookahead._begin(_task_of(0))
+                prefetcher._start(_run_of(0))
             wait_for(lambda: len(held) > 0)
-            lookahead.close()
-            del lookahead
+            prefetcher.close()
+            del prefetcher
             assert [ref() for ref in held] == [None] * len(held)
         finally:
             gc.enable()
@@ -204,16 +204,16 @@ class TestResults:
             start(thread)
 
         monkeypatch.setattr(threading.Thread, "start", start_some)
-        lookahead = lookahead_of(lambda number: number, threads=3)
-        assert rest_of(lookahead) == list(range(20))
+        prefetcher = prefetcher_of(lambda number: number, threads=3)
+        assert rest_of(prefetcher) == list(range(20))
         assert len(asked) >= which
-        lookahead.close()
+        prefetcher.close()
 
 
-def _task_of(number: int) -> Any:
-    from torchrec_io.datasets.prefetch import _Task  # noqa: PLC0415  # private, for one test
+def _run_of(number: int) -> Any:
+    from torchrec_io.datasets.prefetch import _Run  # noqa: PLC0415  # private, for one test
 
-    return _Task([cast("Job", Number(number))], cast("Job", Number(number + 1)))
+    return _Run([cast("LoadJob", Number(number))], cast("LoadJob", Number(number + 1)))
 
 
 class TestRuns:
@@ -224,9 +224,11 @@ class TestRuns:
             runs.append([*run])
             return [Outcome(number) for number in run]
 
-        lookahead: Lookahead[int] = Lookahead(do, cast("Feed", Numbers(200, kind)), threads, 2, 16)
-        assert rest_of(lookahead) == list(range(200))
-        lookahead.close()
+        prefetcher: Prefetcher[int] = Prefetcher(
+            do, cast("JobQueue", Numbers(200, kind)), threads, 2, 16
+        )
+        assert rest_of(prefetcher) == list(range(200))
+        prefetcher.close()
         return sorted(runs)
 
     def test_small_jobs_are_done_together_after_a_few(self) -> None:
@@ -245,12 +247,12 @@ class TestRuns:
 class TestThreadsEnd:
     def test_when_closed_after_the_job_they_are_at(self) -> None:
         gate = Gate()
-        lookahead = lookahead_of(gate, ahead=10)
-        assert lookahead.next() == (0, 0)
+        prefetcher = prefetcher_of(gate, ahead=10)
+        assert prefetcher.next() == (0, 0)
         wait_for(lambda: len(gate.begun) == 3)
-        closing = threading.Thread(target=lookahead.close)
+        closing = threading.Thread(target=prefetcher.close)
         closing.start()
-        wait_for(lambda: lookahead._waiting.qsize() == 2)  # wake-up calls alone
+        wait_for(lambda: prefetcher._waiting.qsize() == 2)  # wake-up calls alone
         assert closing.is_alive()  # it waits for them
         gate.opened.set()
         closing.join(SECONDS)
@@ -259,45 +261,45 @@ class TestThreadsEnd:
 
     def test_when_the_thread_that_asked_has_ended(self) -> None:
         gate = Gate()
-        lookahead = lookahead_of(gate, ahead=10)
-        asker = threading.Thread(target=lookahead.next)
+        prefetcher = prefetcher_of(gate, ahead=10)
+        asker = threading.Thread(target=prefetcher.next)
         asker.start()
         asker.join(SECONDS)
         wait_for(lambda: len(gate.begun) == 3)
         gate.opened.set()
         wait_for(lambda: not open_threads())
         assert sorted(gate.begun) == [0, 1, 2]
-        assert rest_of(lookahead) == list(range(1, 20))  # another thread goes on
-        lookahead.close()
+        assert rest_of(prefetcher) == list(range(1, 20))  # another thread goes on
+        prefetcher.close()
 
     def test_when_there_is_nothing_to_do(self) -> None:
-        lookahead = lookahead_of(lambda number: number)
-        first = lookahead.next()
+        prefetcher = prefetcher_of(lambda number: number)
+        first = prefetcher.next()
         wait_for(lambda: not open_threads())
-        assert [first, lookahead.next()] == [(0, 0), (1, 1)]
+        assert [first, prefetcher.next()] == [(0, 0), (1, 1)]
         wait_for(lambda: not open_threads())
-        assert rest_of(lookahead) == list(range(2, 20))
-        lookahead.close()
+        assert rest_of(prefetcher) == list(range(2, 20))
+        prefetcher.close()
 
     def test_when_it_is_dropped_and_not_closed(self) -> None:
-        lookahead = lookahead_of(lambda number: number)
-        lookahead.next()
-        del lookahead
+        prefetcher = prefetcher_of(lambda number: number)
+        prefetcher.next()
+        del prefetcher
         wait_for(lambda: not open_threads())
 
     def test_when_one_of_them_closes_it(self) -> None:
         """As when garbage with an iterator in it is collected there."""
-        lookahead = lookahead_of(lambda number: lookahead.close() or number)
-        assert rest_of(lookahead) == list(range(20))
+        prefetcher = prefetcher_of(lambda number: prefetcher.close() or number)
+        assert rest_of(prefetcher) == list(range(20))
 
     def test_and_nobody_is_left_waiting_when_another_thread_closes(self) -> None:
         gate = Gate()
-        lookahead = lookahead_of(gate, ahead=10)
+        prefetcher = prefetcher_of(gate, ahead=10)
         results: list[Any] = []
-        asker = threading.Thread(target=lambda: results.extend(rest_of(lookahead)))
+        asker = threading.Thread(target=lambda: results.extend(rest_of(prefetcher)))
         asker.start()
         wait_for(lambda: len(gate.begun) == 3)
-        closing = threading.Thread(target=lookahead.close)
+        closing = threading.Thread(target=prefetcher.close)
         closing.start()
         gate.opened.set()
         for thread in (closing, asker):
@@ -314,33 +316,33 @@ class TestInterrupts:
             os.kill(os.getpid(), signal.SIGINT)
             return gate(number + 1)
 
-        lookahead = lookahead_of(work, count=1)
+        prefetcher = prefetcher_of(work, count=1)
         with pytest.raises(KeyboardInterrupt):
-            lookahead.next()
+            prefetcher.next()
         gate.opened.set()
-        lookahead.close()
+        prefetcher.close()
         assert open_threads() == []
 
     def test_while_closing(self) -> None:
         gate = Gate()
-        lookahead = lookahead_of(gate, ahead=10)
-        lookahead.next()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        prefetcher.next()
         wait_for(lambda: len(gate.begun) == 3)
 
         def interrupt() -> None:
-            wait_for(lambda: lookahead._waiting.qsize() == 2)
+            wait_for(lambda: prefetcher._waiting.qsize() == 2)
             os.kill(os.getpid(), signal.SIGINT)
 
         interrupting = threading.Thread(target=interrupt)
         interrupting.start()
         with pytest.raises(KeyboardInterrupt):  # it may come a little late
-            lookahead.close()
+            prefetcher.close()
             time.sleep(SECONDS)
         interrupting.join(SECONDS)
         gate.opened.set()
         wait_for(lambda: not open_threads())
         assert gate.begun == [0, 1, 2]
-        lookahead.close()
+        prefetcher.close()
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -348,33 +350,33 @@ class TestForks:
     @pytest.mark.parametrize("held", [False, True], ids=["", "with its lock held"])
     def test_a_child_goes_on_where_its_parent_was(self, held: bool) -> None:
         gate = Gate()
-        lookahead = lookahead_of(gate, ahead=10)
-        assert lookahead.next() == (0, 0)
+        prefetcher = prefetcher_of(gate, ahead=10)
+        assert prefetcher.next() == (0, 0)
         wait_for(lambda: len(gate.begun) == 3)
-        with lookahead._lock if held else contextlib.nullcontext():
+        with prefetcher._lock if held else contextlib.nullcontext():
             child = os.fork()
             if child == 0:
                 gate.opened.set()
-                good = rest_of(lookahead) == list(range(1, 20))
-                lookahead.close()
+                good = rest_of(prefetcher) == list(range(1, 20))
+                prefetcher.close()
                 os._exit(not good or bool(open_threads()))
         gate.opened.set()
-        assert rest_of(lookahead) == list(range(1, 20))
-        lookahead.close()
+        assert rest_of(prefetcher) == list(range(1, 20))
+        prefetcher.close()
         assert exit_code_of(child) == 0
 
     def test_a_child_can_close_it_at_once(self) -> None:
         gate = Gate()
-        lookahead = lookahead_of(gate, ahead=10)
-        lookahead.next()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        prefetcher.next()
         wait_for(lambda: len(gate.begun) == 3)
         child = os.fork()
         if child == 0:
-            lookahead.close()
+            prefetcher.close()
             os._exit(7)
         gate.opened.set()
         assert exit_code_of(child) == 7
-        lookahead.close()
+        prefetcher.close()
 
 
 def exit_code_of(child: int) -> int:

@@ -1,4 +1,4 @@
-"""Batches of records that are no Examples as they are stored."""
+"""Batches of lines of CSV."""
 
 from __future__ import annotations
 
@@ -6,56 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from ..csv.schema import Columns, CsvSchema
 from ..parsing.columns.base import view_of
 from ..parsing.layout import BytesColumn, Column, Numbers, Room
-from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.parser import RecordFailure
 from ..parsing.record_random import Draws
-from ..parsing.wrapping import Content, Fields
 from ..records.reader import RecordBlock
-from ..schema.schema import Schema
-from .arena import allocate_for
-from .batch import Batch
-from .parse import parse_block
+from ..tensors.arena import allocate_for
+from ..tensors.batch import Batch
+from ..tensors.block_parser import BlockParser
+from .schema import Columns, CsvSchema
 
 
-class WrappedParser:
-    """Parses records as Examples that they are put into.
-
-    Attributes:
-        schema: Of those Examples.
-
-    Args:
-        wrapping: Puts them there.
-    """
-
-    def __init__(self, wrapping: Fields | Content) -> None:
-        self.schema: Schema = wrapping.schema
-        self._wrapping = wrapping
-
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
-        """As :func:`parse_block`."""
-        parser = ExampleParser.of(self.schema)
-        batch, failures = parse_block(parser, self._wrapping.wrap(block), draws)
-        # Where in the Example it is would tell nobody anything.
-        return batch, [failure._replace(offset=None) for failure in failures]
-
-
-class CsvParser:
+class CsvParser(BlockParser):
     """Parses lines of CSV.
 
-    Attributes:
-        schema: Says what is in them.
-
     Args:
-        schema: See there.
+        schema: Schema of the columns.
     """
 
     def __init__(self, schema: CsvSchema) -> None:
-        self.schema = schema
+        self.schema: CsvSchema = schema
 
     def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
-        """As :func:`parse_block`."""
         del draws
         columns, failures = self.schema.parse([block[i] for i in range(len(block))])
         return batch_of(columns, len(block) - len(failures)), failures
