@@ -132,7 +132,7 @@ def test_other_options(files: dict[str, Any], kind: str) -> None:
     assert isinstance(next(iter(other)), bytes)
     with pytest.raises(TypeError, match=r"replace\(\) cannot change 'compression'"):
         dataset.replace(compression=None)
-    with pytest.raises(ValueError, match="no batches by length"):
+    with pytest.raises(TypeError, match="cannot change 'batch_tokens'"):
         dataset.replace(batch_tokens=3)
 
 

@@ -405,9 +405,9 @@ def test_a_format_has_a_name(tmp_path: Path, name: Any) -> None:
     (tmp_path / "x").write_bytes(b"")
     nameless = Netstrings()
     nameless.name = name
-    with pytest.raises(ValueError, match="a RecordFormat that has a name"):
+    with pytest.raises(ValueError, match="a RecordFormat with a name"):
         tio.RecordFileDataset(tmp_path, nameless)
-    with pytest.raises(ValueError, match="a RecordFormat that has a name"):
+    with pytest.raises(ValueError, match="a RecordFormat with a name"):
         tio.RecordFileDataset(tmp_path, Netstrings)  # type: ignore[arg-type]
 
 

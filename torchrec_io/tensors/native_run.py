@@ -1,8 +1,8 @@
-"""Reading and parsing several batches in a few calls of the core.
+"""Reading and parsing of several batches in a few native calls.
 
-Threads that leave Python and come back for each small step wait for each other most of the time.
-This way is for what is as it should be. It stops at the first batch where anything is wrong, which
-the usual way then reads again to say what.
+Threads that enter and leave Python for each small step wait for each other most of the time. So
+several batches are loaded together as long as nothing is wrong. At the first batch with an error
+this stops, and the batch is loaded again by itself to find the error.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def load_run(
     plans: Sequence[ReadPlan],
     draws: Sequence[Draws],
 ) -> list[Batch]:
-    """A batch for each of the first of some plans, as far as nothing is wrong with them.
+    """Return the batches of the first plans, up to the first one with an error.
 
     Args:
-        parser: Knows the schema.
-        reader: Made the plans.
-        plans: Of the batches.
+        parser: Parser of the schema.
+        reader: Reader that made the plans.
+        plans: Plan of each batch.
         draws: What random numbers of each batch depend on.
     """
     files = _open_files(reader, plans)
@@ -45,7 +45,7 @@ def load_run(
             return _load_fixed(parser, reader, plans, files)
         return _load_any(parser, reader, plans, files, draws[: len(plans)])
     except MemoryError:
-        # One of them is too large, or all together: one by one, it comes to light which.
+        # One batch is too large, or all together are: loading them one by one shows which.
         return []
 
 
@@ -74,7 +74,7 @@ def _load_fixed(
     plans: Sequence[ReadPlan],
     files: Sequence[list[LocalFile]],
 ) -> list[Batch]:
-    # One buffer for all: what was just read is parsed while it is in the fastest cache.
+    # One buffer for all: data is parsed while it is in the fastest cache.
     buffer = _core.allocate(max(plan.buffer_bytes for plan in plans))
     reads = [NativeReads.into(each, plan, buffer) for each, plan in zip(files, plans, strict=True)]
     blocks = [LocatedBlock(parser, read.block) for read in reads]
@@ -96,7 +96,7 @@ def _arena_of(block: LocatedBlock) -> Tensor:
 
 
 def _open_files(reader: RecordReader, plans: Sequence[ReadPlan]) -> list[list[LocalFile]]:
-    """The files of each plan, up to the first that the core cannot carry out by itself."""
+    """Return the files of each plan, up to the first that the core cannot read by itself."""
     opened: list[list[LocalFile]] = []
     for plan in plans:
         try:
