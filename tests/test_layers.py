@@ -69,10 +69,6 @@ PENDING = {
     ("schema/schema.py", "ranking"),
     ("schema/spec_arguments.py", "ranking"),
     ("tensors/record_parsers.py", "csv"),
-    ("tools/rearrange.py", "convert"),
-    ("tools/recompress.py", "convert"),
-    ("tools/record_files.py", "convert"),
-    ("tools/shuffling.py", "convert"),
 }
 
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
