@@ -142,7 +142,7 @@ def test_damage(tmp_path: Path, compressed: bool) -> None:
     ):
         path.write_bytes(bad)
         with pytest.raises(
-            tio.ConversionError, match="the file is damaged or not an .npz archive"
+            tio.ConversionError, match=r"the file is damaged or not an \.npz archive"
         ) as raised:
             tio.convert.from_npz(path, tmp_path / "out")
         assert raised.value.path == str(path)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import glob
 import os
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 
@@ -23,11 +22,10 @@ from .options import (
     MaxBytesOption,
     OnError,
     ShardsOption,
+    calls,
     files_of,
-    interruptible,
+    given_options,
     jobs_option,
-    parse_size,
-    usage_errors,
 )
 from .progress import print_result, run_job, summary_of
 from .text import printable
@@ -68,7 +66,8 @@ _KINDS = {
     ".jsonl": SourceKind.jsonl,
     ".ndjson": SourceKind.jsonl,
 }
-# Options of each source kind and target. All targets and sources have --jobs and --on-error.
+# Options of each source kind and target.
+_COMMON_OPTIONS = {"jobs", "on_error"}
 _TFRECORD_OPTIONS = {"num_shards", "max_bytes", "compression", "index"}
 _SOURCE_OPTIONS: dict[SourceKind, set[str]] = {
     SourceKind.images: {"label_pattern", "labels", "resize", "encode", "quality", "shuffle"},
@@ -82,11 +81,38 @@ _TARGET_OPTIONS: dict[Target, set[str]] = {
     Target.webdataset: {"schema", "max_bytes", "key", "extensions"},
     Target.files: {"feature", "name_from", "by_class"},
 }
-# Value of an option on the command line, and the function that parses it.
-_Given: TypeAlias = "tuple[Any, Callable[[Any], Any]]"
 
 
-@interruptible
+def _convert(
+    sources: list[str],
+    destination: str,
+    *,
+    target: Target,
+    kind: SourceKind | None,
+    **options: Any,
+) -> None:
+    given = given_options(options)
+    if target is not Target.tfrecord:
+        if kind is not None:
+            given["from"] = kind.value
+        _check_allowed(given, _TARGET_OPTIONS[target], f"--to {target.value}")
+        if target is Target.files and "feature" not in given:
+            raise typer.BadParameter("--to files needs --feature")
+        function = getattr(conversions, f"to_{target.value}")
+        files = files_of(sources)
+        print_result(run_job(functools.partial(_export, function, files, destination, given)))
+        return
+    kind = kind or _kind_of(sources[0])
+    if kind is SourceKind.images and len(sources) > 1:
+        raise typer.BadParameter("--from images takes a single folder")
+    _check_allowed(given, _TFRECORD_OPTIONS | _SOURCE_OPTIONS[kind], f"--from {kind.value}")
+    function = getattr(conversions, f"from_{kind.value}")
+    source = sources[0] if kind is SourceKind.images else sources
+    result = run_job(functools.partial(function, source, destination, **given))
+    _print_code(result, destination)
+
+
+@calls(_convert)
 def convert(
     sources: Annotated[
         list[str],
@@ -187,53 +213,6 @@ def convert(
     A conversion to TFRecord prints Python code that reads the output to stdout, and a summary to
     stderr. If something cannot be converted, nothing is written and the exit status is 1.
     """
-    given: dict[str, _Given] = {
-        "num_shards": (num_shards, int),
-        "max_bytes": (max_bytes, parse_size),
-        "compression": (compression, _value_of),
-        "index": (index, bool),
-        "label_pattern": (label_pattern, str),
-        "labels": (labels, str),
-        "resize": (resize, _parse_resize),
-        "encode": (encode, _value_of),
-        "quality": (quality, int),
-        "shuffle": (shuffle, int),
-        "columns": (columns, lambda text: text.split(",")),
-        "types": (types, _parse_pairs),
-        "schema": (schema, str),
-        "key": (key, str),
-        "extensions": (extensions, _parse_pairs),
-        "feature": (feature, str),
-        "name_from": (name_from, str),
-        "by_class": (by_class, str),
-    }
-    shared = {"jobs": jobs, "on_error": on_error.value}
-    if target is Target.tfrecord:
-        kind = kind or _kind_of(sources[0])
-        if kind is SourceKind.images and len(sources) > 1:
-            raise typer.BadParameter("--from images takes a single folder")
-        allowed = _TFRECORD_OPTIONS | _SOURCE_OPTIONS[kind]
-        arguments = _parse_options(given, allowed, f"--from {kind.value}") | shared
-        source = sources[0] if kind is SourceKind.images else sources
-        function = getattr(conversions, f"from_{kind.value}")
-        _print_code(
-            run_job(functools.partial(function, source, destination, **arguments)), destination
-        )
-        return
-    given["from"] = (kind, _value_of)
-    if target is Target.files and feature is None:
-        raise typer.BadParameter("--to files needs --feature")
-    arguments = _parse_options(given, _TARGET_OPTIONS[target], f"--to {target.value}") | shared
-    files = files_of(sources)
-    function = getattr(conversions, f"to_{target.value}")
-
-    def export(watcher: Watcher) -> Result:
-        if schema is not None:
-            arguments["schema"] = _read_schema(schema)
-        result: Result = function(files, destination, **arguments, watcher=watcher)
-        return result
-
-    print_result(run_job(export))
 
 
 def _kind_of(source: str) -> SourceKind:
@@ -249,48 +228,27 @@ def _kind_of(source: str) -> SourceKind:
     raise typer.BadParameter(f"use --from to give the format of {source!r}: {kinds}")
 
 
-def _parse_options(
-    given: Mapping[str, _Given], allowed: Collection[str], choice: str
-) -> dict[str, Any]:
-    """Return the options that were given, as arguments of the conversion."""
-    with usage_errors():
-        found = {
-            name: parse(value)
-            for name, (value, parse) in given.items()
-            if value is not None and value != []
-        }
-        for name in found:
-            if name not in allowed:
-                raise ValueError(f"--{name.replace('_', '-')} cannot be used with {choice}")
-        return found
+def _check_allowed(given: Iterable[str], allowed: Collection[str], choice: str) -> None:
+    for name in given:
+        if name not in allowed and name not in _COMMON_OPTIONS:
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(f"{option} cannot be used with {choice}")
 
 
-def _value_of(choice: Enum) -> Any:
-    return choice.value
-
-
-def _parse_resize(text: str) -> tuple[int, int] | int:
-    found = re.fullmatch(r"(\d{1,6})(?:[xX](\d{1,6}))?", text)
-    if found is None:
-        raise ValueError(f"--resize must be WIDTHxHEIGHT or one number, got {text!r}")
-    return int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
-
-
-def _parse_pairs(texts: Iterable[str]) -> dict[str, str]:
-    pairs = {}
-    for item in ",".join(texts).split(","):
-        name, equals, value = item.rpartition("=")
-        if not equals:
-            raise ValueError(f"--types and --extensions must be NAME=VALUE,..., got {item!r}")
-        pairs[name] = value
-    return pairs
-
-
-def _read_schema(path: str) -> Schema:
-    try:
-        return Schema.from_json(Path(path).read_bytes())
-    except SchemaError as error:
-        raise SchemaError(error.reason, path=path, feature=error.feature) from None
+def _export(
+    function: Callable[..., Result],
+    files: Sequence[str],
+    destination: str,
+    options: dict[str, Any],
+    watcher: Watcher,
+) -> Result:
+    path = options.get("schema")
+    if path is not None:
+        try:
+            options["schema"] = Schema.from_json(Path(path).read_bytes())
+        except SchemaError as error:
+            raise SchemaError(error.reason, path=path, feature=error.feature) from None
+    return function(files, destination, **options, watcher=watcher)
 
 
 def _print_code(result: Result, destination: str) -> None:

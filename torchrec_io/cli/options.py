@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import Annotated, Any, ParamSpec, TypeAlias
@@ -77,6 +77,15 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
     return wrapper
 
 
+def calls(function: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command, which only declares its options, call a function with their values."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        return interruptible(functools.wraps(command)(functools.partial(function)))
+
+    return decorate
+
+
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """Report a ValueError as an invalid argument, with status 2."""
@@ -102,6 +111,20 @@ def _is_index_of_one(file: str, files: dict[str, None]) -> bool:
     return suffix in (".tfidx", ".idx") and stem in files
 
 
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, parsed, as keyword arguments."""
+    with usage_errors():
+        return {
+            name: _PARSERS.get(name, _value_of)(value)
+            for name, value in options.items()
+            if value is not None and value != []
+        }
+
+
+def _value_of(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 _BINARY_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*(?:([KMGT]?)B?|([KMGT])iB)", re.IGNORECASE)
@@ -122,3 +145,38 @@ def parse_size(text: str) -> int:
     if size < 1:
         raise ValueError(f"a size must be at least 1 byte, got {text!r}")
     return size
+
+
+def _parse_numbers(text: str) -> list[float]:
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise ValueError(f"fractions must be numbers, such as 0.8,0.1,0.1, got {text!r}") from None
+
+
+def _parse_image_size(text: str) -> tuple[int, int] | int:
+    found = re.fullmatch(r"(\d{1,6})(?:[xX](\d{1,6}))?", text)
+    if found is None:
+        raise ValueError(f"--resize must be WIDTHxHEIGHT or one number, got {text!r}")
+    return int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
+
+
+def _parse_pairs(texts: Iterable[str]) -> dict[str, str]:
+    pairs = {}
+    for item in ",".join(texts).split(","):
+        name, equals, value = item.rpartition("=")
+        if not equals:
+            raise ValueError(f"--types and --extensions must be NAME=VALUE,..., got {item!r}")
+        pairs[name] = value
+    return pairs
+
+
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "columns": lambda text: text.split(","),
+    "extensions": _parse_pairs,
+    "fractions": _parse_numbers,
+    "max_bytes": parse_size,
+    "names": lambda text: text.split(","),
+    "resize": _parse_image_size,
+    "types": _parse_pairs,
+}

@@ -146,43 +146,32 @@ def for_each_file(
             receives the progress.
         done: Function that is called in the main thread with the outcome of each file.
     """
-    stop = threading.Event()
 
     def run(path: str) -> FileOutcome[T]:
-        return _run(work, path, meter, stop)
+        began = time.perf_counter()
+        seen = (0, 0)
+
+        def progress(file_bytes: int, records: int) -> None:
+            nonlocal seen
+            if pool.is_stopped:
+                raise _Cancelled
+            meter.add(file_bytes - seen[0], records - seen[1])
+            seen = (file_bytes, records)
+
+        value, error = None, None
+        try:
+            value = work(path, progress)
+        except _FILE_ERRORS as raised:
+            error = raised
+        size = _size(path)
+        meter.skip(size - seen[0])
+        return FileOutcome(path, size, time.perf_counter() - began, value, error)
 
     # All files may wait in the pool, so that no thread is idle while a large file is processed.
     with Meter(files) as meter, OrderedPool(run, jobs, max_items=len(files)) as pool:
-        try:
-            for outcome in pool.map(files):
-                done(meter, outcome)
-        except BaseException:
-            stop.set()
-            raise
+        for outcome in pool.map(files):
+            done(meter, outcome)
     return meter
-
-
-def _run(
-    work: Callable[[str, Progress], T], path: str, meter: Meter, stop: threading.Event
-) -> FileOutcome[T]:
-    began = time.perf_counter()
-    seen = (0, 0)
-
-    def progress(file_bytes: int, records: int) -> None:
-        nonlocal seen
-        if stop.is_set():
-            raise _Cancelled
-        meter.add(file_bytes - seen[0], records - seen[1])
-        seen = (file_bytes, records)
-
-    value, error = None, None
-    try:
-        value = work(path, progress)
-    except _FILE_ERRORS as raised:
-        error = raised
-    size = _size(path)
-    meter.skip(size - seen[0])
-    return FileOutcome(path, size, time.perf_counter() - began, value, error)
 
 
 # ---- commands that call a tool or conversion ----

@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from .. import tools
-from ..tools import Result
 from .options import (
     DEFAULT_JOBS,
     Compression,
@@ -22,10 +21,9 @@ from .options import (
     Paths,
     ShardsOption,
     files_of,
+    given_options,
     interruptible,
     jobs_option,
-    parse_size,
-    usage_errors,
 )
 from .progress import print_result, run_job
 
@@ -40,7 +38,19 @@ OutputFolder: TypeAlias = Annotated[
 SeedOption: TypeAlias = Annotated[int, typer.Option(help="Seed of the random choice.")]
 
 
-@interruptible
+def _calls_tool(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command call the tool of the same name with the options that were given."""
+
+    @functools.wraps(command)
+    def wrapper(paths: list[str], output: str, **options: Any) -> None:
+        arguments = given_options(options)
+        tool = getattr(tools, command.__name__)
+        print_result(run_job(functools.partial(tool, files_of(paths), output, **arguments)))
+
+    return interruptible(wrapper)
+
+
+@_calls_tool
 def merge(
     paths: Paths,
     output: OutputFile,
@@ -51,10 +61,9 @@ def merge(
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write the records of all files to one file, in the order of the files."""
-    _run(tools.merge, paths, output, compression, on_error, index=index, jobs=jobs)
 
 
-@interruptible
+@_calls_tool
 def split(
     paths: Paths,
     output: OutputName,
@@ -76,18 +85,9 @@ def split(
 
     The parts are those of TFRecordDataset.split with the same fractions and seed.
     """
-    with usage_errors():
-        numbers = _parse_numbers(fractions)
-    work = functools.partial(
-        tools.split,
-        fractions=numbers,
-        names=None if names is None else names.split(","),
-        seed=seed,
-    )
-    _run(work, paths, output, compression, on_error, index=index, jobs=jobs)
 
 
-@interruptible
+@_calls_tool
 def reshard(
     paths: Paths,
     output: OutputName,
@@ -100,14 +100,9 @@ def reshard(
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write the records of all files to shards: NAME-00000-of-00008 and so on."""
-    with usage_errors():
-        work = functools.partial(
-            tools.reshard, num_shards=num_shards, max_bytes=_parse_size(max_bytes)
-        )
-    _run(work, paths, output, compression, on_error, index=index, jobs=jobs)
 
 
-@interruptible
+@_calls_tool
 def shuffle(
     paths: Paths,
     output: OutputName,
@@ -124,17 +119,9 @@ def shuffle(
 
     It needs disk space for a copy of the data beside the shards while it runs.
     """
-    with usage_errors():
-        work = functools.partial(
-            tools.shuffle,
-            num_shards=num_shards,
-            max_bytes=_parse_size(max_bytes),
-            seed=seed,
-        )
-    _run(work, paths, output, compression, on_error, index=index, jobs=jobs)
 
 
-@interruptible
+@_calls_tool
 def subset(
     paths: Paths,
     output: OutputFile,
@@ -156,11 +143,9 @@ def subset(
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write some of the records of all files to one file: --records, --every or --sample."""
-    work = functools.partial(tools.subset, records=records, every=every, sample=sample, seed=seed)
-    _run(work, paths, output, compression, on_error, index=index, jobs=jobs)
 
 
-@interruptible
+@_calls_tool
 def compress(
     paths: Paths,
     output: OutputFolder,
@@ -173,10 +158,9 @@ def compress(
     jobs: FileJobs = DEFAULT_JOBS,
 ) -> None:
     """Write each file compressed to a folder."""
-    _run(tools.compress, paths, output, compression, on_error, index=index, jobs=jobs)
 
 
-@interruptible
+@_calls_tool
 def decompress(
     paths: Paths,
     output: OutputFolder,
@@ -186,7 +170,6 @@ def decompress(
     jobs: FileJobs = DEFAULT_JOBS,
 ) -> None:
     """Write each file uncompressed to a folder."""
-    _run(tools.decompress, paths, output, None, on_error, index=index, jobs=jobs)
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (
@@ -198,28 +181,3 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     compress,
     decompress,
 )
-
-
-def _run(
-    tool: Callable[..., Result],
-    paths: list[str],
-    output: str,
-    compression: Compression | None,
-    on_error: OnError,
-    **options: Any,
-) -> None:
-    if compression is not None:
-        options["compression"] = compression.value
-    options["on_error"] = on_error.value
-    print_result(run_job(functools.partial(tool, files_of(paths), output, **options)))
-
-
-def _parse_numbers(text: str) -> list[float]:
-    try:
-        return [float(number) for number in text.split(",")]
-    except ValueError:
-        raise ValueError(f"fractions must be numbers, such as 0.8,0.1,0.1, got {text!r}") from None
-
-
-def _parse_size(text: str | None) -> int | None:
-    return None if text is None else parse_size(text)

@@ -158,7 +158,7 @@ class Conversion:
         with OrderedPool(work, self._jobs, processes=True) as pool:
             for found in pool.map(pieces):
                 kinds.merge(found.kinds)
-                if found.errors and self.report.raises:
+                if found.errors and self.report.on_error == "raise":
                     raise found.errors[0]
                 self.report.add(0, found.size)  # the second pass reports the errors
         return kinds.dtypes(types)

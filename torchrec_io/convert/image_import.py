@@ -145,7 +145,7 @@ def from_images(
     images, classes = label_images(source, conversion.report, label_pattern, labels)
     if seed is not None:
         images = _shuffled(images, seed)
-    conversion.report.watcher.started(sum(image.size for image in images))
+    conversion.report.watcher.started(sum(image.file.size for image in images))
     Image.init()  # not thread-safe, and opening an image would call it
     return conversion.write(
         functools.partial(_convert, coding=coding),
@@ -185,11 +185,11 @@ def _pieces(images: Iterable[LabelledImage]) -> Iterator[list[LabelledImage]]:
     piece: list[LabelledImage] = []
     size = 0
     for image in images:
-        if piece and (len(piece) == _PIECE_IMAGES or size + image.size > _PIECE_BYTES):
+        if piece and (len(piece) == _PIECE_IMAGES or size + image.file.size > _PIECE_BYTES):
             yield piece
             piece, size = [], 0
         piece.append(image)
-        size += image.size
+        size += image.file.size
     if piece:
         yield piece
 
@@ -204,16 +204,16 @@ def _convert(images: list[LabelledImage], coding: _Coding) -> ConvertedPiece:
             features.append(_features_of(image, coding))
         except ConversionError as error:
             errors.append(error)
-    size = sum(image.size for image in images)
+    size = sum(image.file.size for image in images)
     return ConvertedPiece(encode_examples(features), size, errors, ValueCounts())
 
 
 def _features_of(image: LabelledImage, coding: _Coding) -> dict[str, bytes | int]:
     try:
-        data = Path(image.path).read_bytes()
+        data = Path(image.file.path).read_bytes()
     except OSError as error:
         reason = f"the image cannot be read: {error.strerror}"
-        raise ConversionError(reason, path=image.path) from None
+        raise ConversionError(reason, path=image.file.path) from None
     data, picture = _encode_again(image, data, coding)
     return {
         "image/encoded": data,
@@ -222,7 +222,7 @@ def _features_of(image: LabelledImage, coding: _Coding) -> dict[str, bytes | int
         "image/width": picture.width,
         "image/channels": len(picture.getbands()),
         "image/colorspace": picture.mode.encode(),
-        "image/filename": os.fsencode(image.name),
+        "image/filename": os.fsencode(image.file.name),
         "image/class/label": image.label,
         "image/class/text": os.fsencode(image.text),
     }
@@ -243,7 +243,7 @@ def _encode_again(image: LabelledImage, data: bytes, coding: _Coding) -> tuple[b
         reason = f"its format is not one of {', '.join(_FORMATS)}"
     except Exception as error:  # noqa: BLE001  # Pillow raises many types of errors
         reason = str(error)
-    raise ConversionError(f"the image cannot be opened: {reason}", path=image.path)
+    raise ConversionError(f"the image cannot be opened: {reason}", path=image.file.path)
 
 
 def _decoded(data: bytes) -> ImageFile.ImageFile:

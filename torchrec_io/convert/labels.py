@@ -41,16 +41,12 @@ class LabelledImage(NamedTuple):
     """An image and its class.
 
     Attributes:
-        path: Path of the file.
-        name: File name that is stored in the record.
-        size: Size of the file in bytes.
+        file: File of the image. Its name is stored in the record.
         label: Number of the class.
         text: Name of the class.
     """
 
-    path: str
-    name: str
-    size: int
+    file: FoundImage
     label: int
     text: str
 
@@ -90,9 +86,9 @@ def label_images(
     if not found:
         raise ConversionError("the folder has no images", path=root)
     if pattern is not None:
-        return _numbered(_by_pattern(found, pattern, report))
+        return _with_classes(_by_pattern(found, pattern, report))
     if labels is not None:
-        return _numbered(_by_file(found, os.fspath(labels), report))
+        return _with_classes(_by_file(found, os.fspath(labels), report))
     return _by_folder(root, found, report)
 
 
@@ -144,25 +140,20 @@ def _by_folder(root: str, found: Iterable[FoundImage], report: JobReport) -> Lab
         )
     if not classes:
         raise ConversionError(
-            "the folder has no folders for classes; use label_pattern or labels",
-            path=root,
+            "the folder has no folders for classes; use label_pattern or labels", path=root
         )
-    numbers = {name: number for number, name in enumerate(classes)}
-    images, full = [], set()
+    pairs = []
     for image in found:
-        text, slash, name = image.name.partition("/")
+        label, slash, name = image.name.partition("/")
         if slash:
-            images.append(LabelledImage(image.path, name, image.size, numbers[text], text))
-            full.add(text)
+            pairs.append((image._replace(name=name), label))
         else:
-            report.skip(
-                ConversionError("the image is not in the folder of a class", path=image.path)
-            )
-    for name in classes:
-        if name not in full:
-            reason = "the folder of the class has no images"
-            report.skip(ConversionError(reason, path=os.path.join(root, name)))
-    return LabelledImages(images, classes)
+            reason = "the image is not in the folder of a class"
+            report.skip(ConversionError(reason, path=image.path))
+    for name in sorted(set(classes) - {label for _, label in pairs}):
+        reason = "the folder of the class has no images"
+        report.skip(ConversionError(reason, path=os.path.join(root, name)))
+    return _numbered(pairs, classes)
 
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
@@ -239,18 +230,18 @@ def _name_and_label(header: list[str], fields: list[str]) -> tuple[str, str]:
     return os.path.normpath(row["name"]).replace(os.sep, "/"), row["label"]
 
 
-def _numbered(pairs: Iterable[tuple[FoundImage, str]]) -> LabelledImages:
+def _with_classes(pairs: Iterable[tuple[FoundImage, str]]) -> LabelledImages:
+    """Number the classes by their integer labels, or in the order of their names."""
     pairs = list(pairs)
-    labels = {label for _, label in pairs}
-    if all(_is_number(label) for label in labels):
-        classes = list(map(str, range(max(map(int, labels), default=-1) + 1)))
-    else:
-        classes = sorted(labels)
+    classes = sorted({label for _, label in pairs})
+    if all(map(_is_number, classes)):
+        classes = list(map(str, range(max(map(int, classes), default=-1) + 1)))
+    return _numbered(pairs, classes)
+
+
+def _numbered(pairs: Iterable[tuple[FoundImage, str]], classes: list[str]) -> LabelledImages:
     numbers = {name: number for number, name in enumerate(classes)}
-    images = [
-        LabelledImage(image.path, image.name, image.size, numbers[label], label)
-        for image, label in pairs
-    ]
+    images = [LabelledImage(image, numbers[label], label) for image, label in pairs]
     return LabelledImages(images, classes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConversionError, TorchRecIOError
@@ -136,18 +136,13 @@ def _item_type(kind: Any) -> Any:
 
 def _stored_dtype(kind: Any) -> str | None:
     types = import_pyarrow().types
-    checks: dict[str, list[Callable[[Any], bool]]] = {
-        "int64": [types.is_boolean, types.is_integer],
-        "float32": [types.is_floating],
-        "string": [
-            types.is_string,
-            types.is_large_string,
-            types.is_binary,
-            types.is_large_binary,
-            types.is_fixed_size_binary,
-        ],
-    }
-    return next((name for name, tests in checks.items() if any(test(kind) for test in tests)), None)
+    if types.is_boolean(kind) or types.is_integer(kind):
+        return "int64"
+    if types.is_floating(kind):
+        return "float32"
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    is_bytes = types.is_binary(kind) or types.is_large_binary(kind)
+    return "string" if is_text or is_bytes or types.is_fixed_size_binary(kind) else None
 
 
 # ---- reading ----

@@ -30,7 +30,7 @@ from ..schema.specs import (
 )
 from ..schema.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
 from ..tools.record_files import RecordFiles
-from ..tools.report import JobReport, OnError
+from ..tools.report import JobReport
 
 _INFERRED_FROM = 1000
 
@@ -210,8 +210,7 @@ def _column(
 
 def infer_schema(files: RecordFiles, report: JobReport) -> Schema:
     """Infer a schema. Damaged records are skipped if the report does so, which then counts them."""
-    on_error: OnError = "raise" if report.raises else "skip"
-    return Schema.infer(files.paths, _INFERRED_FROM, on_error=on_error)
+    return Schema.infer(files.paths, _INFERRED_FROM, on_error=report.on_error)
 
 
 def _refuse_left_out(schema: Schema) -> None:

@@ -47,8 +47,8 @@ class OrderedPool(Generic[Item, Value]):
     With one job, or with a single item, the caller's thread does the work when it asks for the
     result.
 
-    Leaving the ``with`` block drops the waiting items and waits for those in progress, so an item
-    should take a second, not a minute.
+    Leaving the ``with`` block drops the waiting items and waits for those in progress. Items that
+    take long should check :attr:`is_stopped`.
 
     Args:
         work: Function that is called with each item. For processes it is pickled with each item, so
@@ -77,6 +77,12 @@ class OrderedPool(Generic[Item, Value]):
         self._processes = processes
         self._max_items = max_items or _ITEMS_PER_JOB * self._jobs
         self._executor: Executor | None = None
+        self._stopped = threading.Event()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the ``with`` block was left, so that no result is needed any more."""
+        return self._stopped.is_set()
 
     def __enter__(self) -> Self:
         if self._jobs > 1 and self._processes:
@@ -86,6 +92,7 @@ class OrderedPool(Generic[Item, Value]):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stopped.set()
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
 

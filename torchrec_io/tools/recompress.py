@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from ..checks import check_choice, counted
 from ..storage.compressed import Compression
@@ -57,8 +55,8 @@ def compress(
             input.
     """
     check_choice("compression", compression, ("gzip", "zlib"))
-    options: dict[str, Any] = {"index": index, "on_error": on_error, "jobs": jobs}
-    return _rewrite(paths, folder, compression, **options, watcher=watcher)
+    report = JobReport(on_error, watcher)
+    return _rewrite(paths, folder, compression, report, index=index, jobs=jobs)
 
 
 def decompress(
@@ -94,21 +92,19 @@ def decompress(
         ValueError: If an argument is invalid, two outputs have the same name, or an output is an
             input.
     """
-    options: dict[str, Any] = {"index": index, "on_error": on_error, "jobs": jobs}
-    return _rewrite(paths, folder, None, **options, watcher=watcher)
+    report = JobReport(on_error, watcher)
+    return _rewrite(paths, folder, None, report, index=index, jobs=jobs)
 
 
 def _rewrite(
     paths: StrPath | Iterable[StrPath],
     folder: StrPath,
     compression: Compression | None,
+    report: JobReport,
     *,
     index: bool,
-    on_error: OnError,
     jobs: int,
-    watcher: Watcher | None,
 ) -> Result:
-    report = JobReport(on_error, watcher)
     inputs = expand_paths(paths)
     outputs = [os.path.join(folder, _output_name(path, compression)) for path in inputs]
     for output, count in Counter(outputs).items():
@@ -117,13 +113,12 @@ def _rewrite(
                 f"{counted(count, 'file')} would be written to {output!r}; give each its own folder"
             )
     refuse_inputs(inputs, outputs)
-    stopped = threading.Event()
 
     def rewrite(pair: tuple[str, str]) -> tuple[JobReport, int]:
         path, output = pair
-        own = JobReport(on_error)
+        own = JobReport(report.on_error)
         files = RecordFiles(path, own)
-        blocks = files.blocks(files.all, own, is_stopped=stopped.is_set)
+        blocks = files.blocks(files.all, own, is_stopped=lambda: pool.is_stopped)
         writer = group.open_records(output, compression, index=index)
         copy_records(blocks, writer.write)
         writer.prepare()
@@ -132,14 +127,10 @@ def _rewrite(
     counts = []
     report.watcher.started(sum(map(os.path.getsize, inputs)))
     with OutputGroup() as group, OrderedPool(rewrite, jobs, max_items=len(inputs)) as pool:
-        try:
-            for own, size in pool.map(zip(inputs, outputs, strict=True)):
-                report.add(own.records, size, own.errors)
-                report.skipped += own.skipped - len(own.errors)  # it keeps only the first errors
-                counts.append(own.records)
-        except BaseException:
-            stopped.set()  # files in progress need not be finished
-            raise
+        for own, size in pool.map(zip(inputs, outputs, strict=True)):
+            report.add(own.records, size, own.errors)
+            report.skipped += own.skipped - len(own.errors)  # it keeps only the first errors
+            counts.append(own.records)
     return report.result(outputs, counts)
 
 

@@ -80,7 +80,7 @@ class JobReport:
         errors: Reasons of the first 1,000 of those.
         ignored: Number of ignored files by kind.
         watcher: Receiver of progress messages.
-        raises: Whether errors are raised.
+        on_error: ``"raise"`` or ``"skip"``.
 
     Raises:
         ValueError: If ``on_error`` is invalid.
@@ -93,7 +93,7 @@ class JobReport:
         self.errors: list[TorchRecIOError] = []
         self.ignored: Counter[str] = Counter()
         self.watcher = watcher or Watcher()
-        self.raises = on_error == "raise"
+        self.on_error: OnError = on_error
         self._began = time.perf_counter()
 
     def add(self, records: int, size: int, errors: Sequence[TorchRecIOError] = ()) -> None:
@@ -114,7 +114,7 @@ class JobReport:
 
     def skip(self, error: TorchRecIOError) -> None:
         """Count something as skipped, or raise the reason."""
-        if self.raises:
+        if self.on_error == "raise":
             raise error
         self.skipped += 1
         if len(self.errors) < _MAX_KEPT_ERRORS:
