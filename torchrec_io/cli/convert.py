@@ -150,7 +150,9 @@ def convert(
     ] = DEFAULT_JOBS,
     on_error: Annotated[
         OnError,
-        typer.Option(help="Stop at data that cannot be converted, or skip and report it."),
+        typer.Option(
+            help="raise: stop at data that cannot be converted; skip: skip and report it."
+        ),
     ] = OnError.fail,
     label_pattern: Annotated[
         str | None,

@@ -52,7 +52,7 @@ IndexOption: TypeAlias = Annotated[
 ]
 OnErrorOption: TypeAlias = Annotated[
     OnError,
-    typer.Option("--on-error", help="Stop at damaged records, or skip and report them."),
+    typer.Option("--on-error", help="raise: stop at a damaged record; skip: skip and report it."),
 ]
 ShardsOption: TypeAlias = Annotated[
     int | None, typer.Option("--num-shards", min=1, help="Number of output files.")
