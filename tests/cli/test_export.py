@@ -104,7 +104,7 @@ def test_options_that_do_not_fit(arguments: list[str], message: str) -> None:
     assert [path.name for path in Path().iterdir()] == ["in.tfrecord"]
 
 
-def test_a_schema_that_is_none() -> None:
+def test_an_invalid_schema() -> None:
     Path("schema.json").write_text("{}")
     result = call("convert", "in.tfrecord", "out", "--to", "parquet", "--schema", "schema.json")
     assert result.exit_code == 1

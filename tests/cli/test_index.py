@@ -41,7 +41,7 @@ def test_puts_an_index_beside_each_file(run: Run, folder: Path) -> None:
     assert len(os.listdir(folder)) == 6  # nothing else is left behind
 
 
-def test_leaves_alone_what_fits_unless_forced(run: Run, folder: Path) -> None:
+def test_a_current_index_is_kept_unless_forced(run: Run, folder: Path) -> None:
     run("index", folder / "a.tfrecord")
     index = folder / "a.tfrecord.tfidx"
     os.utime(index, ns=(1, 1))
@@ -51,7 +51,7 @@ def test_leaves_alone_what_fits_unless_forced(run: Run, folder: Path) -> None:
     assert index.stat().st_mtime_ns != 1
 
 
-def test_builds_anew_what_is_stale_or_damaged(run: Run, folder: Path) -> None:
+def test_a_stale_or_damaged_index_is_rebuilt(run: Run, folder: Path) -> None:
     run("index", folder / "a.tfrecord")
     write_tfrecord(folder / "a.tfrecord", RECORDS[:5])
     assert "indexed, 5 records" in run("index", folder / "a.tfrecord").stdout
@@ -95,7 +95,7 @@ def test_check(run: Run, folder: Path) -> None:
     assert "c.tfrecord" in stale.stderr
 
 
-def test_check_reads_what_nothing_else_would_notice(run: Run, folder: Path) -> None:
+def test_check_reads_the_whole_file(run: Run, folder: Path) -> None:
     # Other records in the middle of the file; its ends, its size and its time are the same.
     path = folder / "a.tfrecord"
     ends = [bytes(100_000)]
@@ -113,14 +113,14 @@ def test_check_reads_what_nothing_else_would_notice(run: Run, folder: Path) -> N
 def test_check_of_text(run: Run, folder: Path) -> None:
     path = folder / "a.tfrecord"
     run("index", path, "--format", "text")
-    assert "index fits" in run("index", path, "--format", "text", "--check").stdout
+    assert "index matches" in run("index", path, "--format", "text", "--check").stdout
     index = folder / "a.tfrecord.idx"
     index.write_text(index.read_text().replace("16 17\n33 18", "16 18\n34 17"))
     assert run("index", path, "--format", "text", "--check").returncode == 1
     assert run("index", path, "--check", "--force").returncode == 2
 
 
-def test_an_index_named_with_its_file_is_no_data(run: Run, folder: Path) -> None:
+def test_an_index_named_with_its_file_is_ignored(run: Run, folder: Path) -> None:
     run("index", folder)
     named = sorted(folder.iterdir())  # as a shell's `*` gives them
     result = run("index", *named, folder / "a.tfrecord")
@@ -140,7 +140,7 @@ def test_progress_moves_within_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("missing",), ("*.tfrecord",), (".",)])
-def test_paths_that_stand_for_nothing(run: Run, arguments: tuple[str]) -> None:
+def test_paths_without_a_match(run: Run, arguments: tuple[str]) -> None:
     result = run("index", *arguments)
     assert result.returncode == 2
     assert result.stderr.startswith("error: ")

@@ -21,6 +21,6 @@ def test_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     "text", ["9" * 400, "", "MB", "0", "-1", "1XB", "1 M B", "0.1", "1e3", "iB", "1iB"]
 )
-def test_no_sizes(text: str) -> None:
+def test_invalid_sizes(text: str) -> None:
     with pytest.raises(ValueError, match="size"):
         parse_size(text)

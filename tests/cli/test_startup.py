@@ -1,4 +1,4 @@
-"""The command line as such: quick to start, polite in ending."""
+"""Start and end of the command line."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_ctrl_c_stops_threads_inside_their_files(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "interrupted\n")
 
 
-def test_a_reader_that_goes_away_is_no_trouble(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x", [b"some text"] * 5000)
     command = [sys.executable, "-m", "torchrec_io.cli", "head", "-n", "5000", "x"]
     with subprocess.Popen(

@@ -23,7 +23,7 @@ GOLDEN = TESTS / "data" / "tfds"
 REASON = "mine.Own is no connector of TFDS's own: only its code knows what it stores"
 
 
-def test_what_is_there(run: Run, tmp_path: Path) -> None:
+def test_output_of_the_command(run: Run, tmp_path: Path) -> None:
     features = features_dict(
         label=label(2),
         pictures=sequence(image(-1, 28, 3)),
@@ -83,7 +83,7 @@ def test_wrong_shards(run: Run, tmp_path: Path) -> None:
     assert test.endswith(", 1 invalid")
 
 
-def test_a_directory_that_says_what_cannot_be(run: Run, tmp_path: Path) -> None:
+def test_a_directory_with_invalid_metadata(run: Run, tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1)]}, fileFormat="parquet")
     result = run("tfds", ".")
     assert result.returncode == 1

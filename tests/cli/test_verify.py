@@ -30,7 +30,7 @@ def test_lists_every_damaged_record_with_its_offset(run: Run, tmp_path: Path) ->
     assert "DAMAGED, 3 intact records, 2 damaged" in lines[2]
 
 
-def test_says_what_is_lost_behind_a_damaged_length(run: Run, tmp_path: Path) -> None:
+def test_data_lost_after_a_damaged_length_is_reported(run: Run, tmp_path: Path) -> None:
     content = bytearray(frame(b"abcd") * 5)
     content[40 + 9] ^= 1
     (tmp_path / "x").write_bytes(content)

@@ -1,4 +1,4 @@
-"""What conversions have written, as protobuf reads it and as a dataset does."""
+"""Readers of converted records: by protobuf and by a dataset."""
 
 from __future__ import annotations
 

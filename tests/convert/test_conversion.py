@@ -1,4 +1,4 @@
-"""Whatever is converted: files are whole or not there, and go where they should."""
+"""The parts that all conversions to TFRecord share: sources and complete outputs."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, options: dict[str, Any]) ->
     assert not contents(tmp_path / "out")
 
 
-def test_a_watcher_is_told_of_all(tmp_path: Path) -> None:
+def test_a_watcher_receives_all_progress(tmp_path: Path) -> None:
     size = source(tmp_path).stat().st_size
     heard = Heard()
     done = convert(tmp_path, watcher=heard)
@@ -117,7 +117,7 @@ def test_a_watcher_is_told_of_all(tmp_path: Path) -> None:
     assert (done.records, done.skipped, done.errors, done.ignored) == (ROWS, 0, (), {})
 
 
-def test_sources_that_are_none(tmp_path: Path) -> None:
+def test_invalid_sources(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         convert(tmp_path)
     with pytest.raises(IsADirectoryError):

@@ -65,7 +65,7 @@ def test_rows_become_records(tmp_path: Path) -> None:
         (["-", " "], "bytes_list"),
     ],
 )
-def test_what_a_column_is(tmp_path: Path, fields: list[str], kind: str) -> None:
+def test_the_dtype_of_a_column(tmp_path: Path, fields: list[str], kind: str) -> None:
     done = convert(tmp_path, "a,b\n" + "".join(f"{field},z\n" for field in fields))
     assert kinds_of(done.paths[0]) == {"a": {kind}, "b": {"bytes_list"}}
 

@@ -1,4 +1,4 @@
-"""TFRecord to plain files; names from data that would do harm."""
+"""TFRecord to plain files, and hostile file names from data."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_no_path_leads_out_of_its_folder(parts: list[str]) -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from("ab"), min_size=1, max_size=3), max_size=8))
-def test_paths_that_were_taken_fit_together(paths: list[list[str]]) -> None:
+def test_used_paths_can_exist_together(paths: list[list[str]]) -> None:
     used = UsedPaths()
     with tempfile.TemporaryDirectory() as folder:
         for parts in paths:
@@ -221,7 +221,7 @@ def test_damage_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
         ({"on_error": "ignore"}, "must be one of 'raise', 'skip'"),
     ],
 )
-def test_choices_that_mean_nothing(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_invalid_arguments(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     path = write_examples(tmp_path, {**images(b"a")[0], "number": [1], "some": [1.0, 2.0]})
     with pytest.raises(ValueError, match=message):
         to_files(path, tmp_path / "out", **{"feature": "image", **options})

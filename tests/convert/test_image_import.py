@@ -51,7 +51,7 @@ def only_row(done: tio.tools.Result) -> Row:
 # ---- what is written ----
 
 
-def test_bytes_and_what_they_are(tmp_path: Path) -> None:
+def test_features_of_images(tmp_path: Path) -> None:
     data = {
         "a/one.jpg": encoded(noise(5, 7), "JPEG"),
         "a/two.PNG": encoded(noise(3, 4, 4), "PNG"),
@@ -136,7 +136,7 @@ def test_labels_of_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "x.labels.txt").read_text().split() == [str(i) for i in range(11)]
 
 
-def test_labels_and_images_that_lack_each_other(tmp_path: Path) -> None:
+def test_labels_without_images_and_images_without_labels(tmp_path: Path) -> None:
     put(tmp_path / "in", "1.jpg")
     put(tmp_path / "in", "2.jpg")
     labels = tmp_path / "labels.csv"
@@ -265,7 +265,7 @@ def test_an_image_that_claims_too_many_pixels(tmp_path: Path) -> None:
         convert(tmp_path)
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_file_names_that_are_not_text(tmp_path: Path) -> None:
     name = b"\xff.jpg"
     put(tmp_path / "in", "a/x.jpg")
     os.rename(tmp_path / "in" / "a" / "x.jpg", os.fsencode(tmp_path / "in" / "a") + b"/" + name)
@@ -330,7 +330,7 @@ def test_modes(tmp_path: Path, mode: str, encode: Any, resize: int | None) -> No
         np.testing.assert_array_equal(np.asarray(shown), np.asarray(image))
 
 
-def test_colors_that_stand_for_nothing(tmp_path: Path) -> None:
+def test_transparent_colors(tmp_path: Path) -> None:
     """A palette or a color that is transparent."""
     for image in (Image.fromarray(noise(8, 8, 4)).convert("P"), Image.new("RGB", (8, 8), "red")):
         transparent: Any = {} if image.mode == "P" else {"transparency": (255, 0, 0)}
@@ -361,7 +361,7 @@ def test_more_bits_than_a_schema_reads(tmp_path: Path, mode: str) -> None:
     assert count_read(convert(tmp_path)) == 1
 
 
-def test_images_that_are_encoded_anew_are_turned_first(tmp_path: Path) -> None:
+def test_images_are_rotated_before_they_are_encoded(tmp_path: Path) -> None:
     pixels = smooth(20, 30)
     data = encoded(pixels, "PNG", exif=oriented(6))
     put(tmp_path / "in", "a/x.png", data)

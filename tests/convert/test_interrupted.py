@@ -1,4 +1,4 @@
-"""What is left of operations that are interrupted or killed: nothing that has a name."""
+"""Tools and conversions that are interrupted or killed leave no incomplete files."""
 
 from __future__ import annotations
 

@@ -110,12 +110,12 @@ def test_a_bad_line_is_refused_or_skipped(tmp_path: Path, bad: str | bytes, reas
     assert heard.size == heard.total == 2 * len(text)
 
 
-def test_a_string_that_is_no_text(tmp_path: Path) -> None:
+def test_a_string_that_is_not_text(tmp_path: Path) -> None:
     with pytest.raises(tio.ConversionError, match=r"line 1: .* cannot be encoded as UTF-8"):
         convert(tmp_path, '{"a": "\\ud800"}\n')
 
 
-def test_errors_are_told_in_order(tmp_path: Path) -> None:
+def test_errors_are_reported_in_order(tmp_path: Path) -> None:
     done = convert(tmp_path, '{"a": 1}\n{"a": 9223372036854775808}\n[]\n', on_error="skip")
     assert [error.reason[:6] for error in done.errors] == ["line 2", "line 3"]
 
@@ -127,7 +127,7 @@ def test_nothing_to_write(tmp_path: Path) -> None:
     assert (rows_of(done.paths), done.schema) == ([{}], None)
 
 
-def test_lines_are_numbered_on_from_piece_to_piece(tmp_path: Path) -> None:
+def test_line_numbers_continue_across_pieces(tmp_path: Path) -> None:
     line = json.dumps({"a": 1, "s": "x" * 5000}) + "\n"
     with pytest.raises(tio.ConversionError, match="line 601: "):
         convert(tmp_path, line * 600 + "[]\n", jobs=2)

@@ -169,7 +169,7 @@ def test_an_archive_that_is_encrypted(tmp_path: Path) -> None:
         tio.convert.from_npz(tmp_path / "in.npz", tmp_path / "out")
 
 
-def test_a_shape_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_shape(tmp_path: Path) -> None:
     file = io.BytesIO()
     np.save(file, np.zeros((3, 2)))
     with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:

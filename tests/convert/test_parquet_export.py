@@ -59,7 +59,7 @@ def alike(one: Any, other: Any) -> bool:
 
 
 @given(records=RECORDS, num_shards=st.sampled_from([None, 1, 3]), jobs=st.sampled_from([1, 2]))
-def test_a_row_a_record(
+def test_rows_are_records(
     records: list[dict[str, list[Any]]], num_shards: int | None, jobs: int
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
@@ -100,7 +100,7 @@ def test_feature_lists_are_lists_of_lists(tmp_path: Path) -> None:
     assert rows_of(done.paths) == [{"id": n, **each} for n, each in enumerate(lists)]
 
 
-def test_what_would_be_decoded_stays_bytes(tmp_path: Path) -> None:
+def test_encoded_values_stay_bytes(tmp_path: Path) -> None:
     schema = {
         "image": tio.ImageFeature(size=(8, 8)),
         "raw": tio.RawFeature("int16", shape=[2]),
@@ -127,7 +127,7 @@ def test_what_would_be_decoded_stays_bytes(tmp_path: Path) -> None:
     assert str(parquet.read_schema(done.paths[0]).field("small").type) == "uint8"
 
 
-def test_what_stands_under_another_name_is_to_be_named(tmp_path: Path) -> None:
+def test_a_spec_with_another_stored_name_is_refused(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(v=[b"ab"], n=[1])])
     raw = tio.RawFeature("uint8", [2])
     rows = [tio.RaggedFeature.RowLengths("n")]

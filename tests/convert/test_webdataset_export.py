@@ -122,7 +122,7 @@ def test_keys_of_a_feature(tmp_path: Path) -> None:
     assert [name.split(".")[0] for name in files_in(out)] == ["7"] * 2 + ["-1"] * 2
 
 
-def test_keys_that_webdataset_passes_over(tmp_path: Path) -> None:
+def test_keys_that_webdataset_skips(tmp_path: Path) -> None:
     names = (b"__MACOSX__/a.jpg", b"__a__.jpg", b"a/__b__/c.jpg", b"__d.jpg")
     path = write_examples(tmp_path, *({"f": [name]} for name in names))
     done = to_webdataset(path, tmp_path / "out", key="f", on_error="skip")
@@ -175,7 +175,7 @@ def test_shards_up_to_a_size(tmp_path: Path, jobs: int) -> None:
         assert Path(one).read_bytes() == Path(other).read_bytes()
 
 
-def test_other_shards_are_in_the_way(tmp_path: Path) -> None:
+def test_other_shards_are_refused(tmp_path: Path) -> None:
     path = write_examples(tmp_path, {"a": [1]})
     to_webdataset(path, tmp_path / "out")
     to_webdataset(path, tmp_path / "out")  # the same are replaced
@@ -201,7 +201,7 @@ def test_other_shards_are_in_the_way(tmp_path: Path) -> None:
         ({"max_bytes": 0}, "positive"),
     ],
 )
-def test_choices_that_mean_nothing(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_invalid_arguments(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     path = write_examples(tmp_path, {"a": [b"a"], "v": [1, 2], "x": [1.0]})
     with pytest.raises(ValueError, match=message):
         to_webdataset(path, tmp_path / "out", **options)

@@ -1,4 +1,4 @@
-"""Pieces of work done by several at once come in order, and end with who wants them."""
+"""The ordered pool of threads or processes, and the report of a job."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_results_come_in_order(jobs: int, processes: bool) -> None:
     assert all((pid == os.getpid()) != processes for _, pid in found)
 
 
-def test_slow_pieces_hold_up_the_quick_ones() -> None:
+def test_a_slow_item_delays_later_results() -> None:
     gate = threading.Event()
 
     def work(number: int) -> int:
@@ -59,7 +59,7 @@ def test_slow_pieces_hold_up_the_quick_ones() -> None:
         assert list(pool.map(range(6))) == list(range(6))
 
 
-def test_few_pieces_are_taken_ahead() -> None:
+def test_few_items_are_taken_in_advance() -> None:
     pieces = iter(range(1000))
     with OrderedPool(double, 2) as pool:
         next(pool.map(pieces))
@@ -78,7 +78,7 @@ def test_the_first_error_in_order_is_raised(jobs: int, processes: bool) -> None:
     assert raised.value.path == "7"
 
 
-def test_leaving_drops_what_waits_and_ends_the_threads() -> None:
+def test_leaving_drops_waiting_items_and_ends_the_threads() -> None:
     done: list[int] = []
 
     def work(number: int) -> int:
@@ -100,7 +100,7 @@ def test_a_killed_process_is_an_error() -> None:
         list(pool.map(range(4)))
 
 
-def test_no_jobs_are_refused() -> None:
+def test_zero_jobs_are_refused() -> None:
     with pytest.raises(ValueError, match="jobs must be a positive integer, got 0"):
         OrderedPool(double, 0)
 

@@ -1,4 +1,4 @@
-"""Merged, split, dealt to shards, cut down, compressed: each against a plain model of it."""
+"""The tools for whole files, compared with simple models of them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_merging_joins_records(
 
 
 @given(files=FILES, num_shards=st.integers(1, 5), compression=COMPRESSIONS)
-def test_shards_take_turns(
+def test_records_go_to_shards_in_turn(
     files: list[tuple[list[bytes], str | None]], num_shards: int, compression: Compression | None
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -128,7 +128,7 @@ def test_parts_are_those_of_a_dataset(counts: list[int], seed: int, fractions: l
 
 
 @given(count=st.integers(1, 40), every=st.integers(1, 50))
-def test_every_so_many_th_record(count: int, every: int) -> None:
+def test_every_nth_record(count: int, every: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = write_tfrecord(Path(name, "in"), numbered(count))
         subset(path, Path(name, "out"), every=every)
@@ -224,7 +224,7 @@ def damaged(tmp_path: Path) -> list[Path]:
 
 @each_operation
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_damage_ends_it_and_leaves_nothing(
+def test_damage_ends_a_tool_and_leaves_nothing(
     tmp_path: Path, damaged: list[Path], name: str, jobs: int
 ) -> None:
     out = tmp_path / "out"
@@ -237,7 +237,7 @@ def test_damage_ends_it_and_leaves_nothing(
 
 @each_operation
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_damage_that_is_skipped_is_counted(
+def test_skipped_damage_is_counted(
     tmp_path: Path, damaged: list[Path], name: str, jobs: int
 ) -> None:
     out = tmp_path / "out"
@@ -256,7 +256,7 @@ def test_damage_that_is_skipped_is_counted(
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.endswith("compress")])
-def test_what_is_read_is_not_written_over(tmp_path: Path, name: str) -> None:
+def test_inputs_are_not_overwritten(tmp_path: Path, name: str) -> None:
     path = write_tfrecord(tmp_path / "a", numbered(9))
     source = OPERATIONS[name]([path], tmp_path, index=False).paths[0]
     before = contents(tmp_path)
@@ -266,7 +266,7 @@ def test_what_is_read_is_not_written_over(tmp_path: Path, name: str) -> None:
     assert contents(tmp_path) == before
 
 
-def test_what_is_compressed_is_not_written_over(tmp_path: Path) -> None:
+def test_compressed_inputs_are_not_overwritten(tmp_path: Path) -> None:
     packed = write_tfrecord(tmp_path / "a.gz", numbered(9), "gzip")
     plain = write_tfrecord(tmp_path / "b", numbered(9))
     for call, path in ((compress, packed), (decompress, plain)):
@@ -275,7 +275,7 @@ def test_what_is_compressed_is_not_written_over(tmp_path: Path) -> None:
         assert records_in(path) == numbered(9)
 
 
-def test_shards_of_unknown_number_are_not_written_over_what_is_read(tmp_path: Path) -> None:
+def test_shards_of_unknown_number_do_not_overwrite_inputs(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x-00000-of-00001", numbered(9))
     for call in (reshard, shuffle):
         with pytest.raises(ValueError, match="could overwrite the input"):
@@ -300,7 +300,7 @@ def test_a_second_run_replaces_the_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "new/", "new/.."])
-def test_shards_are_called_something(
+def test_shards_need_a_file_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(9))
@@ -311,7 +311,7 @@ def test_shards_are_called_something(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_two_files_of_one_name(tmp_path: Path) -> None:
+def test_two_outputs_of_the_same_name(tmp_path: Path) -> None:
     paths = [tmp_path / "a" / "x", tmp_path / "b" / "x"]
     for path in paths:
         path.parent.mkdir()
@@ -332,7 +332,7 @@ def test_two_files_of_one_name(tmp_path: Path) -> None:
         {"records": ":3"},
     ],
 )
-def test_choices_of_records_that_mean_nothing(tmp_path: Path, options: dict[str, object]) -> None:
+def test_invalid_selections_of_records(tmp_path: Path, options: dict[str, object]) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(5))
     with pytest.raises(ValueError, match=r"exactly one|positive integer|between 0 and 1|slice"):
         subset(path, tmp_path / "out", **options)  # type: ignore[arg-type]
@@ -340,7 +340,7 @@ def test_choices_of_records_that_mean_nothing(tmp_path: Path, options: dict[str,
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", "../b"], ["a", ""]])
-def test_names_of_parts_that_are_refused(tmp_path: Path, names: list[str]) -> None:
+def test_invalid_names_of_parts(tmp_path: Path, names: list[str]) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(5))
     with pytest.raises(ValueError, match=r"names|file name"):
         split(path, tmp_path / "out", [0.5, 0.5], names=names)

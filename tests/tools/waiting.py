@@ -1,4 +1,4 @@
-"""Work for processes that a test stops."""
+"""A function for processes that a test stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``test_endings.py`` runs in processes of their own: writers that are cut short.
+"""Programs that ``test_endings.py`` runs in separate processes: interrupted writers.
 
 Each of the functions that it names takes a folder, and fails by an exception.
 """

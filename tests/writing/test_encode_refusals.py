@@ -1,4 +1,4 @@
-"""What encoding refuses, and values that run code while they are read."""
+"""Values that cannot be encoded, and values that run code while they are read."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_numbers_that_do_not_fit_a_named_kind() -> None:
 
 
 @pytest.mark.parametrize("value", [1, 1.5, "ab", b"ab", bytearray(b"ab"), None, np.int64(1)])
-def test_what_has_no_steps(value: Any) -> None:
+def test_values_without_steps(value: Any) -> None:
     with pytest.raises(TypeError, match=r"a sequence feature must be .* steps.*\(feature 'x'\)"):
         tio.encode_sequence_example(None, {"x": value})
 
@@ -193,7 +193,7 @@ def test_refused_names(features: Any, error: type[Exception], reason: str) -> No
         tio.encode_sequence_example(None, {name: [1] for name in features})
 
 
-def test_what_is_no_mapping() -> None:
+def test_features_that_are_not_a_mapping() -> None:
     no_mapping: Any = [("x", 1)]
     with pytest.raises(TypeError, match="features must be a mapping of names to values, got list"):
         tio.encode_example(no_mapping)

@@ -1,4 +1,4 @@
-"""TFRecordWriter: what it takes, what it leaves behind, and what goes wrong on the way."""
+"""TFRecordWriter: accepted records, the resulting files, and errors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_any_records_come_back(
 
 @every_compression
 @pytest.mark.parametrize("index", [False, True])
-def test_the_writer_itself(tmp_path: Path, compression: Compression | None, index: bool) -> None:
+def test_all_options(tmp_path: Path, compression: Compression | None, index: bool) -> None:
     path = tmp_path / "x.tfrecord"
     records = [b"%d" % number for number in range(1000)]
     with tio.TFRecordWriter(path, compression, index) as writer:
@@ -248,7 +248,7 @@ def test_closing_twice(tmp_path: Path) -> None:
     assert read(tmp_path / "x") == [b"a"]
 
 
-def test_dropped(tmp_path: Path) -> None:
+def test_a_dropped_writer(tmp_path: Path) -> None:
     writer = tio.TFRecordWriter(tmp_path / "x")
     writer.write(b"a")
     held = [writer]
@@ -258,7 +258,7 @@ def test_dropped(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_it_stays_in_its_process(tmp_path: Path) -> None:
+def test_a_writer_cannot_be_pickled(tmp_path: Path) -> None:
     with tio.TFRecordWriter(tmp_path / "x") as writer:
         for copied in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match="TFRecordWriter cannot be pickled or copied"):
@@ -294,7 +294,7 @@ def test_other_compressions(tmp_path: Path, choice: Any) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_targets_that_are_no_file(tmp_path: Path) -> None:
+def test_targets_that_are_not_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for target, error in [
         (tmp_path, IsADirectoryError),
@@ -317,7 +317,7 @@ def test_names_as_long_as_can_be(tmp_path: Path) -> None:
     assert read(tmp_path / f"{name}-alone") == [b"b"]
 
 
-def test_an_index_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
+def test_an_invalid_index_path_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "x.tfidx").mkdir()
     for name, error in [("y" * 250, OSError), ("x", IsADirectoryError)]:
         with pytest.raises(error) as caught:
@@ -326,9 +326,7 @@ def test_an_index_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x.tfidx"]
 
 
-def test_the_folder_is_that_of_the_beginning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_working_directory_may_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(IsADirectoryError):
@@ -342,9 +340,7 @@ def test_the_folder_is_that_of_the_beginning(
 
 
 @pytest.mark.parametrize("call", ["writev", "fsync", "replace"])
-def test_what_the_system_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_errors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     path = tmp_path / "x"
     write(path, [b"old"])
     writer = tio.TFRecordWriter(path, index=True)
@@ -384,7 +380,7 @@ def test_an_interrupted_write_is_the_end(tmp_path: Path, monkeypatch: pytest.Mon
     assert os.listdir(tmp_path) == []
 
 
-def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writev = os.writev
 
     def short(descriptor: int, parts: list[memoryview]) -> int:

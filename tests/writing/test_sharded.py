@@ -1,4 +1,4 @@
-"""ShardedWriter: which record goes where, and sets of files that are whole or not there."""
+"""ShardedWriter: the shard of each record, and complete sets of files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_records_go_to_one_after_another(
 
 
 @every_compression
-def test_shards_without_records_are_there(tmp_path: Path, compression: Compression | None) -> None:
+def test_shards_without_records_exist(tmp_path: Path, compression: Compression | None) -> None:
     paths = write(tmp_path / "x", [b"a"], num_shards=3, compression=compression)
     assert [read(path) for path in paths] == [[b"a"], [], []]
     assert [read(p) for p in write(tmp_path / "y", [], max_bytes=9)] == [[]]
@@ -177,7 +177,7 @@ def test_compressed_shards_are_filled(
 # ---- sets of files ----
 
 
-def test_a_set_of_another_number_is_in_the_way(tmp_path: Path) -> None:
+def test_a_set_of_another_number_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "x", [b"a"] * 3, num_shards=3)
     write(tmp_path / "x-y", [b"a"], num_shards=1)  # another name
     before = names(tmp_path)
@@ -243,7 +243,7 @@ def test_nothing_has_a_name_before_the_end(tmp_path: Path, options: dict[str, in
 
 @pytest.mark.parametrize("call", ["writev", "fsync", "replace"])
 @pytest.mark.parametrize("options", [{"num_shards": 3}, {"max_bytes": 20}])
-def test_what_the_system_refuses(
+def test_errors_of_the_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, options: dict[str, Any]
 ) -> None:
     """Also when it does so only at the second file."""
@@ -301,7 +301,7 @@ def test_bad_arguments(tmp_path: Path, options: dict[str, Any], reason: str) -> 
     assert names(tmp_path) == []
 
 
-def test_sizes_leave_no_choice_to_keys(tmp_path: Path) -> None:
+def test_keys_cannot_be_used_with_max_bytes(tmp_path: Path) -> None:
     with tio.ShardedWriter(tmp_path / "x", max_bytes=100) as writer:
         with pytest.raises(ValueError, match="key cannot be used with max_bytes"):
             writer.write(b"a", key="k")

@@ -133,7 +133,7 @@ def convert(
     ] = Target.tfrecord,
     kind: Annotated[
         SourceKind | None,
-        typer.Option("--from", help="Format of SOURCE. By default its name tells."),
+        typer.Option("--from", help="Format of SOURCE. Default: detected from the name."),
     ] = None,
     num_shards: ShardsOption = None,
     max_bytes: MaxBytesOption = None,

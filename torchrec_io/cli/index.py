@@ -27,7 +27,7 @@ class IndexFormat(str, Enum):
 
 
 class _Indexed(NamedTuple):
-    state: str  # "indexed", "up to date" or "index fits"
+    state: str  # "indexed", "up to date" or "index matches"
     records: int
 
 
@@ -109,7 +109,7 @@ def _check(path: str, index_format: IndexFormat, progress: Progress) -> _Indexed
     same_end = index.stream_end == fresh.stream_end
     if not (same_end and np.array_equal(index.offsets, fresh.offsets)):
         raise StaleIndexError("the index does not match the records of the data file", path=target)
-    return _Indexed("index fits", len(index))
+    return _Indexed("index matches", len(index))
 
 
 def _load(path: str, index_format: IndexFormat) -> RecordIndex:

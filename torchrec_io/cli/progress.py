@@ -43,7 +43,7 @@ class Meter:
         self._lock = threading.Lock()
         self._began = time.perf_counter()
 
-    def __enter__(self) -> Meter:  # noqa: PYI034  # nobody derives from it
+    def __enter__(self) -> Meter:  # noqa: PYI034  # it has no subclasses
         self.has_bar = sys.stdout.isatty() and sys.stderr.isatty() and self._console.is_interactive
         self._bar = Bar(
             BarColumn(),

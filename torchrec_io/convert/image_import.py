@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
-from ..checks import check_choice, check_integer
+from ..checks import check_choice, check_integer, is_integer
 from ..errors import ConversionError, TorchRecIOError
 from ..order.shuffle import checked_seed, records_at
 from ..schema.image_spec import ImageFeature
@@ -62,7 +62,7 @@ SCHEMA = Schema(
 
 
 class _Coding(NamedTuple):
-    """How images are encoded again.
+    """Options that control how images are encoded.
 
     Attributes:
         resize: Width and height, length of the shorter side, or None.
@@ -159,7 +159,7 @@ def from_images(
 def _checked(coding: _Coding) -> _Coding:
     resize = 1 if coding.resize is None else coding.resize
     sides = resize if isinstance(resize, Sequence) else (resize, resize)
-    if len(sides) != 2 or not all(isinstance(side, int) and 1 <= side <= 1 << 16 for side in sides):
+    if len(sides) != 2 or not all(is_integer(side) and 1 <= side <= 1 << 16 for side in sides):
         raise ValueError(
             "resize must be (width, height) or the length of the shorter side, each from 1 to "
             f"65,536, got {coding.resize!r}"
@@ -308,7 +308,7 @@ def _in_16_bits(picture: Image.Image, kind: str) -> Image.Image:
 def _resized(picture: Image.Image, resize: tuple[int, int] | int | None) -> Image.Image:
     if resize is None:
         return picture
-    if isinstance(resize, int):
+    if not isinstance(resize, Sequence):
         # The longer side is rounded down, as in torchvision's Resize.
         short, long = sorted(picture.size)
         longer = max(1, resize * long // short)

@@ -214,7 +214,7 @@ def infer_schema(files: RecordFiles, report: JobReport) -> Schema:
 
 
 def _refuse_left_out(schema: Schema) -> None:
-    """Raise an error if a feature was left out, since nobody sees the findings of the schema."""
+    """Raise an error if a feature was left out, because the findings are not shown."""
     for name, finding in (schema.findings or {}).items():
         if finding.spec is None and finding.kind != "none":
             raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)

@@ -1,4 +1,4 @@
-"""The numbers of values in the features of records, from which a schema follows."""
+"""The numbers of values in the features of records, used to infer a schema."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _key_of(rows: StoredBlock, position: int, key: str | None) -> str:
 
 
 class _Member(NamedTuple):
-    """How a feature is stored in the files of a sample.
+    """The files of a sample that store one feature.
 
     Attributes:
         extension: Extension of the files.
@@ -301,7 +301,7 @@ class _TarFiles:
         self._stack = ExitStack()
         self._begin()
 
-    def __enter__(self) -> _TarFiles:  # noqa: PYI034  # nobody derives from it
+    def __enter__(self) -> _TarFiles:  # noqa: PYI034  # it has no subclasses
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -81,7 +81,7 @@ class OrderedPool(Generic[Item, Value]):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the ``with`` block was left, so that no result is needed any more."""
+        """True after the ``with`` block was left: no more results are needed."""
         return self._stopped.is_set()
 
     def __enter__(self) -> Self:

@@ -68,7 +68,7 @@ class Result:
 
 
 class JobReport:
-    """The counts of a job, which also applies its ``on_error``.
+    """The counts and errors of a job. It applies ``on_error``.
 
     Args:
         on_error: ``"raise"``, or ``"skip"`` to count errors and report them to the watcher.

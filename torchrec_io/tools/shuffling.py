@@ -120,7 +120,7 @@ class _Buckets:
             prefix=f".{os.path.basename(target)}-", dir=os.path.dirname(target)
         )
 
-    def __enter__(self) -> _Buckets:  # noqa: PYI034  # nobody derives from it
+    def __enter__(self) -> _Buckets:  # noqa: PYI034  # it has no subclasses
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -23,7 +23,7 @@ Record: TypeAlias = "bytes | bytearray | memoryview | str | Mapping[str, Any] | 
 
 
 class Writer(ABC):
-    """Base class of writers: which values they take as records, and how they end."""
+    """Base class of the writers: conversion of values to records, and the end of writing."""
 
     _is_open = False  # so that __del__ does nothing if __init__ failed
 
