@@ -90,6 +90,26 @@ def test_a_schema_reads_the_pixels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(sample["image/encoded"].permute(1, 2, 0).numpy(), pixels)
 
 
+def test_labels_and_records_are_never_of_two_conversions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "in", "a/x.jpg")
+    convert(tmp_path)
+    replace_file, calls = os.replace, []
+
+    def fail_at_the_second(source: str, target: str) -> None:
+        calls.append(target)
+        if len(calls) == 2:
+            raise OSError(5, "the disk is broken")
+        replace_file(source, target)
+
+    monkeypatch.setattr(os, "replace", fail_at_the_second)
+    with pytest.raises(OSError, match="the disk is broken"):
+        convert(tmp_path)
+    assert len(calls) == 2
+    assert not contents(tmp_path / "out")
+
+
 # ---- classes ----
 
 

@@ -66,6 +66,35 @@ def test_few_items_are_taken_in_advance() -> None:
     assert next(pieces) < 10
 
 
+def test_all_items_may_be_taken_in_advance() -> None:
+    gate = threading.Event()
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        if number == 0:
+            assert gate.wait(30)
+        done.append(number)
+        if len(done) == 19:
+            gate.set()
+        return number
+
+    with OrderedPool(work, 2, max_items=20) as pool:
+        assert list(pool.map(range(20))) == list(range(20))
+    assert done[-1] == 0  # the slow item held up no other
+
+
+def test_work_is_told_to_stop() -> None:
+    def work(number: int) -> int:
+        while number and not pool.is_stopped:
+            time.sleep(0.001)
+        return number
+
+    with OrderedPool(work, 2) as pool:
+        assert next(pool.map(range(3))) == 0
+        assert not pool.is_stopped
+    assert pool.is_stopped
+
+
 @pytest.mark.parametrize(("jobs", "processes"), FORMS)
 def test_the_first_error_in_order_is_raised(jobs: int, processes: bool) -> None:
     found: list[int] = []

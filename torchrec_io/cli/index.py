@@ -127,6 +127,6 @@ def _refuse_compressed(path: str) -> None:
     compression = detect_compression(LocalFile(path))
     if compression is not None:
         raise ValueError(
-            f"a text index of a {compression} file is not possible: its readers use offsets in the "
-            "uncompressed file; use --format tfidx"
+            f"a text index of a {compression} file is not possible: its readers do not decompress; "
+            "use --format tfidx"
         )

@@ -69,10 +69,10 @@ def _show_names(found: TfdsDirectory, configs: dict[str, list[str]]) -> None:
     name = " ".join(filter(None, (found.name or "?", found.config, found.version)))
     typer.echo(printable(f"{name}: {found.path}"))
     for config, versions in configs.items():
-        own = config in ("", found.config)
-        others = ", ".join(one for one in versions if not own or one != found.version)
+        is_shown = config in ("", found.config)
+        others = ", ".join(one for one in versions if not is_shown or one != found.version)
         if others:
-            which = "other versions" if own else f"config {config}"
+            which = "other versions" if is_shown else f"config {config}"
             typer.echo(printable(f"  {which}: {others}"))
     if found.supervised_keys is not None:
         typer.echo(printable(f"  supervised keys: {found.supervised_keys}"))
