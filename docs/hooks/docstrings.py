@@ -29,7 +29,7 @@ class Docstrings(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Rewrites them."""
-        names = {}
+        names: dict[str, str] = {}
         for module in (pkg, pkg["convert"], pkg["tools"]):
             public = [name for name in map(str, module.exports or ()) if name in module.members]
             names |= {
