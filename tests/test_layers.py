@@ -61,10 +61,6 @@ FACADE = {
 PENDING = {
     ("schema/schema.py", "ranking"),
     ("schema/spec_arguments.py", "ranking"),
-    ("tools/rearrange.py", "convert"),
-    ("tools/recompress.py", "convert"),
-    ("tools/record_files.py", "convert"),
-    ("tools/shuffling.py", "convert"),
 }
 
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -89,7 +89,7 @@ def test_a_directory_of_tfds(run: Run, tmp_path: Path) -> None:
     (tmp_path / "data" / "features.json").write_text("{}", "utf-8")
     result = run("schema", "data")
     assert result.returncode == 0, result.stderr
-    assert "data is a directory of TensorFlow Datasets: tio.Schema.from_tfds has" in result.stderr
+    assert "data is a directory of TensorFlow Datasets: use tio.Schema.from_tfds" in result.stderr
 
 
 def test_lists_of_examples(run: Run, tmp_path: Path) -> None:

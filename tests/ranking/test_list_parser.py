@@ -286,7 +286,7 @@ def test_what_reads_examples_refuses_schemas_of_lists(tmp_path: Path) -> None:
         tio.Schema({"lists": SCHEMA})
     write_tfrecord(tmp_path / "lists", [GOOD])
     with pytest.raises(SchemaError, match="no schema of Examples"):
-        tio.to_parquet(tmp_path / "lists", tmp_path / "x", schema=SCHEMA)
+        tio.convert.to_parquet(tmp_path / "lists", tmp_path / "x", schema=SCHEMA)
     with pytest.raises(SchemaError, match="steps need a schema of features"):
         tio.TFRecordDataset(tmp_path / "lists", SCHEMA).steps("pair")
 
