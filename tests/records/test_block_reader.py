@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex, StaleIndexError, TruncatedFileError, _core
 from torchrec_io.records.block_reader import BlockReader
-from torchrec_io.records.reader import ReadPlan, RecordReader
+from torchrec_io.records.record_reader import ReadPlan, RecordReader
 
 Numbers = npt.NDArray[np.int64]
 
@@ -131,7 +131,7 @@ def test_blocks_need_not_be_of_one_size_nor_of_neighbours(watched: WatchedReader
 def test_what_a_reader_is_asked_else(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 10, 2)
     assert len(blocks) == TOTAL
-    assert blocks.place(52) == watched.place(52)
+    assert blocks.location(52) == watched.location(52)
     assert blocks.keys(np.array([52, 0])) == watched.keys(np.array([52, 0]))
     plan = blocks.plan(np.array([30, 5, 30]))
     assert plan.numbers.tolist() == [30, 5, 30]
@@ -145,7 +145,7 @@ def test_no_such_record(watched: WatchedReader, number: int) -> None:
 
 
 def test_at_least_one_block_is_kept(watched: WatchedReader) -> None:
-    with pytest.raises(ValueError, match=r"^keep must be at least 1, not 0"):
+    with pytest.raises(ValueError, match=r"^keep must be a positive integer, got 0"):
         in_blocks(watched, 10, 0)
 
 
@@ -273,7 +273,7 @@ def test_threads_with_few_blocks_between_them(watched: WatchedReader) -> None:
     with ThreadPoolExecutor(THREADS) as pool:
         found = list(pool.map(functools.partial(fetch, blocks), batches))
     assert found == [fetch(plain, numbers) for numbers in batches]
-    assert len(blocks._held) <= 2
+    assert len(blocks._blocks) <= 2
     assert watched.most_alive <= 2 + THREADS
 
 

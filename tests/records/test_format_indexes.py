@@ -57,7 +57,7 @@ class TestIndexes:
 
     def test_text_indexes_are_of_tfrecord_files(self, path: Path) -> None:
         (path.parent / "x.idx").write_text("0 400\n")
-        with pytest.raises(tio.IndexFormatError, match="only of TFRecord files"):
+        with pytest.raises(tio.IndexFormatError, match="only for TFRecord files"):
             tio.RecordIndex.load(path.parent / "x.idx", path, format=TextLines())
 
     def test_names_and_codes(self) -> None:
@@ -107,7 +107,7 @@ class TestIndexes:
         assert len(tio.RecordIndex.load(cache_path(path, TextLines()), path, format=TextLines()))
         for _ in range(2):
             assert list(tio.TextLineDataset(path)) == lines
-        assert not open_indexes([str(path)], "auto", "auto", TextLines())[0][0].was_touched
+        assert not open_indexes([str(path)], "auto", "auto", TextLines())[0][0].is_data_touched
 
     @pytest.mark.parametrize(
         ("start", "end", "is_line"),
@@ -115,7 +115,7 @@ class TestIndexes:
     )
     def test_what_is_a_line(self, tmp_path: Path, start: int, end: int, is_line: bool) -> None:
         (tmp_path / "x").write_bytes(b"ab\n\ncd")
-        wrong = TextLines().first_misplaced(
+        wrong = TextLines().find_mismatch(
             LocalFile(tmp_path / "x"), np.array([0, start]), np.array([3, end])
         )
         assert wrong == (None if is_line else start)
@@ -124,13 +124,13 @@ class TestIndexes:
     def test_a_file_that_is_cut_short_in_use(self, path: Path, each: tio.RecordFormat) -> None:
         index = tio.RecordIndex.build(path, format=each)
         os.truncate(path, 160)
-        with pytest.raises(tio.TruncatedFileError, match="became shorter"):
+        with pytest.raises(tio.TruncatedFileError, match="has become shorter"):
             index.check_unchanged()
 
-    def test_a_whole_file_that_was_touched(self, path: Path) -> None:
+    def test_a_whole_file_that_is_data_touched(self, path: Path) -> None:
         index = tio.RecordIndex.build(path, format=WholeFile())
         os.utime(path, ns=(1, 1))
-        with pytest.raises(tio.StaleIndexError, match="it was changed since it was found"):
+        with pytest.raises(tio.StaleIndexError, match="the file was changed since it was listed"):
             index.check_unchanged()
 
 

@@ -22,15 +22,16 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.records import custom_format as walking
+from torchrec_io.checks import counted
+from torchrec_io.records import custom_format
 from torchrec_io.records import lines as lines_module
 from torchrec_io.records.fixed_length import FixedLength
 from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.lines import TextLines
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.records.whole_file import WholeFile
-from torchrec_io.storage.compressed import open_source
+from torchrec_io.storage.opening import open_decompressed, open_file
 from torchrec_io.storage.paths import expand_paths
 
 NETSTRINGS = Netstrings()
@@ -123,13 +124,13 @@ def test_lines_of_a_damaged_stream(tmp_path: Path, cut: int) -> None:
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "1"])
 def test_parameters_are_checked(value: Any) -> None:
-    with pytest.raises(ValueError, match="skip_header_lines must be a whole number of at least 0"):
+    with pytest.raises(ValueError, match="skip_header_lines must be a non-negative integer, got"):
         TextLines(value)
-    with pytest.raises(ValueError, match="header_bytes must be a whole number of at least 0"):
+    with pytest.raises(ValueError, match="header_bytes must be a non-negative integer, got"):
         FixedLength(3, value)
-    with pytest.raises(ValueError, match="footer_bytes must be a whole number of at least 0"):
+    with pytest.raises(ValueError, match="footer_bytes must be a non-negative integer, got"):
         FixedLength(3, 0, value)
-    with pytest.raises(ValueError, match="record_bytes must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="record_bytes must be a positive integer, got"):
         FixedLength(0 if value == 1 else value)
 
 
@@ -156,15 +157,13 @@ def test_fixed_length(
         assert isinstance(error, tio.TruncatedFileError)
         assert (error.path, error.record) == (str(path), count)
         assert error.offset == head + count * size
-        assert f"{len(data)} bytes" in error.reason
-        assert f"{left} bytes are left over" in error.reason
+        assert f"the file has {counted(len(data), 'byte')}:" in error.reason
+        assert f"{counted(left, 'byte')} left over after {counted(count, 'record')}" in error.reason
 
 
 def test_a_file_too_short_for_its_header(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"abc")
-    with pytest.raises(
-        tio.TruncatedFileError, match="3 bytes, which are too few for a header of 2"
-    ):
+    with pytest.raises(tio.TruncatedFileError, match="3 bytes, too few for a header of 2"):
         tio.RecordIndex.build(tmp_path / "x", format=FixedLength(1, 2, 2))
 
 
@@ -372,20 +371,20 @@ def test_only_plain_files_are_read_backwards(tmp_path: Path) -> None:
     plain = stored(tmp_path / "plain", b"a" * 100_000, None)
     assert read_all(tio.RecordIndex.build(plain, format=Rereading()))[0] == [b"a" * 100_000]
     packed = stored(tmp_path / "packed", b"a" * 100_000, "gzip")
-    with pytest.raises(io.UnsupportedOperation, match="where a compressed file ends"):
+    with pytest.raises(io.UnsupportedOperation, match="the size of a compressed file"):
         tio.RecordIndex.build(packed, format=Rereading())
 
 
 def test_a_compressed_stream_goes_forwards(tmp_path: Path) -> None:
     path = stored(tmp_path / "x", b"0123456789", "gzip")
     index = tio.RecordIndex.build(path, format=TextLines())
-    file = walking.StreamFile(open_source(str(path), "gzip"))
+    file = custom_format.SourceFile(open_decompressed(open_file(path), "gzip"))
     assert len(index) == 1
     assert file.seek(4) == 4
     assert file.read(3) == b"456"
     with pytest.raises(io.UnsupportedOperation, match="from front to back"):
         file.seek(0)
-    with pytest.raises(ValueError, match="no offset -1"):
+    with pytest.raises(ValueError, match="offset must not be negative, got -1"):
         file.seek(-8, io.SEEK_CUR)
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TruncatedFileError
-from torchrec_io.records import reader as reader_module
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records import record_reader as reader_module
+from torchrec_io.records.record_reader import RecordReader
 
 COUNT = 20_000  # so many that their index is mapped
 RECORDS = [b"%05d" % i for i in range(COUNT)]
@@ -100,7 +100,7 @@ class TestData:
         for _ in range(2):
             reader.begin_epoch()
             check_reads(reader)
-            assert reader._sources([0])[0].stamp.inode == path.stat().st_ino
+            assert reader._sources([0])[0].stamp.file[1] == path.stat().st_ino
 
     def test_found_by_a_process_that_starts_with_it(self, path: Path) -> None:
         reader = open_reader(path)
@@ -147,7 +147,7 @@ def test_a_file_that_is_opened_again_in_an_epoch_is_the_same(
 ) -> None:
     paths = [write_tfrecord(tmp_path / name, RECORDS[:10]) for name in "ab"]
     reader = RecordReader([RecordIndex.build(path) for path in paths])
-    monkeypatch.setattr(reader_module, "_MOST_OPEN_FILES", 1)
+    monkeypatch.setattr(reader_module, "_MAX_OPEN_FILES", 1)
     check_reads(reader)
     reader.fetch(reader.plan(np.array([11])))  # which closes the first
     replace(paths[0], OTHERS)

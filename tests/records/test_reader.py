@@ -19,7 +19,8 @@ from torchrec_io import (
     TruncatedFileError,
     _core,
 )
-from torchrec_io.records.reader import RecordList, RecordReader
+from torchrec_io.records.record_block import RecordList
+from torchrec_io.records.record_reader import RecordReader
 
 FILES: list[list[bytes]] = [
     [bytes([i]) * (i * 3) for i in range(50)],
@@ -159,7 +160,7 @@ class TestHints:
 
 def test_places_and_keys(reader: RecordReader) -> None:
     path = reader.indexes[2].data_path
-    assert reader.place(52) == (path, 2, 2 * 30_016)
+    assert reader.location(52) == (path, 2, 2 * 30_016)
     assert reader.keys(np.array([52, 0])) == [
         f"{path}:{2 * 30_016}",
         f"{reader.indexes[0].data_path}:0",

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from torchrec_io import _core
-from torchrec_io.storage.local import LocalFile, write_atomically
+from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.pending_file import write_atomically
 
 _DATA = bytes(range(200))
 

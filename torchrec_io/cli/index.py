@@ -11,9 +11,10 @@ import typer
 
 from ..errors import IndexFormatError, StaleIndexError
 from ..records.formats import Progress
-from ..records.index import SUFFIX, RecordIndex
-from ..storage.compressed import detect_compression
-from ..storage.local import LocalFile
+from ..records.index import RecordIndex
+from ..records.index_file import SUFFIX
+from ..storage.compression import detect_compression
+from ..storage.opening import open_file
 from .report import DEFAULT_JOBS, Jobs, Meter, Paths, Result, files_of, for_each_file, interruptible
 
 
@@ -117,7 +118,7 @@ def _index_path(path: str, form: IndexForm) -> str:
 
 
 def _refuse_compressed(path: str) -> None:
-    compression = detect_compression(LocalFile(path))
+    compression = detect_compression(open_file(path).head())
     if compression is not None:
         raise ValueError(
             f"a text index of a {compression} file would mean nothing: its readers look for the "

@@ -15,7 +15,8 @@ import numpy as np
 from ..schema.dtypes import is_integer
 from ..schema.schema import Schema
 from ..schema.specs import Feature, FixedLenFeature, VarLenFeature
-from ..storage.local import StrPath, sync_folder
+from ..storage.local import StrPath
+from ..storage.pending_file import sync_folder
 from ..tools.record_files import RecordFiles
 from .jobs import Jobs, OnError, Tally, Watcher
 from .naming import Taken, checked_path, suffix_of

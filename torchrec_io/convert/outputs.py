@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import NamedTuple
 
 from ..errors import TorchRecIOError
-from ..records.reader import RecordBlock
-from ..storage.compressed import Compression
+from ..records.record_block import RecordBlock
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..writing.frame_writer import FrameWriter, check_output_compression, publish
 from .jobs import Tally

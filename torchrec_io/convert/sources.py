@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..storage.local import StrPath, seeks
+from ..storage.local import StrPath, is_seekable
 
 
 class SourceFile(NamedTuple):
@@ -34,6 +34,6 @@ def _source_file(path: str) -> SourceFile:
     size = os.stat(path).st_size
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not seeks(path):
+    if not is_seekable(path):
         raise ValueError(f"{path!r} is a pipe, which cannot be read twice: store it in a file")
     return SourceFile(path, size)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from ..storage.local import PendingFile, StrPath, sync_folder
+from ..storage.local import StrPath
+from ..storage.pending_file import PendingFile, sync_folder
 
 
 class StagedFiles:
@@ -41,7 +42,7 @@ class StagedFiles:
             raise ValueError(f"{target!r} would be written twice")
         os.makedirs(os.path.dirname(target) or os.curdir, exist_ok=True)
         file = self._files[target] = PendingFile(target)
-        return file.lend()
+        return file.release()
 
     def __enter__(self) -> StagedFiles:  # noqa: PYI034  # nobody derives from it
         return self

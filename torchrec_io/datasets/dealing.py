@@ -163,7 +163,7 @@ class Shares:
     def _epoch_batches(self, reader: Reader, progress: Progress, by: Arrangement) -> Iterator[Any]:
         if isinstance(self.order, StreamedOrder):
             assert isinstance(reader, StreamReader)
-            return reader.pieces(
+            return reader.chunks(
                 by.worker * by.world_size + by.rank,
                 by.world_size * by.num_workers,
                 size=by.batch_size,

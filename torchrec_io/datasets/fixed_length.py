@@ -10,9 +10,9 @@ from ..order.shuffle import ShuffleChoice
 from ..parsing.wrapping import Fields
 from ..records.fixed_length import FixedLength
 from ..records.index_cache import IndexChoice
-from ..records.reader import RecordReader
+from ..records.record_reader import RecordReader
 from ..schema.schema import Features
-from ..storage.compressed import CompressionChoice
+from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..tensors.record_parsers import WrappedParser
 from .indexed import IndexedDataset

@@ -22,8 +22,8 @@ from ..order.split import parse_slice, split_groups, split_indexed
 from ..records.block_reader import BlockReader
 from ..records.formats import RecordFormat
 from ..records.index_cache import IndexChoice, open_indexes
-from ..records.reader import RecordReader
-from ..storage.compressed import CompressionChoice
+from ..records.record_reader import RecordReader
+from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from .base import RecordDataset

@@ -19,8 +19,8 @@ from ..order.orders import StreamedOrder
 from ..order.progress import Arrangement, Progress
 from ..parsing.record_random import Draws
 from ..records.block_reader import BlockPlan
-from ..records.reader import ReadPlan
-from ..records.stream_reader import StreamPiece
+from ..records.record_reader import ReadPlan
+from ..records.stream_reader import StreamChunk
 from ..tensors.batch import Batch
 from .dealing import Shares
 from .options import LoadOptions
@@ -266,7 +266,7 @@ def _sound_start(numbers: npt.NDArray[Any], job: Job) -> int:
 
 
 def _numbers_of(job: Job) -> npt.NDArray[Any]:
-    return job.records.block.numbers if isinstance(job.records, StreamPiece) else job.records
+    return job.records.block.numbers if isinstance(job.records, StreamChunk) else job.records
 
 
 def _reads_on(plan: Any, following: Any) -> bool:

@@ -12,7 +12,7 @@ from ..order.length_batches import BatchedOrder, Lengths
 from ..order.orders import RecordOrder
 from ..parsing.lengths import LengthFeature, find_lengths
 from ..ranking.schema import ExampleListSchema
-from ..records.reader import RecordReader
+from ..records.record_reader import RecordReader
 from ..schema.schema import Schema
 from .options import LoadOptions
 from .record_loader import RecordSource
@@ -72,7 +72,7 @@ def check_too_long(
     number = int(order.too_long[0])
     length = int(order.lengths.values[number])
     most = order.batch_tokens
-    path, record, offset = reader.place(number)
+    path, record, offset = reader.location(number)
     if options.on_error == "raise":
         raise ValueError(
             f"{len(order.too_long)} of {len(order.whole)} records are longer than "

@@ -14,9 +14,9 @@ from ..order.selection import Selection, Span
 from ..order.split import parse_slice
 from ..ranking.schema import ExampleListSchema
 from ..records.index_cache import IndexChoice, open_indexes
-from ..records.reader import RecordReader
+from ..records.record_reader import RecordReader
 from ..schema.schema import Schema
-from ..storage.compressed import CompressionChoice
+from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from ..tfds.directory import TfdsDirectory

@@ -12,7 +12,7 @@ from ..episodes.stepping import Stepping
 from ..order.length_batches import BatchedOrder
 from ..order.mixture import MixedOrder, Stop
 from ..order.orders import RecordOrder, StreamedOrder
-from ..records.reader import RecordReader
+from ..records.record_reader import RecordReader
 from ..schema.schema import Schema
 from .base import RecordDataset
 from .indexed import IndexedDataset

@@ -13,10 +13,10 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..records.stream_reader import StreamPiece
+from ..records.stream_reader import StreamChunk
 
 # Records that are still to be read: their numbers, or where there is no index, the records.
-Piece: TypeAlias = "npt.NDArray[np.int64] | StreamPiece"
+Piece: TypeAlias = "npt.NDArray[np.int64] | StreamChunk"
 _Result = TypeVar("_Result")
 
 # A run of batches of so many bytes still fits the caches.
@@ -134,8 +134,8 @@ def _cut(piece: Piece, count: int) -> tuple[Piece, Piece | None]:
     """The first ``count`` records of a piece, and the rest, if there is any."""
     if len(piece) <= count:
         return piece, None
-    if isinstance(piece, StreamPiece):
-        return piece.cut(count)
+    if isinstance(piece, StreamChunk):
+        return piece.split(count)
     return piece[:count], piece[count:]
 
 
@@ -143,8 +143,8 @@ def _joined(pieces: Sequence[Any]) -> Piece:
     if len(pieces) == 1:
         only: Piece = pieces[0]
         return only
-    if isinstance(pieces[0], StreamPiece):
-        return StreamPiece.joined(pieces)
+    if isinstance(pieces[0], StreamChunk):
+        return StreamChunk.joined(pieces)
     return np.concatenate(pieces)
 
 

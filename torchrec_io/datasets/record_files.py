@@ -8,7 +8,7 @@ from ..order.plan import Uneven
 from ..order.shuffle import ShuffleChoice
 from ..records.formats import RecordFormat
 from ..records.index_cache import IndexChoice
-from ..storage.compressed import CompressionChoice
+from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from .indexed import IndexedDataset
 from .options import ErrorPolicy, LoadOptions

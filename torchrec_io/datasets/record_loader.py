@@ -14,7 +14,8 @@ from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import NO_EPOCH, Draws
 from ..ranking.list_parser import ExampleListParser
 from ..ranking.schema import ExampleListSchema
-from ..records.reader import RecordBlock, RecordReader
+from ..records.record_block import RecordBlock
+from ..records.record_reader import RecordReader
 from ..schema.image_spec import ImageFeature
 from ..schema.schema import Features, Schema
 from ..schema.specs import Feature
@@ -44,7 +45,7 @@ class Reader(Protocol):
     def fetch(self, plan: Any) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """The sound records of a plan, in its order, and an error for each other one."""
 
-    def place(self, number: Any) -> tuple[str, int, int]:
+    def location(self, number: Any) -> tuple[str, int, int]:
         """File, number in that file, and byte offset of a record's frame."""
 
     def keys(self, numbers: Any) -> list[str]:
@@ -205,7 +206,7 @@ class RecordSource:
     def _error(
         self, block: RecordBlock, position: int, reason: str, feature: str | None = None
     ) -> DecodeError:
-        path, record, offset = self.reader.place(block.numbers[position])
+        path, record, offset = self.reader.location(block.numbers[position])
         return DecodeError(reason, path=path, record=record, offset=offset, feature=feature)
 
 

@@ -11,8 +11,8 @@ from ..order.plan import Uneven
 from ..order.shuffle import ShuffleChoice
 from ..records.index_cache import IndexChoice
 from ..records.lines import TextLines
-from ..records.reader import RecordReader
-from ..storage.compressed import CompressionChoice
+from ..records.record_reader import RecordReader
+from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..tensors.record_parsers import CsvParser
 from .indexed import IndexedDataset

@@ -15,10 +15,10 @@ from ..order.orders import RecordOrder, StreamedOrder
 from ..order.plan import Uneven
 from ..order.shuffle import Shuffle, ShuffleChoice, check_shuffle
 from ..records.index_cache import IndexChoice, open_indexes
-from ..records.reader import RecordReader
+from ..records.record_reader import RecordReader
 from ..records.stream_reader import StreamReader
 from ..schema.checks import is_whole
-from ..storage.compressed import CompressionChoice
+from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from ..tfds.directory import TfdsDirectory

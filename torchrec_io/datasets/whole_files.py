@@ -8,7 +8,7 @@ from typing import Any
 from ..order.plan import Uneven
 from ..order.shuffle import ShuffleChoice
 from ..parsing.wrapping import Content
-from ..records.reader import RecordReader
+from ..records.record_reader import RecordReader
 from ..records.whole_file import WholeFile
 from ..schema.schema import Features
 from ..storage.local import StrPath

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import TorchRecIOError
-from ..records.block_reader import BlockPlan, BlockReader
-from ..records.reader import ReadPlan, RecordBlock, RecordReader
+from ..records.reader import Plan, Reader, RecordLocation
+from ..records.record_block import RecordBlock
 
 _Ints = npt.NDArray[np.int64]
 
@@ -66,103 +66,94 @@ class StepNumbers:
 
 @dataclass(slots=True)
 class StepPlan:
-    """How to fetch some samples.
+    """A plan of how to fetch samples.
 
     Attributes:
-        reads: How to fetch their records, each of them once.
-        numbers: Of the samples; int64 ``[n]``.
-        records: Of each sample; int64 ``[n]``.
+        reads: Plan of the samples' records, each of them once.
+        numbers: Numbers of the samples; int64 ``[n]``.
+        records: Number of each sample's record; int64 ``[n]``.
     """
 
-    reads: ReadPlan | BlockPlan
+    reads: Plan
     numbers: _Ints
     records: _Ints
 
     @property
     def buffer_bytes(self) -> int:
-        """About how many bytes are fetched."""
+        """Approximate number of bytes to read."""
         return self.reads.buffer_bytes
 
     def continues(self, other: StepPlan) -> bool:
-        """Whether the system needs no hint: these are the same records, or it reads on."""
+        """Return whether nothing needs to be announced if ``other`` was read just before."""
         if np.isin(self.records, other.records).all():
             return True
-        reads, before = self.reads, other.reads
-        if isinstance(reads, ReadPlan):
-            return isinstance(before, ReadPlan) and reads.continues(before)
-        return isinstance(before, BlockPlan) and reads.continues(before)
+        return self.reads.continues(other.reads)
 
 
-class StepReader:
-    """Reads the records that samples are of; stands where a :class:`RecordReader` does.
+class StepReader(Reader):
+    """Reads the records of samples.
 
-    A row of a block that it fetches is a sample: the whole record that it is of, which other rows
-    may share, and the number of the sample.
+    Each row of a fetched block is a sample: its whole record, which other rows may share, and the
+    number of the sample.
 
     Args:
-        reader: Reads records.
-        numbers: Says which record a sample is of.
+        reader: Reader of the records.
+        numbers: Numbers of the samples, which tell the record of each.
 
     Attributes:
-        reader: As above.
+        reader: Reader of the records.
     """
 
-    def __init__(self, reader: RecordReader | BlockReader, numbers: StepNumbers) -> None:
+    def __init__(self, reader: Reader, numbers: StepNumbers) -> None:
         self.reader = reader
+        self.verify_crc = reader.verify_crc
         self._numbers = numbers
 
     def begin_epoch(self) -> None:
-        """Has every file looked at anew when it is read next."""
         self.reader.begin_epoch()
 
-    def plan(self, numbers: _Ints) -> StepPlan:
-        """How to fetch some samples.
+    def plan(self, records: _Ints) -> StepPlan:
+        """Plan how to fetch samples.
+
+        Args:
+            records: Numbers of the samples; int64 ``[n]``.
 
         Raises:
-            IndexError: there is no such sample.
-            StaleIndexError, TruncatedFileError, FileNotFoundError: as :meth:`RecordReader.plan`.
+            IndexError: If a number is out of range.
+            StaleIndexError, TruncatedFileError, FileNotFoundError: As for
+                :meth:`RecordReader.plan`.
         """
-        numbers = np.ascontiguousarray(numbers, np.int64)
-        records, _ = self._numbers.places(numbers)
-        return StepPlan(self.reader.plan(np.unique(records)), numbers, records)
+        numbers = np.ascontiguousarray(records, np.int64)
+        of_samples, _ = self._numbers.places(numbers)
+        return StepPlan(self.reader.plan(np.unique(of_samples)), numbers, of_samples)
 
     def will_need(self, plan: StepPlan) -> None:
-        """Tells the system what is fetched next."""
-        if isinstance(self.reader, BlockReader):
-            assert isinstance(plan.reads, BlockPlan)  # its own
-            self.reader.will_need(plan.reads)
-        else:
-            assert isinstance(plan.reads, ReadPlan)
-            self.reader.will_need(plan.reads)
+        self.reader.will_need(plan.reads)
 
     def fetch(self, plan: StepPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        """Reads the records of a plan, each once.
+        """Read the records of a plan, each once.
 
         Returns:
-            A row for each sample of a sound record, in the order asked for; and an error for each
-            record that is damaged, whatever the number of its samples.
+            A row for each sample of a valid record, in the order of the plan; and an error for each
+            damaged record, whatever the number of its samples.
 
         Raises:
-            TruncatedFileError, OSError: as :meth:`RecordReader.fetch`.
+            TruncatedFileError, OSError: As for :meth:`RecordReader.fetch`.
         """
-        if isinstance(self.reader, BlockReader):
-            assert isinstance(plan.reads, BlockPlan)
-            block, errors = self.reader.fetch(plan.reads)
-        else:
-            assert isinstance(plan.reads, ReadPlan)
-            block, errors = self.reader.fetch(plan.reads)
-        sound = np.isin(plan.records, block.numbers)
-        rows = np.searchsorted(block.numbers, plan.records[sound])  # they ascend, as planned
-        samples = plan.numbers[sound]
+        block, errors = self.reader.fetch(plan.reads)
+        is_valid = np.isin(plan.records, block.numbers)
+        # The reader returns the records in the order of its plan, which is ascending.
+        rows = np.searchsorted(block.numbers, plan.records[is_valid])
+        samples = plan.numbers[is_valid]
         return RecordBlock(block.buffer, block.starts[rows], block.lengths[rows], samples), errors
 
-    def place(self, number: int) -> tuple[str, int, int]:
-        """File, number in that file, and byte offset of the record that a sample is of."""
+    def location(self, number: int) -> RecordLocation:
+        """Return where the record of a sample is stored."""
         (record,), _ = self._numbers.places(np.array([number], np.int64))
-        return self.reader.place(int(record))
+        return self.reader.location(int(record))
 
     def keys(self, numbers: _Ints) -> list[str]:
-        """``path:offset#step`` of samples; the step is the first of a window."""
+        """Return ``path:offset#step`` of samples; the step is the first of a window."""
         records, steps = self._numbers.places(numbers)
         keys = self.reader.keys(records)
         return [f"{key}#{step}" for key, step in zip(keys, steps.tolist(), strict=True)]

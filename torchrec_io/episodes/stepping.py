@@ -16,7 +16,7 @@ from ..errors import SchemaError
 from ..order.orders import RecordOrder
 from ..parsing.lengths import find_lengths
 from ..records.block_reader import BlockReader
-from ..records.reader import RecordReader
+from ..records.record_reader import RecordReader
 from ..schema.schema import Schema
 from .order import StepOrder
 from .parser import StepParser

@@ -10,7 +10,7 @@ from torch.utils.data import get_worker_info
 from ..errors import DecodeError, SchemaError
 from ..parsing.parser import ExampleParser, Picks, RecordFailure
 from ..parsing.record_random import NO_EPOCH, Draws
-from ..records.reader import RecordBlock, RecordList
+from ..records.record_block import RecordBlock, RecordList
 from ..schema.schema import Features, Schema
 from .arena import allocate_for
 from .batch import Batch, Sample

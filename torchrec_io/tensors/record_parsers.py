@@ -12,7 +12,7 @@ from ..parsing.layout import BytesColumn, Column, Numbers, Room
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import Draws
 from ..parsing.wrapping import Content, Fields
-from ..records.reader import RecordBlock
+from ..records.record_block import RecordBlock
 from ..schema.schema import Schema
 from .arena import allocate_for
 from .batch import Batch

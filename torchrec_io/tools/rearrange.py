@@ -26,7 +26,7 @@ from ..convert.outputs import (
 from ..order.selection import Numbers, Selection, Subset
 from ..order.shuffle import checked_seed
 from ..order.split import parse_slice, split_indexed
-from ..storage.compressed import Compression
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..writing.sharded import ShardedWriter, shard_path
 from .record_files import RecordFiles

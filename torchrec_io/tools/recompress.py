@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..convert.jobs import Jobs, OnError, Tally, Watcher
 from ..convert.outputs import RecordOutputs, Written, copy_records, refuse_inputs
-from ..storage.compressed import Compression
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from .record_files import RecordFiles

@@ -11,7 +11,8 @@ from ..convert.jobs import Jobs, Tally
 from ..errors import TorchRecIOError
 from ..order.selection import Numbers, Selection, Span
 from ..records.index_cache import open_indexes
-from ..records.reader import ReadPlan, RecordBlock, RecordReader
+from ..records.record_block import RecordBlock
+from ..records.record_reader import ReadPlan, RecordReader
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 
@@ -133,7 +134,7 @@ class RecordFiles:
 
     def _fetch(self, plan: ReadPlan) -> Stretch:
         block, errors = self.reader.fetch(plan)
-        return Stretch(block, int(plan.sizes.sum()), errors)
+        return Stretch(block, int(plan.frame_sizes.sum()), errors)
 
 
 def _with_loss(error: TorchRecIOError) -> TorchRecIOError:

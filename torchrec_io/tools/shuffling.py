@@ -24,8 +24,8 @@ from ..convert.staging import open_output
 from ..order.selection import Numbers
 from ..order.shuffle import checked_seed, records_at
 from ..records.formats import TFRECORD
-from ..records.reader import RecordBlock
-from ..storage.compressed import Compression
+from ..records.record_block import RecordBlock
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..writing.sharded import ShardedWriter
 from .rearrange import open_shards

@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from .. import _core
 from ..records.formats import TFRECORD
-from ..records.index import SUFFIX, encode_index
-from ..storage.compressed import Compression
-from ..storage.deflate import Deflater
-from ..storage.local import LocalFile, PendingFile, StrPath, check_replaceable, sync_folder
+from ..records.index_file import SUFFIX, encode_index
+from ..storage.compression import Compression
+from ..storage.deflater import Deflater
+from ..storage.local import LocalFile, StrPath
+from ..storage.pending_file import PendingFile, check_replaceable, sync_folder
 
 BUFFER_BYTES = 1 << 18
 _FRAME_BYTES = TFRECORD.header_bytes + TFRECORD.footer_bytes
@@ -76,14 +77,14 @@ class FrameWriter:
             return True
         if self._deflater is None:
             return self._at + size <= max_bytes
-        if self._deflater.most_bytes(size) <= max_bytes:
+        if self._deflater.max_file_bytes(size) <= max_bytes:
             return True
         # Few bytes may have become of many. But what is settled often is compressed badly.
-        if self._deflater.unsettled + self._pending_bytes < max_bytes >> 4:
+        if self._deflater.unflushed + self._pending_bytes < max_bytes >> 4:
             return False
         self._write_pending()
-        self._deflater.settle()
-        return self._deflater.most_bytes(len(record) + _FRAME_BYTES) <= max_bytes
+        self._deflater.flush()
+        return self._deflater.max_file_bytes(len(record) + _FRAME_BYTES) <= max_bytes
 
     def prepare(self) -> None:
         """Has the storage hold all of it, and the index; only the names are missing then."""

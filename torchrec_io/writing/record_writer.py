@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from ..storage.compressed import Compression
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from .encode import ExampleEncoder, Kinds
 from .frame_writer import FrameWriter, check_output_compression, publish

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ..storage.compressed import Compression
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from .encode import Kinds
 from .frame_writer import BUFFER_BYTES, FrameWriter, check_output_compression, publish
