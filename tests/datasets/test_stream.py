@@ -212,7 +212,7 @@ class TestPipes:
     @pytest.mark.parametrize(
         ("options", "workers", "reason"),
         [
-            ({"rank": 0, "world_size": 2}, 0, "one process alone can read it, not 2"),
+            ({"rank": 0, "world_size": 2}, 0, "only one process can read it, not 2"),
             ({}, 1, "is a pipe: read it with num_workers=0"),
             ({}, 2, "is a pipe: read it with num_workers=0"),
         ],

@@ -244,7 +244,7 @@ _FAULTS: dict[str, tuple[type[TorchRecIOError], str]] = {
     "past_end": (TruncatedFileError, "the record reaches past the end of the file"),
     "data_crc": (CorruptRecordError, "the record's data does not match its checksum"),
     "cut_header": (TruncatedFileError, "the file ends inside the header of a record"),
-    "other_length": (StaleIndexError, "the record has another length than the index says"),
+    "other_length": (StaleIndexError, "the record's length differs from the one in the index"),
 }
 
 

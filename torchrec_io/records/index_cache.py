@@ -123,7 +123,7 @@ def load_deferred(indexes: Sequence[RecordIndex]) -> None:
     """Load those indexes that load on first use, in a pool of threads if there are several."""
     deferred = [index for index in indexes if not index.is_loaded]
     if len(deferred) > 1:
-        logger.info("loading the indexes of %s", counted(len(deferred), "file"))
+        logger.info("finding the indexes of %s", counted(len(deferred), "file"))
         map_in_threads(RecordIndex.check_unchanged, deferred)
 
 

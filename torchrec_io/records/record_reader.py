@@ -202,8 +202,8 @@ class RecordReader(Reader):
         except MemoryError:
             records = counted(len(plan.numbers), "record")
             raise MemoryError(
-                f"there is no memory for {records}, {counted(plan.buffer_bytes, 'byte')} as "
-                "stored: use a smaller batch_size"
+                f"there is no memory for {records}, {counted(plan.buffer_bytes, 'byte')} "
+                "as stored: use a smaller batch_size"
             ) from None
         waits = 0
         for first in range(0, len(plan.files), _FILES_AT_ONCE):

@@ -6,6 +6,7 @@ single records otherwise. A shuffle is limited to a window of records.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -152,7 +153,7 @@ class StreamReader(Reader):
         check_integer("partition", partition)
         check_integer("num_partitions", num_partitions, partition + 1)
         check_integer("size", size, 1)
-        check_integer("window", window, 1)
+        check_integer("window", window, 1, sys.maxsize)
         check_integer("skip", skip)
         self._check_pipes(num_partitions)
         chunks = self._read_partition(partition, num_partitions)

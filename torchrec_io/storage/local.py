@@ -62,7 +62,7 @@ class LocalFile(_OpenFile):
         if not self.is_seekable:
             raise OSError(
                 errno.ESPIPE,
-                "a pipe has no index: it can only be read once, from front to back",
+                "a pipe has no index: it is read once, from front to back",
                 self.path,
             )
 
