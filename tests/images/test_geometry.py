@@ -174,10 +174,10 @@ def test_a_box_without_a_size_makes_a_list_of_equal_images() -> None:
         (tio.Crop(0, 0, 5, 0), "not in the image of 5 x 7"),
         (tio.Crop(0, 0, -5, 7), "not in the image of 5 x 7"),
         (tio.Crop(10**30, 0, 1, 1), "not in the image of 5 x 7"),
-        (tio.Crop(0, 0, 2.0, 2), "gave no Crop, but Crop"),  # type: ignore[arg-type]  # the mistake
-        (tio.Crop(0, 0, 2, 2, np.zeros(2)), "gave no Crop"),  # type: ignore[arg-type]  # as above
-        ((0, 0, 2, 2, False), "gave no Crop, but"),
-        (None, "gave no Crop, but None"),
+        (tio.Crop(0, 0, 2.0, 2), "must return a Crop of integers, got Crop"),  # type: ignore[arg-type]  # the mistake
+        (tio.Crop(0, 0, 2, 2, np.zeros(2)), "must return a Crop of integers"),  # type: ignore[arg-type]  # as above
+        ((0, 0, 2, 2, False), "must return a Crop of integers, got"),
+        (None, "must return a Crop of integers, got None"),
     ],
 )
 @pytest.mark.parametrize("size", [None, (3, 3)])
