@@ -293,10 +293,7 @@ def _convert_mode(image: Image.Image, mode: str, *, is_16_bit: bool) -> Image.Im
 
 
 def _decode_by_simplejpeg(
-    data: memoryview,
-    feature: ImageFeature,
-    make_generator: GeneratorFactory,
-    out: Pixels | None,
+    data: memoryview, feature: ImageFeature, make_generator: GeneratorFactory, out: Pixels | None
 ) -> DecodedImage | None:
     """Decode a JPEG; return None if simplejpeg does not support it."""
     import simplejpeg  # noqa: PLC0415  # an extra

@@ -8,13 +8,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from ..checks import check_integer
 from ..errors import TorchRecIOError
+from ..storage.byte_source import ByteBuffer, Ints
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
 from .record_reader import ReadPlan, RecordReader
@@ -32,11 +33,11 @@ class BlockPlan:
     """
 
     frames: ReadPlan
-    blocks: npt.NDArray[np.int64]
-    needed: npt.NDArray[np.int64]
+    blocks: Ints
+    needed: Ints
 
     @property
-    def numbers(self) -> npt.NDArray[np.int64]:
+    def numbers(self) -> Ints:
         """Numbers of the records; int64 ``[n]``."""
         return self.frames.numbers
 
@@ -55,7 +56,7 @@ class _Block:
     """All frames of a block: their plan and the buffer they were read into."""
 
     plan: ReadPlan
-    buffer: npt.NDArray[np.uint8]
+    buffer: ByteBuffer
 
 
 class BlockReader(Reader):
@@ -86,8 +87,8 @@ class BlockReader(Reader):
     def __init__(
         self,
         reader: RecordReader,
-        block_of: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
-        numbers_of: Callable[[int], npt.NDArray[np.int64]],
+        block_of: Callable[[Ints], Ints],
+        numbers_of: Callable[[int], Ints],
         keep: int,
     ) -> None:
         self.reader = reader
@@ -100,21 +101,13 @@ class BlockReader(Reader):
     def __len__(self) -> int:
         return len(self.reader)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {
-            "reader": self.reader,
-            "block_of": self._block_of,
-            "numbers_of": self._numbers_of,
-            "keep": self._keep,
-        }
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # the state is what __init__ takes
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockReader, (self.reader, self._block_of, self._numbers_of, self._keep)
 
     def begin_epoch(self) -> None:
         self.reader.begin_epoch()
 
-    def plan(self, records: npt.NDArray[np.int64]) -> BlockPlan:
+    def plan(self, records: Ints) -> BlockPlan:
         frames = self.reader.plan(records, gap=0)
         blocks = self._block_of(records)
         return BlockPlan(frames, blocks, np.unique(blocks))
@@ -154,10 +147,10 @@ class BlockReader(Reader):
     def location(self, number: int) -> RecordLocation:
         return self.reader.location(number)
 
-    def keys(self, numbers: npt.NDArray[np.int64]) -> list[str]:
+    def keys(self, numbers: Ints) -> list[str]:
         return self.reader.keys(numbers)
 
-    def _gather_from_memory(self, plan: BlockPlan, buffer: npt.NDArray[np.uint8]) -> list[int]:
+    def _gather_from_memory(self, plan: BlockPlan, buffer: ByteBuffer) -> list[int]:
         """Copy the frames of blocks in memory to the buffer, and return the other blocks."""
         with self._lock:  # no block is evicted while it is copied from
             ready = {
@@ -170,9 +163,7 @@ class BlockReader(Reader):
             self._gather(plan, ready, buffer)
         return [block for block in plan.needed.tolist() if block not in ready]
 
-    def _gather(
-        self, plan: BlockPlan, blocks: dict[int, _Block], buffer: npt.NDArray[np.uint8]
-    ) -> None:
+    def _gather(self, plan: BlockPlan, blocks: dict[int, _Block], buffer: ByteBuffer) -> None:
         """Copy the frames of blocks, in ascending order, to the buffer."""
         frames = plan.frames
         missing = _core.gather_frames(

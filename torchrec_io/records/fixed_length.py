@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ..checks import check_integer, counted
 from ..errors import TorchRecIOError, TruncatedFileError
 from ..storage.byte_source import ByteSource
-from .formats import ExtractedRecords, Progress, RecordFormat, ScanResult
+from .formats import Progress, RecordFormat, ScanResult
 
 
 class FixedLength(RecordFormat):
@@ -66,22 +65,6 @@ class FixedLength(RecordFormat):
         offset = self.header_bytes + count * self.record_bytes
         return TruncatedFileError(reason, path=path, offset=offset)
 
-    def extract(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        frame_starts: npt.NDArray[np.int64],
-        frame_sizes: npt.NDArray[np.int64],
-        verify_crc: bool,
-    ) -> ExtractedRecords:
-        del verify_crc
-        return ExtractedRecords(buffer, frame_starts, frame_sizes, ())
-
     def key(self, path: str, record: int, offset: int) -> str:
         del offset
         return f"{path}:{record}"
-
-    def find_mismatch(
-        self, file: ByteSource, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-    ) -> int | None:
-        del file, starts, ends
-        return None  # frames follow from the size of the file, which matches

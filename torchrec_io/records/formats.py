@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteSource
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints
 from ..storage.compression import (
     Compression,
     detect_compression,
@@ -28,7 +28,6 @@ from .custom_format import find_boundaries, reason_of
 Progress: TypeAlias = Callable[[int, int], None]
 # Position of a damaged record, error class and reason.
 Fault: TypeAlias = "tuple[int, type[TorchRecIOError], str]"
-_Ints: TypeAlias = "npt.NDArray[np.int64]"
 
 # Stands for the end of a stream of unknown size.
 UNKNOWN_END = 2**63 - 1
@@ -61,9 +60,9 @@ class ExtractedRecords(NamedTuple):
         faults: Position, error class and reason of each damaged record.
     """
 
-    buffer: npt.NDArray[np.uint8]
-    starts: _Ints
-    lengths: _Ints
+    buffer: ByteBuffer
+    starts: Ints
+    lengths: Ints
     faults: Sequence[Fault]
 
 
@@ -161,11 +160,7 @@ class RecordFormat:
         return ScanResult(bounds[:-1], int(bounds[-1]) if len(bounds) else 0, error)
 
     def extract(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        frame_starts: _Ints,
-        frame_sizes: _Ints,
-        verify_crc: bool,
+        self, buffer: ByteBuffer, frame_starts: Ints, frame_sizes: Ints, verify_crc: bool
     ) -> ExtractedRecords:
         """Take records out of their frames in a buffer, and check them.
 
@@ -176,6 +171,8 @@ class RecordFormat:
             verify_crc: Whether data is checked against its checksum, if the format has one.
         """
         del verify_crc  # a user's method checks what its format has
+        if getattr(self.record, "__func__", None) is RecordFormat.record:
+            return ExtractedRecords(buffer, frame_starts, frame_sizes, ())
         view = buffer.data.toreadonly()
         records: list[bytes] = []
         faults: list[Fault] = []
@@ -217,7 +214,7 @@ class RecordFormat:
             tail = file.read(size - _FINGERPRINT_BYTES, _FINGERPRINT_BYTES)
         return digest_number(head, tail)
 
-    def find_mismatch(self, file: ByteSource, starts: _Ints, ends: _Ints) -> int | None:
+    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
         """Return the offset of the first frame that is not in the file, None if all are.
 
         Args:
@@ -233,7 +230,7 @@ class RecordFormat:
                 return int(start)
         return None
 
-    def checkable_frames(self, starts: _Ints, ends: _Ints, size: int) -> npt.NDArray[np.bool_]:
+    def checkable_frames(self, starts: Ints, ends: Ints, size: int) -> npt.NDArray[np.bool_]:
         """Return which frames :meth:`find_mismatch` can check in a file truncated to a size."""
         del starts
         return ends <= size
@@ -311,7 +308,7 @@ class TFRecordFormat(RecordFormat):
         return ScanResult(starts, at, error)
 
     def error_of(
-        self, fault: str, path: str, offset: int, head: npt.NDArray[np.uint8] | None = None
+        self, fault: str, path: str, offset: int, head: ByteBuffer | None = None
     ) -> TorchRecIOError:
         """Return the error for a fault that the native core found.
 
@@ -327,11 +324,7 @@ class TFRecordFormat(RecordFormat):
         return error_class(reason, path=path, offset=offset)
 
     def check(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        starts: _Ints,
-        lengths: _Ints,
-        verify_crc: bool,
+        self, buffer: ByteBuffer, starts: Ints, lengths: Ints, verify_crc: bool
     ) -> list[Fault]:
         """Check framed records in a buffer.
 
@@ -348,11 +341,7 @@ class TFRecordFormat(RecordFormat):
         return [(position, *_FAULTS[fault]) for position, fault in faults]
 
     def extract(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        frame_starts: _Ints,
-        frame_sizes: _Ints,
-        verify_crc: bool,
+        self, buffer: ByteBuffer, frame_starts: Ints, frame_sizes: Ints, verify_crc: bool
     ) -> ExtractedRecords:
         lengths = frame_sizes - self.overhead_bytes
         faults = self.check(buffer, frame_starts, lengths, verify_crc)
@@ -364,7 +353,7 @@ class TFRecordFormat(RecordFormat):
         del records
         return [f"{path}:{offset}" for path, offset in zip(paths, offsets, strict=True)]
 
-    def find_mismatch(self, file: ByteSource, starts: _Ints, ends: _Ints) -> int | None:
+    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             head = file.read(start, self.header_bytes)
             length = int.from_bytes(head[:8], "little")
@@ -372,7 +361,7 @@ class TFRecordFormat(RecordFormat):
                 return int(start)
         return None
 
-    def checkable_frames(self, starts: _Ints, ends: _Ints, size: int) -> npt.NDArray[np.bool_]:
+    def checkable_frames(self, starts: Ints, ends: Ints, size: int) -> npt.NDArray[np.bool_]:
         del ends
         return starts + self.header_bytes <= size
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteSource, Stamp
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.compression import Compression, CompressionChoice, check_compression
 from ..storage.local import StrPath, read_stamp
 from ..storage.opening import open_decompressed, open_file
@@ -235,12 +234,12 @@ class RecordIndex:
         return self._file.compression
 
     @property
-    def offsets(self) -> npt.NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Byte offset of each record's frame, where its length header starts; int64 ``[n]``."""
         return self._locate_all()[0]
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Ints:
         """Size of each record's data in bytes, without its frame; int64 ``[n]``.
 
         For other formats than TFRecord: size of each frame, such as a line with its end.
@@ -270,7 +269,7 @@ class RecordIndex:
         return self._file.restarts
 
     @property
-    def file_bytes(self) -> npt.NDArray[np.uint8]:
+    def file_bytes(self) -> ByteBuffer:
         """Content of the index's file, which may be mapped; uint8."""
         return self._file.content
 
@@ -279,9 +278,7 @@ class RecordIndex:
         """Stream offset of the end of the last record."""
         return self._file.header.stream_end
 
-    def locate(
-        self, records: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def locate(self, records: Ints) -> tuple[Ints, Ints]:
         """Return the stream offsets where records' frames start and end.
 
         Args:
@@ -292,7 +289,7 @@ class RecordIndex:
         """
         return self._file.locate(records)
 
-    def _locate_all(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _locate_all(self) -> tuple[Ints, Ints]:
         return self.locate(np.arange(len(self), dtype=np.int64))
 
     # ---- comparing with the data file ----
@@ -380,22 +377,6 @@ class RecordIndex:
 
     # ---- pickling ----
 
-    @classmethod
-    def _reopen(
-        cls, data_path: str, index_path: str, head: bytes, record_format: RecordFormat
-    ) -> RecordIndex:
-        return cls(data_path, IndexFile.reopen(index_path, head), record_format)
-
-    @classmethod
-    def _of_content(
-        cls, data_path: str, content: bytes, record_format: RecordFormat
-    ) -> RecordIndex:
-        return cls(data_path, IndexFile(content, data_path), record_format)
-
     def __reduce__(self) -> tuple[Any, ...]:
         state = {"data_stamp": self.data_stamp}
-        if self._file.is_saved:
-            saved = (self.data_path, self.index_path, self._file.head, self.format)
-            return RecordIndex._reopen, saved, state
-        content = (self.data_path, self.file_bytes.tobytes(), self.format)
-        return RecordIndex._of_content, content, state
+        return RecordIndex, (self.data_path, self._file, self.format), state

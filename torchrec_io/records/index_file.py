@@ -6,17 +6,16 @@ copying.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from ..errors import IndexFormatError, StaleIndexError
-from ..storage.byte_source import ByteSource, Stamp
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.compression import Compression
 from ..storage.local import StrPath, read_stamp
 from ..storage.opening import open_file
@@ -58,6 +57,8 @@ class IndexHeader(NamedTuple):
 class IndexFile:
     """An index file in memory or mapped, or a new index that is not saved yet.
 
+    It pickles as the name of its file, so that worker processes share the file's memory.
+
     Args:
         content: Bytes of the index file.
         name: File that errors name.
@@ -77,13 +78,14 @@ class IndexFile:
 
     def __init__(
         self,
-        content: bytes | npt.NDArray[np.uint8],
+        content: bytes | ByteBuffer,
         name: str,
         path: str | None = None,
         stamp: Stamp | None = None,
     ) -> None:
         self.content = np.frombuffer(content, np.uint8) if isinstance(content, bytes) else content
         self.path = path
+        self._name = name
         self._stamp = stamp
         try:
             self.header = IndexHeader(*_core.read_index_header(self.content))
@@ -138,21 +140,17 @@ class IndexFile:
         self.path = os.fspath(path)
         self._stamp = read_stamp(path)
 
-    @property
-    def is_saved(self) -> bool:
-        """True if there is a file with this content."""
-        with contextlib.suppress(OSError):
-            return self.path is not None and bool(read_stamp(self.path))
-        return False
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is not None and os.path.exists(self.path):
+            return IndexFile.reopen, (self.path, self.head)
+        return IndexFile, (self.content.tobytes(), self._name)
 
     @property
     def restarts(self) -> list[tuple[int, int]]:
         """Pairs ``(stream offset, file offset)`` where decompression can start."""
         return _core.read_index_restarts(self.content)
 
-    def locate(
-        self, records: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def locate(self, records: Ints) -> tuple[Ints, Ints]:
         """Return the stream offsets where records' frames start and end.
 
         Raises:

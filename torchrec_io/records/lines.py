@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..checks import check_integer
 from ..errors import TorchRecIOError
-from ..storage.byte_source import ByteSource
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints
 from .formats import ExtractedRecords, Progress, RecordFormat, ScanResult
 
 _NEWLINE, _RETURN = 10, 13
@@ -59,11 +59,7 @@ class TextLines(RecordFormat):
         return ScanResult(bounds[:-1], int(bounds[-1]) if len(bounds) else at, error)
 
     def extract(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        frame_starts: npt.NDArray[np.int64],
-        frame_sizes: npt.NDArray[np.int64],
-        verify_crc: bool,
+        self, buffer: ByteBuffer, frame_starts: Ints, frame_sizes: Ints, verify_crc: bool
     ) -> ExtractedRecords:
         del verify_crc
         lengths = frame_sizes
@@ -75,9 +71,7 @@ class TextLines(RecordFormat):
         del offset
         return f"{path}:{record + self.skip_header_lines + 1}"
 
-    def find_mismatch(
-        self, file: ByteSource, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-    ) -> int | None:
+    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             is_line_start = start == 0 or file.read(start - 1, 1) == b"\n"
             line = file.read(start, end - start)
@@ -89,12 +83,7 @@ class TextLines(RecordFormat):
         return None
 
 
-def _ends_with(
-    end: int,
-    buffer: npt.NDArray[np.uint8],
-    starts: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
-) -> npt.NDArray[np.bool_]:
+def _ends_with(end: int, buffer: ByteBuffer, starts: Ints, lengths: Ints) -> npt.NDArray[np.bool_]:
     """Return which parts of a buffer end with a byte."""
     if not len(buffer):
         return np.zeros(len(starts), np.bool_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy.typing as npt
@@ -10,6 +11,7 @@ from typing_extensions import Self
 
 from ..errors import TorchRecIOError
 from ..storage.byte_source import ByteSource
+from .formats import Fault
 from .record_block import RecordBlock
 
 
@@ -99,6 +101,21 @@ class Reader(ABC):
     @abstractmethod
     def keys(self, numbers: Any) -> list[str]:
         """Return the permanent name of each record: ``path:offset`` for TFRecord files."""
+
+    def drop_damaged(
+        self, block: RecordBlock, faults: Sequence[Fault]
+    ) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        """Return a block without its damaged records, and an error for each of them.
+
+        Args:
+            block: Records.
+            faults: Position, error class and reason of each damaged record.
+        """
+        errors = [
+            error_class(reason, **self.location(block.numbers[position])._asdict())
+            for position, error_class, reason in faults
+        ]
+        return block.without([position for position, _, _ in faults]), errors
 
     @property
     def is_native(self) -> bool:

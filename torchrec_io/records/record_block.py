@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..storage.byte_source import ByteBuffer, Ints
 
 
 @dataclass(slots=True)
@@ -24,9 +25,9 @@ class RecordBlock:
             :data:`torchrec_io.records.stream_reader.STREAM_LOCATION`.
     """
 
-    buffer: npt.NDArray[np.uint8]
-    starts: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
+    buffer: ByteBuffer
+    starts: Ints
+    lengths: Ints
     numbers: npt.NDArray[Any]
 
     def __len__(self) -> int:
@@ -90,7 +91,7 @@ class RecordList:
         return len(self.records)
 
     @property
-    def numbers(self) -> npt.NDArray[np.int64]:
+    def numbers(self) -> Ints:
         """Position of each record."""
         return np.arange(len(self.records))
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from ..checks import counted
 from ..errors import TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteSource, descriptors_of, read_ranges
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, descriptors_of, read_ranges
 from ..storage.opening import open_decompressed, open_file
 from .formats import TFRECORD
 from .index import RecordIndex
@@ -24,9 +24,8 @@ from .index_cache import load_deferred
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
 
-_Ints: TypeAlias = "npt.NDArray[np.int64]"
 ReadArguments: TypeAlias = (
-    "tuple[list[int], list[int], _Ints, _Ints, _Ints, npt.NDArray[np.uint8], _core.Records]"
+    "tuple[list[int], list[int], Ints, Ints, Ints, ByteBuffer, _core.Records]"
 )
 
 # Two records at most this far apart are read at once: for data in memory, reading one more page
@@ -57,15 +56,15 @@ class ReadPlan:
         buffer_bytes: Size of the buffer.
     """
 
-    numbers: npt.NDArray[np.int64]
-    frame_sizes: npt.NDArray[np.int64]
-    frame_starts: npt.NDArray[np.int64]
+    numbers: Ints
+    frame_sizes: Ints
+    frame_starts: Ints
     files: list[int]
     range_bounds: list[int]
-    ranges: npt.NDArray[np.int64]
+    ranges: Ints
     buffer_bytes: int
 
-    def by_file(self) -> list[tuple[int, npt.NDArray[np.int64]]]:
+    def by_file(self) -> list[tuple[int, Ints]]:
         """Return each file with its ranges."""
         bounds = self.range_bounds
         return [
@@ -95,9 +94,7 @@ class NativeReads(NamedTuple):
     block: RecordBlock
 
     @classmethod
-    def into(
-        cls, files: list[ByteSource], plan: ReadPlan, buffer: npt.NDArray[np.uint8]
-    ) -> NativeReads:
+    def into(cls, files: list[ByteSource], plan: ReadPlan, buffer: ByteBuffer) -> NativeReads:
         """Make reads into a buffer: uint8 of at least ``plan.buffer_bytes``."""
         head = TFRECORD.header_bytes
         lengths = plan.frame_sizes - TFRECORD.overhead_bytes
@@ -144,16 +141,13 @@ class RecordReader(Reader):
     def __len__(self) -> int:
         return int(self._counts.sum())
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"indexes": self.indexes, "verify_crc": self.verify_crc}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # the state is what __init__ takes
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(type(self), verify_crc=self.verify_crc), (self.indexes,)
 
     def begin_epoch(self) -> None:
         self._epoch += 1
 
-    def plan(self, records: npt.NDArray[np.int64], gap: int = _COALESCE_GAP_BYTES) -> ReadPlan:
+    def plan(self, records: Ints, gap: int = _COALESCE_GAP_BYTES) -> ReadPlan:
         """Find where records are, and join neighboring ones into one read.
 
         Args:
@@ -189,7 +183,7 @@ class RecordReader(Reader):
         buffer = self.read(plan)
         return self.extract(buffer, plan.numbers, plan.frame_starts, plan.frame_sizes)
 
-    def read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
+    def read(self, plan: ReadPlan) -> ByteBuffer:
         """Read all frames of a plan into a buffer, unchecked.
 
         Raises:
@@ -236,11 +230,7 @@ class RecordReader(Reader):
         self._hints = min(max(0, self._hints - 1) + _HINTS_PER_WAIT * waits, _MAX_HINTS)
 
     def extract(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        numbers: npt.NDArray[np.int64],
-        frame_starts: npt.NDArray[np.int64],
-        frame_sizes: npt.NDArray[np.int64],
+        self, buffer: ByteBuffer, numbers: Ints, frame_starts: Ints, frame_sizes: Ints
     ) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Return the valid records among frames in a buffer, and an error for each damaged one.
 
@@ -252,18 +242,14 @@ class RecordReader(Reader):
         """
         found = self.format.extract(buffer, frame_starts, frame_sizes, self.verify_crc)
         block = RecordBlock(found.buffer, found.starts, found.lengths, numbers)
-        errors = [
-            error_class(reason, **self.location(int(numbers[position]))._asdict())
-            for position, error_class, reason in found.faults
-        ]
-        return block.without([position for position, _, _ in found.faults]), errors
+        return self.drop_damaged(block, found.faults)
 
     def location(self, number: int) -> RecordLocation:
         ((file,), (start,)) = self._locate(np.array([number], np.int64))
-        first = int(self._ends[file] - self._counts[file])
-        return RecordLocation(self.indexes[file].data_path, number - first, start)
+        record = int(number - self._ends[file] + self._counts[file])
+        return RecordLocation(self.indexes[file].data_path, record, start)
 
-    def keys(self, numbers: npt.NDArray[np.int64]) -> list[str]:
+    def keys(self, numbers: Ints) -> list[str]:
         files, starts = self._locate(numbers)
         records = numbers - (self._ends - self._counts)[files]
         paths = [self.indexes[file].data_path for file in files]
@@ -273,7 +259,7 @@ class RecordReader(Reader):
     def _is_tfrecord(self) -> bool:
         return self.format.code == TFRECORD.code
 
-    def _locate(self, numbers: npt.NDArray[np.int64]) -> tuple[list[int], list[int]]:
+    def _locate(self, numbers: Ints) -> tuple[list[int], list[int]]:
         """Return the file and the start of each record's frame."""
         self._reset_after_fork()
         epoch = self._epoch

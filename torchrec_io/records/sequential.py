@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteSource
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.opening import open_stream
@@ -33,11 +33,11 @@ class FrameBlock:
         file_bytes_read: Number of bytes of the file read so far.
     """
 
-    buffer: npt.NDArray[np.uint8]
+    buffer: ByteBuffer
     offset: int
     first: int
-    starts: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
+    starts: Ints
+    lengths: Ints
     faults: Sequence[Fault]
     file_bytes_read: int
 
@@ -197,7 +197,7 @@ class _Window:
         self._size = 0
 
     @property
-    def content(self) -> npt.NDArray[np.uint8]:
+    def content(self) -> ByteBuffer:
         """Bytes of the window, valid until the next :meth:`drop` or :meth:`fill`; uint8."""
         return self._buffer[: self._size]
 
@@ -232,7 +232,7 @@ class _Window:
         self._move_to(np.empty(_WINDOW_BYTES, np.uint8) if can_shrink else self._buffer, count)
         self.at += count
 
-    def _move_to(self, buffer: npt.NDArray[np.uint8], skip: int) -> None:
+    def _move_to(self, buffer: ByteBuffer, skip: int) -> None:
         rest = self._size - skip
         buffer[:rest] = self._buffer[skip : self._size]
         self._buffer = buffer

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..storage.byte_source import ByteBuffer, Ints
 from .formats import TFRECORD
 from .record_block import RecordBlock
 
@@ -115,8 +116,6 @@ class ShuffleWindow:
             rows["number"].copy(),
         )
 
-    def _copy(
-        self, rows: npt.NDArray[np.void], starts: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]
-    ) -> None:
+    def _copy(self, rows: npt.NDArray[np.void], starts: Ints, out: ByteBuffer) -> None:
         ranges = np.stack((rows["start"], rows["size"], starts), axis=1)
         _core.gather(self._store[: self._end], ranges, out)

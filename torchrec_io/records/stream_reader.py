@@ -178,11 +178,8 @@ class StreamReader(Reader):
         block = plan.block
         frames = block.starts - TFRECORD.header_bytes
         faults = TFRECORD.check(block.buffer, frames, block.lengths, self.verify_crc)
-        errors = [
-            error_class(reason, **self.location(block.numbers[position])._asdict())
-            for position, error_class, reason in faults
-        ]
-        return block.without([position for position, _, _ in faults]), [*errors, *plan.damage]
+        valid, errors = self.drop_damaged(block, faults)
+        return valid, [*errors, *plan.damage]
 
     def location(self, number: np.void) -> RecordLocation:
         file, record, offset = number.item()

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import IndexFormatError
+from ..storage.byte_source import Ints
 from ..storage.local import StrPath
 from .formats import TFRECORD
 
@@ -44,7 +45,7 @@ def parse_text(path: StrPath) -> npt.NDArray[np.uint64]:
     return np.array(frames, np.uint64).reshape(-1, 2)
 
 
-def format_text(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> bytes:
+def format_text(starts: Ints, ends: Ints) -> bytes:
     """Return the text index of frames that start and end at some offsets; int64 ``[n]``."""
     lines = (
         f"{start} {end - start}\n"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import numpy.typing as npt
 
-from ..storage.byte_source import ByteSource
+from ..storage.byte_source import ByteSource, Ints
 from ..storage.compression import Compression
 from ..storage.digest import digest_number
-from .formats import ExtractedRecords, Progress, RecordFormat, ScanResult
+from .formats import Progress, RecordFormat, ScanResult
 
 
 class WholeFile(RecordFormat):
@@ -33,16 +32,6 @@ class WholeFile(RecordFormat):
         size, error = source.find_size(None if progress is None else lambda done: progress(done, 0))
         return ScanResult(np.zeros(1, np.uint64), size, error)
 
-    def extract(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        frame_starts: npt.NDArray[np.int64],
-        frame_sizes: npt.NDArray[np.int64],
-        verify_crc: bool,
-    ) -> ExtractedRecords:
-        del verify_crc
-        return ExtractedRecords(buffer, frame_starts, frame_sizes, ())
-
     def key(self, path: str, record: int, offset: int) -> str:
         del record, offset
         return path
@@ -50,8 +39,6 @@ class WholeFile(RecordFormat):
     def fingerprint(self, file: ByteSource, size: int) -> int:
         return digest_number(os.fsencode(os.path.basename(file.path)), f"/{size}")
 
-    def find_mismatch(
-        self, file: ByteSource, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-    ) -> int | None:
+    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
         del file, starts, ends
         return 0  # the time of the last change differs, or this is not called

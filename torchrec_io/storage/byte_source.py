@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from ..errors import TorchRecIOError
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+ByteBuffer: TypeAlias = npt.NDArray[np.uint8]
 
 # Size of the front of a file that is inspected to find out what the file is.
 HEAD_BYTES = 1 << 12
@@ -88,7 +91,7 @@ class ByteSource(ABC):
         """Return the first bytes of the stream: at least 12, unless it is shorter."""
         return self.read(0, HEAD_BYTES)
 
-    def read_ranges(self, ranges: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> int | None:
+    def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
         """Read several ranges into a buffer.
 
         Args:
@@ -104,7 +107,7 @@ class ByteSource(ABC):
                 return number
         return None
 
-    def will_need(self, ranges: npt.NDArray[np.int64]) -> None:
+    def will_need(self, ranges: Ints) -> None:
         """Announce ranges, as for :meth:`read_ranges`, that are read soon."""
         del ranges
 
@@ -140,7 +143,7 @@ class ByteSource(ABC):
         """Return how many bytes of the stored file were read to reach a stream offset."""
         return offset
 
-    def map_bytes(self, size: int) -> npt.NDArray[np.uint8] | None:
+    def map_bytes(self, size: int) -> ByteBuffer | None:
         """Map the first ``size`` bytes into memory, read-only; None if that is not possible.
 
         The bytes must not be accessed after the file was truncated.
@@ -172,10 +175,7 @@ def descriptors_of(sources: Sequence[ByteSource]) -> list[int] | None:
 
 
 def read_ranges(
-    sources: Sequence[ByteSource],
-    bounds: Sequence[int],
-    ranges: npt.NDArray[np.int64],
-    out: npt.NDArray[np.uint8],
+    sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints, out: ByteBuffer
 ) -> ReadResult:
     """Read ranges of several sources, in one native call if all of them have descriptors.
 

@@ -33,10 +33,7 @@ class CompressedFile(ByteSource):
     """
 
     def __init__(
-        self,
-        file: ByteSource,
-        compression: Compression,
-        restarts: Iterable[tuple[int, int]] = (),
+        self, file: ByteSource, compression: Compression, restarts: Iterable[tuple[int, int]] = ()
     ) -> None:
         self.path = file.path
         self.stamp = file.stamp

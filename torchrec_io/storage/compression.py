@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import zlib
 from typing import Literal, TypeAlias
 
@@ -39,11 +38,11 @@ def detect_compression(head: bytes) -> Compression | None:
         return None
     if is_gzip_magic(head):
         return "gzip"
-    if is_zlib_header(head) and (_decodes(head) or not _is_damaged_plain_file(head)):
+    if is_zlib_header(head) and (_decode(head, "zlib") is not None or not _is_plain(head)):
         return "zlib"
     # The first two bytes may be damaged: what follows them proves what they were.
     for compression, magic in _MAGIC.items():
-        if is_record_header(_decode_start(magic + head[2:], compression)):
+        if is_record_header(_decode(magic + head[2:], compression, _RECORD_HEADER_BYTES) or b""):
             return compression
     return None
 
@@ -93,25 +92,18 @@ def crc32c(data: bytes) -> int:
     return _core.crc32c(np.frombuffer(data, np.uint8))
 
 
-def _decodes(head: bytes) -> bool:
-    with contextlib.suppress(zlib.error):
-        zlib.decompressobj(WINDOW_BITS["zlib"]).decompress(head)
-        return True
-    return False
+def _decode(head: bytes, compression: Compression, limit: int = 0) -> bytes | None:
+    """Return decoded bytes, all or at most a number of them; None if the stream is damaged."""
+    try:
+        return zlib.decompressobj(WINDOW_BITS[compression]).decompress(head, limit)
+    except zlib.error:
+        return None
 
 
-def _decode_start(head: bytes, compression: Compression) -> bytes:
-    """Return up to 12 decoded bytes, or none if the stream is damaged before them."""
-    with contextlib.suppress(zlib.error):
-        decoder = zlib.decompressobj(WINDOW_BITS[compression])
-        return decoder.decompress(head, _RECORD_HEADER_BYTES)
-    return b""
+def _is_plain(head: bytes) -> bool:
+    """Return whether a file that starts like zlib but is not valid is rather something else.
 
-
-def _is_damaged_plain_file(head: bytes) -> bool:
-    """Return whether a file that is not valid zlib looks like something else.
-
-    Text may start like zlib ("x^"). So may a TFRecord file with a damaged header: the upper half of
-    a record's length is zero, and no deflate stream has four zeros there.
+    Text may start like that ("x^"). So may a TFRecord file with a damaged header: the upper half of
+    a record's length is zero, while encoders write no deflate stream with four zeros there.
     """
     return is_text(head) or head[4:8] == bytes(4)

@@ -8,11 +8,8 @@ import os
 import stat
 from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from .. import _core
-from .byte_source import HEAD_BYTES, ByteSource, Stamp, read_ranges
+from .byte_source import HEAD_BYTES, ByteBuffer, ByteSource, Ints, Stamp, read_ranges
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -87,13 +84,13 @@ class LocalFile(_OpenFile):
     def read(self, offset: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, offset)
 
-    def read_ranges(self, ranges: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> int | None:
+    def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
         return read_ranges([self], [0, len(ranges)], ranges, out).truncated_range
 
-    def will_need(self, ranges: npt.NDArray[np.int64]) -> None:
+    def will_need(self, ranges: Ints) -> None:
         _core.advise_ranges(self._descriptor, ranges)
 
-    def map_bytes(self, size: int) -> npt.NDArray[np.uint8] | None:
+    def map_bytes(self, size: int) -> ByteBuffer | None:
         with contextlib.suppress(OSError):  # the process has as many maps as it may have
             return _core.map_file(self._descriptor, size)
         return None

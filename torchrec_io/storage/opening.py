@@ -21,9 +21,7 @@ def open_file(path: StrPath) -> ByteSource:
 
 
 def open_decompressed(
-    file: ByteSource,
-    compression: Compression | None,
-    restarts: Iterable[tuple[int, int]] = (),
+    file: ByteSource, compression: Compression | None, restarts: Iterable[tuple[int, int]] = ()
 ) -> ByteSource:
     """Return the decompressed content of an open file.
 
