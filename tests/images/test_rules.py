@@ -305,7 +305,7 @@ def test_eps_is_refused() -> None:
     """Pillow has another program run it."""
     data = encoded(noise(4, 4), "EPS")
     assert opened_format(data) == "EPS"
-    with pytest.raises(DecodeError, match="of its format is not known"):
+    with pytest.raises(DecodeError, match="its format is not known"):
         decoded(data)
 
 
@@ -323,7 +323,7 @@ def test_iptc_is_refused() -> None:
     """There may be EPS in it, or an image that is larger than it says."""
     data = iptc(encoded(Image.new("L", (50, 40))), 4, 4)
     assert opened_format(data) == "IPTC"
-    with pytest.raises(DecodeError, match="of its format is not known"):
+    with pytest.raises(DecodeError, match="its format is not known"):
         decoded(data)
 
 

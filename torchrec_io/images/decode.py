@@ -11,7 +11,7 @@ from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
-from .geometry import GeneratorFactory, View, find_view
+from .geometry import RngFactory, View, find_view
 from .gif import count_frames
 from .png import CHANNELS, SIGNATURE, Header, convert_channels, read_header, read_pixels
 
@@ -45,17 +45,14 @@ class DecodedImage(NamedTuple):
 
 
 def decode_image(
-    data: memoryview,
-    feature: ImageFeature,
-    make_generator: GeneratorFactory,
-    out: Pixels | None = None,
+    data: memoryview, feature: ImageFeature, make_rng: RngFactory, out: Pixels | None = None
 ) -> DecodedImage:
     """Decode one image, and crop and resize it as a feature specifies.
 
     Args:
         data: Bytes of the image file.
         feature: Feature spec.
-        make_generator: Function that makes the random number generator for ``augment``.
+        make_rng: Function that makes the random number generator for ``augment``.
         out: Buffer for the pixels, used if nothing is left to do after decoding; contiguous uint8
             ``[H, W, C]``. Its content is undefined if this function raises.
 
@@ -67,9 +64,9 @@ def decode_image(
     try:
         decoded = None
         if feature.decoder == "simplejpeg" and data[:3] == _JPEG and not feature.bitcast:
-            decoded = _decode_by_simplejpeg(data, feature, make_generator, out)
+            decoded = _decode_by_simplejpeg(data, feature, make_rng, out)
         if decoded is None:
-            decoded = _decode_by_pillow(data, feature, make_generator)
+            decoded = _decode_by_pillow(data, feature, make_rng)
         pixels = _convert_dtype(decoded.pixels, data, feature)
         if pixels is not decoded.pixels:
             decoded = DecodedImage(pixels, decoded.position)
@@ -143,13 +140,13 @@ def _exif_rotation(image: Image.Image) -> _Rotation | None:
 
 
 def _decode_by_pillow(
-    data: memoryview, feature: ImageFeature, make_generator: GeneratorFactory
+    data: memoryview, feature: ImageFeature, make_rng: RngFactory
 ) -> DecodedImage:
     header = read_header(data) if feature.bitcast or feature.dtype == "uint16" else None
     if feature.bitcast and (header is None or (header.depth, header.color_type) != (8, 6)):
         raise BadValueError("the image must be a PNG with four channels of 8 bits for bitcast")
     if header is not None and header.depth == 16:
-        return _decode_16_bit_png(data, header, feature, make_generator)
+        return _decode_16_bit_png(data, header, feature, make_rng)
     with _open(data) as image:
         _check_pixels(image.height, image.width, feature)
         rotation = None
@@ -159,7 +156,7 @@ def _decode_by_pillow(
             rotation = _exif_rotation(image)
         stored = _restore_png(image, data, feature) if image.format == "PNG" else image
         rotated = stored if rotation is None else stored.transpose(rotation.method)
-        view = find_view(feature, rotated.height, rotated.width, make_generator)
+        view = find_view(feature, rotated.height, rotated.width, make_rng)
         if feature.animated and image.format == "GIF":
             frames = _render_frames(image, count_frames(data), view, feature)
             return DecodedImage(frames, view.position)
@@ -194,7 +191,7 @@ def _restore_png(image: Image.Image, data: memoryview, feature: ImageFeature) ->
 
 
 def _decode_16_bit_png(
-    data: memoryview, header: Header, feature: ImageFeature, make_generator: GeneratorFactory
+    data: memoryview, header: Header, feature: ImageFeature, make_rng: RngFactory
 ) -> DecodedImage:
     _check_pixels(header.height, header.width, feature)
     rotation = None
@@ -207,7 +204,7 @@ def _decode_16_bit_png(
         pixels = pixels.transpose(1, 0, 2) if rotation.swaps else pixels
         columns, rows = rotation.reverses
         pixels = pixels[:: -1 if rows else 1, :: -1 if columns else 1]
-    view = find_view(feature, pixels.shape[0], pixels.shape[1], make_generator)
+    view = find_view(feature, pixels.shape[0], pixels.shape[1], make_rng)
     return DecodedImage(_cut_out(pixels, view), view.position)
 
 
@@ -293,7 +290,7 @@ def _convert_mode(image: Image.Image, mode: str, *, is_16_bit: bool) -> Image.Im
 
 
 def _decode_by_simplejpeg(
-    data: memoryview, feature: ImageFeature, make_generator: GeneratorFactory, out: Pixels | None
+    data: memoryview, feature: ImageFeature, make_rng: RngFactory, out: Pixels | None
 ) -> DecodedImage | None:
     """Decode a JPEG; return None if simplejpeg does not support it."""
     import simplejpeg  # noqa: PLC0415  # an extra
@@ -310,7 +307,7 @@ def _decode_by_simplejpeg(
         with _open(data) as opened:
             rotation = _exif_rotation(opened)
     size = (width, height) if rotation is not None and rotation.swaps else (height, width)
-    view = find_view(feature, *size, make_generator)
+    view = find_view(feature, *size, make_rng)
     # The smallest images may have the same size at several scales.
     eighths = view.eighths() if max(height, width) >= 8 else 8
     channels = 1 if colors == "Gray" else 3

@@ -13,7 +13,7 @@ from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
 
 # Makes the random number generator of a record.
-GeneratorFactory: TypeAlias = Callable[[], np.random.Generator]
+RngFactory: TypeAlias = Callable[[], np.random.Generator]
 # Left, top, right and bottom, as for Pillow.
 Box: TypeAlias = tuple[float, float, float, float]
 
@@ -56,16 +56,14 @@ class View(NamedTuple):
         return 8
 
 
-def find_view(
-    feature: ImageFeature, height: int, width: int, make_generator: GeneratorFactory
-) -> View:
+def find_view(feature: ImageFeature, height: int, width: int, make_rng: RngFactory) -> View:
     """Return the part of an image that a feature uses.
 
     Args:
         feature: Feature spec.
         height: Height of the image.
         width: Width of the image.
-        make_generator: Function that makes the generator for ``augment``.
+        make_rng: Function that makes the generator for ``augment``.
 
     Raises:
         BadValueError: If a crop does not fit in the image, the image has another size than ``size``
@@ -81,7 +79,7 @@ def find_view(
             )
         top, left, height, width, _ = fixed
     if feature.augment is not None:
-        random = _random_crop(feature, height, width, make_generator)
+        random = _random_crop(feature, height, width, make_rng)
         top, left, is_flipped = top + random.top, left + random.left, random.flip
         height, width = random.height, random.width
     box = left, top, left + width, top + height
@@ -102,13 +100,11 @@ def find_view(
     return View(box, resized_box, size, position, is_flipped)
 
 
-def _random_crop(
-    feature: ImageFeature, height: int, width: int, make_generator: GeneratorFactory
-) -> Crop:
+def _random_crop(feature: ImageFeature, height: int, width: int, make_rng: RngFactory) -> Crop:
     """Return the box that a feature's ``augment`` chooses."""
     assert feature.augment is not None
     try:
-        returned = feature.augment(height, width, make_generator())
+        returned = feature.augment(height, width, make_rng())
     except Exception as error:
         reason = f"the augment function raised {type(error).__name__}: {error}"
         raise BadValueError(reason) from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .bad_value import BadValueError
-
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
 
 
@@ -11,12 +9,12 @@ def count_frames(data: memoryview) -> int:
     """Return the number of frames of a GIF, found by its blocks. Nothing is decompressed.
 
     Raises:
-        BadValueError: If the file is truncated, or has unknown blocks.
+        ValueError: If the file is truncated, or has unknown blocks.
     """
     try:
         return _count_frames(data)
     except IndexError:
-        raise BadValueError("the image cannot be decoded: it is truncated") from None
+        raise ValueError("it is truncated") from None
 
 
 def _count_frames(data: memoryview) -> int:
@@ -31,7 +29,7 @@ def _count_frames(data: memoryview) -> int:
             # A local color table may follow, then the size of the first codes.
             at = _end_of_colors(data, at + 9, at + 10) + 1
         else:
-            raise BadValueError("the image cannot be decoded: it has a block of an unknown kind")
+            raise ValueError("it has a block of an unknown kind")
         while data[at]:
             at += 1 + data[at]
         at += 1

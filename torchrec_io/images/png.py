@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from .bad_value import BadValueError
 from .inflate import inflate
 
 Pixels16: TypeAlias = npt.NDArray[np.uint16]
@@ -65,13 +64,13 @@ def read_pixels(data: memoryview, header: Header) -> Pixels16:
         Pixels with their stored channels; uint16 ``[H, W, C]``.
 
     Raises:
-        BadValueError: If the file is damaged, truncated, or does not follow the specification.
+        ValueError: If the file is damaged, truncated, or does not follow the specification.
     """
     channels = CHANNELS.get(header.color_type)
     is_known = header.interlace in (0, 1) and not (header.compression or header.filters)
     is_empty = min(header.width, header.height) < 1
     if header.depth != 16 or channels is None or not is_known or is_empty:
-        raise BadValueError("the image cannot be decoded: its header is invalid")
+        raise ValueError("its header is invalid")
     passes = _ADAM7_PASSES if header.interlace else _SINGLE_PASS
     shapes = [
         (-(-(header.height - top) // down), -(-(header.width - left) // right))
@@ -83,7 +82,7 @@ def read_pixels(data: memoryview, header: Header) -> Pixels16:
     size = sum(rows * (1 + 2 * channels * columns) for rows, columns in shapes if columns)
     content = inflate(stored, size, "as many as its size needs")
     if len(content) < size:
-        raise BadValueError("the image cannot be decoded: it has too few pixels")
+        raise ValueError("it has too few pixels")
     pixels = np.empty((header.height, header.width, channels), np.uint16)
     rest = np.frombuffer(bytearray(content), np.uint8)
     for (top, left, down, right), (rows, columns) in zip(passes, shapes, strict=True):
@@ -91,7 +90,7 @@ def read_pixels(data: memoryview, header: Header) -> Pixels16:
             row_bytes = 2 * channels * columns
             part, rest = np.split(rest, [rows * (1 + row_bytes)])
             if not _core.unfilter_png(part, row_bytes, 2 * channels):
-                raise BadValueError("the image cannot be decoded: a row has an unknown filter")
+                raise ValueError("a row has an unknown filter")
             values = part.reshape(rows, 1 + row_bytes)[:, 1:].copy().view(">u2")
             pixels[top::down, left::right] = values.reshape(rows, columns, channels)
     return pixels if transparent is None else _add_alpha(pixels, transparent)
@@ -109,7 +108,7 @@ def _read_chunks(data: memoryview) -> tuple[bytes, bytes | None]:
         elif kind == b"IEND":
             break
         elif kind[0] & 0x20 == 0 and kind not in (b"IHDR", b"PLTE"):
-            raise BadValueError(f"the image cannot be decoded: it needs an unknown chunk, {kind!r}")
+            raise ValueError(f"it needs an unknown chunk, {kind!r}")
     return b"".join(stored), transparent
 
 
@@ -118,13 +117,13 @@ def _iter_chunks(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
     at = len(SIGNATURE)
     while True:
         if len(data) - at < 12:
-            raise BadValueError("the image cannot be decoded: it is truncated")
+            raise ValueError("it is truncated")
         size = int.from_bytes(data[at : at + 4], "big")
         if size > len(data) - at - 12:
-            raise BadValueError("the image cannot be decoded: it is truncated")
+            raise ValueError("it is truncated")
         body = data[at + 4 : at + 8 + size]
         if zlib.crc32(body) != int.from_bytes(data[at + 8 + size : at + 12 + size], "big"):
-            raise BadValueError("the image cannot be decoded: a chunk does not match its checksum")
+            raise ValueError("a chunk does not match its checksum")
         yield bytes(body[:4]), body[4:]
         at += 12 + size
 
@@ -132,7 +131,7 @@ def _iter_chunks(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
 def _add_alpha(pixels: Pixels16, transparent: bytes) -> Pixels16:
     channels = pixels.shape[2]
     if len(transparent) != 2 * channels:
-        raise BadValueError("the image cannot be decoded: its transparent color is invalid")
+        raise ValueError("its transparent color is invalid")
     color = np.frombuffer(transparent, ">u2")
     alpha = np.where((pixels == color).all(axis=2, keepdims=True), 0, 0xFFFF)
     return np.concatenate((pixels, alpha.astype(np.uint16)), axis=2)

@@ -137,12 +137,11 @@ class BlockReader(Reader):
             ValueError: If ``numbers_of`` and ``block_of`` contradict each other.
         """
         self._reset_after_fork()
-        frames = plan.frames
-        buffer = _core.allocate(frames.buffer_bytes)
+        buffer = _core.allocate(plan.buffer_bytes)
         # Blocks in memory come first, before reading the others evicts them.
         for block in self._gather_from_memory(plan, buffer):
             self._gather(plan, {block: self._load(block)}, buffer)
-        return self.reader.extract(buffer, frames.numbers, frames.frame_starts, frames.frame_sizes)
+        return self.reader.extract(buffer, plan.frames)
 
     def location(self, number: int) -> RecordLocation:
         return self.reader.location(number)
@@ -166,11 +165,12 @@ class BlockReader(Reader):
     def _gather(self, plan: BlockPlan, blocks: dict[int, _Block], buffer: ByteBuffer) -> None:
         """Copy the frames of blocks, in ascending order, to the buffer."""
         frames = plan.frames
+        stored = [
+            (block.buffer, block.plan.numbers, block.plan.frame_starts, block.plan.frame_sizes)
+            for block in blocks.values()
+        ]
         missing = _core.gather_frames(
-            [
-                (block.buffer, block.plan.numbers, block.plan.frame_starts, block.plan.frame_sizes)
-                for block in blocks.values()
-            ],
+            stored,
             np.array(list(blocks), np.int64),
             frames.numbers,
             plan.blocks,

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteSource
+from ..storage.byte_source import ByteSource, Offsets
 
 _BUFFER_BYTES = 1 << 15
 # Number of frames that are found between two calls of a progress function.
@@ -59,7 +58,7 @@ def find_boundaries(
     boundaries: Callable[[io.BufferedReader], Iterator[int]],
     source: ByteSource,
     progress: Callable[[int, int], None] | None,
-) -> tuple[npt.NDArray[np.uint64], TorchRecIOError | None]:
+) -> tuple[Offsets, TorchRecIOError | None]:
     """Find the frames of a stream with a function; see :meth:`RecordFormat.boundaries`.
 
     Args:

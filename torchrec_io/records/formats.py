@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
 from ..storage.compression import (
     Compression,
     detect_compression,
@@ -45,7 +45,7 @@ class ScanResult:
         error: Error that ended the scan early, if any.
     """
 
-    starts: npt.NDArray[np.uint64]
+    starts: Offsets
     end: int
     error: TorchRecIOError | None
 
@@ -276,7 +276,7 @@ class TFRecordFormat(RecordFormat):
         stream_end = UNKNOWN_END if source.size is None else source.size
         buffer = np.empty(self._WINDOW_BYTES, np.uint8)
         window = self._WINDOW_BYTES
-        found: list[npt.NDArray[np.uint64]] = []
+        found: list[Offsets] = []
         at = records = 0
         is_at_end = False
         error: TorchRecIOError | None = None

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from ..errors import IndexFormatError, StaleIndexError
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets, Stamp
 from ..storage.compression import Compression
 from ..storage.local import StrPath, read_stamp
 from ..storage.opening import open_file
@@ -179,7 +178,7 @@ class IndexFile:
 
 def encode_index(
     file: ByteSource,
-    starts: npt.NDArray[np.uint64],
+    starts: Offsets,
     end: int,
     compression: Compression | None = None,
     restarts: Sequence[tuple[int, int]] = (),

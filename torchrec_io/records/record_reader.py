@@ -163,10 +163,8 @@ class RecordReader(Reader):
         self._reset_after_fork()
         numbers = np.ascontiguousarray(records, np.int64)
         epoch = self._epoch
-        found = self._index_set.plan(numbers, epoch, gap)
-        while unchecked := found[0]:
-            self._check_files(unchecked, epoch)
-            found = self._index_set.plan(numbers, epoch, gap)
+        while (found := self._index_set.plan(numbers, epoch, gap))[0]:
+            self._check_files(found[0], epoch)
         return ReadPlan(numbers, *found[1:])
 
     def will_need(self, plan: ReadPlan) -> None:
@@ -180,8 +178,7 @@ class RecordReader(Reader):
                 source.will_need(ranges)
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        buffer = self.read(plan)
-        return self.extract(buffer, plan.numbers, plan.frame_starts, plan.frame_sizes)
+        return self.extract(self.read(plan), plan)
 
     def read(self, plan: ReadPlan) -> ByteBuffer:
         """Read all frames of a plan into a buffer, unchecked.
@@ -230,18 +227,16 @@ class RecordReader(Reader):
         self._hints = min(max(0, self._hints - 1) + _HINTS_PER_WAIT * waits, _MAX_HINTS)
 
     def extract(
-        self, buffer: ByteBuffer, numbers: Ints, frame_starts: Ints, frame_sizes: Ints
+        self, buffer: ByteBuffer, plan: ReadPlan
     ) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        """Return the valid records among frames in a buffer, and an error for each damaged one.
+        """Return the valid records of a plan, and an error for each damaged one.
 
         Args:
-            buffer: Buffer with the frames, which the block keeps; uint8.
-            numbers: Numbers of the records; int64 ``[n]``.
-            frame_starts: Offset of each frame in the buffer; int64 ``[n]``.
-            frame_sizes: Size of each frame in bytes, according to the index; int64 ``[n]``.
+            buffer: Buffer with the frames of the plan, which the block keeps; uint8.
+            plan: Plan of the records.
         """
-        found = self.format.extract(buffer, frame_starts, frame_sizes, self.verify_crc)
-        block = RecordBlock(found.buffer, found.starts, found.lengths, numbers)
+        found = self.format.extract(buffer, plan.frame_starts, plan.frame_sizes, self.verify_crc)
+        block = RecordBlock(found.buffer, found.starts, found.lengths, plan.numbers)
         return self.drop_damaged(block, found.faults)
 
     def location(self, number: int) -> RecordLocation:
@@ -263,10 +258,8 @@ class RecordReader(Reader):
         """Return the file and the start of each record's frame."""
         self._reset_after_fork()
         epoch = self._epoch
-        found = self._index_set.locate(numbers, epoch)
-        while unchecked := found[0]:
-            self._check_files(unchecked, epoch)
-            found = self._index_set.locate(numbers, epoch)
+        while (found := self._index_set.locate(numbers, epoch))[0]:
+            self._check_files(found[0], epoch)
         return found[1:]
 
     def _check_files(self, files: list[int], epoch: int) -> None:

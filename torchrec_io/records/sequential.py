@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.opening import open_stream
@@ -85,15 +85,13 @@ def iter_records(
         TruncatedFileError: If the file ends inside the next record.
         FileNotFoundError, IsADirectoryError: If there is no such file.
     """
-    source = open_stream(path, compression)
-    try:
+    # Closed at once, so that the writer of a pipe is notified.
+    with contextlib.closing(open_stream(path, compression)) as source:
         for block in iter_blocks(source, verify_crc=verify_crc):
             if block.faults:
                 yield from block.records(block.faults[0][0])
                 raise block.errors(source.path)[0]
             yield from block.records(len(block))
-    finally:
-        source.close()  # so that the writer of a pipe is notified at once
 
 
 def iter_valid_records(path: StrPath) -> Iterator[tuple[int, bytes]]:
@@ -102,17 +100,15 @@ def iter_valid_records(path: StrPath) -> Iterator[tuple[int, bytes]]:
     Yields:
         The same as :func:`iter_records`, up to the point where no further record can be found.
     """
-    source = open_stream(path, "auto")
-    try:
+    with (
+        contextlib.suppress(CorruptRecordError, TruncatedFileError),
+        contextlib.closing(open_stream(path, "auto")) as source,
+    ):
         for block in iter_blocks(source):
             damaged = {position for position, _, _ in block.faults}
             for position, record in enumerate(block.records(len(block))):
                 if position not in damaged:
                     yield record
-    except (CorruptRecordError, TruncatedFileError):
-        return
-    finally:
-        source.close()
 
 
 def iter_blocks(source: ByteSource, *, verify_crc: bool = True) -> Iterator[FrameBlock]:
@@ -150,11 +146,7 @@ def iter_blocks(source: ByteSource, *, verify_crc: bool = True) -> Iterator[Fram
 
 
 def _block(
-    window: _Window,
-    starts: npt.NDArray[np.uint64],
-    ends: npt.NDArray[np.uint64],
-    first: int,
-    verify_crc: bool,
+    window: _Window, starts: Offsets, ends: Offsets, first: int, verify_crc: bool
 ) -> FrameBlock:
     content = window.content
     starts_inside = (starts - np.uint64(window.at)).astype(np.int64)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import IndexFormatError
-from ..storage.byte_source import Ints
+from ..storage.byte_source import Ints, Offsets
 from ..storage.local import StrPath
 from .formats import TFRECORD
 
 
-def parse_text(path: StrPath) -> npt.NDArray[np.uint64]:
+def parse_text(path: StrPath) -> Offsets:
     """Read a text index.
 
     Returns:

@@ -13,6 +13,7 @@ from .. import _core
 from ..errors import TorchRecIOError
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Offsets: TypeAlias = npt.NDArray[np.uint64]
 ByteBuffer: TypeAlias = npt.NDArray[np.uint8]
 
 # Size of the front of a file that is inspected to find out what the file is.

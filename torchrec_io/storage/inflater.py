@@ -10,13 +10,7 @@ from isal import igzip_lib, isal_zlib
 
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 from .byte_source import ByteSource
-from .compression import (
-    WINDOW_BITS,
-    Compression,
-    is_gzip_magic,
-    is_zlib_header,
-    is_zlib_method,
-)
+from .compression import WINDOW_BITS, Compression, is_gzip_magic, is_zlib_header, is_zlib_method
 
 # The isal package's stubs declare its error class as an instance.
 _INFLATE_ERRORS = (cast("type[Exception]", igzip_lib.IsalError), zlib.error)

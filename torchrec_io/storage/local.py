@@ -58,9 +58,7 @@ class LocalFile(_OpenFile):
             super().__init__(path, flags)
         if not self.is_seekable:
             raise OSError(
-                errno.ESPIPE,
-                "a pipe has no index: it is read once, from front to back",
-                self.path,
+                errno.ESPIPE, "a pipe has no index: it is read once, from front to back", self.path
             )
 
     @property
@@ -126,14 +124,6 @@ class PipeFile(_OpenFile):
             got = os.readv(self._descriptor, [out])
         self._offset += got
         return got
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Return between 1 and ``size`` bytes; none at the end of the pipe."""
-        self._check_offset(offset)
-        data, self._buffered = self._buffered[:size], self._buffered[size:]
-        data = data or os.read(self._descriptor, size)
-        self._offset += len(data)
-        return data
 
     def _check_offset(self, offset: int) -> None:
         if offset != self._offset:
