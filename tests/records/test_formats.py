@@ -284,6 +284,17 @@ def test_what_a_format_raises_ends_the_file(tmp_path: Path) -> None:
     assert read_all(index)[0] == [b"abc", b"d"]
 
 
+def test_progress_of_a_search_that_fails_at_once(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"HEAP")
+    seen: list[tuple[int, int]] = []
+    index, error = tio.RecordIndex.build_partial(
+        tmp_path / "x", format=Framed(), progress=lambda *done: seen.append(done)
+    )
+    assert len(index) == 0
+    assert isinstance(error, tio.CorruptRecordError)
+    assert seen == []
+
+
 class Backwards(tio.RecordFormat):
     name = "backwards"
 

@@ -7,7 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..storage.local import StrPath, is_seekable
+from ..storage.local import StrPath
+from ..storage.opening import is_seekable
 
 
 class SourceFile(NamedTuple):

@@ -12,8 +12,8 @@ from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError, TruncatedFileError
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.compression import Compression, CompressionChoice, check_compression
-from ..storage.local import StrPath, read_stamp
-from ..storage.opening import open_decompressed, open_file
+from ..storage.local import StrPath
+from ..storage.opening import open_decompressed, open_file, read_stamp
 from ..storage.pending_file import write_atomically
 from .formats import TFRECORD, Progress, RecordFormat
 from .index_file import MAGIC, SUFFIX, IndexFile, encode_index

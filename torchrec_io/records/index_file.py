@@ -16,8 +16,8 @@ from .. import _core
 from ..errors import IndexFormatError, StaleIndexError
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets, Stamp
 from ..storage.compression import Compression
-from ..storage.local import StrPath, read_stamp
-from ..storage.opening import open_file
+from ..storage.local import StrPath
+from ..storage.opening import open_file, read_stamp
 from ..storage.pending_file import write_atomically
 from .formats import TFRECORD, RecordFormat
 

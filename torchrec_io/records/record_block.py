@@ -34,7 +34,8 @@ class RecordBlock:
         return len(self.starts)
 
     def __getitem__(self, position: int) -> bytes:
-        return self.view(position).tobytes()
+        start = int(self.starts[position])
+        return self.buffer[start : start + int(self.lengths[position])].tobytes()
 
     def without(self, positions: Sequence[int]) -> RecordBlock:
         """Return the block without the records at some positions."""

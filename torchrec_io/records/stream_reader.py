@@ -17,8 +17,7 @@ from .. import _core
 from ..checks import check_integer
 from ..errors import TorchRecIOError
 from ..storage.compression import CompressionChoice, check_compression
-from ..storage.local import is_seekable
-from ..storage.opening import open_stream
+from ..storage.opening import is_seekable, open_stream
 from .formats import TFRECORD
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock

@@ -25,8 +25,8 @@ class _OpenFile(ByteSource):
         status = os.fstat(self._descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.path)
-        self.stamp = _stamp_of(status)
-        self.is_seekable = _is_seekable(status)
+        self.stamp = stamp_of(status)
+        self.is_seekable = is_seekable_file(status)
 
     def __del__(self) -> None:
         if hasattr(self, "_descriptor"):
@@ -130,24 +130,12 @@ class PipeFile(_OpenFile):
             raise ValueError(f"offset must be {self._offset}, the pipe's position, got {offset}")
 
 
-def read_stamp(path: StrPath) -> Stamp:
-    """Return the stamp of a file without opening it.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-    """
-    return _stamp_of(os.stat(path))
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return the stamp of a file by its status."""
+    return Stamp((status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
 
 
-def is_seekable(path: StrPath) -> bool:
-    """Return whether a path can be read at any offset, and more than once."""
-    return _is_seekable(os.stat(path))
-
-
-def _is_seekable(status: os.stat_result) -> bool:
+def is_seekable_file(status: os.stat_result) -> bool:
+    """Return whether what has a status can be read at any offset, and more than once."""
     mode = status.st_mode
     return stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
-
-
-def _stamp_of(status: os.stat_result) -> Stamp:
-    return Stamp((status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)

@@ -1,13 +1,14 @@
-"""Opening of paths as byte sources."""
+"""Opening of paths as byte sources. All kinds of paths are told apart here."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
-from .byte_source import ByteSource
+from .byte_source import ByteSource, Stamp
 from .compressed import CompressedFile
 from .compression import Compression, CompressionChoice, check_compression, detect_compression
-from .local import LocalFile, PipeFile, StrPath, is_seekable
+from .local import LocalFile, PipeFile, StrPath, is_seekable_file, stamp_of
 
 
 def open_file(path: StrPath) -> ByteSource:
@@ -49,3 +50,21 @@ def open_stream(path: StrPath, compression: CompressionChoice) -> ByteSource:
     return open_decompressed(
         file, detect_compression(file.head()) if compression == "auto" else compression
     )
+
+
+def read_stamp(path: StrPath) -> Stamp:
+    """Return the stamp of a file without opening it.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+    """
+    return stamp_of(os.stat(path))
+
+
+def is_seekable(path: StrPath) -> bool:
+    """Return whether a path can be read at any offset, and more than once.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+    """
+    return is_seekable_file(os.stat(path))
