@@ -1,4 +1,4 @@
-"""Images of 16 bits a channel: what PNGs hold, exactly, and what others become."""
+"""Images of 16 bits a channel: exact PNGs, and conversions of other formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images that keep their sizes and channels, hold floats, or move."""
+"""Images that keep their sizes and channels, hold floats, or are animated."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_images_of_another_size_are_refused(decoder: Any) -> None:
         assert "the schema wants" in reason_of(JPEG, size=size, resize=None, decoder=decoder)
 
 
-def test_what_is_cut_out_counts() -> None:
+def test_the_size_after_the_crop_counts() -> None:
     found = column_of([JPEG], size=(4, 5), resize=None, crop=(1, 2, 4, 5), layout="HWC")
     assert found[0].tolist() == decoded(JPEG)[1:5, 2:7].tolist()
     drawn = column_of([JPEG], size=(4, 5), resize=None, augment=tio.RandomCrop((4, 5)))
@@ -117,7 +117,7 @@ def test_gray_with_alpha(mode: str) -> None:
     assert found[..., 1:].tolist() == decoded(data, channels=4)[..., 3:].tolist()
 
 
-def test_what_is_transparent_does_not_bleed_into_gray() -> None:
+def test_transparent_pixels_do_not_bleed_into_gray() -> None:
     pixels = np.zeros((2, 2, 2), np.uint8)
     pixels[0] = [255, 255]
     small = decoded(encoded(Image.fromarray(pixels, "LA")), channels=2, size=(1, 1))

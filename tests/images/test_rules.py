@@ -1,4 +1,4 @@
-"""What becomes of odd images: the table of rules in docs/images.md, row by row."""
+"""Unusual images: the table of rules in docs/images.md, row by row."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ def test_other_formats_of_pillow_s_are_read() -> None:
 
 
 @pytest.mark.parametrize("size", [None, (4, 4)])
-def test_errors_are_told_in_the_order_of_records(tmp_path: Any, size: Any) -> None:
+def test_errors_come_in_the_order_of_records(tmp_path: Any, size: Any) -> None:
     images = [encoded(noise(9, 9)) if number % 3 else b"none" for number in range(20)]
     path = write_images(tmp_path / "x.tfrecord", images)
     told: list[Any] = []

@@ -62,7 +62,7 @@ LINES = st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"\0", b"\xff", b
 
 
 def model_lines(data: bytes, skip: int) -> list[bytes]:
-    """As TensorFlow's TextLineReader has it."""
+    """Return the lines that TensorFlow's TextLineReader returns."""
     lines = data.split(b"\n")
     lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
     if not lines[-1]:
@@ -196,7 +196,7 @@ def test_whole_files_are_not_read_before_they_are_needed(
     assert [block[0], block[1], block[2]] == [b"3", b"0", b"3"]
 
 
-def test_whole_files_of_another_name_are_others(tmp_path: Path) -> None:
+def test_whole_files_are_identified_by_name(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"same")
     (tmp_path / "b").write_bytes(b"same")
     (tmp_path / "c").mkdir()
@@ -269,7 +269,7 @@ def test_a_header_and_a_footer(tmp_path: Path, compression: Any, size: int) -> N
     assert read_all(index) == (records, [f"x#{i}@{starts[i]}" for i in range(3)])
 
 
-def test_what_a_format_raises_ends_the_file(tmp_path: Path) -> None:
+def test_an_exception_of_a_format_ends_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"HEAP")
     with pytest.raises(tio.CorruptRecordError, match="does not begin with HEAD") as caught:
@@ -386,7 +386,7 @@ def test_only_plain_files_are_read_backwards(tmp_path: Path) -> None:
         tio.RecordIndex.build(packed, format=Rereading())
 
 
-def test_a_compressed_stream_goes_forwards(tmp_path: Path) -> None:
+def test_a_compressed_stream_seeks_only_forwards(tmp_path: Path) -> None:
     path = stored(tmp_path / "x", b"0123456789", "gzip")
     index = tio.RecordIndex.build(path, format=TextLines())
     file = custom_format.SourceFile(open_decompressed(open_file(path), "gzip"))
@@ -399,7 +399,7 @@ def test_a_compressed_stream_goes_forwards(tmp_path: Path) -> None:
         file.seek(-8, io.SEEK_CUR)
 
 
-def test_damage_to_a_record_is_told_of_that_record(tmp_path: Path) -> None:
+def test_damage_is_reported_for_its_record(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(netstring(b"one") + b"3:two;" + netstring(b"three"))
     reader = RecordReader([tio.RecordIndex.build(path, format=NETSTRINGS)])
@@ -423,7 +423,7 @@ def test_a_format_has_a_name(tmp_path: Path, name: Any) -> None:
 
 @pytest.mark.parametrize("data", [b"80\n", b"x^2", b"\x1f\x8b\x07\0abc", b"\x1f\x8b\x08\xe0abc"])
 def test_only_gzip_is_found_out(tmp_path: Path, data: bytes) -> None:
-    """What text may begin with is no zlib stream."""
+    """Text may start like a zlib stream."""
     path = tmp_path / "x"
     path.write_bytes(data)
     assert list(tio.TextLineDataset(path)) == [data.rstrip(b"\n")]

@@ -1,4 +1,4 @@
-"""Files that are replaced, changed or removed while a reader is at work."""
+"""Files that are replaced, changed or removed while they are read."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class TestData:
             check_reads(reader)
 
 
-def test_cut_short_is_told_from_rewritten(tmp_path: Path) -> None:
+def test_a_truncated_file_is_distinguished_from_a_rewritten_one(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", RECORDS)
     reader = open_reader(path)
     for size in (21 * 1000 + 5, 100, 5, 0):
@@ -205,7 +205,7 @@ class TestIndex:
 
 
 @pytest.mark.parametrize("threads", [1, 8])
-def test_each_file_is_looked_at_once_an_epoch(
+def test_each_file_is_checked_once_an_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     paths = [str(write_tfrecord(tmp_path / f"{number}", RECORDS[:5])) for number in range(4)]
@@ -231,7 +231,7 @@ def test_each_file_is_looked_at_once_an_epoch(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_file_that_goes_is_told_in_the_turn_of_the_batch_that_needs_it(
+def test_a_removed_file_is_reported_with_the_batch_that_needs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     paths = [write_tfrecord(tmp_path / name, RECORDS[:8]) for name in "ab"]

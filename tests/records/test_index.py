@@ -65,7 +65,7 @@ def test_an_empty_file_and_an_empty_record_are_fine(tmp_path: Path) -> None:
 
 
 class TestDamagedData:
-    """What a damaged data file gives: the records before it and a typed error with its place."""
+    """Damaged data files: records before the damage, then a typed error with its location."""
 
     def check(
         self,
@@ -324,7 +324,7 @@ class TestFinding:
         built.save()
         assert find_or_build(data)[0].index_path == str(data) + ".tfidx"
 
-    def test_a_stale_or_damaged_sidecar_is_passed_over(self, data: Path) -> None:
+    def test_a_stale_or_damaged_sidecar_is_ignored(self, data: Path) -> None:
         sidecar = RecordIndex.build(data).save()
         write_tfrecord(data, RECORDS[:3])
         assert len(find_or_build(data)[0]) == 3
@@ -339,7 +339,7 @@ class TestFinding:
         index, error = find_or_build(data)
         assert (len(index), index.index_path, error) == (len(RECORDS), None, None)
 
-    def test_what_cannot_be_read_as_an_index_is_passed_over(
+    def test_unreadable_indexes_are_ignored(
         self, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         Path(f"{data}.tfidx").mkdir()

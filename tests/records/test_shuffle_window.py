@@ -1,4 +1,4 @@
-"""ShuffleWindow against a list from which one record after the other is picked."""
+"""ShuffleWindow compared with a list from which records are picked one by one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_picks_as_from_a_list(parts: list[list[bytes]], size: int, seed: int) ->
     assert check(window.push(block_of([], 0))) == []
 
 
-def test_memory_stays_near_what_is_held() -> None:
+def test_memory_is_proportional_to_the_window() -> None:
     window = ShuffleWindow(100, [0], NUMBERS)
     count = 0
     for first in range(0, 20_000, 50):

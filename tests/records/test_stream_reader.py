@@ -1,4 +1,4 @@
-"""StreamReader against a plain model: who gets which records, in what chunks, and what damage."""
+"""StreamReader compared with a simple model of partitions, chunks and damage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torchrec_io.records.stream_reader import STREAM_LOCATION, StreamChunk, Stre
 
 
 class Record(NamedTuple):
-    """A record that a partition gets."""
+    """A record of a partition."""
 
     path: str
     number: int
@@ -34,7 +34,7 @@ class Record(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What ended a file."""
+    """Damage that ends a file."""
 
     path: str
     number: int
@@ -48,8 +48,8 @@ Event: TypeAlias = Record | Damage
 # ---- the model ----
 
 
-def walk(path: str) -> list[Event]:
-    """The records of a file, and its damage, read in the plainest way."""
+def read_events(path: str) -> list[Event]:
+    """Return the records of a file and its damage, read in the simplest way."""
     content = Path(path).read_bytes()
     events: list[Event] = []
     at = 0
@@ -71,9 +71,9 @@ def walk(path: str) -> list[Event]:
     return events
 
 
-def deal(paths: Sequence[str], partition: int, partitions: int) -> list[Event]:
-    """What one partition gets."""
-    files = [walk(path) for path in paths]
+def assign(paths: Sequence[str], partition: int, partitions: int) -> list[Event]:
+    """Return the events of one partition."""
+    files = [read_events(path) for path in paths]
     if len(files) >= partitions:
         return [event for file in files[partition::partitions] for event in file]
     events: list[Event] = []
@@ -87,7 +87,7 @@ def deal(paths: Sequence[str], partition: int, partitions: int) -> list[Event]:
 
 
 def grouped(events: Sequence[Event], size: int, skip: int) -> list[list[Event]]:
-    """Events in chunks of so many records. Damage is in the chunk that is being filled."""
+    """Group events by a number of records. Damage is in the group that is being filled."""
     chunks: list[list[Event]] = []
     records = 0
     for event in events:
@@ -100,7 +100,7 @@ def grouped(events: Sequence[Event], size: int, skip: int) -> list[list[Event]]:
     return chunks
 
 
-# ---- what the reader gives, in the model's words ----
+# ---- the reader's chunks as events of the model ----
 
 
 def events_of(reader: StreamReader, chunk: StreamChunk) -> list[Event]:
@@ -134,7 +134,7 @@ def damage_of(error: TorchRecIOError) -> Damage:
 
 
 def records_first(events: Sequence[Event]) -> list[Event]:
-    """As a chunk tells of them: its records, then its damage."""
+    """Return events in the order of a chunk: records, then damage."""
     return sorted(events, key=lambda event: isinstance(event, Damage))
 
 
@@ -181,14 +181,14 @@ SKIPS = st.integers(0, 30)
 
 
 @given(files=contents(), partitions=PARTITIONS, size=SIZES, skip=SKIPS)
-def test_every_share_gets_what_the_model_says(
+def test_every_partition_matches_the_model(
     tmp_path_factory: pytest.TempPathFactory, files: Contents, partitions: int, size: int, skip: int
 ) -> None:
     paths = write(tmp_path_factory.mktemp("files"), files)
     reader = StreamReader(paths, compression=None)
     for partition in range(partitions):
         chunks = list(reader.chunks(partition, partitions, size=size, skip=skip))
-        expected = grouped(deal(paths, partition, partitions), size, skip)
+        expected = grouped(assign(paths, partition, partitions), size, skip)
         assert [events_of(reader, chunk) for chunk in chunks] == list(map(records_first, expected))
 
 
@@ -201,7 +201,7 @@ def test_every_share_gets_what_the_model_says(
     seed=st.integers(-(2**70), 2**70),
     epoch=st.integers(0, 3),
 )
-def test_a_shuffle_gives_the_same_near_their_places(
+def test_a_shuffle_keeps_all_records_near_their_positions(
     tmp_path_factory: pytest.TempPathFactory,
     *,
     files: Contents,
@@ -218,11 +218,11 @@ def test_a_shuffle_gives_the_same_near_their_places(
     for partition in range(partitions):
         chunks = list(reader.chunks(partition, partitions, **options))
         events = [event for chunk in chunks for event in events_of(reader, chunk)]
-        dealt = deal(paths, partition, partitions)
-        assert sorted(events, key=repr) == sorted(dealt, key=repr)
+        assigned = assign(paths, partition, partitions)
+        assert sorted(events, key=repr) == sorted(assigned, key=repr)
         assert [len(chunk) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
         given_ones = [event for event in events if isinstance(event, Record)]
-        in_order = [event for event in dealt if isinstance(event, Record)]
+        in_order = [event for event in assigned if isinstance(event, Record)]
         for at, event in enumerate(given_ones):
             # It comes out once it is in, and while others are held.
             assert in_order.index(event) <= at + window
@@ -230,7 +230,7 @@ def test_a_shuffle_gives_the_same_near_their_places(
         behind = list(reader.chunks(partition, partitions, skip=skip, **options))
         events = [event for chunk in behind for event in events_of(reader, chunk)]
         assert [event for event in events if isinstance(event, Record)] == given_ones[skip:]
-        assert {e for e in events if isinstance(e, Damage)} <= set(dealt)
+        assert {e for e in events if isinstance(e, Damage)} <= set(assigned)
 
 
 @given(
@@ -240,7 +240,7 @@ def test_a_shuffle_gives_the_same_near_their_places(
     skip=SKIPS,
     part=st.integers(1, 100),
 )
-def test_pipes_give_what_files_give(
+def test_pipes_read_like_files(
     tmp_path_factory: pytest.TempPathFactory,
     *,
     files: Contents,
@@ -329,7 +329,7 @@ def test_without_verify_crc_the_data_is_not_checked(tmp_path: Path) -> None:
 
 
 @given(sizes=st.lists(st.integers(0, 20), max_size=8), cut=st.integers(0, 10))
-def test_cut_and_joined_are_opposites(
+def test_split_and_joined_are_inverse(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], cut: int
 ) -> None:
     path = tmp_path_factory.mktemp("x") / "x"
@@ -347,7 +347,7 @@ def test_cut_and_joined_are_opposites(
     assert len(StreamChunk.joined([])) == 0
 
 
-def test_blocks_of_pieces_do_what_blocks_do(tmp_path: Path) -> None:
+def test_blocks_of_chunks_have_all_methods_of_blocks(tmp_path: Path) -> None:
     path = str(write_tfrecord(tmp_path / "x", [b"ab", b"c", b"", b"def"]))
     reader = StreamReader([path])
     (chunk,) = reader.chunks(0, 1, size=4)

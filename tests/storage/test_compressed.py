@@ -1,4 +1,4 @@
-"""Compressed files against zlib itself, damage included."""
+"""Reading of compressed files, whole and damaged, compared with zlib."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DATA = b"".join(frame(bytes([i % 251]) * (i * 37 % 2000)) for i in range(300))
 
 
 def inflate(path: Path, kind: str) -> tuple[bytes, TorchRecIOError | None]:
-    """All that comes out of a file, and what ended it."""
+    """Return all decoded bytes of a file, and the error that ended it."""
     inflater = Inflater(LocalFile(path), kind)  # type: ignore[arg-type]
     out = bytearray()
     try:
@@ -63,7 +63,9 @@ class TestInflater:
             assert isinstance(error, CorruptRecordError), stray
             assert error.path == str(file)
 
-    def test_every_cut_gives_what_zlib_gives_then_an_error(self, tmp_path: Path, kind: str) -> None:
+    def test_every_truncation_decodes_like_zlib_then_raises(
+        self, tmp_path: Path, kind: str
+    ) -> None:
         whole = compressed(kind, DATA[:3000], DATA[3000:6000])
         first = len(compressed(kind, DATA[:3000]))
         file = tmp_path / "x"
@@ -91,7 +93,7 @@ class TestInflater:
         assert isinstance(error, CorruptRecordError)
         assert error.offset == len(DATA)
 
-    def test_damage_inside_keeps_what_came_before(self, tmp_path: Path, kind: str) -> None:
+    def test_bytes_before_damage_are_kept(self, tmp_path: Path, kind: str) -> None:
         rng = np.random.default_rng(0)
         noise = rng.integers(0, 256, 300_000, np.uint8).tobytes()  # stored, so 1:1
         whole = bytearray(compressed(kind, noise))
@@ -110,7 +112,7 @@ class TestInflater:
 
 
 def _reference(data: bytes, kind: str) -> bytes:
-    """What Python's zlib decodes of concatenated, perhaps cut, streams."""
+    """Return what Python's zlib decodes from concatenated, perhaps truncated, streams."""
     out = bytearray()
     while data:
         decoder = zlib.decompressobj(31 if kind == "gzip" else 15)
@@ -134,7 +136,7 @@ def compressed_at(kind: str, level: int, records: list[bytes]) -> bytes:
     ("kind", "level"), [(kind, level) for kind, levels in LEVELS.items() for level in levels]
 )
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
-def test_a_damaged_byte_is_the_same_error_whether_or_not_compression_is_given(
+def test_damage_to_any_byte_is_the_same_error_with_and_without_auto(
     tmp_path: Path, kind: str, level: int, flip: int
 ) -> None:
     whole = compressed_at(kind, level, RECORDS)

@@ -1,4 +1,4 @@
-"""What names, patterns and directories stand for."""
+"""Expansion of names, patterns and directories."""
 
 from __future__ import annotations
 

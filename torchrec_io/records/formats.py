@@ -145,7 +145,7 @@ class RecordFormat:
         return int.from_bytes(digest(self.name, size=4), "little") or 1
 
     def detect(self, file: ByteSource) -> Compression | None:
-        """Return how a file is compressed, by its content: gzip, or not recognizably."""
+        """Return ``"gzip"`` if a file is compressed that way. Zlib must be given by the user."""
         return detect_gzip(file.head())
 
     def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:

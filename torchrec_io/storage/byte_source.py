@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .. import _core
 from ..errors import TorchRecIOError
 
+# Arrays of int64, of stream offsets (uint64) and of bytes.
 Ints: TypeAlias = npt.NDArray[np.int64]
 Offsets: TypeAlias = npt.NDArray[np.uint64]
 ByteBuffer: TypeAlias = npt.NDArray[np.uint8]
