@@ -82,7 +82,7 @@ class IndexFile:
         path: str | None = None,
         stamp: Stamp | None = None,
     ) -> None:
-        self.content = np.frombuffer(content, np.uint8) if isinstance(content, bytes) else content
+        self.content = np.frombuffer(content, np.uint8)
         self.path = path
         self._name = name
         self._stamp = stamp

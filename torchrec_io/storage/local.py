@@ -107,7 +107,7 @@ class PipeFile(_OpenFile):
         return None
 
     def head(self) -> bytes:
-        """Return some of the first bytes, without reading past them; at least 12 if there are."""
+        """Return some of the first bytes, which remain to be read: at least 12, if there are."""
         if self._offset:
             raise ValueError("the first bytes of the pipe were read already")
         while len(self._buffered) < 12 and (more := os.read(self._descriptor, HEAD_BYTES)):
@@ -136,6 +136,6 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def is_seekable_file(status: os.stat_result) -> bool:
-    """Return whether what has a status can be read at any offset, and more than once."""
+    """Return whether a file with this status can be read at any offset, and more than once."""
     mode = status.st_mode
     return stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)

@@ -1,4 +1,4 @@
-"""Opening of paths as byte sources. All kinds of paths are told apart here."""
+"""Opening of paths as byte sources. All kinds of paths are distinguished here."""
 
 from __future__ import annotations
 
