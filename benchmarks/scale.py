@@ -26,8 +26,9 @@ from benchmarks.workloads import BATCH_SIZE, WORKLOADS
 from torchrec_io import _core
 from torchrec_io.order.progress import Progress
 from torchrec_io.order.shuffle import ShuffleChoice, records_at
-from torchrec_io.records.index import SUFFIX
-from torchrec_io.storage.local import LocalFile, fingerprint
+from torchrec_io.records.formats import TFRECORD
+from torchrec_io.records.index_file import SUFFIX
+from torchrec_io.storage.local import LocalFile
 
 _FILES = 10_000
 _RECORDS_OF_A_FILE = 100_000
@@ -67,7 +68,7 @@ def _make_files(folder: Path) -> None:
         compression=0,
         data_bytes=data.stamp.size,
         data_mtime_ns=data.stamp.mtime_ns,
-        data_fingerprint=fingerprint(data, data.stamp.size),
+        data_fingerprint=TFRECORD.fingerprint(data, data.stamp.size),
         stream_end=data.stamp.size,
     )
     (folder / (first.name + SUFFIX)).write_bytes(index)
@@ -87,8 +88,8 @@ def _open_many(folder: str, shuffle: str) -> dict[str, float]:
     opened = time.perf_counter()
     # What comes before the reading: there is nothing to read in these files.
     reader, dealer = dataset.session.pipeline.loader.reader, dataset.session.dealer
-    _, piece = next(dealer.batches(reader, Progress(), dealer.layout()))
-    plan = piece.plan(reader)
+    _, chunk = next(dealer.batches(reader, Progress(), dealer.layout()))
+    plan = chunk.plan(reader)
     end = time.perf_counter()
     assert len(plan.numbers) == BATCH_SIZE
     assert dataset.num_records == _FILES * _RECORDS_OF_A_FILE

@@ -117,7 +117,7 @@ def test_the_files_are_found() -> None:
 
 def test_imports_are_seen() -> None:
     parser = set(imports_of(PACKAGE / "parsing/parser.py"))
-    assert Import("torchrec_io.records.reader.RecordBlock", "") in parser
+    assert Import("torchrec_io.records.record_block.RecordBlock", "") in parser
     assert Import("torchrec_io._core", "") in parser
     in_functions = set(imports_of(PACKAGE / "schema/schema.py"))
     assert Import("torchrec_io.tfds.directory.TfdsDirectory", "Schema.from_tfds") in in_functions

@@ -137,7 +137,7 @@ def test_what_is_left_over(cifar: tuple[Path, Any]) -> None:
     path, rows = cifar
     with path.open("ab") as file:
         file.write(b"xyz")
-    with pytest.raises(tio.TruncatedFileError, match="3 bytes are left over") as caught:
+    with pytest.raises(tio.TruncatedFileError, match="3 bytes left over") as caught:
         tio.FixedLengthRecordDataset(path, 3073)
     assert (caught.value.path, caught.value.record) == (str(path), 23)
     skipping = tio.FixedLengthRecordDataset(path, 3073, CIFAR, batch_size=30, on_error="skip")

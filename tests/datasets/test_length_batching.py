@@ -23,7 +23,7 @@ from tests.support.examples import example_of, sequence_example_of
 from tests.support.states import states_of, through_json
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.order import length_batches as module
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 
 SCHEMA = {"id": tio.FixedLenFeature([], "int64"), "tokens": tio.VarLenFeature("int64")}
 LENGTHS = np.random.default_rng(0).integers(0, 20, 70).tolist()

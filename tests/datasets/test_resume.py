@@ -17,7 +17,7 @@ import torchrec_io as tio
 from tests.support.datasets import open_records, record, write_files
 from tests.support.states import states_of, through_json
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 
 SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)

@@ -218,7 +218,7 @@ class TestPipes:
             (
                 {"rank": 0, "world_size": 2, "uneven": "keep"},
                 0,
-                "one process alone can read it, not 2",
+                "only one process can read it, not 2",
             ),
             ({}, 1, "is a pipe: read it with num_workers=0"),
             ({}, 2, "is a pipe: read it with num_workers=0"),

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.records.reader import ReadPlan, RecordReader
+from torchrec_io.records.record_reader import ReadPlan, RecordReader
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -248,7 +248,9 @@ class TestIndexes:
             assert flat(ids_of(dataset)) == list(range(COUNT))
         one = tio.TFRecordDataset(paths[0], index=binary[0])
         assert len(one) == SIZES[0]
-        with pytest.raises(ValueError, match="4 data files need as many index files, not 1"):
+        with pytest.raises(
+            ValueError, match="index must have 4 paths, one for each data file, got 1"
+        ):
             tio.TFRecordDataset(paths, index=binary[0])
         with pytest.raises(tio.StaleIndexError):
             tio.TFRecordDataset(paths[0], index=binary[2])

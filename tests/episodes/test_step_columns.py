@@ -20,7 +20,7 @@ from torchrec_io.episodes.reader import StepNumbers
 from torchrec_io.images.decode import decode_image
 from torchrec_io.parsing.columns import image as image_columns
 from torchrec_io.parsing.record_random import NO_EPOCH
-from torchrec_io.records.reader import RecordBlock
+from torchrec_io.records.record_block import RecordBlock
 
 ROWS = tio.RaggedFeature.RowLengths
 UNIFORM = tio.RaggedFeature.UniformRowLength

@@ -1,4 +1,4 @@
-"""Random crops belong to record and epoch: however a dataset is read, they are the same."""
+"""Random crops, which depend only on record and epoch, however a dataset is read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def by_record(batches: Iterable[Any]) -> dict[int, bytes]:
 
 
 def expected(epoch: int, seed: int, numbers: Iterable[int] = range(COUNT)) -> dict[int, bytes]:
-    """What comes out, by what the documentation says: record, epoch, seed and name, no more."""
+    """The result follows from record, epoch, seed and name alone, as documented."""
     made = {}
     for number in numbers:
         rng = Draws(seed, epoch).generator(np.int64(number), "image")

@@ -18,7 +18,7 @@ from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.parsing import lengths as module
 from torchrec_io.parsing.lengths import LengthFeature, find_lengths
 from torchrec_io.records.index_cache import cache_path, open_indexes
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.schema.schema import Schema
 
 TOKENS = LengthFeature("tokens", "int64", "example")

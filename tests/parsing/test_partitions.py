@@ -16,7 +16,7 @@ import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from torchrec_io.parsing.columns.partitions import Stored, offsets_of, part
 from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.reader import RecordList
+from torchrec_io.records.record_block import RecordList
 from torchrec_io.tensors.parse import parse_block
 
 Feature = tio.RaggedFeature

@@ -22,7 +22,7 @@ from tests.support.wire import (
 )
 from torchrec_io.errors import DecodeError
 from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.reader import RecordList
+from torchrec_io.records.record_block import RecordList
 from torchrec_io.tensors.parse import parse_block
 
 KEYS = ["a", "longer key", "f", "pair", "small", "optional"]

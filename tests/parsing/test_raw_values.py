@@ -137,10 +137,10 @@ WAYS: list[dict[str, Any]] = [{"shape": [6]}, {"shape": [None]}, {"shape_key": "
 @pytest.mark.parametrize(
     ("stream", "reason"),
     [
-        (STREAM[:-1], "its zlib stream is cut short"),
-        (STREAM[:3], "its zlib stream is cut short"),
-        (b"", "its zlib stream is cut short"),
-        (STREAM + b"!!", "2 bytes follow its zlib stream"),
+        (STREAM[:-1], "its zlib stream is truncated"),
+        (STREAM[:3], "its zlib stream is truncated"),
+        (b"", "its zlib stream is truncated"),
+        (STREAM + b"!!", "its zlib stream is followed by 2 bytes"),
         (b"no zlib", "its zlib stream is damaged"),
         (STREAM[:-1] + b"\0", "its zlib stream is damaged"),
         (STREAM[:4] + b"\xff" + STREAM[5:], "its zlib stream is damaged"),
@@ -171,7 +171,7 @@ def test_nothing_is_inflated_beyond_max_bytes() -> None:
     bomb = zlib.compress(bytes(1 << 24))
     record = example_of(x=[bomb], shape=[1 << 24])
     reason = refusal(record, "uint8", [None], compression="zlib", max_bytes=1000)
-    assert reason == "its zlib stream holds more than 1000 bytes, max_bytes=1000"
+    assert reason == "its zlib stream holds more than 1,000 bytes, max_bytes=1000"
     reason = refusal(record, "uint8", shape_key="shape", compression="zlib", max_bytes=1000)
     assert reason == f"its shape [{1 << 24}] has {1 << 24} bytes, over max_bytes=1000"
     # What the schema itself says needs no other bound.

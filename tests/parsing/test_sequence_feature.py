@@ -19,7 +19,7 @@ from tests.support.images import decoded, encoded
 from torchrec_io import _core
 from torchrec_io.errors import DecodeError, SchemaError
 from torchrec_io.parsing.parser import ExampleParser, Picks
-from torchrec_io.records.reader import RecordList
+from torchrec_io.records.record_block import RecordList
 from torchrec_io.tensors.batch import Batch
 
 Rows = tio.RaggedFeature

@@ -15,7 +15,7 @@ from tests.support.examples import example_of
 from tests.support.wire import bytes_feature, entry, example, int_feature
 from torchrec_io.errors import DecodeError
 from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.reader import RecordList
+from torchrec_io.records.record_block import RecordList
 from torchrec_io.tensors.parse import parse_block
 
 DTYPES: dict[str, Callable[[int], Any]] = {

@@ -19,7 +19,7 @@ import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.reader import RecordList
+from torchrec_io.records.record_block import RecordList
 from torchrec_io.tensors.parse import parse_block
 
 FLOATS = ["float32", "float64", "float16", "bfloat16"]

@@ -17,7 +17,8 @@ from torchrec_io import _core
 from torchrec_io.parsing.parser import ExampleParser
 from torchrec_io.parsing.record_random import NO_EPOCH
 from torchrec_io.records.index_cache import open_indexes
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
+from torchrec_io.storage.byte_source import descriptors_of
 from torchrec_io.tensors.native_run import load_run
 from torchrec_io.tensors.parse import parse_block
 
@@ -131,15 +132,16 @@ def test_what_does_not_fit_together_is_refused(files: list[str]) -> None:
     opened = reader.open_files(plan)
     assert opened is not None
     buffer = np.zeros(plan.buffer_bytes, np.uint8)
-    starts, lengths = plan.placed + 12, plan.sizes - 16
+    starts, lengths = plan.frame_starts + 12, plan.frame_sizes - 16
     records = _core.Records(buffer, starts, lengths)
-    fds = [file.descriptor for file in opened]
-    good = (fds, plan.cuts, plan.ranges, plan.placed, lengths, buffer, records)
+    fds = descriptors_of(opened)
+    assert fds is not None
+    good = (fds, plan.range_bounds, plan.ranges, plan.frame_starts, lengths, buffer, records)
     assert len(_core.load(parser, [good], True)[0]) == 1
     for position, wrong in {
         0: [*fds, 0],
         1: [0],
-        3: plan.placed[:2],
+        3: plan.frame_starts[:2],
         4: lengths[:2],
         5: buffer[:10],
         6: _core.Records(buffer, starts[:2], lengths[:2]),

@@ -14,9 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from torchrec_io.records.index import SUFFIX, RecordIndex
+from torchrec_io.records.index import RecordIndex
+from torchrec_io.records.index_file import SUFFIX
 from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compressed import Compression
+from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.writing.record_writer import TFRecordWriter, Writer
 from torchrec_io.writing.shards import ShardedWriter, shard_path

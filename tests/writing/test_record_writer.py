@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compressed import CompressedFile, Compression
+from torchrec_io.storage.compressed import CompressedFile
+from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.writing.output_group import OutputGroup
 
@@ -109,12 +111,12 @@ def test_reading_can_start_in_a_gzip_file(tmp_path: Path) -> None:
     assert read(path) == records
     # From the last record to the first, without decompressing the file into a temporary one.
     index = tio.RecordIndex.load(path)
-    file = CompressedFile(path, "gzip", restarts)
+    file = CompressedFile(LocalFile(path), "gzip", restarts)
     for start, record in reversed(list(zip(index.offsets.tolist(), records, strict=True))):
         out = memoryview(bytearray(len(record)))
         assert file.read_into(start + 12, out) == len(record)
         assert out == record
-    assert file._spilled is None
+    assert file._temporary is None
 
 
 def test_a_zlib_file_is_one_stream(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.writing.test_record_writer import COMPRESSIONS, every_compression, read
-from torchrec_io.storage.compressed import Compression
+from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.paths import expand_paths
 
 

@@ -12,9 +12,10 @@ import typer
 from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError
 from ..records.formats import Progress
-from ..records.index import SUFFIX, RecordIndex
-from ..storage.compressed import detect_compression
-from ..storage.local import LocalFile
+from ..records.index import RecordIndex
+from ..records.index_file import SUFFIX
+from ..storage.compression import detect_compression
+from ..storage.opening import open_file
 from .options import DEFAULT_JOBS, FileJobs, Paths, files_of, interruptible
 from .progress import FileOutcome, Meter, for_each_file
 
@@ -124,7 +125,7 @@ def _index_path(path: str, index_format: IndexFormat) -> str:
 
 
 def _refuse_compressed(path: str) -> None:
-    compression = detect_compression(LocalFile(path))
+    compression = detect_compression(open_file(path).head())
     if compression is not None:
         raise ValueError(
             f"a text index of a {compression} file is not possible: its readers do not decompress; "

@@ -10,8 +10,9 @@ from typing import NamedTuple, TypedDict, TypeVar
 
 from ..errors import ConversionError, TorchRecIOError
 from ..schema.schema import Schema
-from ..storage.compressed import Compression
-from ..storage.local import StrPath, seeks
+from ..storage.compression import Compression
+from ..storage.local import StrPath
+from ..storage.opening import is_seekable
 from ..tools.ordered_pool import OrderedPool
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
@@ -223,6 +224,6 @@ def _source_file(path: str) -> SourceFile:
     size = os.stat(path).st_size
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not seeks(path):
+    if not is_seekable(path):
         raise ValueError(f"{path!r} is a pipe, which cannot be read twice; save it to a file first")
     return SourceFile(path, size)

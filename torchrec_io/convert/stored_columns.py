@@ -17,7 +17,7 @@ from ..order.selection import Selection
 from ..parsing.columns.base import Arena, view_of
 from ..parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
 from ..parsing.parser import ExampleParser, RecordFailure
-from ..records.reader import RecordBlock
+from ..records.record_block import RecordBlock
 from ..schema.image_spec import ImageFeature
 from ..schema.schema import Schema
 from ..schema.specs import (
@@ -141,7 +141,7 @@ class StoredReader:
         self, block: RecordBlock, position: int, reason: str, feature: str | None = None
     ) -> DecodeError:
         """Return an error of a record."""
-        path, record, offset = self._files.reader.place(int(block.numbers[position]))
+        path, record, offset = self._files.reader.location(int(block.numbers[position]))
         return DecodeError(reason, path=path, record=record, offset=offset, feature=feature)
 
     def _parse(self, block: RecordBlock) -> StoredBlock:

@@ -10,7 +10,7 @@ from ..parsing.columns.base import view_of
 from ..parsing.layout import BytesColumn, Column, Numbers, Room
 from ..parsing.parser import RecordFailure
 from ..parsing.record_random import Draws
-from ..records.reader import RecordBlock
+from ..records.record_block import RecordBlock
 from ..tensors.arena import allocate_for
 from ..tensors.batch import Batch
 from ..tensors.block_parser import BlockParser

@@ -14,7 +14,7 @@ from ..order.plan import EpochPlan
 from ..order.progress import ProcessLayout, Progress
 from ..records.stream_reader import StreamReader
 from .options import makes_batches
-from .prefetch import NumberedPiece, Piece
+from .prefetch import Chunk, NumberedChunk
 
 # Number of records that are assigned and loaded at a time without a batch size.
 _MOST_AT_ONCE = 256
@@ -70,7 +70,7 @@ class Dealer(ABC):
 
     def batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[tuple[int, Piece]]:
+    ) -> Iterator[tuple[int, Chunk]]:
         """Yield the epoch and the records of each remaining batch of an iteration.
 
         Raises:
@@ -81,9 +81,9 @@ class Dealer(ABC):
             self.check_uneven(progress, layout)
             reader.begin_epoch()
             has_any = progress.consumed > 0
-            for piece in self._epoch_batches(reader, progress, layout):
-                has_any = has_any or len(piece) > 0
-                yield progress.epoch, piece
+            for chunk in self._epoch_batches(reader, progress, layout):
+                has_any = has_any or len(chunk) > 0
+                yield progress.epoch, chunk
             if not has_any and not self._has_later(progress, layout):
                 return
             progress = self.next_epoch(progress, layout)
@@ -99,7 +99,7 @@ class Dealer(ABC):
     @abstractmethod
     def _epoch_batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[Piece]:
+    ) -> Iterator[Chunk]:
         """Yield the records of each remaining batch of an epoch."""
 
     @abstractmethod
@@ -193,14 +193,14 @@ class EpochDealer(Dealer):
 
     def _epoch_batches(
         self, reader: Any, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[Piece]:
+    ) -> Iterator[Chunk]:
         del reader
         batches = self.order.deal(
             progress.epoch,
             lambda count: self._plan_of(count, layout, progress),
             progress.consumed,
         )
-        return map(NumberedPiece, batches)
+        return map(NumberedChunk, batches)
 
     def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
         later = range(progress.epoch + 1, progress.epoch + 1 + _EPOCHS_AHEAD)
@@ -279,8 +279,8 @@ class StreamDealer(Dealer):
 
     def _epoch_batches(
         self, reader: StreamReader, progress: Progress, layout: ProcessLayout
-    ) -> Iterator[Piece]:
-        return reader.pieces(
+    ) -> Iterator[Chunk]:
+        return reader.chunks(
             layout.worker * layout.world_size + layout.rank,
             layout.world_size * layout.num_workers,
             size=layout.batch_size,

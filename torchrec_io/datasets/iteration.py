@@ -169,11 +169,11 @@ class Iteration:
                     yield from self._samples(loaded, job, position, handler)
                     continue
                 handler.handle(loaded.errors, position.layout.worker)
-                taken = len(job.piece)
+                taken = len(job.chunk)
                 if len(loaded.numbers) < taken and self.dealer.fills_up:
                     prefetcher.recall()
                     loaded, taken = self._filled_up(loaded, job, queue, handler, position)
-                position.ahead += taken - len(job.piece)
+                position.ahead += taken - len(job.chunk)
                 position.consumed += taken if self.dealer.fills_up else 1
                 if self._is_yielded(len(loaded.numbers)):
                     position.has_yielded = True
@@ -212,14 +212,14 @@ class Iteration:
         position: Position,
     ) -> tuple[Loaded, int]:
         """Return a batch whose lost records are replaced, and the number of records taken."""
-        taken = len(job.piece)
+        taken = len(job.chunk)
         missing = taken - len(loaded.numbers)
         parts = [loaded]
-        while missing and (piece := queue.take(job.epoch, missing)) is not None:
-            more = self.loader.load(piece.plan(self.loader.reader), self._draws(job))
+        while missing and (chunk := queue.take(job.epoch, missing)) is not None:
+            more = self.loader.load(chunk.plan(self.loader.reader), self._draws(job))
             handler.handle(more.errors, position.layout.worker)
             parts.append(more)
-            taken += len(piece)
+            taken += len(chunk)
             missing -= len(more.numbers)
         return self.loader.join(parts, self._draws(job)), taken
 
@@ -239,15 +239,15 @@ class Iteration:
     ) -> Iterator[Any]:
         """Yield the samples of a job; if an error is raised, those before it."""
         if handler.will_raise(loaded.errors):
-            planned = job.piece.numbers[: len(loaded.numbers)]
+            planned = job.chunk.numbers[: len(loaded.numbers)]
             lost = np.flatnonzero(loaded.numbers != planned)
             sound = int(lost[0]) if len(lost) else len(loaded.numbers)
             yield from self._each(loaded, job, position, sound)
         handler.handle(loaded.errors, position.layout.worker)
         before = position.consumed
-        position.ahead += len(job.piece) - len(loaded.numbers)
+        position.ahead += len(job.chunk) - len(loaded.numbers)
         yield from self._each(loaded, job, position)
-        position.consumed = before + len(job.piece)
+        position.consumed = before + len(job.chunk)
 
     def _each(
         self, loaded: Loaded, job: LoadJob, position: Position, most: int | None = None
@@ -295,9 +295,9 @@ class Iteration:
 
 def _ends(numbers: npt.NDArray[Any], job: LoadJob) -> Sequence[int]:
     """Return how many of a job's records end with each loaded record."""
-    if len(numbers) == len(job.piece):
+    if len(numbers) == len(job.chunk):
         return range(1, len(numbers) + 1)
-    planned = job.piece.numbers
+    planned = job.chunk.numbers
     ends = []
     at = 0
     for number in numbers:

@@ -12,7 +12,7 @@ from ..errors import DecodeError, TorchRecIOError
 from ..order.length_batches import LengthBatchedOrder, Lengths
 from ..order.orders import RecordOrder
 from ..parsing.lengths import LengthFeature, find_lengths
-from ..records.reader import RecordReader
+from ..records.record_reader import RecordReader
 from ..tensors.block_parser import BlockParser
 from .options import LengthKey
 
@@ -74,7 +74,7 @@ def too_long_records(
     number = int(order.too_long[0])
     length = int(order.lengths.values[number])
     most = order.batch_tokens
-    path, record, offset = reader.place(number)
+    path, record, offset = reader.location(number)
     if options["on_error"] == "raise":
         raise ValueError(
             f"{len(order.too_long)} of {counted(len(order.whole), 'record')} are longer than "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from torch.utils.data import Dataset
 
-from ..records.reader import RecordReader
+from ..records.record_reader import RecordReader
 from ..storage.local import StrPath
 from ..tensors.block_parser import SchemaLike, parser_of_messages
 from .options import MapOptions, complete, takes_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..order.mixture import MixedOrder, Stop
-from ..records.reader import RecordReader
+from ..records.record_reader import RecordReader
 from .indexed import CountedDataset, IndexedDataset
 from .length_batching import has_length_batches
 from .options import MixOptions, change_options, options_of, takes_options

@@ -17,7 +17,7 @@ from ..order.distributed import resolve_rank
 from ..order.plan import UNEVEN_CHOICES, Uneven
 from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
 from ..records.index_cache import IndexChoice
-from ..storage.compressed import CompressionChoice
+from ..storage.compression import CompressionChoice
 
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
 # The name of a feature; integers, one for each record: an array or a Tensor; or None.

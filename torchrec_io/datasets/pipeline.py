@@ -15,8 +15,8 @@ from ..order.split import parse_slice
 from ..records.formats import TFRECORD, RecordFormat
 from ..records.index import RecordIndex
 from ..records.index_cache import IndexChoice, open_indexes
-from ..records.reader import RecordReader
-from ..storage.compressed import CompressionChoice
+from ..records.record_reader import RecordReader
+from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from ..tensors.block_parser import BlockParser

@@ -19,7 +19,7 @@ _Result = TypeVar("_Result")
 _RUN_BYTES = 1 << 20
 
 
-class Piece(Protocol):
+class Chunk(Protocol):
     """Some records that are still to be loaded."""
 
     @property
@@ -28,20 +28,20 @@ class Piece(Protocol):
 
     def __len__(self) -> int: ...
 
-    def cut(self, count: int) -> tuple[Any, Any]:
+    def split(self, count: int) -> tuple[Any, Any]:
         """Return the first ``count`` records, and the others."""
 
     @classmethod
-    def joined(cls, pieces: Sequence[Any]) -> Any:
-        """Return the records of several pieces as one."""
+    def joined(cls, chunks: Sequence[Any]) -> Any:
+        """Return the records of several chunks as one."""
 
     def plan(self, reader: Any) -> Any:
         """Return a reader's plan to fetch the records."""
 
 
 @dataclass(frozen=True, slots=True)
-class NumberedPiece:
-    """Records of indexed files, by their numbers. A :class:`Piece`.
+class NumberedChunk:
+    """Records of indexed files, by their numbers. A :class:`Chunk`.
 
     Attributes:
         numbers: int64 ``[n]``.
@@ -52,12 +52,12 @@ class NumberedPiece:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def cut(self, count: int) -> tuple[NumberedPiece, NumberedPiece]:
-        return NumberedPiece(self.numbers[:count]), NumberedPiece(self.numbers[count:])
+    def split(self, count: int) -> tuple[NumberedChunk, NumberedChunk]:
+        return NumberedChunk(self.numbers[:count]), NumberedChunk(self.numbers[count:])
 
     @classmethod
-    def joined(cls, pieces: Sequence[NumberedPiece]) -> NumberedPiece:
-        return cls(np.concatenate([piece.numbers for piece in pieces]))
+    def joined(cls, chunks: Sequence[NumberedChunk]) -> NumberedChunk:
+        return cls(np.concatenate([chunk.numbers for chunk in chunks]))
 
     def plan(self, reader: Any) -> Any:
         return reader.plan(self.numbers)
@@ -69,14 +69,14 @@ class LoadJob:
 
     Attributes:
         epoch: Epoch of the batch. No batch has records of two epochs.
-        piece: Records of the batch.
+        chunk: Records of the batch.
         plan: The reader's plan; None if there is an error.
         error: Why the batch cannot be loaded. It is raised when the batch is asked for, and kept
             until then because the job may be put back.
     """
 
     epoch: int
-    piece: Any
+    chunk: Any
     plan: Any
     error: Exception | None = None
 
@@ -95,11 +95,11 @@ class JobQueue:
         batch_size: Number of records in a full batch.
     """
 
-    def __init__(self, batches: Iterable[tuple[int, Piece]], reader: Any, batch_size: int) -> None:
+    def __init__(self, batches: Iterable[tuple[int, Chunk]], reader: Any, batch_size: int) -> None:
         self._batches = iter(batches)
         self._reader = reader
         self._batch_size = batch_size
-        self._returned: deque[tuple[int, Piece]] = deque()  # come before the other batches
+        self._returned: deque[tuple[int, Chunk]] = deque()  # come before the other batches
         self._next: LoadJob | None = None
         self._failure: Exception | None = None  # of `batches`; raised after all jobs
 
@@ -120,25 +120,25 @@ class JobQueue:
         following = [] if self._next is None else [self._next]
         self._next = None
         for job in reversed([*jobs, *following]):
-            if job.error is not None and len(job.piece) == 0:
+            if job.error is not None and len(job.chunk) == 0:
                 self._failure = job.error
-            else:  # a piece without records may have damage to report
-                self._returned.appendleft((job.epoch, job.piece))
+            else:  # a chunk without records may have damage to report
+                self._returned.appendleft((job.epoch, job.chunk))
 
-    def take(self, epoch: int, count: int) -> Piece | None:
+    def take(self, epoch: int, count: int) -> Chunk | None:
         """Remove up to ``count`` records of an epoch from the next jobs; None if there are none."""
         self.put_back([])
-        taken: list[Piece] = []
+        taken: list[Chunk] = []
         while count > 0 and (batch := self._pull()) is not None:
             if batch[0] != epoch:
                 self._returned.appendleft(batch)
                 break
-            piece = batch[1]
-            if len(piece) > count:
-                piece, rest = piece.cut(count)
+            chunk = batch[1]
+            if len(chunk) > count:
+                chunk, rest = chunk.split(count)
                 self._returned.appendleft((epoch, rest))
-            taken.append(piece)
-            count -= len(piece)
+            taken.append(chunk)
+            count -= len(chunk)
         return _joined(taken) if taken else None
 
     def _make(self) -> LoadJob | None:
@@ -147,15 +147,15 @@ class JobQueue:
             failure, self._failure = self._failure, None
             if failure is None:
                 return None
-            return LoadJob(0, NumberedPiece(np.empty(0, np.int64)), None, failure)
-        epoch, piece = batch
-        piece = self._filled(epoch, piece)
+            return LoadJob(0, NumberedChunk(np.empty(0, np.int64)), None, failure)
+        epoch, chunk = batch
+        chunk = self._filled(epoch, chunk)
         try:
-            return LoadJob(epoch, piece, piece.plan(self._reader))
+            return LoadJob(epoch, chunk, chunk.plan(self._reader))
         except Exception as error:  # noqa: BLE001  # raised when this batch is asked for
-            return LoadJob(epoch, piece, None, error)
+            return LoadJob(epoch, chunk, None, error)
 
-    def _pull(self) -> tuple[int, Piece] | None:
+    def _pull(self) -> tuple[int, Chunk] | None:
         if self._returned:
             return self._returned.popleft()
         try:
@@ -164,17 +164,17 @@ class JobQueue:
             self._failure = error
             return None
 
-    def _filled(self, epoch: int, piece: Piece) -> Piece:
+    def _filled(self, epoch: int, chunk: Chunk) -> Chunk:
         """Return a batch from which records were taken, filled up from the next batches."""
-        missing = self._batch_size - len(piece)
+        missing = self._batch_size - len(chunk)
         more = self.take(epoch, missing) if missing > 0 else None
-        return piece if more is None else _joined([piece, more])
+        return chunk if more is None else _joined([chunk, more])
 
 
-def _joined(pieces: Sequence[Piece]) -> Piece:
-    if len(pieces) == 1:
-        return pieces[0]
-    joined: Piece = type(pieces[0]).joined(pieces)
+def _joined(chunks: Sequence[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    joined: Chunk = type(chunks[0]).joined(chunks)
     return joined
 
 

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from ..errors import DecodeError, TorchRecIOError
 from ..parsing.parser import RecordFailure
 from ..parsing.record_random import NO_EPOCH, Draws
-from ..records.reader import RecordBlock
+from ..records.reader import Reader
+from ..records.record_block import RecordBlock
 from ..tensors.batch import Batch
 from ..tensors.block_parser import BlockParser
 
@@ -47,13 +48,13 @@ class RecordLoader:
         parser: Parser of the records.
     """
 
-    reader: Any
+    reader: Reader
     parser: BlockParser
 
     @property
     def is_native(self) -> bool:
         """Whether native code does all the work, so that small batches are loaded together."""
-        return self.parser.is_native and bool(self.reader.is_native)
+        return self.parser.is_native and self.reader.is_native
 
     def load(self, plan: Any, draws: Draws = NO_EPOCH) -> Loaded:
         """Read and parse the records of a reader's plan.
@@ -91,12 +92,10 @@ class RecordLoader:
         return Loaded(items, numbers, block, [])
 
     def _error_of(self, block: RecordBlock, failure: RecordFailure) -> DecodeError:
-        path, record, offset = self.reader.place(block.numbers[failure.position])
+        location = self.reader.location(block.numbers[failure.position])
         reason = failure.reason
         if failure.offset is not None:
             reason = f"{reason}, at byte {failure.offset} of the record"
-        error = DecodeError(
-            reason, path=path, record=record, offset=offset, feature=failure.feature
-        )
+        error = DecodeError(reason, **location._asdict(), feature=failure.feature)
         error.__cause__ = failure.cause
         return error

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..order.orders import StreamOrder
+from ..records.reader import Reader
 from ..records.stream_reader import StreamReader
 from ..storage.digest import digest_text
 from ..storage.local import StrPath
@@ -80,7 +81,7 @@ class TFRecordStream(RecordDataset):
 
 
 def _pipeline(
-    paths: Sequence[str], reader: StreamReader, schema: Any, options: Mapping[str, Any]
+    paths: Sequence[str], reader: Reader, schema: Any, options: Mapping[str, Any]
 ) -> Pipeline:
     names = ";".join(os.path.basename(path) for path in paths)
     window = min(int(options["shuffle"]), 2**62)

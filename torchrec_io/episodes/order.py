@@ -12,7 +12,8 @@ import numpy as np
 from ..order.orders import RecordOrder
 from ..order.selection import Mask, Numbers, Selection, Span, Subset
 from ..records.block_reader import BlockReader
-from ..records.reader import RecordReader
+from ..records.reader import Reader
+from ..records.record_reader import RecordReader
 from .reader import StepNumbers, StepReader
 
 
@@ -57,15 +58,15 @@ class StepOrder(RecordOrder):
         steps = "each" if window is None else f"windows of {window}"
         return {**super().describe(), "steps": f"{steps}, {self.numbers.fingerprint()}"}
 
-    def fit_reader(self, reader: RecordReader, at_once: int) -> Any:
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return a reader of samples."""
         return StepReader(super().fit_reader(reader, at_once), self.numbers)
 
-    def mixture_reader(self, reader: RecordReader, orders: Sequence[StepOrder]) -> Any:
+    def mixture_reader(self, reader: RecordReader, orders: Sequence[StepOrder]) -> Reader:
         """Return a reader of the samples of all datasets."""
         return StepReader(reader, StepNumbers.joined([order.numbers for order in orders]))
 
-    def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Any:
+    def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Reader:
         episodes = EpisodeBlocks(self.selection, size, self.numbers)
         # A record of each block of steps may begin in an earlier block.
         return BlockReader(reader, episodes.block_of, episodes.numbers_of, 2 * keep)

@@ -9,7 +9,7 @@ import numpy as np
 from ..parsing.columns.base import Ints
 from ..parsing.parser import ExampleParser, Picks, RecordFailure
 from ..parsing.record_random import Draws
-from ..records.reader import RecordBlock
+from ..records.record_block import RecordBlock
 from ..schema.schema import Schema
 from ..schema.stored_specs import SequenceFeature
 from ..tensors.batch import Batch

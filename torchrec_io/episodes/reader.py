@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import TorchRecIOError
-from ..records.reader import RecordBlock
+from ..records.reader import Plan, Reader, RecordLocation
+from ..records.record_block import RecordBlock
 from ..storage.digest import digest_text
 
 _Ints = npt.NDArray[np.int64]
@@ -73,7 +73,7 @@ class StepNumbers:
 
 @dataclass(slots=True)
 class StepPlan:
-    """How to fetch some samples.
+    """Plan of how to fetch some samples.
 
     Attributes:
         reads: Plan that fetches their records, each of them once.
@@ -81,82 +81,83 @@ class StepPlan:
         records: Record of each sample; int64 ``[n]``.
     """
 
-    reads: Any
+    reads: Plan
     numbers: _Ints
     records: _Ints
 
     @property
     def buffer_bytes(self) -> int:
-        """Approximate number of bytes that are fetched."""
-        return int(self.reads.buffer_bytes)
+        """Approximate number of bytes to read."""
+        return self.reads.buffer_bytes
 
     def continues(self, other: StepPlan) -> bool:
-        """Return whether no hint is needed: the records are the same, or the reads continue."""
+        """Return whether nothing needs to be announced if ``other`` was read just before."""
         if np.isin(self.records, other.records).all():
             return True
-        return bool(self.reads.continues(other.reads))
+        return self.reads.continues(other.reads)
 
 
-class StepReader:
+class StepReader(Reader):
     """Reads the records of samples.
 
-    A row of a fetched block is a sample: the whole record, which other rows may share, and the
+    Each row of a fetched block is a sample: its whole record, which other rows may share, and the
     number of the sample.
 
     Args:
-        reader: Reader of records.
-        numbers: Numbers of the samples.
+        reader: Reader of the records.
+        numbers: Numbers of the samples, which tell the record of each.
     """
 
-    is_native = False
-
-    def __init__(self, reader: Any, numbers: StepNumbers) -> None:
+    def __init__(self, reader: Reader, numbers: StepNumbers) -> None:
+        self.verify_crc = reader.verify_crc
         self._reader = reader
         self._numbers = numbers
 
     def begin_epoch(self) -> None:
-        """Check every file again when it is read next."""
         self._reader.begin_epoch()
 
-    def plan(self, numbers: _Ints) -> StepPlan:
-        """Return how to fetch samples; raises as the reader of records does.
+    def plan(self, records: _Ints) -> StepPlan:
+        """Plan how to fetch samples.
+
+        Args:
+            records: Numbers of the samples; int64 ``[n]``.
 
         Raises:
-            IndexError: If there is no such sample.
+            IndexError: If a number is out of range.
+            StaleIndexError, TruncatedFileError, FileNotFoundError: As for
+                :meth:`RecordReader.plan`.
         """
-        numbers = np.ascontiguousarray(numbers, np.int64)
-        records, _ = self._numbers.locate(numbers)
-        return StepPlan(self._reader.plan(np.unique(records)), numbers, records)
+        numbers = np.ascontiguousarray(records, np.int64)
+        of_samples, _ = self._numbers.locate(numbers)
+        return StepPlan(self._reader.plan(np.unique(of_samples)), numbers, of_samples)
 
     def will_need(self, plan: StepPlan) -> None:
-        """Tell the system which records are fetched next."""
         self._reader.will_need(plan.reads)
 
     def fetch(self, plan: StepPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Read the records of a plan, each of them once.
 
         Returns:
-            A row for each sample of a sound record, in the order of the plan, and one error for
-            each damaged record.
+            A row for each sample of a valid record, in the order of the plan; and an error for each
+            damaged record, whatever the number of its samples.
+
+        Raises:
+            TruncatedFileError, OSError: As for :meth:`RecordReader.fetch`.
         """
         block, errors = self._reader.fetch(plan.reads)
-        is_sound = np.isin(plan.records, block.numbers)
-        rows = np.searchsorted(block.numbers, plan.records[is_sound])  # planned in ascending order
-        samples = plan.numbers[is_sound]
+        is_valid = np.isin(plan.records, block.numbers)
+        # The reader returns the records in the order of its plan, which is ascending.
+        rows = np.searchsorted(block.numbers, plan.records[is_valid])
+        samples = plan.numbers[is_valid]
         return RecordBlock(block.buffer, block.starts[rows], block.lengths[rows], samples), errors
 
-    def open_files(self, plan: StepPlan) -> None:
-        """Return None: the native core does not read steps by itself."""
-        del plan
-
-    def place(self, number: int) -> tuple[str, int, int]:
-        """Return the file, the number in that file and the byte offset of a sample's record."""
+    def location(self, number: int) -> RecordLocation:
+        """Return where the record of a sample is stored."""
         (record,), _ = self._numbers.locate(np.array([number], np.int64))
-        location: tuple[str, int, int] = self._reader.place(int(record))
-        return location
+        return self._reader.location(int(record))
 
     def keys(self, numbers: _Ints) -> list[str]:
-        """Return ``path:offset#step`` for each sample; the step is the first of a window."""
+        """Return ``path:offset#step`` of samples; the step is the first of a window."""
         records, steps = self._numbers.locate(numbers)
         keys = self._reader.keys(records)
         return [f"{key}#{step}" for key, step in zip(keys, steps.tolist(), strict=True)]

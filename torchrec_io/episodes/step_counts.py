@@ -17,7 +17,7 @@ from ..errors import SchemaError
 from ..parsing.columns.base import Ints
 from ..parsing.lengths import locate_sound
 from ..parsing.parser import ExampleParser, LocatedBlock, RecordFailure
-from ..records.reader import RecordBlock
+from ..records.record_block import RecordBlock
 from ..schema.dtypes import stored_dtype
 from ..schema.schema import Schema
 from ..schema.specs import (

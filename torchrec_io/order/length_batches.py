@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..records.reader import RecordReader
+from ..records.reader import Reader
+from ..records.record_reader import RecordReader
 from ..storage.digest import digest_number, digest_text
 from .orders import ENDLESS, PlanOf, RecordOrder
 from .selection import CHUNK, Numbers, Subset
@@ -169,7 +170,7 @@ class LengthBatchedOrder:
             "batch_size": self.batch_size,
         }
 
-    def fit_reader(self, reader: RecordReader, at_once: int) -> Any:
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return the reader that fits the order of the records, window by window."""
         del at_once
         return self.order.fit_reader(reader, self.window)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from ..records.block_reader import BlockReader
-from ..records.reader import RecordReader
+from ..records.reader import Reader
+from ..records.record_reader import RecordReader
 from ..storage.digest import digest_text
 from .plan import EpochPlan
 from .selection import Numbers, Selection
@@ -61,7 +62,7 @@ class Order(Protocol):
     def describe(self) -> dict[str, Any]:
         """Return all that the order depends on, as JSON values; it differs for other orders."""
 
-    def fit_reader(self, reader: RecordReader, at_once: int) -> Any:
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return the reader that reads this order best.
 
         Args:
@@ -100,7 +101,7 @@ class PositionOrder:
         for positions in plan_of(len(self)).batches(consumed):
             yield self.at(positions, epoch)
 
-    def fit_reader(self, reader: RecordReader, at_once: int) -> Any:
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return the reader of single records."""
         del at_once
         return reader
@@ -163,7 +164,7 @@ class RecordOrder(PositionOrder):
             "seed": self.seed,
         }
 
-    def fit_reader(self, reader: RecordReader, at_once: int) -> Any:
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return a reader of whole blocks if the shuffle is by blocks, else of single records."""
         if not isinstance(self.shuffle, Shuffle):
             return reader
@@ -173,7 +174,7 @@ class RecordOrder(PositionOrder):
         in_use = max(min(self.shuffle.window, most), min(at_once, most))
         return self._block_reader(reader, size, 2 * (in_use // size + 2))
 
-    def mixture_reader(self, reader: RecordReader, orders: Sequence[Any]) -> Any:
+    def mixture_reader(self, reader: RecordReader, orders: Sequence[Any]) -> Reader:
         """Return the reader of a mixture.
 
         Args:
@@ -183,7 +184,7 @@ class RecordOrder(PositionOrder):
         del orders
         return reader
 
-    def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Any:
+    def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Reader:
         blocks = Blocks(self.selection, size)
         return BlockReader(reader, blocks.block_of, blocks.numbers_of, keep)
 

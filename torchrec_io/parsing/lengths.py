@@ -21,10 +21,11 @@ import numpy.typing as npt
 
 from ..records.index import RecordIndex
 from ..records.index_cache import cache_path
-from ..records.reader import RecordBlock, RecordReader
+from ..records.record_block import RecordBlock
+from ..records.record_reader import RecordReader
 from ..schema.schema import Schema
 from ..schema.specs import Feature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
-from ..storage.local import write_atomically
+from ..storage.pending_file import write_atomically
 from .columns.base import Ints
 from .parser import ExampleParser, LocatedBlock
 

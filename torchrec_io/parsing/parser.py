@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..records.reader import NativeReads, ReadArguments, RecordBlock, RecordList
+from ..records.record_block import RecordBlock, RecordList
+from ..records.record_reader import NativeReads, ReadArguments
 from ..schema.schema import Schema
 from .columns.base import Arena, ColumnMaker, Ints, view_of
 from .columns.plain import maker_of

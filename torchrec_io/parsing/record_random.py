@@ -24,7 +24,8 @@ class Draws(NamedTuple):
 
         Args:
             record: What names the record to its reader: a number, or
-                :data:`torchrec_io.records.stream_reader.PLACE`, of which file and number count.
+                :data:`torchrec_io.records.stream_reader.STREAM_LOCATION`, of which file and
+                number count.
             feature: Its name.
         """
         number = record.item() if isinstance(record, np.generic) else record

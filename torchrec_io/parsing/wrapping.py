@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import _core
 from ..errors import SchemaError
-from ..records.reader import RecordBlock
+from ..records.record_block import RecordBlock
 from ..schema.dtypes import item_bytes
 from ..schema.schema import Schema
 from ..schema.stored_keys import shape_key_of, uses_of

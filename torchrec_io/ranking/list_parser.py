@@ -22,7 +22,7 @@ from ..parsing.layout import (
 )
 from ..parsing.parser import ExampleParser, LocatedBlock, RecordFailure
 from ..parsing.record_random import NO_EPOCH, Draws
-from ..records.reader import RecordBlock
+from ..records.record_block import RecordBlock
 from ..tensors.arena import allocate_for
 from ..tensors.batch import Batch
 from ..tensors.block_parser import BlockParser

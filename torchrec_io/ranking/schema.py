@@ -13,7 +13,7 @@ from .. import _core
 from ..errors import SchemaError
 from ..parsing.parser import RecordFailure
 from ..parsing.wrapping import lead
-from ..records.reader import RecordBlock
+from ..records.record_block import RecordBlock
 from ..schema.feature_mapping import FeatureMapping
 from ..schema.nesting import check_paths, nested
 from ..schema.schema import Schema

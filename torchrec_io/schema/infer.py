@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from ..errors import DecodeError, SchemaError
-from ..records.sequential import iter_records, iter_sound_records
+from ..records.sequential import iter_records, iter_valid_records
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from .checks import is_text
@@ -116,7 +116,7 @@ def sample_records(files: list[str], most: int, skips: bool) -> Iterator[Sampled
     order = _in_order(files, most)
     for place, path in enumerate(order):
         share = max(1, left // (len(order) - place))
-        records = iter_sound_records(path) if skips else iter_records(path)
+        records = iter_valid_records(path) if skips else iter_records(path)
         for number, (offset, data) in enumerate(islice(records, share)):
             yield SampledRecord(path, number, offset, data)
             left -= 1

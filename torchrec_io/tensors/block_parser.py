@@ -9,7 +9,7 @@ from ..parsing.lengths import LengthFeature
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import Draws
 from ..parsing.wrapping import Content, Fields
-from ..records.reader import RecordBlock
+from ..records.record_block import RecordBlock
 from ..schema.feature_mapping import FeatureMapping
 from ..schema.schema import Features, Schema
 from .native_run import load_run

@@ -15,8 +15,8 @@ from .. import _core
 from ..errors import TorchRecIOError
 from ..parsing.parser import ExampleParser, LocatedBlock
 from ..parsing.record_random import Draws
-from ..records.reader import NativeReads, ReadPlan, RecordReader
-from ..storage.local import LocalFile
+from ..records.record_reader import NativeReads, ReadPlan, RecordReader
+from ..storage.byte_source import ByteSource
 from .arena import allocate_for
 from .batch import Batch
 from .parse import image_threads
@@ -53,7 +53,7 @@ def _load_any(
     parser: ExampleParser,
     reader: RecordReader,
     plans: Sequence[ReadPlan],
-    files: Sequence[list[LocalFile]],
+    files: Sequence[list[ByteSource]],
     draws: Sequence[Draws],
 ) -> list[Batch]:
     buffers = [_core.allocate(plan.buffer_bytes) for plan in plans]
@@ -72,7 +72,7 @@ def _load_fixed(
     parser: ExampleParser,
     reader: RecordReader,
     plans: Sequence[ReadPlan],
-    files: Sequence[list[LocalFile]],
+    files: Sequence[list[ByteSource]],
 ) -> list[Batch]:
     # One buffer for all: data is parsed while it is in the fastest cache.
     buffer = _core.allocate(max(plan.buffer_bytes for plan in plans))
@@ -95,9 +95,9 @@ def _arena_of(block: LocatedBlock) -> Tensor:
     return allocate_for(block.arena_bytes, block.columns, len(block))
 
 
-def _open_files(reader: RecordReader, plans: Sequence[ReadPlan]) -> list[list[LocalFile]]:
+def _open_files(reader: RecordReader, plans: Sequence[ReadPlan]) -> list[list[ByteSource]]:
     """Return the files of each plan, up to the first that the core cannot read by itself."""
-    opened: list[list[LocalFile]] = []
+    opened: list[list[ByteSource]] = []
     for plan in plans:
         try:
             files = reader.open_files(plan)

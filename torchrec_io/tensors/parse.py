@@ -11,7 +11,7 @@ from ..checks import counted
 from ..errors import DecodeError, SchemaError
 from ..parsing.parser import ExampleParser, Picks, RecordFailure
 from ..parsing.record_random import NO_EPOCH, Draws
-from ..records.reader import RecordBlock, RecordList
+from ..records.record_block import RecordBlock, RecordList
 from ..schema.schema import Features, Schema
 from .arena import allocate_for
 from .batch import Batch, Sample

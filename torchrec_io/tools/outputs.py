@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 
-from ..records.reader import RecordBlock
+from ..records.record_block import RecordBlock
 from ..storage.local import StrPath
 from ..writing.shards import shard_paths
 

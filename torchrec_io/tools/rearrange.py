@@ -16,7 +16,7 @@ from ..checks import check_integer
 from ..order.selection import Numbers, Selection, Subset
 from ..order.shuffle import check_seed
 from ..order.split import parse_slice, split_indexed
-from ..storage.compressed import Compression
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..writing.output_group import OutputGroup
 from ..writing.shards import ShardFiles

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ..checks import check_choice, counted
-from ..storage.compressed import Compression
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from ..writing.output_group import OutputGroup

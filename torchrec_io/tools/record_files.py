@@ -10,7 +10,8 @@ import numpy as np
 from ..errors import TorchRecIOError
 from ..order.selection import Numbers, Selection, Span
 from ..records.index_cache import open_indexes
-from ..records.reader import ReadPlan, RecordBlock, RecordReader
+from ..records.record_block import RecordBlock
+from ..records.record_reader import ReadPlan, RecordReader
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from .ordered_pool import OrderedPool
@@ -128,7 +129,7 @@ class RecordFiles:
 
     def _fetch(self, plan: ReadPlan) -> _Fetched:
         block, errors = self.reader.fetch(plan)
-        return _Fetched(block, int(plan.sizes.sum()), errors)
+        return _Fetched(block, int(plan.frame_sizes.sum()), errors)
 
 
 def _with_loss(error: TorchRecIOError) -> TorchRecIOError:

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from ..order.selection import Numbers
 from ..order.shuffle import check_seed, records_at
 from ..records.formats import TFRECORD
-from ..records.reader import RecordBlock
-from ..storage.compressed import Compression
+from ..records.record_block import RecordBlock
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..writing.output_group import OutputGroup, open_named
 from ..writing.shards import ShardFiles

@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from .. import _core
 from ..records.formats import TFRECORD
-from ..records.index import SUFFIX, encode_index
-from ..storage.compressed import Compression
-from ..storage.deflate import Deflater
-from ..storage.local import LocalFile, PendingFile, StrPath, check_replaceable
+from ..records.index_file import SUFFIX, encode_index
+from ..storage.compression import Compression
+from ..storage.deflater import Deflater
+from ..storage.local import LocalFile, StrPath
+from ..storage.pending_file import PendingFile, check_replaceable
 
 BUFFER_BYTES = 1 << 18
 _FRAME_BYTES = TFRECORD.header_bytes + TFRECORD.footer_bytes
@@ -72,15 +73,15 @@ class FrameWriter:
             return True
         if self._deflater is None:
             return self._at + size <= max_bytes
-        if self._deflater.most_bytes(size) <= max_bytes:
+        if self._deflater.max_file_bytes(size) <= max_bytes:
             return True
         # Flushing the compressor tells how small the data became, but frequent flushes make
         # compression worse.
-        if self._deflater.unsettled + self._pending_bytes < max_bytes >> 4:
+        if self._deflater.unflushed + self._pending_bytes < max_bytes >> 4:
             return False
         self._write_pending()
-        self._deflater.settle()
-        return self._deflater.most_bytes(len(record) + _FRAME_BYTES) <= max_bytes
+        self._deflater.flush()
+        return self._deflater.max_file_bytes(len(record) + _FRAME_BYTES) <= max_bytes
 
     def prepare(self) -> None:
         """Write the file and its index to storage, so that only their names are missing."""

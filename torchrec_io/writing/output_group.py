@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..checks import check_choice
-from ..records.index import SUFFIX
-from ..storage.compressed import Compression
-from ..storage.local import PendingFile, StrPath, sync_folder
+from ..records.index_file import SUFFIX
+from ..storage.compression import Compression
+from ..storage.local import StrPath
+from ..storage.pending_file import PendingFile, sync_folder
 from .frame_writer import BUFFER_BYTES, FrameWriter
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class OutputGroup:
         self._add_target(path)
         file = PendingFile(path)
         self._others.append(file)
-        with open_named(file.lend(), path) as opened:
+        with open_named(file.release(), path) as opened:
             yield opened
 
     def open_folder(self, path: StrPath) -> str:

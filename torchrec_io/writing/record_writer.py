@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from ..checks import counted
-from ..storage.compressed import Compression
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from .encode import ExampleEncoder, Kinds
 from .output_group import OutputGroup

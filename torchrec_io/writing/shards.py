@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ..checks import check_integer, counted
-from ..storage.compressed import Compression
+from ..storage.compression import Compression
 from ..storage.digest import digest_number
 from ..storage.local import StrPath
 from .encode import Kinds

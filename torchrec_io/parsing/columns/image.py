@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...images.decode import Decoded, decode_image
+from ...images.decode import DecodedImage, decode_image
 from ...schema.image_spec import ImageFeature
 from ..layout import BytesColumn, Column, ListColumn, Numbers, Padding
 from ..threads import run_each
@@ -24,7 +24,7 @@ class OpenedImage(NamedTuple):
     """A decoded image, and the shape of its value."""
 
     shape: tuple[int, ...]
-    image: Decoded
+    image: DecodedImage
 
 
 class ImageValues:
@@ -52,7 +52,7 @@ class ImageValues:
         batch: LocatedBlock,
         position: int,
         elements: Elements,
-        take: Callable[[int, Decoded], None],
+        take: Callable[[int, DecodedImage], None],
         column: npt.NDArray[np.uint8] | None = None,
     ) -> None:
         """Decodes images, several at a time, and hands them on; fails records with bad ones.
@@ -143,7 +143,9 @@ class _Mixed(_Decoding):
         batch.keep(self, (images, places))
         return columns
 
-    def _take_room(self, batch: LocatedBlock, images: list[Decoded]) -> tuple[list[Column], Any]:
+    def _take_room(
+        self, batch: LocatedBlock, images: list[DecodedImage]
+    ) -> tuple[list[Column], Any]:
         """Room for images of any sizes; and what :meth:`_values` needs to know."""
         arrays = tuple(
             batch.room.take_numbers(str(self._feature.dtype), _shape_of(image, self._feature))
@@ -173,7 +175,9 @@ class _Padded(_Mixed):
         axes = (1, 2) if feature.layout == "CHW" else (0, 1)
         self.padding = Padding(f"{name}\0lengths", _fill_of(feature), axes)
 
-    def _take_room(self, batch: LocatedBlock, images: list[Decoded]) -> tuple[list[Column], Any]:
+    def _take_room(
+        self, batch: LocatedBlock, images: list[DecodedImage]
+    ) -> tuple[list[Column], Any]:
         assert self.padding is not None
         sides = np.array([image.pixels.shape[:2] for image in images], np.int64).reshape(-1, 2)
         height, width = sides.max(axis=0, initial=0).tolist()
@@ -209,10 +213,10 @@ def make_image(name: str, feature: ImageFeature, *, in_lists: bool) -> ColumnMak
     return _Padded(name, feature) if feature.mixed == "pad" else _Mixed(name, feature)
 
 
-def store_image(image: Decoded, feature: ImageFeature, out: npt.NDArray[Any]) -> None:
+def store_image(image: DecodedImage, feature: ImageFeature, out: npt.NDArray[Any]) -> None:
     """Writes an image into its record's value: layout, dtype and scale as the feature says."""
     value = out.transpose(_ROWS_FIRST[out.ndim]) if feature.layout == "CHW" else out
-    (top, left), (height, width) = image.at, image.pixels.shape[-3:-1]
+    (top, left), (height, width) = image.position, image.pixels.shape[-3:-1]
     inner = value[..., top : top + height, left : left + width, :]
     if image.pixels.dtype == value.dtype:
         if not np.may_share_memory(inner, image.pixels):  # it was decoded there
@@ -227,7 +231,7 @@ def store_image(image: Decoded, feature: ImageFeature, out: npt.NDArray[Any]) ->
         value[..., top : top + height, left + width :, :] = fill
 
 
-def _shape_of(image: Decoded, feature: ImageFeature) -> tuple[int, ...]:
+def _shape_of(image: DecodedImage, feature: ImageFeature) -> tuple[int, ...]:
     """The shape of an image's value."""
     *frames, height, width, channels = image.pixels.shape
     height, width = feature.size or (height, width)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...images.bad_value import BAD_BOOL, BadValueError
+from ...images.bad_value import BadValueError
 from ...images.inflate import inflate
 from ...schema.dtypes import MOST_VALUES, item_bytes
 from ...schema.stored_specs import RawFeature
@@ -31,6 +31,9 @@ from .partitions import offsets_of
 
 if TYPE_CHECKING:
     from ..parser import LocatedBlock
+
+
+BAD_BOOL = "a byte of a bool array is neither 0 nor 1"
 
 
 class RawArray(NamedTuple):

@@ -1,4 +1,4 @@
-"""RecordReader: any records in any order, in few reads, damage told record by record."""
+"""RecordReader: any records in any order, in few reads, with an error for each damaged one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from torchrec_io import (
     TruncatedFileError,
     _core,
 )
-from torchrec_io.records.reader import RecordList, RecordReader
+from torchrec_io.records.record_block import RecordList
+from torchrec_io.records.record_reader import RecordReader
 
 FILES: list[list[bytes]] = [
     [bytes([i]) * (i * 3) for i in range(50)],
@@ -129,7 +130,7 @@ class TestHints:
         reader.will_need(plan)
         reader.read(plan)
 
-    def test_what_is_in_memory(
+    def test_no_hints_for_data_in_memory(
         self, large: RecordReader, waits: list[int], hinted: list[int]
     ) -> None:
         for _ in range(10):
@@ -137,7 +138,7 @@ class TestHints:
         assert waits == [0]
         assert hinted == [1, 2] * 2  # until that was known
 
-    def test_what_had_to_be_waited_for(
+    def test_hints_after_waits(
         self, large: RecordReader, waits: list[int], hinted: list[int]
     ) -> None:
         waits[0] = 200
@@ -157,9 +158,9 @@ class TestHints:
         assert hinted == [1, 2] * 6
 
 
-def test_places_and_keys(reader: RecordReader) -> None:
+def test_locations_and_keys(reader: RecordReader) -> None:
     path = reader.indexes[2].data_path
-    assert reader.place(52) == (path, 2, 2 * 30_016)
+    assert reader.location(52) == (path, 2, 2 * 30_016)
     assert reader.keys(np.array([52, 0])) == [
         f"{path}:{2 * 30_016}",
         f"{reader.indexes[0].data_path}:0",
