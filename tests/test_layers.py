@@ -66,8 +66,6 @@ PENDING = {
     ("datasets/mixture.py", "episodes"),
     ("datasets/record_loader.py", "csv"),
     ("datasets/record_loader.py", "ranking"),
-    ("schema/schema.py", "ranking"),
-    ("schema/spec_arguments.py", "ranking"),
     ("tensors/record_parsers.py", "csv"),
     ("tools/rearrange.py", "convert"),
     ("tools/recompress.py", "convert"),

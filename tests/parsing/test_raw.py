@@ -253,9 +253,9 @@ def test_another_dtype_is_refused(dtype: str, shape: Any) -> None:
 @pytest.mark.parametrize("dtype", ["int32", "string", "complex128"])
 def test_another_shape_is_refused(dtype: str) -> None:
     scalar, cube, filled = map(bytes.fromhex, WRITTEN[dtype])
-    refused(dtype, scalar, r"of shape \[\], not \[2\]", [2])
-    refused(dtype, cube, r"of shape \[1, 2, 2\], not \[2, 2\]", [2, 2])
-    refused(dtype, filled, r"of shape \[2, 2\], not \[4\]", [4])
+    refused(dtype, scalar, r"has the shape \[\], the schema wants \[2\]", [2])
+    refused(dtype, cube, r"has the shape \[1, 2, 2\], the schema wants \[2, 2\]", [2, 2])
+    refused(dtype, filled, r"has the shape \[2, 2\], the schema wants \[4\]", [4])
 
 
 HOSTILE = {

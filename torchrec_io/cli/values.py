@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
-from ..schema.sniff import IMAGES, image_size, signature
+from ..schema.sniff import IMAGES, file_format, image_size
 from .report import printable
 
 # Wide enough for what a table holds where no terminal sets a limit.
@@ -40,7 +40,7 @@ def bytes_text(data: bytes) -> str:
     text = _as_text(data)
     if text is not None:
         return text
-    name = signature(data)
+    name = file_format(data)
     if name in IMAGES:
         size = image_size(data)
         name += " {}x{}".format(*size) if size else ""

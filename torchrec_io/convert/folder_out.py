@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..schema.dtypes import is_integer
+from ..schema.dtypes import is_integer_dtype
+from ..schema.feature import Feature
 from ..schema.schema import Schema
-from ..schema.specs import Feature, FixedLenFeature, VarLenFeature
+from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath, sync_folder
 from ..tools.record_files import RecordFiles
 from .jobs import Jobs, OnError, Tally, Watcher
@@ -158,7 +159,7 @@ def _schema(seen: Schema, feature: str, name_from: str | None, by_class: str | N
             raise ValueError(f"there is no feature {name!r} to read; there are {', '.join(seen)}")
         spec = seen.context[name]
         dtype = spec.dtype if isinstance(spec, (FixedLenFeature, VarLenFeature)) else "string"
-        if dtype != "string" and (name != by_class or not is_integer(dtype)):
+        if dtype != "string" and (name != by_class or not is_integer_dtype(dtype)):
             needed = "a bytes value or an integer" if name == by_class else "a bytes value"
             raise ValueError(f"the feature {name!r} must be {needed}, not {dtype}")
         specs[name] = FixedLenFeature([], dtype)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..schema.dtypes import is_integer
+from ..schema.dtypes import is_integer_dtype
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
@@ -170,7 +170,7 @@ def _members(schema: Schema, extensions: Mapping[str, str], key: str | None) -> 
 
 def _is_key(spec: Any) -> bool:
     is_one = isinstance(spec, FixedLenFeature) and spec.count == 1
-    return is_one and (spec.dtype == "string" or is_integer(spec.dtype))
+    return is_one and (spec.dtype == "string" or is_integer_dtype(spec.dtype))
 
 
 def _member(schema: Schema, name: str, extension: str | None) -> _Member:
@@ -191,13 +191,13 @@ def _member(schema: Schema, name: str, extension: str | None) -> _Member:
         suffix = "npy"
         if name in (schema.sequence or {}):
             suffix = "json"
-        elif is_single and is_integer(spec.dtype):
+        elif is_single and is_integer_dtype(spec.dtype):
             suffix = "cls"
         stem = f"{stem}.{suffix}"
     if (
         suffix not in _ENCODERS
         or (suffix in ("cls", "txt") and not is_single)
-        or (suffix == "cls" and not is_integer(spec.dtype))
+        or (suffix == "cls" and not is_integer_dtype(spec.dtype))
     ):
         raise ValueError(
             f"feature {name!r}: a number needs an extension that ends in 'txt', 'npy', 'json' or, "

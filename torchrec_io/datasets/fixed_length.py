@@ -7,7 +7,7 @@ from typing import Any
 
 from ..order.plan import Uneven
 from ..order.shuffle import ShuffleChoice
-from ..parsing.wrapping import Fields
+from ..parsing.wrapping import FixedLengthWrapper
 from ..records.fixed_length import FixedLength
 from ..records.index_cache import IndexChoice
 from ..records.reader import RecordReader
@@ -119,6 +119,6 @@ class FixedLengthRecordDataset(IndexedDataset):
     def _source_of(self, reader: RecordReader, schema: Any) -> RecordSource:
         if isinstance(schema, Mapping):
             assert isinstance(reader.format, FixedLength)
-            fields = Fields(schema, reader.format.record_bytes)
+            fields = FixedLengthWrapper(schema, reader.format.record_bytes)
             return RecordSource(reader, schema, WrappedParser(fields))
         return RecordSource(reader, schema)

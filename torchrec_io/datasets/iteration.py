@@ -17,7 +17,7 @@ from ..episodes.reader import StepPlan
 from ..errors import DecodeError, StaleIndexError, TorchRecIOError
 from ..order.orders import StreamedOrder
 from ..order.progress import Arrangement, Progress
-from ..parsing.record_random import Draws
+from ..parsing.record_random import RecordRandom
 from ..records.block_reader import BlockPlan
 from ..records.reader import ReadPlan
 from ..records.stream_reader import StreamPiece
@@ -181,12 +181,12 @@ class Iteration:
         taken = len(job.records)
         missing = taken - len(short.numbers)
         while missing and (records := feed.take(job.epoch, missing)) is not None:
-            more = self.source.read(self.source.reader.plan(records), self._draws(job))
+            more = self.source.read(self.source.reader.plan(records), self._random(job))
             self.handle(more.errors, worker)
             parts.append(more)
             taken += len(records)
             missing -= len(more.numbers)
-        return self.source.joined(parts, self._draws(job)), taken
+        return self.source.joined(parts, self._random(job)), taken
 
     def _is_given(self, count: int) -> bool:
         full = self.options.batch_size is not None and count >= self.options.batch_size
@@ -224,7 +224,7 @@ class Iteration:
                     self.source.reader.will_need(then.plan)
         planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
         sound = self.source.read_sound(
-            [job.plan for job in planned], [self._draws(job) for job in planned]
+            [job.plan for job in planned], [self._random(job) for job in planned]
         )
         outcomes = [Outcome(loaded) for loaded in sound]
         return outcomes + [self._outcome(job) for job in jobs[len(outcomes) :]]
@@ -233,15 +233,15 @@ class Iteration:
         if job.error is not None:
             return Outcome(None, job.error)
         try:
-            loaded = self.source.read(job.plan, self._draws(job))
+            loaded = self.source.read(job.plan, self._random(job))
         except BaseException as error:  # noqa: BLE001  # for who asks for this batch
             return Outcome(None, error)
         # The stored bytes are needed again only to fill a batch up.
         return Outcome(loaded if loaded.errors else loaded._replace(block=None))
 
-    def _draws(self, job: Job) -> Draws:
+    def _random(self, job: Job) -> RecordRandom:
         """What the random numbers of a job's records depend on."""
-        return Draws(self.shares.order.seed, job.epoch)
+        return RecordRandom(self.shares.order.seed, job.epoch)
 
 
 def _ends(numbers: npt.NDArray[Any], job: Job) -> Sequence[int]:

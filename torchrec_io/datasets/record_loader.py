@@ -11,14 +11,11 @@ import numpy.typing as npt
 from ..csv.schema import CsvSchema
 from ..errors import DecodeError, TorchRecIOError
 from ..parsing.parser import ExampleParser, RecordFailure
-from ..parsing.record_random import NO_EPOCH, Draws
+from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..ranking.list_parser import ExampleListParser
 from ..ranking.schema import ExampleListSchema
 from ..records.reader import RecordBlock, RecordReader
-from ..schema.image_spec import ImageFeature
 from ..schema.schema import Features, Schema
-from ..schema.specs import Feature
-from ..schema.stored_specs import RawFeature, SequenceFeature
 from ..tensors.batch import Batch
 from ..tensors.native_run import load_run
 from ..tensors.parse import parse_block
@@ -58,7 +55,7 @@ class BlockParser(Protocol):
     def schema(self) -> ParsedSchema:
         """Says what the columns are."""
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """The batch of the good records, and a failure for each bad one, by its position."""
 
 
@@ -125,53 +122,53 @@ class RecordSource:
             return False
         if any(index.compression for index in self.reader.indexes):
             return False
-        return not any(map(_is_slow, self._parser.schema.values()))
+        return not any(spec.is_slow for spec in self._parser.schema.values())
 
-    def read(self, plan: Any, draws: Draws = NO_EPOCH) -> Loaded:
+    def read(self, plan: Any, random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
         """Reads and decodes the records of a reader's plan.
 
         Args:
             plan: See there.
-            draws: What random numbers depend on.
+            random: Source of random numbers.
 
         Raises:
             TruncatedFileError, StaleIndexError, OSError: the files are not what was indexed.
         """
         block, errors = self.reader.fetch(plan)
-        items, block, decode_errors = self._decode(block, draws)
+        items, block, decode_errors = self._decode(block, random)
         return Loaded(items, block.numbers, block, [*errors, *decode_errors])
 
-    def read_sound(self, plans: Sequence[Any], draws: Sequence[Draws]) -> list[Loaded]:
+    def read_sound(self, plans: Sequence[Any], randoms: Sequence[RecordRandom]) -> list[Loaded]:
         """As :meth:`read` for the first of some plans, as far as nothing is wrong with them.
 
         Quicker, and not for every kind of reader: what is not given has to be read by itself.
         """
         if self._parser is None or not isinstance(self.reader, RecordReader):
             return []
-        batches = load_run(self._parser, self.reader, plans, draws)
+        batches = load_run(self._parser, self.reader, plans, randoms)
         return [
             Loaded(batch, plan.numbers, None, [])
             for batch, plan in zip(batches, plans, strict=False)
         ]
 
-    def joined(self, parts: Sequence[Loaded], draws: Draws = NO_EPOCH) -> Loaded:
-        """Several results as one; all of them were read with these ``draws``."""
+    def joined(self, parts: Sequence[Loaded], random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
+        """Several results as one; all of them were read with this ``random``."""
         numbers = np.concatenate([part.numbers for part in parts])
         block = RecordBlock.joined([part.block for part in parts if part.block is not None])
         if self.schema is not None:
-            items: Any = self._decode(block, draws)[0]
+            items: Any = self._decode(block, random)[0]
         else:
             items = [item for part in parts for item in part.items]
         return Loaded(items, numbers, block, [])
 
     def _decode(
-        self, block: RecordBlock, draws: Draws
+        self, block: RecordBlock, random: RecordRandom
     ) -> tuple[Any, RecordBlock, Sequence[TorchRecIOError]]:
         """The items of a block, the records they are of, and an error for each of the others."""
         if self._parser is not None:
-            return self._told(block, *parse_block(self._parser, block, draws))
+            return self._told(block, *parse_block(self._parser, block, random))
         if self._block_parser is not None:
-            return self._told(block, *self._block_parser.parse(block, draws))
+            return self._told(block, *self._block_parser.parse(block, random))
         if self._decoder is None:
             return [block[i] for i in range(len(block))], block, []
         return self._decode_each(block, self._decoder)
@@ -207,14 +204,6 @@ class RecordSource:
     ) -> DecodeError:
         path, record, offset = self.reader.place(block.numbers[position])
         return DecodeError(reason, path=path, record=record, offset=offset, feature=feature)
-
-
-def _is_slow(spec: Feature) -> bool:
-    """Whether values are decoded by other code than the native parser's, one by one."""
-    element = spec.element if isinstance(spec, SequenceFeature) else spec
-    if isinstance(element, RawFeature):
-        return element.compression is not None
-    return isinstance(element, ImageFeature)
 
 
 def _reason(failure: RecordFailure) -> str:

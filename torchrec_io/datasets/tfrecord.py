@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..checks import is_integer
 from ..episodes.stepping import Stepping
 from ..order.orders import RecordOrder, StreamedOrder
 from ..order.plan import Uneven
@@ -17,7 +18,6 @@ from ..order.shuffle import Shuffle, ShuffleChoice, check_shuffle
 from ..records.index_cache import IndexChoice, open_indexes
 from ..records.reader import RecordReader
 from ..records.stream_reader import StreamReader
-from ..schema.checks import is_whole
 from ..storage.compressed import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
@@ -353,7 +353,7 @@ class TFRecordDataset(IndexedDataset):
 
 
 def _check_steps(steps: Any) -> None:
-    if steps not in ("ragged", "each") and (not is_whole(steps) or steps < 1):
+    if steps not in ("ragged", "each") and (not is_integer(steps) or steps < 1):
         raise ValueError(
             f"steps must be 'ragged', 'each' or a whole number of at least 1, not {steps!r}"
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..order.plan import Uneven
 from ..order.shuffle import ShuffleChoice
-from ..parsing.wrapping import Content
+from ..parsing.wrapping import WholeFileWrapper
 from ..records.reader import RecordReader
 from ..records.whole_file import WholeFile
 from ..schema.schema import Features
@@ -101,5 +101,5 @@ class WholeFileDataset(IndexedDataset):
 
     def _source_of(self, reader: RecordReader, schema: Any) -> RecordSource:
         if isinstance(schema, Mapping):
-            return RecordSource(reader, schema, WrappedParser(Content(schema)))
+            return RecordSource(reader, schema, WrappedParser(WholeFileWrapper(schema)))
         return RecordSource(reader, schema)

@@ -6,12 +6,11 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ..parsing.columns.base import Ints
-from ..parsing.parser import ExampleParser, Picks, RecordFailure
-from ..parsing.record_random import Draws
+from ..parsing.columns.base import ElementSelection, Ints
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.record_random import RecordRandom
 from ..records.reader import RecordBlock
 from ..schema.schema import Schema
-from ..schema.stored_specs import SequenceFeature
 from ..tensors.batch import Batch
 from ..tensors.parse import parse_all, parse_sound
 from .columns import Gathering, StepRows, count_steps
@@ -45,35 +44,30 @@ class StepParser:
         self._group = group
         self._numbers = numbers
         self._counter = StepCounter.of(schema, group)
-        specs = step_features(schema, group)
-        # Those of which the parser decodes what it is asked for.
-        self._picked = {
-            name
-            for name, spec in specs.items()
-            if isinstance(spec, SequenceFeature) and not spec.partitions
-        }
-        self._whole = specs.keys() - self._picked
+        names = step_features(schema, group).keys()
+        self._picked = names & ExampleParser.of(schema).selectable
+        self._whole = names - self._picked
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """As :func:`parse_block`: the batch of the good samples, and a failure for each other."""
-        return parse_sound(block, lambda part: self._parse_all(part, draws))
+        return parse_sound(block, lambda part: self._parse_all(part, random))
 
-    def _parse_all(self, block: RecordBlock, draws: Draws) -> Batch | list[RecordFailure]:
+    def _parse_all(self, block: RecordBlock, random: RecordRandom) -> Batch | list[RecordFailure]:
         """The batch of all samples, or a failure for each of some."""
         records, begins = self._numbers.places(block.numbers)
         uncounted = np.flatnonzero(self._numbers.counts[records] < 0).tolist()
         if uncounted:
             return [self._counter.fault(block, position) for position in uncounted]
         _, firsts, rows = np.unique(records, return_index=True, return_inverse=True)
-        found = self._parse_rows(_episodes(block, records, firsts), rows, begins, draws)
+        found = self._parse_rows(_episodes(block, records, firsts), rows, begins, random)
         if isinstance(found, Batch):
             return found
         # Some of their steps may be sound: each sample is looked at by itself.
         each = np.arange(len(block))
-        return self._parse_rows(_episodes(block, records, each), each, begins, draws)
+        return self._parse_rows(_episodes(block, records, each), each, begins, random)
 
     def _parse_rows(
-        self, episodes: RecordBlock, rows: Ints, begins: Ints, draws: Draws
+        self, episodes: RecordBlock, rows: Ints, begins: Ints, random: RecordRandom
     ) -> Batch | list[RecordFailure]:
         """The batch of samples, or a failure for each of some episodes.
 
@@ -81,14 +75,14 @@ class StepParser:
             episodes: That are parsed.
             rows: Which of them each sample is of.
             begins: The step that each sample begins with.
-            draws: What random numbers depend on.
+            random: Source of random numbers.
         """
         steps = begins
         if self._numbers.window is not None:
             steps = begins[:, np.newaxis] + np.arange(self._numbers.window)
         taken = StepRows(rows, steps)
-        picks, picked = _picks_of(taken, self._picked, len(episodes))
-        batch = parse_all(ExampleParser.of(self.schema), episodes, draws, picks)
+        selection, picked = _selection_of(taken, self._picked, len(episodes))
+        batch = parse_all(ExampleParser.of(self.schema), episodes, random, selection)
         if not isinstance(batch, Batch):
             return batch
         if failures := self._disagreements(batch, self._numbers.counts[episodes.numbers]):
@@ -118,12 +112,14 @@ def _episodes(block: RecordBlock, records: Ints, positions: Ints) -> RecordBlock
     )
 
 
-def _picks_of(taken: StepRows, names: Collection[str], rows: int) -> tuple[Picks, StepRows]:
+def _selection_of(
+    taken: StepRows, names: Collection[str], rows: int
+) -> tuple[ElementSelection, StepRows]:
     """Which steps of each row samples take, each of them once; and where these then are."""
     places = taken.entries(taken.rows << _STEP_BITS)
     wanted, back = np.unique(places, return_inverse=True)
     starts = np.searchsorted(wanted, np.arange(rows + 1) << _STEP_BITS)
     picked = back.reshape(taken.steps.shape)
     firsts = starts[taken.rows].reshape(-1, *(1,) * (taken.steps.ndim - 1))
-    picks = Picks(names, wanted & ((1 << _STEP_BITS) - 1), starts)
-    return picks, taken._replace(steps=picked - firsts)
+    selection = ElementSelection(names, wanted & ((1 << _STEP_BITS) - 1), starts)
+    return selection, taken._replace(steps=picked - firsts)

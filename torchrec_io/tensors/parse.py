@@ -8,8 +8,9 @@ from typing import TypeAlias, TypeVar
 from torch.utils.data import get_worker_info
 
 from ..errors import DecodeError, SchemaError
-from ..parsing.parser import ExampleParser, Picks, RecordFailure
-from ..parsing.record_random import NO_EPOCH, Draws
+from ..parsing.columns.base import ElementSelection
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..records.reader import RecordBlock, RecordList
 from ..schema.schema import Features, Schema
 from .arena import allocate_for
@@ -20,14 +21,14 @@ _Block = TypeVar("_Block", RecordBlock, RecordList)
 
 
 def parse_block(
-    parser: ExampleParser, block: _Block, draws: Draws = NO_EPOCH
+    parser: ExampleParser, block: _Block, random: RecordRandom = DEFAULT_RANDOM
 ) -> tuple[Batch, list[RecordFailure]]:
     """Parses a block, less the records that cannot be parsed.
 
     Args:
         parser: Knows the schema.
         block: The records.
-        draws: What random numbers depend on.
+        random: Source of random numbers.
 
     Returns:
         The batch of the good records, in their order, and one failure for each bad one, by position
@@ -36,7 +37,7 @@ def parse_block(
     Raises:
         MemoryError: there is not enough for the batch.
     """
-    return parse_sound(block, lambda part: parse_all(parser, part, draws))
+    return parse_sound(block, lambda part: parse_all(parser, part, random))
 
 
 def parse_sound(
@@ -56,21 +57,24 @@ def parse_sound(
 
 
 def parse_all(
-    parser: ExampleParser, block: _Block, draws: Draws, picks: Picks | None = None
+    parser: ExampleParser,
+    block: _Block,
+    random: RecordRandom,
+    selection: ElementSelection | None = None,
 ) -> Batch | list[RecordFailure]:
     """The batch of all records of a block, or what is wrong with some of them.
 
     Args:
         parser: Knows the schema.
         block: The records.
-        draws: What random numbers depend on.
-        picks: See :meth:`ExampleParser.locate`.
+        random: Source of random numbers.
+        selection: Elements of sequences to decode; by default all.
 
     Raises:
         MemoryError: there is not enough for the batch.
     """
     try:
-        located = parser.locate(block, draws, image_threads(), picks)
+        located = parser.locate(block, random, image_threads(), selection)
     except MemoryError as error:
         raise _no_memory(block, error) from error
     if located.failures:

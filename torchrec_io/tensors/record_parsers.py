@@ -8,10 +8,10 @@ import numpy as np
 
 from ..csv.schema import Columns, CsvSchema
 from ..parsing.columns.base import view_of
-from ..parsing.layout import BytesColumn, Column, Numbers, Room
+from ..parsing.layout import ArenaLayout, BytesColumn, Column, Numbers
 from ..parsing.parser import ExampleParser, RecordFailure
-from ..parsing.record_random import Draws
-from ..parsing.wrapping import Content, Fields
+from ..parsing.record_random import RecordRandom
+from ..parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
 from ..records.reader import RecordBlock
 from ..schema.schema import Schema
 from .arena import allocate_for
@@ -29,14 +29,14 @@ class WrappedParser:
         wrapping: Puts them there.
     """
 
-    def __init__(self, wrapping: Fields | Content) -> None:
+    def __init__(self, wrapping: FixedLengthWrapper | WholeFileWrapper) -> None:
         self.schema: Schema = wrapping.schema
         self._wrapping = wrapping
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """As :func:`parse_block`."""
         parser = ExampleParser.of(self.schema)
-        batch, failures = parse_block(parser, self._wrapping.wrap(block), draws)
+        batch, failures = parse_block(parser, self._wrapping.wrap(block), random)
         # Where in the Example it is would tell nobody anything.
         return batch, [failure._replace(offset=None) for failure in failures]
 
@@ -54,9 +54,9 @@ class CsvParser:
     def __init__(self, schema: CsvSchema) -> None:
         self.schema = schema
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """As :func:`parse_block`."""
-        del draws
+        del random
         columns, failures = self.schema.parse([block[i] for i in range(len(block))])
         return batch_of(columns, len(block) - len(failures)), failures
 
@@ -68,17 +68,17 @@ def batch_of(columns: Columns, records: int) -> Batch:
         columns: By name; an array ``[records, ...]`` of numbers, or a list of bytes.
         records: How many each column has.
     """
-    room = Room()
+    room = ArenaLayout()
     layout: list[Column] = []
     writes: list[tuple[Numbers, Any]] = []
     for name, values in columns.items():
         if isinstance(values, np.ndarray):
-            dense = room.take_dense((name,), values.dtype.name, values.shape)
+            dense = room.reserve_dense((name,), values.dtype.name, values.shape)
             layout.append(dense)
             writes.append((Numbers(dense.dtype, dense.shape, dense.at), values))
             continue
         data = b"".join(values)
-        texts = room.take_texts((records,), len(data))
+        texts = room.reserve_texts((records,), len(data))
         layout.append(BytesColumn(name, texts))
         offsets = np.cumsum([0, *map(len, values)])
         writes.append((Numbers("int64", offsets.shape, texts.offsets_at), offsets))
