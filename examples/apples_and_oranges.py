@@ -26,7 +26,7 @@ SCHEMA = {
 
 
 def draw(folder: Path, pictures: int) -> None:
-    """RecordRandom ``apple_000.jpg`` (a red one with a stalk), ``orange_001.jpg`` and so on."""
+    """Draws ``apple_000.jpg`` (a red one with a stalk), ``orange_001.jpg`` and so on."""
     folder.mkdir(exist_ok=True)
     random = np.random.default_rng(1)
     for number in range(pictures):
@@ -42,7 +42,7 @@ def draw(folder: Path, pictures: int) -> None:
 
 
 def main(folder: Path) -> None:
-    """RecordRandom, converts, splits, and looks at each part."""
+    """Draws, converts, splits, and looks at each part."""
     folder.mkdir(parents=True, exist_ok=True)
     draw(folder / "apples-and-oranges", 50)
 

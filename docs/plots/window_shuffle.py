@@ -1,4 +1,4 @@
-"""RecordRandom window_shuffle.png, and prints the table of docs/shuffling.md, which is made of the orders.
+"""Draws window_shuffle.png, and prints the table of docs/shuffling.md, which is made of the orders.
 
 python docs/plots/window_shuffle.py [picture]
 """
@@ -163,7 +163,7 @@ def draw_labels(axes: Axes) -> None:
 
 
 def draw(picture: Path) -> None:
-    """RecordRandom the picture of docs/shuffling.md."""
+    """Draws the picture of docs/shuffling.md."""
     mpl.use("agg")
     figure, axes = plt.subplot_mosaic("WWBBUU;MMMLLL", figsize=(10, 6.6), layout="constrained")
     draw_order(axes["W"], "shuffle=10_000", WINDOW)

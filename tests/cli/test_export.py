@@ -105,4 +105,4 @@ def test_a_schema_that_is_none() -> None:
     Path("schema.json").write_text("{}")
     result = call("convert", "in.tfrecord", "out", "--to", "parquet", "--schema", "schema.json")
     assert result.exit_code == 1
-    assert result.output.startswith("schema.json: no schema in JSON")
+    assert result.output.startswith('schema.json: "torchrec_io_schema" must be 1')

@@ -132,7 +132,8 @@ def _stored(own: _Leaves) -> Iterator[str]:
     if any(isinstance(spec, Unread) for spec in own.values()):
         return
     for path, spec in own.items():
-        yield from (stored.key for stored in spec.stored_keys("/".join(path)))
+        keys = spec.stored_keys("/".join(path))
+        yield from (stored.key for stored in keys if stored.kind != "shape")
 
 
 def _required(own: _Leaves) -> Iterator[str]:
