@@ -104,11 +104,16 @@ def check_names(names: Any, dtype: str) -> tuple[str, ...] | None:
 
 
 def check_default(value: Any, dtype: str, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
-    """Return a default as a flat tuple of ints, floats or bytes, or None if it has no values.
+    """Return a default as a flat tuple of ints, floats or bytes.
+
+    Returns:
+        The values; None if there is no default, or one of no values.
 
     Raises:
         SchemaError: If the default does not have the shape or does not fit in the dtype.
     """
+    if value is None:
+        return None
     for convert in ("numpy", "tolist"):  # tensors, then arrays
         if hasattr(value, convert):
             value = getattr(value, convert)()

@@ -104,7 +104,8 @@ class Feature(Spec, is_abstract=True):
             whose bytes values Python decodes. It names a subclass of
             :class:`torchrec_io.parsing.columns.decoded.ElementDecoder`.
         places: Where the spec can be used.
-        tf_arguments: Arguments of the class of the same name in ``tf.io``; empty if it has none.
+        has_tf_class: Whether ``tf.io`` has a class of the same name, whose arguments are the
+            positional ones of this class.
         dtype: Dtype of the values.
         known_shape: Shape of every record's value; None if it depends on the record.
         valid_range: Range that the values must lie in; None if they are not checked.
@@ -115,7 +116,7 @@ class Feature(Spec, is_abstract=True):
     column: ClassVar[str]
     element_decoder: ClassVar[str]
     places: ClassVar[frozenset[Place]] = frozenset({"example", "context"})
-    tf_arguments: ClassVar[tuple[str, ...]] = ()
+    has_tf_class: ClassVar[bool] = False
 
     dtype: Any
     valid_range: Range = None
@@ -139,6 +140,14 @@ class Feature(Spec, is_abstract=True):
     def has_steps(self) -> bool:
         """Whether the value of a record can be cut into steps of an episode."""
         return False
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that make this spec; a default of one value without its tuple."""
+        arguments = super().arguments()
+        default = arguments.get("default_value")
+        if isinstance(default, tuple) and len(default) == 1:
+            [arguments["default_value"]] = default
+        return arguments
 
     def check_place(self, place: Place) -> None:
         """Check that the spec can be used in a place.
@@ -180,10 +189,10 @@ class Feature(Spec, is_abstract=True):
             name: Flat name of the feature in the schema.
 
         Returns:
-            The stored values to count; None if the steps cannot be counted without decoding.
+            The stored values to count; None if the steps cannot be counted without decoding. By
+            default steps are counted like values.
         """
-        del name
-        return None
+        return self.length_count(name)
 
     def as_stored(self, name: str) -> Feature:
         """Return the FixedLenFeature or VarLenFeature that reads the stored values undecoded.

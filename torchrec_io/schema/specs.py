@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, ClassVar
 
 from ..errors import SchemaError
@@ -28,13 +29,19 @@ from .row_partitions import (
     partition_keys,
 )
 from .stored_keys import StoredCount, StoredKey
-from .valid_range import Range, check_range
+from .valid_range import Range, check_default_range, check_range
 
 
-def _check_bitcast(bitcast: bool, dtype: str) -> bool:
-    if bitcast and dtype != "uint64":
-        raise SchemaError(f"bitcast needs the dtype 'uint64', got {dtype!r}")
-    return bool(bitcast)
+def _set_options(
+    spec: Any, valid_range: Range, names: Sequence[str] | None, *, bitcast: bool | None = None
+) -> None:
+    """Check and set the options that TensorFlow's specs do not have."""
+    if bitcast and spec.dtype != "uint64":
+        raise SchemaError(f"bitcast needs the dtype 'uint64', got {spec.dtype!r}")
+    if bitcast is not None:
+        set_fields(spec, bitcast=bool(bitcast))
+    set_fields(spec, valid_range=check_range(valid_range, spec.dtype))
+    set_fields(spec, names=check_names(names, spec.dtype))
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class FixedLenFeature(Feature):
 
     column = "torchrec_io.parsing.columns.plain:FixedBuilder"
     places = frozenset({"example", "context", "ranked"})
-    tf_arguments = ("shape", "dtype", "default_value")
+    has_tf_class = True
 
     shape: tuple[int, ...]
     dtype: str
@@ -86,16 +93,10 @@ class FixedLenFeature(Feature):
         bitcast: bool = False,
     ) -> None:
         set_fields(self, shape=check_shape(shape), dtype=dtype_name(dtype))
-        default = None
-        if default_value is not None:
-            default = check_default(default_value, self.dtype, self.shape)
-        set_fields(
-            self,
-            default_value=default,
-            valid_range=check_range(valid_range, self.dtype, default),
-            names=check_names(names, self.dtype),
-            bitcast=_check_bitcast(bitcast, self.dtype),
-        )
+        default = check_default(default_value, self.dtype, self.shape)
+        set_fields(self, default_value=default)
+        _set_options(self, valid_range, names, bitcast=bitcast)
+        check_default_range(default, self.dtype, self.valid_range)
 
     @property
     def count(self) -> int:
@@ -109,12 +110,6 @@ class FixedLenFeature(Feature):
     @property
     def has_steps(self) -> bool:
         return len(self.shape) > 0
-
-    def arguments(self) -> dict[str, Any]:
-        arguments = super().arguments()
-        if "default_value" in arguments and not self.shape:
-            [arguments["default_value"]] = self.default_value
-        return arguments
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         is_required = self.default_value is None
@@ -151,7 +146,8 @@ class VarLenFeature(Feature):
 
     column = "torchrec_io.parsing.columns.plain:RaggedBuilder"
     places = frozenset({"example", "context", "sequence", "ranked"})
-    tf_arguments = ("dtype",)
+    has_tf_class = True
+    has_steps = True
 
     dtype: str
     valid_range: Range = None
@@ -167,24 +163,12 @@ class VarLenFeature(Feature):
         bitcast: bool = False,
     ) -> None:
         set_fields(self, dtype=dtype_name(dtype))
-        set_fields(
-            self,
-            valid_range=check_range(valid_range, self.dtype),
-            names=check_names(names, self.dtype),
-            bitcast=_check_bitcast(bitcast, self.dtype),
-        )
-
-    @property
-    def has_steps(self) -> bool:
-        return True
+        _set_options(self, valid_range, names, bitcast=bitcast)
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         return [StoredKey(name, "sparse", stored_dtype(self.dtype))]
 
     def length_count(self, name: str) -> StoredCount | None:
-        return StoredCount(name, self.dtype)
-
-    def step_count(self, name: str) -> StoredCount | None:
         return StoredCount(name, self.dtype)
 
     def as_stored(self, name: str) -> Feature:
@@ -219,7 +203,8 @@ class FixedLenSequenceFeature(Feature):
 
     column = "torchrec_io.parsing.columns.plain:PaddedBuilder"
     places = frozenset({"example", "sequence"})
-    tf_arguments = ("shape", "dtype", "allow_missing", "default_value")
+    has_tf_class = True
+    has_steps = True
 
     shape: tuple[int, ...]
     dtype: str
@@ -241,29 +226,14 @@ class FixedLenSequenceFeature(Feature):
         set_fields(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         if 0 in self.shape:
             raise SchemaError(f"shape must hold at least one value, got {list(self.shape)}")
-        default = None if default_value is None else check_default(default_value, self.dtype, ())
-        set_fields(
-            self,
-            allow_missing=bool(allow_missing),
-            default_value=default,
-            valid_range=check_range(valid_range, self.dtype),
-            names=check_names(names, self.dtype),
-        )
+        set_fields(self, allow_missing=bool(allow_missing))
+        set_fields(self, default_value=check_default(default_value, self.dtype, ()))
+        _set_options(self, valid_range, names)
 
     @property
     def count(self) -> int:
         """Number of values of one item."""
         return math.prod(self.shape)
-
-    @property
-    def has_steps(self) -> bool:
-        return True
-
-    def arguments(self) -> dict[str, Any]:
-        arguments = super().arguments()
-        if "default_value" in arguments:
-            [arguments["default_value"]] = self.default_value
-        return arguments
 
     def check_place(self, place: Place) -> None:
         super().check_place(place)
@@ -281,9 +251,6 @@ class FixedLenSequenceFeature(Feature):
 
     def length_count(self, name: str) -> StoredCount | None:
         return StoredCount(name, self.dtype, self.count)
-
-    def step_count(self, name: str) -> StoredCount | None:
-        return self.length_count(name)
 
     def as_stored(self, name: str) -> Feature:
         del name
@@ -313,13 +280,7 @@ class SparseFeature(Feature):
 
     column = "torchrec_io.parsing.columns.plain:SparseBuilder"
     places = frozenset({"example"})
-    tf_arguments = (
-        "index_key",
-        "value_key",
-        "dtype",
-        "size",
-        "already_sorted",
-    )
+    has_tf_class = True
 
     index_key: tuple[str, ...]
     value_key: str
@@ -343,14 +304,8 @@ class SparseFeature(Feature):
         for key in keys:
             check_key("index_key", key)
         check_key("value_key", value_key)
-        set_fields(
-            self,
-            index_key=keys,
-            value_key=value_key,
-            dtype=dtype_name(dtype),
-            size=check_shape(size, "size"),
-            already_sorted=bool(already_sorted),
-        )
+        set_fields(self, index_key=keys, value_key=value_key, dtype=dtype_name(dtype))
+        set_fields(self, size=check_shape(size, "size"), already_sorted=bool(already_sorted))
         set_fields(self, valid_range=check_range(valid_range, self.dtype))
         if not keys or len(keys) != len(self.size):
             raise SchemaError(
@@ -394,13 +349,8 @@ class RaggedFeature(Feature):
 
     column = "torchrec_io.parsing.columns.plain:build_ragged"
     places = frozenset({"example", "context", "sequence", "ranked"})
-    tf_arguments = (
-        "dtype",
-        "value_key",
-        "partitions",
-        "row_splits_dtype",
-        "validate",
-    )
+    has_tf_class = True
+    has_steps = True
 
     RowSplits: ClassVar = RowSplits
     RowLengths: ClassVar = RowLengths
@@ -433,24 +383,10 @@ class RaggedFeature(Feature):
     ) -> None:
         if value_key is not None:
             check_key("value_key", value_key)
-        set_fields(
-            self,
-            dtype=dtype_name(dtype),
-            value_key=value_key,
-            partitions=as_partitions(partitions),
-            row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")),
-            validate=bool(validate),
-        )
-        set_fields(
-            self,
-            valid_range=check_range(valid_range, self.dtype),
-            names=check_names(names, self.dtype),
-            bitcast=_check_bitcast(bitcast, self.dtype),
-        )
-
-    @property
-    def has_steps(self) -> bool:
-        return True
+        set_fields(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
+        set_fields(self, partitions=as_partitions(partitions))
+        set_fields(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
+        _set_options(self, valid_range, names, bitcast=bitcast)
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         splits_dtype = self.row_splits_dtype
@@ -479,9 +415,9 @@ def as_feature(spec: Any) -> Feature:
     if isinstance(spec, Feature):
         return spec
     kind = spec_class(type(spec).__name__)
-    names = kind.tf_arguments if kind is not None and issubclass(kind, Feature) else ()
-    if kind is None or not names or not all(hasattr(spec, name) for name in names):
-        raise SchemaError(f"a feature spec must be one of torchrec_io or tf.io, got {spec!r}")
-    made: Any = kind(**{name: getattr(spec, name) for name in names})
-    feature: Feature = made
-    return feature
+    if kind is not None and issubclass(kind, Feature) and kind.has_tf_class:
+        parameters = signature(kind).parameters.values()
+        names = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+        if all(hasattr(spec, name) for name in names):
+            return kind(**{name: getattr(spec, name) for name in names})
+    raise SchemaError(f"a feature spec must be one of torchrec_io or tf.io, got {spec!r}")

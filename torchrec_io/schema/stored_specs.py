@@ -92,15 +92,10 @@ class RawFeature(Feature):
                 check_key(name, key)
         set_fields(self, dtype=dtype_name(dtype, RAW_DTYPES), little_endian=bool(little_endian))
         count = None if fixed_length is None else self._count_in(fixed_length)
-        set_fields(
-            self,
-            shape_key=shape_key,
-            fixed_length=None if fixed_length is None else int(fixed_length),
-            value_key=value_key,
-            compression=compression,
-            max_bytes=check_integer("max_bytes", max_bytes, 1),
-            dequantize=None if dequantize is None else self._check_steps(dequantize),
-        )
+        set_fields(self, fixed_length=None if fixed_length is None else int(fixed_length))
+        set_fields(self, shape_key=shape_key, value_key=value_key, compression=compression)
+        set_fields(self, max_bytes=check_integer("max_bytes", max_bytes, 1))
+        set_fields(self, dequantize=None if dequantize is None else self._check_steps(dequantize))
         set_fields(self, valid_range=check_range(valid_range, self.column_dtype))
         if shape is None and shape_key is None:
             shape = count
@@ -273,6 +268,7 @@ class SequenceFeature(Feature):
 
     column = "torchrec_io.parsing.columns.sequence:build_sequence"
     places = frozenset({"example", "context", "sequence"})
+    has_steps = True
 
     element: Feature
     length: int | None = None
@@ -293,16 +289,10 @@ class SequenceFeature(Feature):
         element.check_place("element")
         if value_key is not None:
             check_key("value_key", value_key)
-        set_fields(
-            self,
-            element=element,
-            dtype=element.dtype,
-            valid_range=element.valid_range,
-            length=None if length is None else check_integer("length", length),
-            value_key=value_key,
-            partitions=as_partitions(partitions),
-            row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")),
-        )
+        set_fields(self, element=element, dtype=element.dtype, valid_range=element.valid_range)
+        set_fields(self, length=None if length is None else check_integer("length", length))
+        set_fields(self, value_key=value_key, partitions=as_partitions(partitions))
+        set_fields(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
         if self.length is not None and self.partitions:
             raise SchemaError("a SequenceFeature takes either length or partitions")
 
@@ -313,10 +303,6 @@ class SequenceFeature(Feature):
     @property
     def is_slow(self) -> bool:
         return self.element.is_slow
-
-    @property
-    def has_steps(self) -> bool:
-        return True
 
     def check_place(self, place: Place) -> None:
         super().check_place(place)

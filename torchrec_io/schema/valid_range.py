@@ -51,16 +51,11 @@ class Limits(NamedTuple):
         return f"the value {value!s} is outside the valid range {self.text}"
 
 
-def check_range(valid_range: Any, dtype: str, default: tuple[Any, ...] | None = None) -> Range:
+def check_range(valid_range: Any, dtype: str) -> Range:
     """Return the argument ``valid_range`` of a spec as a tuple.
 
-    Args:
-        valid_range: The argument.
-        dtype: Dtype of the column.
-        default: Values of records without the feature. They must be valid, too.
-
     Raises:
-        SchemaError: If this is not a range, no value of the dtype is in it, or a default is not.
+        SchemaError: If this is not a range, or no value of the dtype is in it.
     """
     if valid_range is None:
         return None
@@ -73,13 +68,23 @@ def check_range(valid_range: Any, dtype: str, default: tuple[Any, ...] | None = 
     assert limits is not None
     if limits.low > limits.high:
         raise SchemaError(f"valid_range must contain a value of {dtype}, got {limits.text}")
-    if default is not None:
-        values = as_numbers(np.frombuffer(numeric_bytes(default, dtype), _bits_of(dtype)), dtype)
-        for position in limits.outside(values)[:1]:
-            raise SchemaError(
-                f"default_value must be in the valid_range {limits.text}, got {values[position]!s}"
-            )
     return low, high
+
+
+def check_default_range(default: tuple[Any, ...] | None, dtype: str, valid_range: Range) -> None:
+    """Check that the values of a default are in a range.
+
+    Raises:
+        SchemaError: If they are not.
+    """
+    limits = Limits.of(valid_range, dtype)
+    if default is None or limits is None:
+        return
+    values = as_numbers(np.frombuffer(numeric_bytes(default, dtype), _bits_of(dtype)), dtype)
+    for position in limits.outside(values)[:1]:
+        raise SchemaError(
+            f"default_value must be in the valid_range {limits.text}, got {values[position]!s}"
+        )
 
 
 def as_numbers(values: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
