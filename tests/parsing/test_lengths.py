@@ -1,4 +1,4 @@
-"""The lengths of all records, found in one pass and kept: for the data they are of, no other."""
+"""Lengths of records, and their cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions of a RaggedFeature that do not tally with its values: each is refused, and named."""
+"""Errors of RaggedFeature partitions that do not match their values."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def check_refused(
 
 @pytest.mark.parametrize("validate", [False, True])
 @pytest.mark.parametrize(("kind", "values", "stored", "reason"), MISFITS)
-def test_rows_that_do_not_tally_are_refused(
+def test_rows_that_do_not_match_their_values_are_refused(
     kind: str | int, values: list[int], stored: list[int], reason: str, validate: bool
 ) -> None:
     check_refused(kind, values, stored, reason, validate=validate)

@@ -1,4 +1,4 @@
-"""Raw arrays that are big-endian, cut or padded; and tensors as TensorFlow serializes them."""
+"""Raw arrays that are big-endian, cut or padded, and serialized tensors."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_fixed_length_still_needs_one_value() -> None:
         assert (caught.value.record, caught.value.feature) == (1, "x")
 
 
-def test_a_bool_that_is_cut_off_is_not_looked_at() -> None:
+def test_a_bool_that_is_cut_off_is_not_checked() -> None:
     feature = {"x": tio.RawFeature("bool", fixed_length=2)}
     assert tio.parse_example(raw_example(b"\1\0\2"), feature)["x"].tolist() == [True, False]
     with pytest.raises(DecodeError, match="neither 0 nor 1"):

@@ -1,4 +1,4 @@
-"""SequenceFeature: arrays and images, any number in a record, against one by one."""
+"""SequenceFeature of arrays and images, compared with decoding one by one."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_rows_of_one_length_are_a_dimension() -> None:
         assert reason == "its values cannot be divided into rows of 2"
 
 
-def test_partitions_that_do_not_tally() -> None:
+def test_partitions_that_do_not_match_their_values() -> None:
     good = example_of(x=[stored(1)], n=[1])
     for element in (PAIR, Raw("int16", [None])):
         feature = sequence(element, partitions=[Rows.RowLengths("n")])
@@ -359,13 +359,13 @@ def test_only_the_elements_asked_for_are_decoded() -> None:
     assert sized.tolist() == [[pair(3), pair(1)], []]
 
 
-def test_picked_elements_have_their_own_shapes() -> None:
+def test_selected_elements_have_their_own_shapes() -> None:
     record = example_of(x=[b"a", b"bcd", b"efg"], s=[1, 3, 3])
     column = picked([record, record], [[1], [0]], x=sequence(Raw("uint8", shape_key="s")))["x"]
     assert [one.tolist() for one in column] == [[[98, 99, 100]], [[97]]]
 
 
-def test_picked_images_are_decoded_alone() -> None:
+def test_only_selected_images_are_decoded() -> None:
     images = [picture(2, 3, 1), b"no image", picture(2, 3, 2)]
     record = example_of(x=images)
     for image in (tio.ImageFeature(), tio.ImageFeature(size=(2, 3))):

@@ -1,4 +1,4 @@
-"""Values outside of the range that a spec declares are refused, record by record."""
+"""Valid ranges of specs, and records with values outside of them."""
 
 from __future__ import annotations
 

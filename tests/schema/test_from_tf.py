@@ -1,4 +1,4 @@
-"""Schemas from objects that look like TensorFlow's: ``tests/interop`` has the real ones."""
+"""Schemas from imitations of TensorFlow's specs; ``tests/interop`` uses the real ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema.infer: what it sees, what it makes of that, and that the result reads the data."""
+"""Schema.infer: findings, specs, and parsing the data with the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema.infer: which records it looks at, what goes wrong, and real files."""
+"""Schema.infer: the choice of records, errors, and real files."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_rare_file_is_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_no_more_is_read_than_is_looked_at(
+def test_only_inspected_records_are_read(
     tmp_path: Path, compress: Callable[[bytes], bytes]
 ) -> None:
     good = frame(example_of(x=[1])) * 100_000
@@ -145,7 +145,7 @@ def test_damaged_records(tmp_path: Path) -> None:
     assert finding(tio.Schema.infer(tmp_path / "x", 2), "x").records == 2
 
 
-def test_bad_records_are_not_looked_at(tmp_path: Path) -> None:
+def test_bad_records_are_not_inspected(tmp_path: Path) -> None:
     damaged = bytearray(frame(example_of(a=[1, 2])))
     damaged[-1] ^= 1
     (tmp_path / "in").write_bytes(damaged + frame(b"junk") + frame(example_of(a=[1])))
@@ -158,7 +158,9 @@ def test_bad_records_are_not_looked_at(tmp_path: Path) -> None:
 def test_nothing_to_infer_from(tmp_path: Path) -> None:
     with pytest.raises(tio.SchemaError, match="cannot be inferred without records"):
         infer(tmp_path, [])
-    with pytest.raises(tio.SchemaError, match=r"no features in the 2 records.*Examples at all"):
+    with pytest.raises(
+        tio.SchemaError, match=r"2 records inspected, but no features found.*Examples"
+    ):
         infer(tmp_path, [b"", b""])
     with pytest.raises(tio.SchemaError, match=r"'x' is left out \(no record has.*, and 1 more"):
         infer(tmp_path, [example_of(x=("none", []), y=("none", []))])

@@ -1,4 +1,4 @@
-"""peek: the features of a record of unknown schema, as protobuf reads them."""
+"""The features of records whose schema is not known, compared with protobuf."""
 
 from __future__ import annotations
 

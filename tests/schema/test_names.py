@@ -1,4 +1,4 @@
-"""Names of classes, and uint64 by its bits: what specs take, and what is read."""
+"""Names of classes, and uint64 stored by its bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas with dicts of features: names, paths, text, and what is refused."""
+"""Schemas with dicts of features: names, paths, text forms and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feature kinds of other packages: a spec class and a column, and no change of this package."""
+"""Feature kinds that are defined outside of this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feature specs: what they accept, how they spell it, and what they refuse."""
+"""Arguments of feature specs and schemas."""
 
 from __future__ import annotations
 

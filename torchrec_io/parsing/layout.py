@@ -77,7 +77,7 @@ class DenseColumns(NamedTuple):
 
 
 class BytesColumn(NamedTuple):
-    """A column of bytes values, whose shape starts with the batch size."""
+    """A column of bytes values. Its shape starts with the batch size."""
 
     name: str
     values: Texts

@@ -44,7 +44,7 @@ _SECONDS_BETWEEN_REPORTS = 10.0
 
 @dataclass(frozen=True)
 class LengthFeature:
-    """A feature whose number of values in a record is the record's length.
+    """A feature that measures records: their length is its number of values.
 
     Its ``repr`` identifies the lengths in the cache.
 
@@ -109,10 +109,10 @@ class LengthMeasure(Protocol):
 
     @property
     def key(self) -> str:
-        """What is counted, for messages."""
+        """Name of the counted values, for messages."""
 
     def parser(self) -> ExampleParser:
-        """Return a parser that locates what is counted."""
+        """Return a parser that locates the counted values."""
 
     def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
         """Return the lengths of the records of a block that can be parsed, and these records."""
@@ -127,7 +127,7 @@ def find_lengths(
 
     Args:
         reader: Reader of the files.
-        measure: What is counted.
+        measure: Measure of the length of records.
         unreadable: Length of a record that cannot be read or parsed.
 
     Returns:
@@ -168,7 +168,7 @@ class _File:
         self.first = first
         self.size = len(index)
         self._index = index
-        # Neither the index nor the fingerprint tells of every change of the data; its time does.
+        # The index and the fingerprint do not show every change of the data; the time does.
         changed = None if index.data_stamp is None else index.data_stamp.mtime_ns
         # Without checks of CRCs a damaged record may have a length, too.
         text = f"{measure}" if verify_crc else f"{measure}, unchecked"

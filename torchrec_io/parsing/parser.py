@@ -1,6 +1,6 @@
 """Parsing: a block of records and a Schema become columns in one arena, in two passes.
 
-The first pass locates every value, which tells the size of the arena. The caller allocates it. The
+The first pass locates every value and so finds the size of the arena. The caller allocates it. The
 second pass fills it. Both run in the native core for a whole block at once.
 """
 
@@ -61,7 +61,7 @@ class ExampleParser:
         names: Flat names of the features.
         paths: Paths of nested features, by flat name.
         padded: Padding of the padded columns, by flat name.
-        selectable: Flat names of the features of which only selected elements can be decoded.
+        selectable: Flat names of the features that can decode only selected elements.
     """
 
     def __init__(self, schema: Schema) -> None:

@@ -25,7 +25,7 @@ class RecordRandom(NamedTuple):
 
         Args:
             record: Identifier of the record in its reader: a number, or an item of
-                :data:`torchrec_io.records.stream_reader.PLACE`, of which file and number count.
+                :data:`torchrec_io.records.stream_reader.PLACE`, whose file and number are used.
             feature: Flat name of the feature.
         """
         number = record.item() if isinstance(record, np.generic) else record

@@ -61,7 +61,7 @@ class ExampleListSchema(FeatureMapping):
             name is given twice, or is that of a dict, too.
     """
 
-    python_name = "tio.ExampleListSchema"
+    public_name = "ExampleListSchema"
     part_names = (("context", "examples"),)
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Random crops: what an ``augment`` function returns, and two functions like torchvision's."""
+"""Random crops for the ``augment`` argument of ImageFeature."""
 
 from __future__ import annotations
 

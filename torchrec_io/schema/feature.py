@@ -25,7 +25,7 @@ _spec_classes: dict[str, type[Spec]] = {}
 
 
 class Spec:
-    """Base of what a schema writes as text by the name and the arguments of its class.
+    """Base of the objects that a schema writes as text: class name and arguments.
 
     These are feature specs, partitions and augment functions. A subclass is registered by its name
     when it is defined, unless a class of that name is registered already. The names of its
@@ -97,18 +97,18 @@ class Feature(Spec, is_abstract=True):
     feature is one bytes value, stored under the feature's own name, that every record must have.
 
     Attributes:
-        column: Name of what builds the column, as ``"module:name"``. It is imported when a parser
-            is made, so that a schema does not load the code of columns. It names a callable with
-            the parameters of :class:`torchrec_io.parsing.columns.base.ColumnBuilder`.
-        element_decoder: Name of the decoder of single values, as ``"module:name"``, for features
-            whose bytes values Python decodes. It names a subclass of
+        column: Builder of the column, as ``"module:name"``. It is imported when a parser is made,
+            so that a schema does not load the code of columns. It is a callable with the
+            parameters of :class:`torchrec_io.parsing.columns.base.ColumnBuilder`.
+        element_decoder: Decoder of single values, as ``"module:name"``, for features whose values
+            Python decodes. It is a subclass of
             :class:`torchrec_io.parsing.columns.decoded.ElementDecoder`.
         places: Where the spec can be used.
         has_tf_class: Whether ``tf.io`` has a class of the same name, whose arguments are the
             positional ones of this class.
         dtype: Dtype of the values.
         known_shape: Shape of every record's value; None if it depends on the record.
-        valid_range: Range that the values must lie in; None if they are not checked.
+        valid_range: Range that the values must be in; None if they are not checked.
         is_slow: Whether values are decoded one by one outside the native parser.
         has_steps: Whether the value of a record can be cut into steps of an episode.
     """
@@ -170,7 +170,7 @@ class Feature(Spec, is_abstract=True):
         return [StoredKey(name, "dense", "string", is_required=True)]
 
     def length_count(self, name: str) -> StoredCount | None:
-        """Return what is counted to find the number of values of a record.
+        """Return the stored values whose number is the number of values of a record.
 
         Args:
             name: Flat name of the feature in the schema.
@@ -183,7 +183,7 @@ class Feature(Spec, is_abstract=True):
         return None
 
     def step_count(self, name: str) -> StoredCount | None:
-        """Return what is counted to find the number of steps of a record.
+        """Return the stored values whose number tells the number of steps of a record.
 
         Args:
             name: Flat name of the feature in the schema.

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class FeatureMapping(Mapping[str, Feature]):
-    """Base of schemas: specs by flat name, in one or several parts.
+    """Base of schemas: specs by flat name, in one or more parts.
 
     A schema sets ``_all``, its specs by flat name, and ``_paths``, the paths of nested ones. The
     names of its parts are parameters of its constructor.
 
     Attributes:
-        python_name: Name of the class in Python source that imports this package as ``tio``.
+        public_name: Name of the class in ``torchrec_io``.
         part_names: Names of the parts, for each set of parts that a schema can have.
     """
 
-    python_name: ClassVar[str]
+    public_name: ClassVar[str] = "Schema"
     part_names: ClassVar[tuple[tuple[str, ...], ...]]
 
     _all: dict[str, Feature]
@@ -94,7 +94,7 @@ class FeatureMapping(Mapping[str, Feature]):
         return self
 
     def nested_parts(self) -> dict[str, dict[str, Any]]:
-        """Return the specs of each part as they were given, with nested dicts."""
+        """Return the specs of each part in nested dicts."""
         return {part: nested(features, self._paths) for part, features in self.parts.items()}
 
     def __getitem__(self, name: str) -> Feature:
@@ -118,7 +118,7 @@ class FeatureMapping(Mapping[str, Feature]):
             f"{part}={specs!r}" if len(self.parts) > 1 else repr(specs)
             for part, specs in self.nested_parts().items()
         ]
-        return f"{self.python_name.removeprefix('tio.')}({', '.join(parts)})"
+        return f"{self.public_name}({', '.join(parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.nested_parts(), self._findings)

@@ -26,7 +26,7 @@ _DTYPES = ("uint8", "uint16", "float32", "float64", "float16")
 
 @dataclass(frozen=True)
 class ImageFeature(Feature):
-    """An encoded image: PNG, JPEG, GIF, BMP, WebP, TIFF or what else Pillow reads.
+    """An encoded image: PNG, JPEG, GIF, BMP, WebP, TIFF or any other format of Pillow.
 
     EPS and IPTC files are refused. With ``size`` the column is a Tensor ``[B, C, H, W]`` (or
     ``[B, H, W, C]``). Without, or with ``channels=0``, it is a list of B Tensors, each of its own
@@ -46,14 +46,15 @@ class ImageFeature(Feature):
         layout: Order of the axes: "CHW", which PyTorch's layers take, or "HWC".
         size: Size ``(height, width)`` that images are resized to, with an antialiased bilinear
             filter.
-        max_pixels: Maximum number of pixels. Images whose header claims more are refused before
-            they are decoded (decompression bombs). Pillow's own ``PIL.Image.MAX_IMAGE_PIXELS``
-            applies, too: it warns above that and refuses more than twice as many.
-        resize: How ``size`` is reached. "stretch" changes the ratio of height and width. "cover"
-            keeps it: the image fills the size, and what extends past it on both sides is cut off.
-            "contain" keeps it, too: the whole image is visible, with ``fill`` around it. ``None``:
-            images are not resized; after rotation and cropping they must have ``size``. "uint16"
-            needs ``None``.
+        max_pixels: Maximum number of pixels. Images with more pixels in their header are refused
+            before they are decoded (decompression bombs). Pillow's own limit,
+            ``PIL.Image.MAX_IMAGE_PIXELS``, applies, too: it warns above that and refuses more than
+            twice as many.
+        resize: Method to reach ``size``. "stretch" changes the ratio of height and width. "cover"
+            keeps it: the image fills the size, and the parts that extend past it on both sides are
+            cut off. "contain" keeps it, too: the whole image is visible, with ``fill`` around it.
+            ``None``: images are not resized; after rotation and cropping they must have ``size``.
+            "uint16" needs ``None``.
         fill: Value of the pixels around images, 0 to 255, in every channel; a float dtype scales
             it.
         crop: Box ``(top, left, height, width)`` that is cut out of every image. It must fit in the

@@ -269,7 +269,7 @@ def _content(data: bytes, at: int, end: int, tag: int) -> tuple[int, int]:
 
 
 def _skip_group(data: bytes, at: int, end: int, tag: int) -> int:
-    """Return the offset behind a group, an old kind of field that may be an unknown field."""
+    """Return the end of a group, an old kind of field that may be among unknown fields."""
     still_open = [tag >> 3]
     while still_open:
         tag, at = _tag(data, at, end)
@@ -286,7 +286,7 @@ def _skip_group(data: bytes, at: int, end: int, tag: int) -> int:
 
 
 def _varint(data: bytes, at: int, end: int, max_bytes: int) -> tuple[int, int]:
-    """Return a number of at most ``max_bytes`` bytes, and the offset behind it."""
+    """Return a number of at most ``max_bytes`` bytes, and its end."""
     value = 0
     for shift in range(0, 7 * max_bytes, 7):
         if at >= end:

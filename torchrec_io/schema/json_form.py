@@ -175,7 +175,7 @@ def _read_argument(name: str, value: Any, dtype: Any) -> Any:
 def _read_bytes(value: dict[str, Any]) -> bytes:
     digits = value.get("hex") if len(value) == 1 else None
     try:
-        return bytes.fromhex(digits)  # type: ignore[arg-type]  # what is not text is refused below
+        return bytes.fromhex(digits)  # type: ignore[arg-type]  # a TypeError is refused below
     except (TypeError, ValueError):
         raise SchemaError(
             f'bytes in a default_value must be text or {{"hex": "00ff"}}, got {shown(value)}'

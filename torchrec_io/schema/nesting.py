@@ -1,4 +1,4 @@
-"""Nested names: dicts in dicts, and the flat names of what is in them.
+"""Nested names: features in dicts in dicts, and their flat names.
 
 Everything stored and everything inside this package is flat. The flat name of a feature is its
 path joined by "/", as in TensorFlow Datasets. Only the values that users see are nested.

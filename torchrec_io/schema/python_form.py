@@ -22,7 +22,7 @@ _POSITIONAL = ("element", "shape", "dtype")
 def to_python(schema: FeatureMapping) -> str:
     """Return a schema as Python source; see :meth:`Schema.to_python`."""
     imports: set[str] = set()
-    lines = [f"schema = {schema.python_name}("]
+    lines = [f"schema = tio.{schema.public_name}("]
     for part, specs in schema.nested_parts().items():
         start = "" if part == "features" else f"{part}="
         end = "}" if part == "features" else "},"

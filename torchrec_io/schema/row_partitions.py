@@ -44,7 +44,7 @@ class _KeyPartition(Partition, is_abstract=True):
 
 @dataclass(frozen=True)
 class RowSplits(_KeyPartition):
-    """Offsets of the rows: where each starts, then where the last one ends; the first is 0."""
+    """Start offset of each row, then the end offset of the last one; the first is 0."""
 
     key: str
 
@@ -60,7 +60,7 @@ class RowLengths(_KeyPartition):
 
 @dataclass(frozen=True)
 class RowStarts(_KeyPartition):
-    """Offset of the first value of each row; the first is 0."""
+    """Start offset of each row; the first is 0."""
 
     has_number_per_row = True
 
@@ -69,7 +69,7 @@ class RowStarts(_KeyPartition):
 
 @dataclass(frozen=True)
 class RowLimits(_KeyPartition):
-    """Offset behind the last value of each row; the last is the number of values."""
+    """End offset of each row; the last one is the number of values."""
 
     has_number_per_row = True
 
@@ -95,7 +95,7 @@ class UniformRowLength(Partition):
 
 @dataclass(frozen=True)
 class UniformRowCount(Partition):
-    """The same number of rows in each record, all of one length. TensorFlow has no such class."""
+    """The same number of rows in each record, all of one length. TensorFlow does not have it."""
 
     rows: int
 
@@ -131,7 +131,7 @@ def partition_keys(partitions: Sequence[Partition], splits_dtype: str) -> list[S
 
 
 def outer_row_count(values: StoredCount, partitions: Sequence[Partition]) -> StoredCount | None:
-    """Return what is counted to find the number of rows of the outermost partition.
+    """Return the stored values whose number tells the number of rows of the outermost partition.
 
     Args:
         values: The values that are divided, which are the rows if there is no partition.

@@ -48,12 +48,12 @@ class Schema(FeatureMapping):
             FixedLenSequenceFeature, RaggedFeature or SequenceFeature.
 
     Raises:
-        SchemaError: If there is no feature; a value is not a spec, or not one for its place; a flat
-            name is given twice, or is also that of a dict; dicts are nested more than 100 levels
-            deep, or one is empty; or specs read one stored feature in ways that exclude each other.
+        SchemaError: If there is no feature; a value is not a spec, or not one for its place; two
+            features, or a feature and a dict, have the same flat name; a dict is empty, or nested
+            more than 100 levels deep; or specs read one stored feature in ways that exclude each
+            other.
     """
 
-    python_name = "tio.Schema"
     part_names = (("features",), ("context", "sequence"))
 
     def __init__(
@@ -130,8 +130,8 @@ class Schema(FeatureMapping):
           invented.
         - One image in every record: ImageFeature. Only the headers of images are read.
         - Stored dtypes are kept: a feature does not become "bool" or "int32" because it would fit.
-        - Left out: features with values of several kinds or of none, and those whose name is not
-          UTF-8.
+        - Left out: features without values or with values of several kinds, and features whose
+          names are not UTF-8.
         - If a record has feature lists, it is a schema of SequenceExamples. Lists with the same
           number of values in every step are FixedLenSequenceFeatures, others VarLenFeatures. If a
           list and a context feature have the same name, only the latter is read.
@@ -146,11 +146,11 @@ class Schema(FeatureMapping):
             on_error: "raise", or "skip" to ignore records that are damaged or are not Examples.
 
         Raises:
-            SchemaError: If there is no record, or none of the features can be read.
+            SchemaError: If there are no records, or no feature can be read.
             DecodeError: If a record is neither an Example nor a SequenceExample; not with "skip".
             CorruptRecordError, TruncatedFileError: If a file is damaged; not with "skip".
             FileNotFoundError: If a path matches no file.
-            ValueError: If there is no path, or max_records or on_error is not one of the above.
+            ValueError: If paths is empty, or max_records or on_error is not one of the above.
         """
         from .infer import infer_parts  # noqa: PLC0415  # it reads files
 
@@ -238,9 +238,8 @@ def _specs_in(value: Any) -> Mapping[str, Any] | None:
         return dict_of(value)
     parts = value.nested_parts()
     if list(parts) != ["features"]:
-        kind = value.python_name.removeprefix("tio.")
         raise SchemaError(
-            f"features must be a dict or a schema of Examples, got {kind} with "
+            f"features must be a dict or a schema of Examples, got {value.public_name} with "
             f"{' and '.join(parts)}"
         )
     return parts["features"]

@@ -216,7 +216,7 @@ class SerializedTensorFeature(Feature):
     that shape. Without, it is a list of B Tensors or BytesArrays, each of its own shape.
 
     Args:
-        dtype: Stored dtype; there is no cast.
+        dtype: Stored dtype. Values are not cast.
         shape: Shape that every record's tensor must have.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The base of column builders, the block of records that they work on, and what they share."""
+"""Base of column builders, the located block that they work on, and shared functions."""
 
 from __future__ import annotations
 

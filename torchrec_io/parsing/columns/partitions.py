@@ -1,6 +1,6 @@
 """Row partitions of a block: from their stored numbers to offsets of rows.
 
-A *unit* is what has partitions of its own: a record, or a step of a feature list. The functions
+A *unit* has partitions of its own. It is a record, or a step of a feature list. The functions
 work on all units of a block at once. The rules are those of ``tf.io.RaggedFeature``, except that
 rows and values must agree in each unit, not only in the whole batch.
 """
@@ -137,7 +137,7 @@ def partition_units(
         units: Units of the values.
         splits_dtype: Dtype of the row splits: "int32" or "int64".
         first_key: Position of the native spec of the first stored partition, which the others
-            follow; by default the one behind ``spec``.
+            follow; by default the one after ``spec``.
         validate: Whether to check that rows do not overlap and are in order.
 
     Returns:
@@ -278,7 +278,7 @@ class _Divider:
         lengths = np.bincount(stored.values + bases, minlength=int(rows.sum()))
         self._add(offsets_of(lengths), rows)
 
-    # ---- what they share ----
+    # ---- shared steps ----
 
     def _bases(self, stored: StoredNumbers) -> Ints:
         """Return the position of the first value of each number's unit."""

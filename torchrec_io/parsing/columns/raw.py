@@ -159,7 +159,7 @@ class RawDecoder(ElementDecoder):
         return tuple(sizes)
 
     def _complete_shape(self, size: int) -> tuple[int, ...]:
-        """Return the shape of that many bytes, one size of which is not known."""
+        """Return the shape of an array of that many bytes, with its unknown size."""
         shape = self.feature.shape
         assert shape is not None
         step = self._bytes_of([extent for extent in shape if extent is not None])
@@ -219,7 +219,7 @@ def _steps_of(low: float, high: float) -> npt.NDArray[np.float32]:
 
 
 class _CopiedBuilder(ColumnBuilder):
-    """Builder of a column of arrays of a known shape whose bytes the native parser copies."""
+    """Builder of a column of arrays of a known shape. The native parser copies their bytes."""
 
     feature: RawFeature
 
