@@ -25,6 +25,7 @@ class DigitsFeature(Feature):
     column = "torchrec_io.parsing.columns.decoded:build_decoded"
     element_decoder = "tests.support.toy_columns:DigitsDecoder"
     places = frozenset({"example", "context", "element"})
+    is_slow = True
 
     count: int | None = None
     dtype: Any = "float32"

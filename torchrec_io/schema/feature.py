@@ -103,7 +103,7 @@ class Feature(Spec, is_abstract=True):
         element_decoder: Decoder of single values, as ``"module:name"``, for features whose values
             Python decodes. It is a subclass of
             :class:`torchrec_io.parsing.columns.decoded.ElementDecoder`.
-        places: Where the spec can be used.
+        places: Places where the spec can be used.
         has_tf_class: Whether ``tf.io`` has a class of the same name, whose arguments are the
             positional ones of this class.
         dtype: Dtype of the values.

@@ -19,8 +19,8 @@ class StoredKey(NamedTuple):
 
     Attributes:
         key: Name of the stored feature.
-        kind: How the values are read: "dense", "sparse" or "ragged"; or "shape" for the shapes of
-            arrays, which may also be read in any other way.
+        kind: Manner of reading the values: "dense", "sparse" or "ragged"; or "shape" for the shapes
+            of arrays, which other specs can read in any way.
         dtype: Stored dtype: "int64", "float32" or "string".
         splits_dtype: Dtype of the row splits of a "ragged" feature.
         is_required: Whether a record without the stored feature cannot be parsed.

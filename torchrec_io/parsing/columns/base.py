@@ -47,7 +47,7 @@ class ColumnBuilder:
     Args:
         name: Flat name of the feature.
         feature: Spec of the feature.
-        in_lists: Whether it is a feature list of a SequenceExample.
+        in_lists: Whether the feature is a feature list of a SequenceExample.
 
     Attributes:
         specs: Specs for the native parser; the first one reads the values.
