@@ -108,4 +108,4 @@ def test_an_invalid_schema() -> None:
     Path("schema.json").write_text("{}")
     result = call("convert", "in.tfrecord", "out", "--to", "parquet", "--schema", "schema.json")
     assert result.exit_code == 1
-    assert result.output.startswith("schema.json: no schema in JSON")
+    assert result.output.startswith('schema.json: "torchrec_io_schema" must be 1')

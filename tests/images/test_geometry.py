@@ -324,8 +324,11 @@ def test_an_image_that_is_smaller_than_a_random_crop_is_an_error(shape: tuple[in
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"resize": "fit", "size": (2, 2)}, "resize must be 'stretch', 'cover', 'contain' or None"),
-        ({"resize": "cover"}, "resize='cover' needs a size"),
+        (
+            {"resize": "fit", "size": (2, 2)},
+            "resize must be one of 'stretch', 'cover', 'contain', None",
+        ),
+        ({"resize": "cover"}, "resize='cover' needs size"),
         ({"fill": 256}, "fill must be"),
         ({"fill": -1}, "fill must be"),
         ({"fill": 0.5}, "fill must be"),
@@ -335,9 +338,9 @@ def test_an_image_that_is_smaller_than_a_random_crop_is_an_error(shape: tuple[in
         ({"crop": 5}, "crop must be"),
         ({"crop": (0, 0, 1.5, 1)}, "crop must be"),
         ({"augment": "flip"}, "augment must be a function"),
-        ({"mixed": "stack"}, "mixed must be 'list' or 'pad'"),
-        ({"mixed": "pad", "size": (2, 2)}, "no mixed='pad'"),
-        ({"decoder": "opencv"}, "decoder must be 'pillow', 'simplejpeg' or None"),
+        ({"mixed": "stack"}, "mixed must be one of 'list', 'pad'"),
+        ({"mixed": "pad", "size": (2, 2)}, "mixed='pad' excludes"),
+        ({"decoder": "opencv"}, "decoder must be one of 'pillow', 'simplejpeg', None"),
     ],
 )
 def test_other_arguments_are_refused(arguments: dict[str, Any], reason: str) -> None:
@@ -348,12 +351,12 @@ def test_other_arguments_are_refused(arguments: dict[str, Any], reason: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"scale": (0, 1)}, "scale must be two numbers"),
-        ({"scale": (0.5, 1.1)}, "no part is larger"),
-        ({"scale": (0.5, 0.4)}, "scale must be two numbers"),
-        ({"scale": 0.5}, "scale must be two numbers"),
-        ({"ratio": (1, float("inf"))}, "ratio must be two numbers"),
-        ({"ratio": (True, 2)}, "ratio must be two numbers"),
+        ({"scale": (0, 1)}, "scale must be two positive numbers"),
+        ({"scale": (0.5, 1.1)}, "scale must be at most 1"),
+        ({"scale": (0.5, 0.4)}, "scale must be two positive numbers"),
+        ({"scale": 0.5}, "scale must be two positive numbers"),
+        ({"ratio": (1, float("inf"))}, "ratio must be two positive numbers"),
+        ({"ratio": (True, 2)}, "ratio must be two positive numbers"),
         ({"flip": 1.5}, "flip must be"),
         ({"flip": float("nan")}, "flip must be"),
         ({"flip": "half"}, "flip must be"),

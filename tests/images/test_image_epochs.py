@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.images import encoded, noise, record_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.parsing.record_random import Draws
+from torchrec_io.parsing.record_random import RecordRandom
 
 COUNT = 23
 ARRAYS = [noise(20 + number % 3, 24, seed=number) for number in range(COUNT)]
@@ -54,7 +54,7 @@ def expected(epoch: int, seed: int, numbers: Iterable[int] = range(COUNT)) -> di
     """The result follows from record, epoch, seed and name alone, as documented."""
     made = {}
     for number in numbers:
-        rng = Draws(seed, epoch).generator(np.int64(number), "image")
+        rng = RecordRandom(seed, epoch).generator(np.int64(number), "image")
         height, width = ARRAYS[number].shape[:2]
         crop = tio.RandomResizedCrop()(height, width, rng)
         box = tio.ImageFeature(crop=crop[:4], size=(6, 5))
@@ -214,7 +214,7 @@ def test_specs_can_be_pickled() -> None:
 
 def test_draws_depend_on_everything() -> None:
     def first(seed: int, epoch: int, record: Any, feature: str) -> float:
-        return Draws(seed, epoch).generator(record, feature).random()
+        return RecordRandom(seed, epoch).generator(record, feature).random()
 
     place = np.array([(1, 2, 99)], "i4,i8,i8")[0]
     moved = np.array([(1, 2, 98)], "i4,i8,i8")[0]  # its offset is not what names it

@@ -1,4 +1,4 @@
-"""What is decoded after parsing: raw arrays and images."""
+"""Raw arrays and images."""
 
 from __future__ import annotations
 

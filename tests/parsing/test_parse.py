@@ -1,4 +1,4 @@
-"""Examples to columns: types, casts, errors, and prediction that changes nothing."""
+"""Columns of Examples: types, casts, errors and prediction."""
 
 from __future__ import annotations
 

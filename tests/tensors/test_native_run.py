@@ -15,7 +15,7 @@ from tests.support.datasets import SCHEMA, write_files
 from tests.support.forms import batch_to_json
 from torchrec_io import _core
 from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.parsing.record_random import NO_EPOCH
+from torchrec_io.parsing.record_random import DEFAULT_RANDOM
 from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.storage.byte_source import descriptors_of
@@ -33,7 +33,7 @@ def reader_of(paths: list[str], **options: Any) -> RecordReader:
 
 
 def run_of(parser: ExampleParser, reader: RecordReader, plans: list[Any]) -> list[tio.Batch]:
-    return load_run(parser, reader, plans, [NO_EPOCH] * len(plans))
+    return load_run(parser, reader, plans, [DEFAULT_RANDOM] * len(plans))
 
 
 @pytest.fixture(scope="module")

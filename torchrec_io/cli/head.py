@@ -15,7 +15,7 @@ from rich.text import Text
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.sequential import iter_records
-from ..schema.inspect import PeekedFeature, peek, peek_sequence
+from ..schema.inspect import InspectedFeature, inspect_example, inspect_sequence_example
 from .options import Paths, files_of, interruptible
 from .text import TABLE_WIDTH, bytes_text, error_line, printable, shorten, values_text
 
@@ -57,8 +57,8 @@ def _show(console: Console, number: int, offset: int, record: bytes) -> None:
 
 def _rows(record: bytes) -> list[tuple[str, str, str, str]]:
     """Return the name, kind, count and values of each feature."""
-    sequence = peek_sequence(record)
-    context, lists = (peek(record) or {}, {}) if sequence is None else sequence
+    sequence = inspect_sequence_example(record)
+    context, lists = (inspect_example(record) or {}, {}) if sequence is None else sequence
     rows = [
         (name, feature.kind, str(len(feature.values)), values_text(feature.values))
         for name, feature in sorted(context.items())
@@ -66,7 +66,7 @@ def _rows(record: bytes) -> list[tuple[str, str, str, str]]:
     return rows + [_list_row(name, steps) for name, steps in sorted(lists.items())]
 
 
-def _list_row(name: str, steps: list[PeekedFeature]) -> tuple[str, str, str, str]:
+def _list_row(name: str, steps: list[InspectedFeature]) -> tuple[str, str, str, str]:
     kinds = sorted({step.kind for step in steps}) or ["none"]
     shown = ", ".join(f"[{values_text(step.values)}]" for step in steps[:8])
     more = ", …" if len(steps) > 8 else ""

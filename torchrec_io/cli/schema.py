@@ -106,7 +106,7 @@ def _counts_text(found: Finding) -> str:
 def _extent_text(found: Finding) -> str:
     if found.kind == "bytes":
         size = _counted(found.extent, "byte") if found.extent else ""
-        return ", ".join([size, *found.looks] if size else found.looks)
+        return ", ".join([size, *found.formats] if size else found.formats)
     return _from_to(found.extent)
 
 

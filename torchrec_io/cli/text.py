@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..checks import counted
 from ..errors import TorchRecIOError
-from ..schema.sniff import IMAGES, image_size, signature
+from ..schema.sniff import IMAGES, file_format, image_size
 
 # Width of tables if the output is not a terminal.
 TABLE_WIDTH = 160
@@ -56,7 +56,7 @@ def bytes_text(data: bytes) -> str:
     text = _quoted_text(data)
     if text is not None:
         return text
-    name = signature(data)
+    name = file_format(data)
     if name in IMAGES:
         size = image_size(data)
         name += " {}x{}".format(*size) if size else ""

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..schema.dtypes import is_integer
+from ..checks import is_integer
+from ..schema.feature import Feature
 from ..schema.schema import Schema
-from ..schema.specs import Feature, FixedLenFeature, VarLenFeature
+from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
 from ..tools.ordered_pool import OrderedPool
 from ..tools.record_files import RecordFiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from ..schema.sniff import EMPTY, TEXT, look_of
+from ..schema.sniff import EMPTY, TEXT, sniff
 
 _MAX_PART_BYTES = 200  # most systems allow 255, and a suffix may be added
 _MAX_BYTES = 1000
@@ -35,7 +35,7 @@ _SUFFIXES = {
 
 def suffix_of(data: bytes) -> str:
     """Return the suffix for content, without the dot, such as ``jpg``, ``txt`` or ``bin``."""
-    return _SUFFIXES.get(look_of(data), "bin")
+    return _SUFFIXES.get(sniff(data), "bin")
 
 
 def checked_path(value: bytes) -> str:

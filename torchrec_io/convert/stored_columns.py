@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,17 +18,8 @@ from ..parsing.columns.base import Arena, view_of
 from ..parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..records.record_block import RecordBlock
-from ..schema.image_spec import ImageFeature
+from ..schema.feature import Feature
 from ..schema.schema import Schema
-from ..schema.specs import (
-    Feature,
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    RaggedFeature,
-    VarLenFeature,
-    keys_of,
-)
-from ..schema.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport
 
@@ -229,36 +220,8 @@ def _as_stored(schema: Schema) -> Schema:
 
 
 def _stored(name: str, spec: Feature) -> Feature:
-    """Return the spec that reads the stored values of another spec."""
-    if isinstance(spec, (RawFeature, SequenceFeature)) and spec.value_key not in (None, name):
-        raise SchemaError(
-            f"it reads the stored feature {spec.value_key!r}; use that name", feature=name
-        )
-    if isinstance(spec, (ImageFeature, RawFeature, SerializedTensorFeature)):
-        return FixedLenFeature([], "string")
-    # Partitions that the spec gives are not stored, only the values are.
-    if isinstance(spec, SequenceFeature) and not keys_of(spec.partitions):
-        return VarLenFeature("string")
-    is_whole = (
-        isinstance(spec, RaggedFeature)
-        and not keys_of(spec.partitions)
-        and spec.value_key in (None, name)
-    )
-    if isinstance(spec, FixedLenSequenceFeature) or (isinstance(spec, RaggedFeature) and is_whole):
-        return VarLenFeature(_storable(spec.dtype), bitcast=getattr(spec, "bitcast", False))
-    if not isinstance(spec, (FixedLenFeature, VarLenFeature)):
-        raise SchemaError(
-            f"a {type(spec).__name__} reads several stored features; use a VarLenFeature for each "
-            "of them",
-            feature=name,
-        )
-    if spec.dtype != _storable(spec.dtype):
-        wide = _storable(spec.dtype)
-        if isinstance(spec, VarLenFeature):
-            return VarLenFeature(wide)
-        return FixedLenFeature(spec.shape, wide, spec.default_value)
-    return spec
-
-
-def _storable(dtype: str) -> str:
-    return "float32" if dtype == "bfloat16" else dtype  # other packages have no bfloat16
+    """The spec that reads what another one decodes or pads."""
+    stored = spec.as_stored(name)
+    if stored.dtype != "bfloat16":
+        return stored
+    return replace(stored, dtype="float32")  # type: ignore[type-var]  # no other package has bfloat16

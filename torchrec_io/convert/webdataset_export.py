@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..checks import check_integer
-from ..schema.dtypes import is_integer
+from ..checks import check_integer, is_integer
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..parsing.columns.base import view_of
-from ..parsing.layout import BytesColumn, Column, Numbers, Room
+from ..parsing.layout import ArenaLayout, BytesColumn, Column, Numbers
 from ..parsing.parser import RecordFailure
-from ..parsing.record_random import Draws
+from ..parsing.record_random import RecordRandom
 from ..records.record_block import RecordBlock
 from ..tensors.arena import allocate_for
 from ..tensors.batch import Batch
@@ -27,8 +27,8 @@ class CsvParser(BlockParser):
     def __init__(self, schema: CsvSchema) -> None:
         self.schema: CsvSchema = schema
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
-        del draws
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
+        del random
         columns, failures = self.schema.parse([block[i] for i in range(len(block))])
         return batch_of(columns, len(block) - len(failures)), failures
 
@@ -40,17 +40,17 @@ def batch_of(columns: Columns, records: int) -> Batch:
         columns: By name; an array ``[records, ...]`` of numbers, or a list of bytes.
         records: How many each column has.
     """
-    room = Room()
+    room = ArenaLayout()
     layout: list[Column] = []
     writes: list[tuple[Numbers, Any]] = []
     for name, values in columns.items():
         if isinstance(values, np.ndarray):
-            dense = room.take_dense((name,), values.dtype.name, values.shape)
+            dense = room.reserve_dense((name,), values.dtype.name, values.shape)
             layout.append(dense)
             writes.append((Numbers(dense.dtype, dense.shape, dense.at), values))
             continue
         data = b"".join(values)
-        texts = room.take_texts((records,), len(data))
+        texts = room.reserve_texts((records,), len(data))
         layout.append(BytesColumn(name, texts))
         offsets = np.cumsum([0, *map(len, values)])
         writes.append((Numbers("int64", offsets.shape, texts.offsets_at), offsets))

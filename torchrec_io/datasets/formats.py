@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SchemaError
-from ..parsing.wrapping import Content, Fields
+from ..parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
 from ..records.fixed_length import FixedLength
 from ..records.formats import RecordFormat
 from ..records.lines import TextLines
@@ -224,11 +224,11 @@ class _FieldParsers:
 
     def __call__(self, schema: Any) -> BlockParser:
         if isinstance(schema, Mapping):
-            return WrappedParser(Fields(schema, self._record_bytes))
+            return WrappedParser(FixedLengthWrapper(schema, self._record_bytes))
         return parser_of_bytes(schema)
 
 
 def _content_parser(schema: Any) -> BlockParser:
     if isinstance(schema, Mapping):
-        return WrappedParser(Content(schema))
+        return WrappedParser(WholeFileWrapper(schema))
     return parser_of_bytes(schema)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import DecodeError, StaleIndexError, TorchRecIOError
 from ..order.progress import ProcessLayout, Progress
-from ..parsing.record_random import Draws
+from ..parsing.record_random import RecordRandom
 from ..tensors.batch import Batch
 from .dealing import Dealer
 from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
@@ -216,12 +216,12 @@ class Iteration:
         missing = taken - len(loaded.numbers)
         parts = [loaded]
         while missing and (chunk := queue.take(job.epoch, missing)) is not None:
-            more = self.loader.load(chunk.plan(self.loader.reader), self._draws(job))
+            more = self.loader.load(chunk.plan(self.loader.reader), self._random(job))
             handler.handle(more.errors, position.layout.worker)
             parts.append(more)
             taken += len(chunk)
             missing -= len(more.numbers)
-        return self.loader.join(parts, self._draws(job)), taken
+        return self.loader.join(parts, self._random(job)), taken
 
     def _is_yielded(self, count: int) -> bool:
         batch_size = self.options["batch_size"]
@@ -273,7 +273,7 @@ class Iteration:
                     self.loader.reader.will_need(then.plan)
         planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
         loaded = self.loader.load_run(
-            [job.plan for job in planned], [self._draws(job) for job in planned]
+            [job.plan for job in planned], [self._random(job) for job in planned]
         )
         outcomes = [Outcome(each) for each in loaded]
         return outcomes + [self._outcome(job) for job in jobs[len(outcomes) :]]
@@ -282,15 +282,15 @@ class Iteration:
         if job.error is not None:
             return Outcome(None, job.error)
         try:
-            loaded = self.loader.load(job.plan, self._draws(job))
+            loaded = self.loader.load(job.plan, self._random(job))
         except BaseException as error:  # noqa: BLE001  # raised when this batch is asked for
             return Outcome(None, error)
         # The stored bytes are needed again only to fill up a batch.
         return Outcome(loaded if loaded.errors else loaded._replace(block=None))
 
-    def _draws(self, job: LoadJob) -> Draws:
+    def _random(self, job: LoadJob) -> RecordRandom:
         """Return what the random numbers of a job's records depend on."""
-        return Draws(self.dealer.order.seed, job.epoch)
+        return RecordRandom(self.dealer.order.seed, job.epoch)
 
 
 def _ends(numbers: npt.NDArray[Any], job: LoadJob) -> Sequence[int]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..errors import DecodeError, TorchRecIOError
 from ..parsing.parser import RecordFailure
-from ..parsing.record_random import NO_EPOCH, Draws
+from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..records.reader import Reader
 from ..records.record_block import RecordBlock
 from ..tensors.batch import Batch
@@ -56,39 +56,39 @@ class RecordLoader:
         """Whether native code does all the work, so that small batches are loaded together."""
         return self.parser.is_native and self.reader.is_native
 
-    def load(self, plan: Any, draws: Draws = NO_EPOCH) -> Loaded:
+    def load(self, plan: Any, random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
         """Read and parse the records of a reader's plan.
 
         Args:
             plan: The plan.
-            draws: What random numbers depend on.
+            random: Random number generators of records.
 
         Raises:
             TruncatedFileError, StaleIndexError, OSError: If the files changed since they were
                 indexed.
         """
         block, errors = self.reader.fetch(plan)
-        items, failures = self.parser.parse(block, draws)
+        items, failures = self.parser.parse(block, random)
         errors += [self._error_of(block, failure) for failure in failures]
         block = block.without([failure.position for failure in failures])
         return Loaded(items, block.numbers, block, errors)
 
-    def load_run(self, plans: Sequence[Any], draws: Sequence[Draws]) -> list[Loaded]:
+    def load_run(self, plans: Sequence[Any], randoms: Sequence[RecordRandom]) -> list[Loaded]:
         """Load the first of several batches together, as far as nothing is wrong with them.
 
         This is faster than :meth:`load`, which has to load the others.
         """
-        batches = self.parser.parse_run(self.reader, plans, draws)
+        batches = self.parser.parse_run(self.reader, plans, randoms)
         return [
             Loaded(batch, plan.numbers, None, [])
             for batch, plan in zip(batches, plans, strict=False)
         ]
 
-    def join(self, parts: Sequence[Loaded], draws: Draws = NO_EPOCH) -> Loaded:
-        """Join parts of a batch that were loaded with the same ``draws``."""
+    def join(self, parts: Sequence[Loaded], random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
+        """Join parts of a batch that were loaded with the same ``random``."""
         numbers = np.concatenate([part.numbers for part in parts])
         block = RecordBlock.joined([part.block for part in parts if part.block is not None])
-        items = self.parser.join([part.items for part in parts], block, draws)
+        items = self.parser.join([part.items for part in parts], block, random)
         return Loaded(items, numbers, block, [])
 
     def _error_of(self, block: RecordBlock, failure: RecordFailure) -> DecodeError:

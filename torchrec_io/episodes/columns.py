@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..parsing.columns.base import Arena, Ints, view_of
-from ..parsing.columns.partitions import offsets_of
+from ..parsing.columns.base import Arena, Ints, offsets_of, view_of
 from ..parsing.layout import (
+    ArenaLayout,
     BytesColumn,
     Column,
     DenseColumns,
@@ -19,7 +19,6 @@ from ..parsing.layout import (
     Numbers,
     Padding,
     RaggedColumn,
-    Room,
     SparseColumn,
     Texts,
     Values,
@@ -79,7 +78,7 @@ class Gathering:
     """Columns that are gathered from batches: laid out first, then filled in one arena."""
 
     def __init__(self) -> None:
-        self._room = Room()
+        self._room = ArenaLayout()
         self._columns: list[Column] = []
         self._fills: list[Callable[[Arena], None]] = []
         self._padded: dict[str, Padding] = {}
@@ -136,7 +135,7 @@ class Gathering:
         """Gather the same rows of columns of one dtype and shape."""
         alike = next(iter(sources.values()))
         shape = (*lead, *alike.shape[1:])
-        column = self._room.take_dense(tuple(sources), alike.dtype, shape)
+        column = self._room.reserve_dense(tuple(sources), alike.dtype, shape)
         self._columns.append(column)
         for number, source in enumerate(sources.values()):
             target = Numbers(alike.dtype, shape, column.at + number * column.stride)
@@ -217,7 +216,7 @@ class Gathering:
             ends = offsets_of(sizes)
             levels.append(ends)
             rows = np.repeat(edges[rows] - ends[:-1], sizes) + np.arange(ends[-1])
-        places = self._room.take_splits([len(level) - 1 for level in levels], splits[0].dtype)
+        places = self._room.reserve_splits([len(level) - 1 for level in levels], splits[0].dtype)
         for place, ends in zip(places, levels, strict=True):
             self._write(place, ends)
         return RaggedColumn(column.name, places, self._take(arena, column.values, rows, rows.shape))
@@ -231,7 +230,7 @@ class Gathering:
         entries = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
         taken = indices[entries]
         taken[:, 0] = np.repeat(np.arange(len(rows)), sizes)
-        place = self._room.take_numbers("int64", taken.shape)
+        place = self._room.reserve_numbers("int64", taken.shape)
         self._write(place, taken)
         values = self._take(arena, column.values, entries, entries.shape)
         return SparseColumn(column.name, (len(rows), *column.shape[1:]), place, values)
@@ -242,7 +241,7 @@ class Gathering:
         """Gather rows of an array into one whose first dimensions are ``lead``."""
         if isinstance(values, Texts):
             return self._take_texts(arena, values, index, lead)
-        place = self._room.take_numbers(values.dtype, (*lead, *values.shape[1:]))
+        place = self._room.reserve_numbers(values.dtype, (*lead, *values.shape[1:]))
         self._copy(view_of(arena, values), index, place)
         return place
 
@@ -258,7 +257,7 @@ class Gathering:
         starts = view_of(arena, Numbers("int64", (count * texts.shape[0] + 1,), texts.offsets_at))
         values = (index[:, np.newaxis] * count + np.arange(count)).reshape(-1)
         ends = offsets_of(starts[values + 1] - starts[values])
-        place = self._room.take_texts((*lead, *inner), int(ends[-1]))
+        place = self._room.reserve_texts((*lead, *inner), int(ends[-1]))
         self._write(Numbers("int64", ends.shape, place.offsets_at), ends)
         data = arena[texts.data_at : texts.data_at + texts.data_bytes]
         # Consecutive values are copied together.

@@ -6,12 +6,11 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from ..parsing.columns.base import Ints
-from ..parsing.parser import ExampleParser, Picks, RecordFailure
-from ..parsing.record_random import Draws
+from ..parsing.columns.base import ElementSelection, Ints
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.record_random import RecordRandom
 from ..records.record_block import RecordBlock
 from ..schema.schema import Schema
-from ..schema.stored_specs import SequenceFeature
 from ..tensors.batch import Batch
 from ..tensors.block_parser import BlockParser, ExampleBlockParser
 from ..tensors.parse import parse_all, parse_sound
@@ -49,14 +48,10 @@ class StepParser(BlockParser):
         self._group = group
         self.numbers = numbers
         self._counter = StepCounter.of(schema, group)
-        specs = step_features(schema, group)
+        names = step_features(schema, group).keys()
         # Features whose steps the parser decodes one by one.
-        self._picked = {
-            name
-            for name, spec in specs.items()
-            if isinstance(spec, SequenceFeature) and not spec.partitions
-        }
-        self._whole = specs.keys() - self._picked
+        self._picked = names & ExampleParser.of(schema).selectable
+        self._whole = names - self._picked
 
     def of_whole_records(self) -> BlockParser:
         return ExampleBlockParser(self.schema)
@@ -65,26 +60,26 @@ class StepParser(BlockParser):
         numbers = StepNumbers.joined([parser.numbers for parser in parsers])
         return StepParser(self.schema, self._group, numbers)
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """Return the batch of the good samples, and a failure for each other sample."""
-        return parse_sound(block, lambda part: self._parse_all(part, draws))
+        return parse_sound(block, lambda part: self._parse_all(part, random))
 
-    def _parse_all(self, block: RecordBlock, draws: Draws) -> Batch | list[RecordFailure]:
+    def _parse_all(self, block: RecordBlock, random: RecordRandom) -> Batch | list[RecordFailure]:
         """Return the batch of all samples, or failures of some of them."""
         records, begins = self.numbers.locate(block.numbers)
         uncounted = np.flatnonzero(self.numbers.counts[records] < 0).tolist()
         if uncounted:
             return [self._counter.fault(block, position) for position in uncounted]
         _, firsts, rows = np.unique(records, return_index=True, return_inverse=True)
-        found = self._parse_rows(_episodes(block, records, firsts), rows, begins, draws)
+        found = self._parse_rows(_episodes(block, records, firsts), rows, begins, random)
         if isinstance(found, Batch):
             return found
         # Some of their steps may be sound: parse each sample by itself.
         each = np.arange(len(block))
-        return self._parse_rows(_episodes(block, records, each), each, begins, draws)
+        return self._parse_rows(_episodes(block, records, each), each, begins, random)
 
     def _parse_rows(
-        self, episodes: RecordBlock, rows: Ints, begins: Ints, draws: Draws
+        self, episodes: RecordBlock, rows: Ints, begins: Ints, random: RecordRandom
     ) -> Batch | list[RecordFailure]:
         """Return the batch of samples, or failures of some episodes.
 
@@ -92,14 +87,14 @@ class StepParser(BlockParser):
             episodes: The episodes to parse.
             rows: Row of each sample's episode among them.
             begins: First step of each sample.
-            draws: What random numbers depend on.
+            random: Random number generators of records.
         """
         steps = begins
         if self.numbers.window is not None:
             steps = begins[:, np.newaxis] + np.arange(self.numbers.window)
         taken = StepRows(rows, steps)
-        picks, picked = _picks_of(taken, self._picked, len(episodes))
-        batch = parse_all(ExampleParser.of(self.schema), episodes, draws, picks)
+        selection, picked = _selection_of(taken, self._picked, len(episodes))
+        batch = parse_all(ExampleParser.of(self.schema), episodes, random, selection)
         if not isinstance(batch, Batch):
             return batch
         if failures := self._disagreements(batch, self.numbers.counts[episodes.numbers]):
@@ -129,12 +124,14 @@ def _episodes(block: RecordBlock, records: Ints, positions: Ints) -> RecordBlock
     )
 
 
-def _picks_of(taken: StepRows, names: Collection[str], rows: int) -> tuple[Picks, StepRows]:
+def _selection_of(
+    taken: StepRows, names: Collection[str], rows: int
+) -> tuple[ElementSelection, StepRows]:
     """Return the steps that samples take of each row, each once, and where these then are."""
     places = taken.entries(taken.rows << _STEP_BITS)
     wanted, back = np.unique(places, return_inverse=True)
     starts = np.searchsorted(wanted, np.arange(rows + 1) << _STEP_BITS)
     picked = back.reshape(taken.steps.shape)
     firsts = starts[taken.rows].reshape(-1, *(1,) * (taken.steps.ndim - 1))
-    picks = Picks(names, wanted & ((1 << _STEP_BITS) - 1), starts)
-    return picks, taken._replace(steps=picked - firsts)
+    selection = ElementSelection(names, wanted & ((1 << _STEP_BITS) - 1), starts)
+    return selection, taken._replace(steps=picked - firsts)

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from ..parsing.lengths import LengthFeature
 from ..parsing.parser import ExampleParser, RecordFailure
-from ..parsing.record_random import Draws
-from ..parsing.wrapping import Content, Fields
+from ..parsing.record_random import RecordRandom
+from ..parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
 from ..records.record_block import RecordBlock
 from ..schema.feature_mapping import FeatureMapping
 from ..schema.schema import Features, Schema
@@ -33,12 +33,12 @@ class BlockParser:
     is_native = False
     sample_kind = "records"
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Any, list[RecordFailure]]:
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
         """Parse the records of a block.
 
         Args:
             block: The records.
-            draws: What random numbers depend on.
+            random: Random number generators of records.
 
         Returns:
             A :class:`Batch`, or a list of items, of the good records in their order; and a failure
@@ -46,30 +46,32 @@ class BlockParser:
         """
         raise NotImplementedError
 
-    def parse_run(self, reader: Any, plans: Sequence[Any], draws: Sequence[Draws]) -> list[Any]:
+    def parse_run(
+        self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
+    ) -> list[Any]:
         """Read and parse several batches at once, as far as this is possible and nothing is wrong.
 
         Args:
             reader: Reader that made the plans.
             plans: Plan of each batch.
-            draws: What random numbers of each batch depend on.
+            randoms: Random number generators of each batch.
 
         Returns:
             Batches of the first plans. The others have to be read one by one.
         """
-        del reader, plans, draws
+        del reader, plans, randoms
         return []
 
-    def join(self, parts: Sequence[Any], block: RecordBlock, draws: Draws) -> Any:
+    def join(self, parts: Sequence[Any], block: RecordBlock, random: RecordRandom) -> Any:
         """Join parsed parts of a batch.
 
         Args:
             parts: What :meth:`parse` returned for each part.
             block: The records of all parts.
-            draws: What random numbers depend on.
+            random: Random number generators of records.
         """
         del parts
-        return self.parse(block, draws)[0]
+        return self.parse(block, random)[0]
 
     def length_features(self) -> Mapping[str, LengthFeature]:
         """Return the features whose number of values may be the length of a record, by name."""
@@ -92,12 +94,16 @@ class BlockParser:
 class BytesParser(BlockParser):
     """Yields records as bytes."""
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[list[Any], list[RecordFailure]]:
-        del draws
+    def parse(
+        self, block: RecordBlock, random: RecordRandom
+    ) -> tuple[list[Any], list[RecordFailure]]:
+        del random
         return [block[i] for i in range(len(block))], []
 
-    def join(self, parts: Sequence[list[Any]], block: RecordBlock, draws: Draws) -> list[Any]:
-        del block, draws
+    def join(
+        self, parts: Sequence[list[Any]], block: RecordBlock, random: RecordRandom
+    ) -> list[Any]:
+        del block, random
         return [item for part in parts for item in part]
 
 
@@ -111,8 +117,10 @@ class FunctionParser(BytesParser):
     def __init__(self, decode: Decoder) -> None:
         self._decode = decode
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[list[Any], list[RecordFailure]]:
-        del draws
+    def parse(
+        self, block: RecordBlock, random: RecordRandom
+    ) -> tuple[list[Any], list[RecordFailure]]:
+        del random
         items: list[Any] = []
         failures: list[RecordFailure] = []
         for position in range(len(block)):
@@ -136,11 +144,13 @@ class ExampleBlockParser(BlockParser):
         self._parser = ExampleParser.of(schema)
         self.is_native = not any(spec.is_slow for spec in schema.values())
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Any, list[RecordFailure]]:
-        return parse_block(self._parser, block, draws)
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
+        return parse_block(self._parser, block, random)
 
-    def parse_run(self, reader: Any, plans: Sequence[Any], draws: Sequence[Draws]) -> list[Any]:
-        return load_run(self._parser, reader, plans, draws)
+    def parse_run(
+        self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
+    ) -> list[Any]:
+        return load_run(self._parser, reader, plans, randoms)
 
     def length_features(self) -> Mapping[str, LengthFeature]:
         return LengthFeature.all_of(self.schema)
@@ -153,13 +163,13 @@ class WrappedParser(BlockParser):
         wrapping: Puts records into Examples.
     """
 
-    def __init__(self, wrapping: Fields | Content) -> None:
+    def __init__(self, wrapping: FixedLengthWrapper | WholeFileWrapper) -> None:
         self.schema: Schema = wrapping.schema
         self._wrapping = wrapping
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Any, list[RecordFailure]]:
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
         parser = ExampleParser.of(self.schema)
-        batch, failures = parse_block(parser, self._wrapping.wrap(block), draws)
+        batch, failures = parse_block(parser, self._wrapping.wrap(block), random)
         # An offset in the Example would not be one in the record.
         return batch, [failure._replace(offset=None) for failure in failures]
 

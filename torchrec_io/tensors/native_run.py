@@ -13,8 +13,9 @@ from torch import Tensor
 
 from .. import _core
 from ..errors import TorchRecIOError
-from ..parsing.parser import ExampleParser, LocatedBlock
-from ..parsing.record_random import Draws
+from ..parsing.columns.base import LocatedBlock
+from ..parsing.parser import ExampleParser
+from ..parsing.record_random import RecordRandom
 from ..records.record_reader import NativeReads, ReadPlan, RecordReader
 from ..storage.byte_source import ByteSource
 from .arena import allocate_for
@@ -26,7 +27,7 @@ def load_run(
     parser: ExampleParser,
     reader: RecordReader,
     plans: Sequence[ReadPlan],
-    draws: Sequence[Draws],
+    randoms: Sequence[RecordRandom],
 ) -> list[Batch]:
     """Return the batches of the first plans, up to the first one with an error.
 
@@ -34,7 +35,7 @@ def load_run(
         parser: Parser of the schema.
         reader: Reader that made the plans.
         plans: Plan of each batch.
-        draws: What random numbers of each batch depend on.
+        randoms: Random number generators of each batch.
     """
     files = _open_files(reader, plans)
     plans = plans[: len(files)]
@@ -43,7 +44,7 @@ def load_run(
     try:
         if parser.is_fixed:
             return _load_fixed(parser, reader, plans, files)
-        return _load_any(parser, reader, plans, files, draws[: len(plans)])
+        return _load_any(parser, reader, plans, files, randoms[: len(plans)])
     except MemoryError:
         # One batch is too large, or all together are: loading them one by one shows which.
         return []
@@ -54,11 +55,11 @@ def _load_any(
     reader: RecordReader,
     plans: Sequence[ReadPlan],
     files: Sequence[list[ByteSource]],
-    draws: Sequence[Draws],
+    randoms: Sequence[RecordRandom],
 ) -> list[Batch]:
     buffers = [_core.allocate(plan.buffer_bytes) for plan in plans]
     reads = [NativeReads.into(*each) for each in zip(files, plans, buffers, strict=True)]
-    located, waits = parser.load(reads, draws, image_threads(), verify_crc=reader.verify_crc)
+    located, waits = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
     reader.note_waits(waits)
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])

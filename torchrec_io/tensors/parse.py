@@ -9,8 +9,9 @@ from torch.utils.data import get_worker_info
 
 from ..checks import counted
 from ..errors import DecodeError, SchemaError
-from ..parsing.parser import ExampleParser, Picks, RecordFailure
-from ..parsing.record_random import NO_EPOCH, Draws
+from ..parsing.columns.base import ElementSelection
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..records.record_block import RecordBlock, RecordList
 from ..schema.schema import Features, Schema
 from .arena import allocate_for
@@ -21,14 +22,14 @@ _Block = TypeVar("_Block", RecordBlock, RecordList)
 
 
 def parse_block(
-    parser: ExampleParser, block: _Block, draws: Draws = NO_EPOCH
+    parser: ExampleParser, block: _Block, random: RecordRandom = DEFAULT_RANDOM
 ) -> tuple[Batch, list[RecordFailure]]:
     """Parse a block without the records that cannot be parsed.
 
     Args:
         parser: Parser of the schema.
         block: The records.
-        draws: What random numbers depend on.
+        random: Source of random numbers.
 
     Returns:
         The batch of the good records, in their order, and a failure for each bad record, by its
@@ -37,7 +38,7 @@ def parse_block(
     Raises:
         MemoryError: If there is not enough memory for the batch.
     """
-    return parse_sound(block, lambda part: parse_all(parser, part, draws))
+    return parse_sound(block, lambda part: parse_all(parser, part, random))
 
 
 def parse_sound(
@@ -62,21 +63,24 @@ def parse_sound(
 
 
 def parse_all(
-    parser: ExampleParser, block: _Block, draws: Draws, picks: Picks | None = None
+    parser: ExampleParser,
+    block: _Block,
+    random: RecordRandom,
+    selection: ElementSelection | None = None,
 ) -> Batch | list[RecordFailure]:
     """Return the batch of all records of a block, or failures of some of them.
 
     Args:
         parser: Parser of the schema.
         block: The records.
-        draws: What random numbers depend on.
-        picks: Elements of sequences to decode; see :meth:`ExampleParser.locate`.
+        random: Random number generators of records.
+        selection: Elements of sequences to decode; see :meth:`ExampleParser.locate`.
 
     Raises:
         MemoryError: If there is not enough memory for the batch.
     """
     try:
-        located = parser.locate(block, draws, image_threads(), picks)
+        located = parser.locate(block, random, image_threads(), selection)
     except MemoryError as error:
         raise _no_memory(block, error) from error
     if located.failures:

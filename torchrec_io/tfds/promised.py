@@ -10,7 +10,7 @@ from ..errors import StaleIndexError, WrongShardError
 from ..records.formats import TFRECORD
 from ..records.index import RecordIndex
 from ..records.index_cache import find_or_build
-from ..schema.inspect import peek_names
+from ..schema.inspect import feature_names
 from ..storage.local import LocalFile
 from .info import INFO_FILE
 from .selection import StoredKeys
@@ -121,7 +121,7 @@ class PromisedIndex(RecordIndex):
         place, size = np.array([0]), np.array([end - start])
         if TFRECORD.extract(np.frombuffer(frame, np.uint8), place, size, verify_crc=True).faults:
             return  # damaged: who reads it says so, if it is not left out
-        names = peek_names(frame[TFRECORD.header_bytes : len(frame) - TFRECORD.footer_bytes])
+        names = feature_names(frame[TFRECORD.header_bytes : len(frame) - TFRECORD.footer_bytes])
         if names is None:
             return  # no Example: as above
         if missing := self._keys.missing_in(names):

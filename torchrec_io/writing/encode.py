@@ -14,19 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..schema.dtypes import DTYPES, DType, dtype_name, is_integer
+from ..schema.dtypes import DTYPES, DType, dtype_name, stored_dtype
+from ..schema.feature import Feature
 from ..schema.schema import Schema
-from ..schema.specs import Feature
-from ..schema.stored_keys import shape_key_of, uses_of
 
 # Stored dtypes by feature name.
 Kinds: TypeAlias = "Mapping[str, DType] | Schema"
 
 # Field numbers of the message tf.train.Feature.
-_BYTES, _FLOATS, _INTS = 1, 2, 3
-_CODES = {
-    name: _BYTES if name == "string" else _INTS if is_integer(name) else _FLOATS for name in DTYPES
-}
+_FIELDS = {"string": 1, "float32": 2, "int64": 3}
+_CODES = {name: _FIELDS[stored_dtype(name)] for name in DTYPES}
 # Largest nesting depth of lists in the native core.
 _MAX_DEPTH = 64
 _STORABLE = "int, float, str, bytes, or lists and arrays of them"
@@ -209,7 +206,7 @@ def _kind_codes(kinds: Kinds | None) -> dict[str, int] | None:
         if type(dtype) is str and dtype in _CODES:
             codes[key] = _CODES[dtype]
         elif isinstance(dtype, Feature):
-            codes.update(_codes_of_feature(key, dtype))
+            codes |= {stored.key: _FIELDS[stored.dtype] for stored in dtype.stored_keys(key)}
         else:
             codes[key] = _CODES[dtype_name(dtype)]
     return codes
@@ -219,14 +216,6 @@ def _plain_name(name: Any) -> str:
     if not isinstance(name, (str, bytes)):
         raise TypeError(f"names in kinds must be str, got {_type_name(name)}")
     return name.decode() if isinstance(name, bytes) else str.__str__(name)
-
-
-def _codes_of_feature(name: str, feature: Feature) -> dict[str, int]:
-    codes = {use.key: _CODES[use.manner[1]] for use in uses_of(name, feature)}
-    shape_key = shape_key_of(feature)
-    if shape_key is not None:
-        codes[shape_key] = _INTS
-    return codes
 
 
 # ---- values ----
