@@ -130,7 +130,7 @@ def test_imports_are_seen() -> None:
     assert Import("torchrec_io.records.reader.RecordBlock", "") in parser
     assert Import("torchrec_io._core", "") in parser
     in_functions = set(imports_of(PACKAGE / "schema/schema.py"))
-    assert Import("torchrec_io.tfds.directory.TfdsDirectory", "Schema.from_tfds") in in_functions
+    assert Import("torchrec_io.tfds.directory.Directory", "Schema.from_tfds") in in_functions
 
 
 def test_folders_are_rooms() -> None:

@@ -11,7 +11,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import csv as csv
+    from . import messages as messages
     from . import presets as presets
+    from . import ranking as ranking
+    from . import tfds as tfds
     from .convert.csv import convert_csv
     from .convert.folder_out import to_files
     from .convert.images import convert_images
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
     from .convert.parquet_out import to_parquet
     from .convert.target import Conversion
     from .convert.webdataset import to_webdataset
-    from .csv.schema import CsvSchema
     from .datasets.fixed_length import FixedLengthRecordDataset
     from .datasets.map_style import TFRecordMapDataset
     from .datasets.mixture import mix
@@ -45,8 +48,6 @@ if TYPE_CHECKING:
     from .loading.loader import make_loader
     from .messages import Example, SequenceExample
     from .order.shuffle import Shuffle
-    from .ranking.list_parser import parse_example_lists
-    from .ranking.schema import ExampleListSchema, encode_example_list
     from .records.formats import RecordFormat
     from .records.index import RecordIndex
     from .schema.crops import Crop, RandomCrop, RandomResizedCrop
@@ -70,8 +71,6 @@ if TYPE_CHECKING:
         parse_sequence_examples,
     )
     from .tensors.ragged import BytesArray, Ragged, Sparse
-    from .tfds.directory import TfdsDirectory
-    from .tfds.splits import TfdsSplit, even_splits
     from .tools.rearrange import merge_files, reshard_files, split_files, subset_files
     from .tools.recompress import compress_files, decompress_files
     from .tools.shuffling import shuffle_files
@@ -84,6 +83,7 @@ if TYPE_CHECKING:
     from .writing.record_writer import TFRecordWriter
     from .writing.sharded import ShardedWriter, shard_path
 
+_ROOMS = ("csv", "messages", "presets", "ranking", "tfds")
 _MODULE_OF = {
     "convert_csv": "convert.csv",
     "to_files": "convert.folder_out",
@@ -116,13 +116,10 @@ _MODULE_OF = {
     "Crop": "schema.crops",
     "RandomCrop": "schema.crops",
     "RandomResizedCrop": "schema.crops",
-    "CsvSchema": "csv.schema",
     "encode_example": "writing.encode",
     "encode_examples": "writing.encode",
     "encode_sequence_example": "writing.encode",
     "encode_sequence_examples": "writing.encode",
-    "ExampleListSchema": "ranking.schema",
-    "encode_example_list": "ranking.schema",
     "ImageFeature": "schema.image_spec",
     "Schema": "schema.schema",
     "FixedLenFeature": "schema.specs",
@@ -133,9 +130,6 @@ _MODULE_OF = {
     "RawFeature": "schema.stored_specs",
     "SequenceFeature": "schema.stored_specs",
     "SerializedTensorFeature": "schema.stored_specs",
-    "TfdsDirectory": "tfds.directory",
-    "TfdsSplit": "tfds.splits",
-    "even_splits": "tfds.splits",
     "FixedLengthRecordDataset": "datasets.fixed_length",
     "RecordFileDataset": "datasets.record_files",
     "TextLineDataset": "datasets.text_lines",
@@ -157,7 +151,6 @@ _MODULE_OF = {
     "pin_collate": "tensors.collate",
     "DevicePrefetcher": "tensors.device",
     "pin_memory": "tensors.device",
-    "parse_example_lists": "ranking.list_parser",
     "parse_example": "tensors.parse",
     "parse_examples": "tensors.parse",
     "parse_sequence_example": "tensors.parse",
@@ -175,11 +168,9 @@ __all__ = [
     "ConversionError",
     "CorruptRecordError",
     "Crop",
-    "CsvSchema",
     "DecodeError",
     "DevicePrefetcher",
     "Example",
-    "ExampleListSchema",
     "FixedLenFeature",
     "FixedLenSequenceFeature",
     "FixedLengthRecordDataset",
@@ -209,8 +200,6 @@ __all__ = [
     "TFRecordMapDataset",
     "TFRecordWriter",
     "TextLineDataset",
-    "TfdsDirectory",
-    "TfdsSplit",
     "TorchRecIOError",
     "TruncatedFileError",
     "VarLenFeature",
@@ -226,17 +215,14 @@ __all__ = [
     "convert_parquet",
     "decompress_files",
     "encode_example",
-    "encode_example_list",
     "encode_examples",
     "encode_sequence_example",
     "encode_sequence_examples",
-    "even_splits",
     "make_loader",
     "merge_files",
     "mix",
     "pad_collate",
     "parse_example",
-    "parse_example_lists",
     "parse_examples",
     "parse_sequence_example",
     "parse_sequence_examples",
@@ -254,7 +240,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("messages", "presets"):  # torchrec_io.presets.gqn, without an import of its own
+    if name in _ROOMS:  # torchrec_io.presets.gqn, without an import of its own
         return importlib.import_module(f".{name}", __name__)
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from tests.presets.published import draw, frames_of, mesh, particles
 from tests.support.images import encoded, noise, opened
 
 
-def read(path: Path, schema: tio.Schema | tio.ExampleListSchema) -> tio.Batch:
+def read(path: Path, schema: tio.Schema | tio.ranking.Schema) -> tio.Batch:
     """All records of a file."""
     [batch] = tio.TFRecordDataset(path, schema, batch_size=100, num_threads=1)
     return batch  # type: ignore[no-any-return]
@@ -209,11 +209,11 @@ def test_ranking_elwc(tmp_path: Path) -> None:
 
 def test_numbered_features_of_documents() -> None:
     preset = tio.presets.ranking_elwc(3, label="utility", label_dtype="float32")
-    record = tio.encode_example_list(
+    record = tio.ranking.encode(
         None,
         [{"custom_features_1": 1.5, "utility": 1.0}, {"custom_features_3": 2.5, "utility": 0.0}],
     )
-    batch = tio.parse_example_lists([record], preset)
+    batch = tio.ranking.parse([record], preset)
     assert batch["custom_features_1"].tolist() == [[1.5, 0.0]]
     assert batch["custom_features_2"].tolist() == [[0.0, 0.0]]
     assert batch["custom_features_3"].tolist() == [[0.0, 2.5]]

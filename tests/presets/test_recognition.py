@@ -151,7 +151,7 @@ def test_lists_are_recognised(tmp_path: Path) -> None:
 
 def test_inferred_lists(tmp_path: Path) -> None:
     path = published.write_ranking(tmp_path)
-    schema = tio.ExampleListSchema.infer(path)
+    schema = tio.ranking.Schema.infer(path)
     assert schema.findings is not None
     relevance = schema.findings["relevance"]
     assert (relevance.present, relevance.records) == (3, 3)  # examples, not lists
@@ -161,19 +161,19 @@ def test_inferred_lists(tmp_path: Path) -> None:
     )
     assert schema.findings["query_tokens"].counts == (1, 2)
     with pytest.raises(tio.SchemaError, match="no lists of examples"):
-        tio.ExampleListSchema.infer(published.write_bert(tmp_path))
+        tio.ranking.Schema.infer(published.write_bert(tmp_path))
     with pytest.raises(ValueError, match="max_records"):
-        tio.ExampleListSchema.infer(path, 0)
+        tio.ranking.Schema.infer(path, 0)
 
 
 def test_images_and_mixed_features_in_lists(tmp_path: Path) -> None:
     image = encoded(noise(2, 2))
     records = [
-        tio.encode_example_list({"id": 1, "x": 1}, [{"image": image, "mixed": 1, "id": 2}]),
-        tio.encode_example_list({"x": 1}, [{"image": image, "mixed": b"", "id": 3}]),
+        tio.ranking.encode({"id": 1, "x": 1}, [{"image": image, "mixed": 1, "id": 2}]),
+        tio.ranking.encode({"x": 1}, [{"image": image, "mixed": b"", "id": 3}]),
     ]
-    schema = tio.ExampleListSchema.infer(write_tfrecord(tmp_path / "x", records))
-    assert schema == tio.ExampleListSchema(
+    schema = tio.ranking.Schema.infer(write_tfrecord(tmp_path / "x", records))
+    assert schema == tio.ranking.Schema(
         {"x": tio.FixedLenFeature([], "int64")},
         {"id": tio.FixedLenFeature([], "int64"), "image": tio.FixedLenFeature([], "string")},
     )
@@ -181,10 +181,10 @@ def test_images_and_mixed_features_in_lists(tmp_path: Path) -> None:
 
 def test_numbered_features(tmp_path: Path) -> None:
     examples = [{"custom_features_2": 1.5, "label": 0.5}, {"custom_features_11": 2.5, "label": 1.0}]
-    path = write_tfrecord(tmp_path / "x", [tio.encode_example_list(None, examples)])
+    path = write_tfrecord(tmp_path / "x", [tio.ranking.encode(None, examples)])
     assert recognize(path) == ('tio.presets.ranking_elwc(11, label="label", label_dtype="float32")')
     examples[0]["custom_features_2"] = b"text"  # type: ignore[assignment]
-    path = write_tfrecord(tmp_path / "y", [tio.encode_example_list(None, examples)])
+    path = write_tfrecord(tmp_path / "y", [tio.ranking.encode(None, examples)])
     assert "ranking_elwc(\n    {" in recognize(path)
 
 

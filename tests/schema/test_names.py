@@ -167,4 +167,4 @@ def test_bitcast_survives_text() -> None:
 
 def test_csv_has_no_bits() -> None:
     with pytest.raises(tio.SchemaError, match="no bitcast"):
-        tio.CsvSchema({"a": tio.FixedLenFeature([], "uint64", bitcast=True)})
+        tio.csv.Schema({"a": tio.FixedLenFeature([], "uint64", bitcast=True)})

@@ -130,7 +130,7 @@ def test_bytes_in_rows_of_rows() -> None:
 
 
 def test_what_is_no_nested_tensor() -> None:
-    with pytest.raises(TypeError, match="rows of numbers"):
+    with pytest.raises(TypeError, match="a Ragged of numbers"):
         ragged_of([[[1]], []], 2).to_nested()
     with pytest.raises(ValueError, match="do not ascend"):
         Ragged(torch.arange(3), torch.tensor([0, 3, 1, 3])).to_nested()

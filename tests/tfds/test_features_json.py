@@ -23,8 +23,8 @@ from tests.support.tfds import (
     text,
 )
 from torchrec_io.tfds import connectors as c
+from torchrec_io.tfds.feature_choice import choose
 from torchrec_io.tfds.features_json import read_features
-from torchrec_io.tfds.selection import choose
 from torchrec_io.tfds.to_schema import to_specs
 
 GOLDEN = TESTS / "data" / "tfds"
@@ -152,7 +152,7 @@ def test_every_layout_says_the_same_of_a_golden_dataset() -> None:
 def test_everything_that_tfds_writes_can_be_read(path: Path) -> None:
     found = read_features(str(path.parent))
     assert found is not None
-    assert not list(choose(to_specs(found, "")).unread())
+    assert not list(choose(to_specs(found, "")).unreadable())
 
 
 def test_a_connector_of_somebody_elses(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_changed_files_are_read_or_refused(features: Any, tmp_path_factory: Any)
     try:
         found = read(folder, features)
         if list(found.leaves()):
-            list(choose(to_specs(found, "")).unread())
+            list(choose(to_specs(found, "")).unreadable())
     except tio.SchemaError:
         pass  # anything else is a failure
     finally:

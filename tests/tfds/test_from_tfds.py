@@ -32,7 +32,7 @@ from tests.support.tfds import (
     write_tfds,
 )
 from torchrec_io.records.index_cache import find_or_build
-from torchrec_io.tfds import promised
+from torchrec_io.tfds import shard_index
 
 GOLDEN = TESTS / "data" / "tfds"
 SHARDS = [numbered(*range(5)), numbered(*range(5, 12)), [], numbered(*range(12, 20))]
@@ -76,7 +76,8 @@ def test_records_and_their_order(data: Path, split: str, expected: list[int]) ->
 
 def test_parts_of_equal_size(data: Path) -> None:
     parts = [
-        ids(tio.TFRecordDataset.from_tfds(data, part)) for part in tio.even_splits("train+test", 3)
+        ids(tio.TFRecordDataset.from_tfds(data, part))
+        for part in tio.tfds.even_splits("train+test", 3)
     ]
     assert [*parts[0], *parts[1], *parts[2]] != [*range(20), 100, 101, 102]
     assert sorted(chain(*parts)) == [*range(20), 100, 101, 102]
@@ -213,7 +214,7 @@ def test_nothing_is_indexed_before_it_is_needed(
         used.append(Path(path).name)
         return find_or_build(path, compression)
 
-    monkeypatch.setattr(promised, "find_or_build", noted)
+    monkeypatch.setattr(shard_index, "find_or_build", noted)
     dataset = tio.TFRecordMapDataset.from_tfds(data, "train")
     assert used == []
     assert dataset[5]["id"] == 5
@@ -232,7 +233,7 @@ def test_where_no_index_can_be_kept_all_are_made_at_once(
     # Not by each worker, in each epoch.
     monkeypatch.setenv("TORCHREC_IO_CACHE", str(data / "features.json"))
     dataset = tio.TFRecordDataset.from_tfds(data, "train")
-    monkeypatch.setattr(promised, "find_or_build", None)
+    monkeypatch.setattr(shard_index, "find_or_build", None)
     assert ids(dataset) == [*range(20)]
     assert ids(pickle.loads(pickle.dumps(dataset))) == [*range(20)]
 

@@ -54,7 +54,7 @@ def test_an_unknown_connector_is_named_with_what_to_do(tmp_path: Path) -> None:
     for make in (
         lambda: tio.TFRecordDataset.from_tfds(folder, "train"),
         lambda: tio.Schema.from_tfds(folder),
-        lambda: tio.TfdsDirectory(folder).schema,
+        lambda: tio.tfds.Directory(folder).schema,
     ):
         with pytest.raises(tio.SchemaError) as caught:
             make()
@@ -137,7 +137,7 @@ def test_a_shard_may_lack_what_is_not_read(tmp_path: Path) -> None:
 
 
 def test_names_of_classes_are_in_the_schema() -> None:
-    schema = tio.TfdsDirectory(GOLDEN / "labels").schema
+    schema = tio.tfds.Directory(GOLDEN / "labels").schema
     label = schema["label"]
     assert isinstance(label, tio.FixedLenFeature)
     assert label.names == ("zero", "one two", "drei/ü")
@@ -147,13 +147,13 @@ def test_names_of_classes_are_in_the_schema() -> None:
 
 
 def test_what_a_directory_says_of_itself() -> None:
-    found = tio.TfdsDirectory(GOLDEN / "text")
+    found = tio.tfds.Directory(GOLDEN / "text")
     assert (found.name, found.version, found.config) == ("text", "1.0.0", "")
     assert found.supervised_keys == ("text", "title")
     [split] = found.splits.values()
     assert (split.name, split.num_examples, split.shard_lengths) == ("train", 3, (3,))
     assert split.num_bytes > 0
-    assert repr(split) == "TfdsSplitInfo('train', 3 records)"
+    assert repr(split) == "SplitInfo('train', 3 records)"
     assert str(GOLDEN / "text" / "1.0.0") in repr(found)
 
 

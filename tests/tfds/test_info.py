@@ -14,14 +14,14 @@ import torchrec_io as tio
 from tests.conftest import TESTS, Wild
 from tests.support.tfds import NUMBERS, change_info, numbered, shard_path, write_tfds
 from torchrec_io.tfds import info as info_module
-from torchrec_io.tfds.info import Info, read_info
+from torchrec_io.tfds.info import DatasetInfo, read_info
 from torchrec_io.tfds.json_text import Node
 from torchrec_io.tfds.templates import ShardTemplate
 
 GOLDEN = TESTS / "data" / "tfds"
 
 
-def read(folder: Path, **info: Any) -> Info:
+def read(folder: Path, **info: Any) -> DatasetInfo:
     (folder / "dataset_info.json").write_text(json.dumps(info))
     return read_info(str(folder))
 
@@ -106,7 +106,7 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
 def test_files_of_another_format(form: str, tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1)]}, fileFormat=form)
     with pytest.raises(tio.SchemaError, match=f"{form}.*tfds convert_format") as caught:
-        tio.TfdsDirectory(tmp_path)
+        tio.tfds.Directory(tmp_path)
     assert caught.value.path == str(tmp_path / "dataset_info.json")
 
 
@@ -123,11 +123,11 @@ def test_features_may_be_in_it(tmp_path: Path) -> None:
 
 def test_configs_and_versions() -> None:
     folder = GOLDEN / "configs"
-    assert tio.TfdsDirectory(folder, "small").version == "1.10.0"  # by number, not by text
-    assert tio.TfdsDirectory(folder / "small").version == "1.10.0"
-    assert tio.TfdsDirectory(folder / "small", "small", "1.9.0").version == "1.9.0"
-    assert tio.TfdsDirectory(folder, config="large").config == "large"
-    assert tio.TfdsDirectory(folder / "small" / "1.0.0", "small", "1.0.0").version == "1.0.0"
+    assert tio.tfds.Directory(folder, "small").version == "1.10.0"  # by number, not by text
+    assert tio.tfds.Directory(folder / "small").version == "1.10.0"
+    assert tio.tfds.Directory(folder / "small", "small", "1.9.0").version == "1.9.0"
+    assert tio.tfds.Directory(folder, config="large").config == "large"
+    assert tio.tfds.Directory(folder / "small" / "1.0.0", "small", "1.0.0").version == "1.0.0"
     wrong: list[tuple[tuple[Any, ...], str]] = [
         ((folder,), "config must be one of 'large', 'small'; there are several"),
         ((folder, "tiny"), "config must be one of 'large', 'small', not 'tiny'"),
@@ -138,37 +138,37 @@ def test_configs_and_versions() -> None:
     ]
     for arguments, reason in wrong:
         with pytest.raises(ValueError, match=reason):
-            tio.TfdsDirectory(*arguments)
+            tio.tfds.Directory(*arguments)
 
 
 def test_the_only_config_is_meant(tmp_path: Path) -> None:
     write_tfds(tmp_path / "a" / "1.0.0", {"train": [numbered(1)]})
     (tmp_path / "b" / "1.0.0").mkdir(parents=True)  # without a dataset_info.json
     (tmp_path / "downloads").mkdir()
-    assert tio.TfdsDirectory(tmp_path).path == str(tmp_path / "a" / "1.0.0")
+    assert tio.tfds.Directory(tmp_path).path == str(tmp_path / "a" / "1.0.0")
 
 
 def test_a_directory_of_any_name(tmp_path: Path) -> None:
     write_tfds(tmp_path / "mine", {"train": [numbered(1)]}, configName="c")
-    assert tio.TfdsDirectory(tmp_path / "mine", "c", "1.0.0").version == "1.0.0"
+    assert tio.tfds.Directory(tmp_path / "mine", "c", "1.0.0").version == "1.0.0"
     with pytest.raises(ValueError, match=r"version must be '1\.0\.0', not '2\.0\.0'"):
-        tio.TfdsDirectory(tmp_path / "mine", "c", "2.0.0")
+        tio.tfds.Directory(tmp_path / "mine", "c", "2.0.0")
 
 
 def test_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write_tfds(tmp_path / "data" / "1.0.0", {"train": [numbered(1)]})
-    assert tio.TfdsDirectory("~/data").path == str(tmp_path / "data" / "1.0.0")
+    assert tio.tfds.Directory("~/data").path == str(tmp_path / "data" / "1.0.0")
 
 
 def test_no_dataset(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no dataset_info\.json in it"):
-        tio.TfdsDirectory(tmp_path)
+        tio.tfds.Directory(tmp_path)
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        tio.TfdsDirectory(tmp_path / "nowhere")
+        tio.tfds.Directory(tmp_path / "nowhere")
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError, match="file"):
-        tio.TfdsDirectory(tmp_path / "file")
+        tio.tfds.Directory(tmp_path / "file")
 
 
 # ---- names of shards ----
@@ -236,7 +236,7 @@ def test_any_template_stays_inside(text: str) -> None:
 
 
 def test_a_template_of_the_datasets_own() -> None:
-    found = tio.TfdsDirectory(GOLDEN / "template" / "1.0.0")
+    found = tio.tfds.Directory(GOLDEN / "template" / "1.0.0")
     assert all(Path(path).exists() for split in found.splits.values() for path in split.paths)
 
 
@@ -246,15 +246,15 @@ def test_a_template_of_the_datasets_own() -> None:
 def test_shards_whose_records_nobody_counted(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1, 2), numbered(3)]})
     change_info(tmp_path, shardLengths=None, numShards="2", numBytes=None)
-    found = tio.TfdsDirectory(tmp_path).splits["train"]
+    found = tio.tfds.Directory(tmp_path).splits["train"]
     assert (found.shard_lengths, found.num_examples) == (None, None)
-    assert list(found.counted().lengths) == [2, 1]
+    assert list(found.shards().lengths) == [2, 1]
     moved = shard_path(tmp_path, "train", 0, 2).rename(tmp_path / "elsewhere")
     with pytest.raises(FileNotFoundError, match="1 of 2 shards are missing"):
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
     moved.rename(shard_path(tmp_path, "train", 0, 2))
     change_info(tmp_path, statistics={"numExamples": "3"})
-    assert tio.TfdsDirectory(tmp_path).splits["train"].num_examples == 3
+    assert tio.tfds.Directory(tmp_path).splits["train"].num_examples == 3
     change_info(tmp_path, statistics={"numExamples": "4"})
     with pytest.raises(tio.WrongShardError, match=r"have 3 records, dataset_info\.json says 4"):
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
@@ -263,7 +263,7 @@ def test_shards_whose_records_nobody_counted(tmp_path: Path) -> None:
 def test_shards_whose_number_is_not_said(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1, 2), numbered(3)], "train-b": [numbered(4)]})
     change_info(tmp_path, shardLengths=None, filepathTemplate=None)
-    found = tio.TfdsDirectory(tmp_path).splits["train"]
+    found = tio.tfds.Directory(tmp_path).splits["train"]
     assert [Path(path).name for path in found.paths] == [
         "data-train.tfrecord-00000-of-00002",
         "data-train.tfrecord-00001-of-00002",
@@ -276,7 +276,7 @@ def test_shards_whose_number_is_not_said(tmp_path: Path) -> None:
 def test_a_split_of_which_nothing_is_said_is_empty(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"test": [], "train": [numbered(1, 2)]})
     change_info(tmp_path, shardLengths=None, numBytes=None)
-    found = tio.TfdsDirectory(tmp_path).splits["test"]
+    found = tio.tfds.Directory(tmp_path).splits["test"]
     assert (found.shard_lengths, found.paths) == ((), ())
     assert len(tio.TFRecordDataset.from_tfds(tmp_path, "all")) == 2
     with pytest.raises(ValueError, match=r"no records; the dataset has 'test' \(0 records\)"):
@@ -297,7 +297,7 @@ def test_no_more_shards_than_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "version"), [("c4/en", "2.3.0"), ("squad/v1.1", "3.0.0")])
 def test_real_directories_of_old(name: str, version: str, wild: Wild) -> None:
     folder = wild.path / "google__trax" / "trax" / "data" / "testdata" / name
-    found = tio.TfdsDirectory(folder)
+    found = tio.tfds.Directory(folder)
     assert found.features is None
     assert (found.version, {*found.splits}) == (version, {"train", "validation"})
     keys = {"c4/en": "content-length", "squad/v1.1": "answers/answer_start"}

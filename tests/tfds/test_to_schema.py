@@ -10,8 +10,8 @@ import pytest
 
 import torchrec_io as tio
 from torchrec_io.tfds import connectors as c
-from torchrec_io.tfds.selection import Chosen, choose
-from torchrec_io.tfds.to_schema import Unread, to_specs
+from torchrec_io.tfds.feature_choice import ChosenFeatures, choose
+from torchrec_io.tfds.to_schema import Unreadable, to_specs
 
 Ragged = tio.RaggedFeature
 
@@ -21,7 +21,7 @@ def spec_of(feature: c.Connector) -> Any:
     return to_specs(c.FeaturesDict(features={"x": feature}), "somewhere")["x"]
 
 
-def chosen(**features: c.Connector) -> Chosen:
+def chosen(**features: c.Connector) -> ChosenFeatures:
     return choose(to_specs(c.FeaturesDict(features=features), "somewhere"))
 
 
@@ -165,7 +165,7 @@ def test_defaults_of_optional_features(dtype: str, expected: Any) -> None:
 )
 def test_what_cannot_be_read(feature: c.Connector, reason: str) -> None:
     found = spec_of(feature)
-    assert isinstance(found, Unread)
+    assert isinstance(found, Unreadable)
     assert reason in found.reason
 
 
@@ -175,9 +175,9 @@ def test_defaults_are_bounded_together() -> None:
     features = {name: tensor(size, dtype="string", optional=True) for name, size in sizes.items()}
     specs = to_specs(c.FeaturesDict(features=features), "somewhere")
     assert len(specs["small"].default_value) == 10_000
-    assert isinstance(specs["too much"], Unread)
+    assert isinstance(specs["too much"], Unreadable)
     assert "with the 995000 of this one" in specs["too much"].reason
-    assert isinstance(spec_of(tensor(2**50, optional=True)), Unread)
+    assert isinstance(spec_of(tensor(2**50, optional=True)), Unreadable)
 
 
 def test_what_every_record_must_have() -> None:

@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..csv.schema import CsvSchema
+from ..csv.schema import Schema as CsvSchema
 from ..errors import DecodeError, TorchRecIOError
 from ..order.length_batches import BatchedOrder, Lengths
 from ..order.orders import RecordOrder
 from ..parsing.lengths import LengthFeature, find_lengths
-from ..ranking.schema import ExampleListSchema
+from ..ranking.schema import Schema as ListSchema
 from ..records.reader import RecordReader
 from ..schema.schema import Schema
 from .options import LoadOptions
@@ -113,13 +113,13 @@ def _given_lengths(values: Any, count: int) -> Lengths:
     return Lengths(lengths)
 
 
-def _length_feature(schema: Schema | ExampleListSchema | None, name: str | None) -> LengthFeature:
+def _length_feature(schema: Schema | ListSchema | None, name: str | None) -> LengthFeature:
     if schema is None:
         raise ValueError(
             "without a schema the lengths of records are not known: length_key must be integers, "
             f"one for each record, not {name!r}"
         )
-    if isinstance(schema, ExampleListSchema):
+    if isinstance(schema, ListSchema):
         raise ValueError(  # noqa: TRY004  # it is length_key that is wrong
             "records that are lists of examples have no feature for their length: length_key must "
             f"be integers, one for each record, not {name!r}"

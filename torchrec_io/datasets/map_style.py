@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from torch.utils.data import Dataset
 
-from ..csv.schema import CsvSchema
+from ..csv.schema import Schema as CsvSchema
 from ..order.selection import Selection, Span
 from ..order.split import parse_slice
-from ..ranking.schema import ExampleListSchema
+from ..ranking.schema import Schema as ListSchema
 from ..records.index_cache import IndexChoice, open_indexes
 from ..records.reader import RecordReader
 from ..schema.schema import Schema
 from ..storage.compressed import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
-from ..tfds.directory import TfdsDirectory
-from ..tfds.selection import FeatureChoice
-from ..tfds.splits import TfdsSplit
+from ..tfds.directory import Directory
+from ..tfds.feature_choice import FeatureChoice
+from ..tfds.splits import Split
 from .record_loader import RecordSource, SchemaLike
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class TFRecordMapDataset(Dataset[Any]):
     def from_tfds(
         cls,
         directory: StrPath,
-        split: str | TfdsSplit,
+        split: str | Split,
         *,
         config: str | None = None,
         version: str | None = None,
@@ -101,7 +101,7 @@ class TFRecordMapDataset(Dataset[Any]):
         Raises:
             TorchRecIOError, OSError, ValueError: as there.
         """
-        plan = TfdsDirectory(directory, config, version).open(split, features)
+        plan = Directory(directory, config, version).open(split, features)
         dataset = cls.__new__(cls)
         Dataset.__init__(dataset)
         dataset.paths = plan.paths
@@ -112,7 +112,7 @@ class TFRecordMapDataset(Dataset[Any]):
         return dataset
 
     @property
-    def schema(self) -> Schema | ExampleListSchema | None:
+    def schema(self) -> Schema | ListSchema | None:
         """The schema records are parsed by, if there is one."""
         schema = self._source.schema
         assert not isinstance(schema, CsvSchema)  # it is of TFRecord files

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..csv.schema import CsvSchema
+from ..csv.schema import Schema as CsvSchema
 from ..errors import DecodeError, TorchRecIOError
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import NO_EPOCH, Draws
 from ..ranking.list_parser import ExampleListParser
-from ..ranking.schema import ExampleListSchema
+from ..ranking.schema import Schema as ListSchema
 from ..records.reader import RecordBlock, RecordReader
 from ..schema.image_spec import ImageFeature
 from ..schema.schema import Features, Schema
@@ -24,9 +24,9 @@ from ..tensors.native_run import load_run
 from ..tensors.parse import parse_block
 
 Decoder: TypeAlias = Callable[[bytes], Any]
-SchemaLike: TypeAlias = Schema | ExampleListSchema | Features | Decoder | None
+SchemaLike: TypeAlias = Schema | ListSchema | Features | Decoder | None
 # What a dataset's records are parsed by.
-ParsedSchema: TypeAlias = Schema | ExampleListSchema | CsvSchema
+ParsedSchema: TypeAlias = Schema | ListSchema | CsvSchema
 
 
 class Reader(Protocol):
@@ -99,7 +99,7 @@ class RecordSource:
         self._block_parser = parser
         if parser is not None:
             return
-        if isinstance(schema, ExampleListSchema):
+        if isinstance(schema, ListSchema):
             self._block_parser = ExampleListParser(schema)
         elif isinstance(schema, (Schema, Mapping)):
             self._parser = ExampleParser.of(Schema.of(schema))

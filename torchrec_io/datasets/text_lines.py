@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..csv.schema import CsvSchema
+from ..csv.parser import CsvParser
+from ..csv.schema import Schema as CsvSchema
 from ..errors import SchemaError
 from ..order.plan import Uneven
 from ..order.shuffle import ShuffleChoice
@@ -14,7 +15,6 @@ from ..records.lines import TextLines
 from ..records.reader import RecordReader
 from ..storage.compressed import CompressionChoice
 from ..storage.local import StrPath
-from ..tensors.record_parsers import CsvParser
 from .indexed import IndexedDataset
 from .options import ErrorPolicy, LoadOptions
 from .record_loader import RecordSource
@@ -34,7 +34,7 @@ class TextLineDataset(IndexedDataset):
     Args:
         paths: A file, glob pattern or directory, or several. A directory stands for all files in
             it but hidden ones and indexes, sorted.
-        schema: ``None``: lines as bytes. A :class:`CsvSchema`: its columns. A callable: it gets
+        schema: ``None``: lines as bytes. A :class:`csv.Schema`: its columns. A callable: it gets
             each line's bytes, in the loading process.
         skip_header_lines: So many lines at the front of each file are left out.
         split: A slice of the records, as ``"[:80%]"``; for a random split see :meth:`split`.
@@ -119,7 +119,5 @@ class TextLineDataset(IndexedDataset):
         if isinstance(schema, CsvSchema):
             return RecordSource(reader, schema, CsvParser(schema))
         if schema is not None and not callable(schema):
-            raise SchemaError(
-                f"the schema of lines is a CsvSchema, a function or None, not {schema!r}"
-            )
+            raise SchemaError(f"schema must be a csv.Schema, a function or None, got {schema!r}")
         return RecordSource(reader, schema)

@@ -21,9 +21,9 @@ from ..schema.checks import is_whole
 from ..storage.compressed import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
-from ..tfds.directory import TfdsDirectory
-from ..tfds.selection import FeatureChoice
-from ..tfds.splits import TfdsSplit
+from ..tfds.directory import Directory
+from ..tfds.feature_choice import FeatureChoice
+from ..tfds.splits import Split
 from .indexed import IndexedDataset
 from .length_batching import LengthKey, check_unbatched
 from .options import ErrorPolicy, LoadOptions
@@ -173,7 +173,7 @@ class TFRecordDataset(IndexedDataset):
     def from_tfds(
         cls,
         directory: StrPath,
-        split: str | TfdsSplit,
+        split: str | Split,
         *,
         config: str | None = None,
         version: str | None = None,
@@ -209,8 +209,8 @@ class TFRecordDataset(IndexedDataset):
         Args:
             directory: That of a version, such as ``~/tensorflow_datasets/mnist/3.0.1``, or that of
                 a config or a dataset, with versions in it.
-            split: ``"train"``, ``"train[:80%]+validation"``, a :class:`TfdsSplit`, one of
-                :func:`even_splits`.
+            split: ``"train"``, ``"train[:80%]+validation"``, a :class:`tfds.Split`, one of
+                :func:`tfds.even_splits`.
             config: If the directory has several.
             version: By default the greatest there is.
             features: Names to read, others are left out; a name stands for all that is nested in
@@ -262,7 +262,7 @@ class TFRecordDataset(IndexedDataset):
             prefetch=prefetch,
             with_key=with_key,
         )
-        known = TfdsDirectory(directory, config, version)
+        known = Directory(directory, config, version)
         plan = known.open(split, features)
         if steps != "ragged":
             check_unbatched(options, length_key, "a dataset of steps")

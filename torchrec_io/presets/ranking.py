@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import SchemaError
-from ..ranking.schema import ExampleListSchema
+from ..ranking.schema import Schema
 from ..schema.checks import is_whole
 from ..schema.dtypes import DType
 from ..schema.specs import FixedLenFeature
@@ -20,7 +20,7 @@ def ranking_elwc(
     *,
     label: str | None = "relevance",
     label_dtype: DType = "int64",
-) -> ExampleListSchema:
+) -> Schema:
     """Lists of documents for queries as TF-Ranking has them: ELWC records.
 
     The label is a Ragged of one number for each document. See :class:`ExampleListSchema` for what
@@ -52,4 +52,4 @@ def ranking_elwc(
             reason = "it is given twice: leave it out of examples, or give label=None"
             raise SchemaError(reason, feature=label)
         features[label] = FixedLenFeature([], label_dtype)
-    return ExampleListSchema(context, features)
+    return Schema(context, features)

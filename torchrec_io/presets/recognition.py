@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import DecodeError, SchemaError
 from ..ranking.infer import infer_lists
-from ..ranking.schema import ExampleListSchema
+from ..ranking.schema import Schema as ListSchema
 from ..schema.python_form import entries_to_python
 from ..schema.schema import Schema
 from ..schema.spec_arguments import AnySchema
@@ -95,7 +95,7 @@ def recognize_schema(schema: AnySchema, files: list[str]) -> Preset | None:
         schema: From :func:`infer_any`.
         files: That it is of.
     """
-    if isinstance(schema, ExampleListSchema):
+    if isinstance(schema, ListSchema):
         return _compared(_ranking(schema), schema)
     evidence = Evidence(schema.findings or {}, schema.is_sequence, tuple(files))
     for layout in layouts_of(evidence):
@@ -124,7 +124,7 @@ def _listed(names: tuple[str, ...]) -> str:
 # ---- lists ----
 
 
-def _ranking(schema: ExampleListSchema) -> Preset:
+def _ranking(schema: ListSchema) -> Preset:
     examples = dict(schema.examples)
     label = next((name for name in _LABELS if _is_label(examples.get(name))), None)
     dtype = "int64"
@@ -145,7 +145,7 @@ def _is_label(spec: Feature | None) -> bool:
     return isinstance(spec, FixedLenFeature) and spec.shape == () and spec.dtype != "string"
 
 
-def _count_numbered(schema: ExampleListSchema, names: list[str]) -> int | None:
+def _count_numbered(schema: ListSchema, names: list[str]) -> int | None:
     """How many numbered features there are, if examples have nothing else but the label."""
     numbers = [_NUMBER.fullmatch(name) for name in names]
     findings = schema.findings or {}

@@ -1,4 +1,4 @@
-"""A schema of lists of examples from data; the rules are those of :mod:`.infer`."""
+"""Inference of schemas of lists, by the rules of :mod:`torchrec_io.schema.infer`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,26 @@ from ..schema.inspect import PeekedFeature, peek, peek_lists, peek_sequence
 from ..schema.specs import FixedLenFeature
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
-from .schema import ExampleListSchema
+from .schema import Schema
 
 
-def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> ExampleListSchema | None:
-    """A schema of lists of examples, with its findings; None if the records are no such lists.
+def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Schema | None:
+    """Infer a schema of lists, with its findings.
 
-    They are if each one can be, at least one has an example with a value, and none can be an
-    Example or SequenceExample with one. An ExampleListWithContext may well be a legal message of
-    those kinds, but then it has no values in it. Of a feature of the context and one of the
-    examples that have one name the latter is read.
+    The records are lists if each of them can be one, if at least one example has a value, and if
+    none can be an Example or SequenceExample with a value. (An ExampleListWithContext may be valid
+    as a message of these types, but then has no values.) If the context and the examples have a
+    feature of the same name, the one of the examples is read.
+
+    Args:
+        paths: Files, patterns or directories.
+        max_records: Maximum number of records to read.
+
+    Returns:
+        The schema, or None if the records are not lists.
 
     Raises:
-        SchemaError: no feature of the examples can be read.
+        SchemaError: If no feature of the examples can be read.
     """
     files = expand_paths(paths)
     surveys = _survey(sample_records(files, max_records, skips=False))
@@ -42,13 +49,13 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Example
     of_examples = {name: found.spec for name, found in examples.items() if found.spec is not None}
     if not of_examples:
         raise SchemaError("no feature of the examples can be read")
-    schema = ExampleListSchema(of_context, of_examples)
-    schema._findings = {**contexts, **examples}  # noqa: SLF001  # no argument of the constructor's
+    schema = Schema(of_context, of_examples)
+    schema._findings = {**contexts, **examples}  # noqa: SLF001  # not an argument of the constructor
     return schema
 
 
 def _in_list(finding: Finding) -> Finding:
-    """A finding of a feature of examples: they were what is a record otherwise."""
+    """Convert a finding about a feature of examples, which were inspected like records."""
     finding = replace(finding, why=finding.why.replace("record", "example"))
     if not isinstance(finding.spec, ImageFeature):
         return finding
@@ -57,8 +64,8 @@ def _in_list(finding: Finding) -> Finding:
 
 
 def _survey(sample: Iterator[SampledRecord]) -> tuple[Survey, Survey] | None:
-    contexts = _Counted()
-    examples = _Counted()
+    contexts = _SeenExamples()
+    examples = _SeenExamples()
     for record in sample:
         lists = peek_lists(record.data)
         if lists is None or _has_values(record.data):
@@ -71,8 +78,8 @@ def _survey(sample: Iterator[SampledRecord]) -> tuple[Survey, Survey] | None:
     return contexts.survey(), examples.survey()
 
 
-class _Counted:
-    """What was seen in some Examples."""
+class _SeenExamples:
+    """Features that were seen in some Examples."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -88,7 +95,7 @@ class _Counted:
 
 
 def _has_values(data: bytes) -> bool:
-    """Whether bytes are an Example or SequenceExample that holds something."""
+    """Return whether bytes are an Example or SequenceExample with at least one value."""
     context, lists = peek_sequence(data) or (peek(data) or {}, {})
     kinds = [feature.kind for feature in context.values()]
     kinds += [step.kind for steps in lists.values() for step in steps]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from .nesting import Path
 from .specs import Feature
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 class FeatureMapping(Mapping[str, Feature]):
     """Base of schemas: specs by flat name.
 
-    A schema sets ``_all``, the specs; ``_paths``, where those are that stand in dicts; and
-    ``_findings``, if it was inferred.
+    ``public_name`` is the name of the class in ``torchrec_io``. A schema sets ``_all``, the specs;
+    ``_paths``, where those are that stand in dicts; and ``_findings``, if it was inferred.
     """
 
+    public_name: ClassVar[str] = "Schema"
     _all: dict[str, Feature]
     _paths: dict[str, Path]
     _findings: dict[str, Finding] | None

@@ -15,7 +15,7 @@ from .specs import PARTITIONS
 
 def to_python(schema: AnySchema) -> str:
     """A schema as Python source; see :meth:`Schema.to_python`."""
-    lines = ["import torchrec_io as tio", "", f"schema = tio.{type(schema).__name__}("]
+    lines = ["import torchrec_io as tio", "", f"schema = tio.{schema.public_name}("]
     for part, specs in written_parts(schema, _python_spec).items():
         start = "" if part == "features" else f"{part}="
         lines += [f"    {start}{{", *_python_entries(specs, 2), "    }" + ("," if start else "")]

@@ -192,9 +192,9 @@ class Schema(FeatureMapping):
                 be read; :meth:`TFRecordDataset.from_tfds` can leave it out.
             ValueError: there is no such config or version, or several configs and none is named.
         """
-        from ..tfds.directory import TfdsDirectory  # noqa: PLC0415  # it needs this module
+        from ..tfds.directory import Directory  # noqa: PLC0415  # it needs this module
 
-        return TfdsDirectory(directory, config, version).schema
+        return Directory(directory, config, version).schema
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Schema:
@@ -331,10 +331,8 @@ def _refuse_lists(value: Any) -> None:
     """Refuses a mapping of features that are in no Example of their own."""
     if isinstance(value, dict) or not isinstance(value, Mapping):
         return
-    from ..ranking.schema import ExampleListSchema  # noqa: PLC0415  # it needs this module
-
-    if isinstance(value, ExampleListSchema):
-        raise SchemaError("an ExampleListSchema is no schema of Examples, nor part of one")
+    if isinstance(value, FeatureMapping):
+        raise SchemaError(f"a {value.public_name} is not a schema of Examples, nor part of one")
 
 
 def _check_name(name: Any) -> None:

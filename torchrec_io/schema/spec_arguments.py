@@ -26,9 +26,7 @@ from .specs import (
 from .stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
 
 if TYPE_CHECKING:
-    from ..ranking.schema import (
-        ExampleListSchema,  # it reads records: not for TensorFlow's programs
-    )
+    from ..ranking.schema import Schema as ListSchema
 
 Spec = type[Any]
 FEATURES: dict[str, Spec] = {
@@ -48,7 +46,7 @@ FEATURES: dict[str, Spec] = {
 ELEMENTS: dict[str, Spec] = {made.__name__: made for made in (ImageFeature, RawFeature)}
 CROPS: dict[str, Spec] = {made.__name__: made for made in (RandomResizedCrop, RandomCrop)}
 
-AnySchema: TypeAlias = "Schema | ExampleListSchema"
+AnySchema: TypeAlias = "Schema | ListSchema"
 
 
 def written_parts(

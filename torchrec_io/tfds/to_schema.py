@@ -1,6 +1,6 @@
-"""From connectors to a schema that reads what they store.
+"""Conversion of connectors to the specs of the features that they store.
 
-What is stored under which key are the rules of TFDS 4.9: ``get_serialized_info`` of each connector,
+The stored features and their keys follow TFDS 4.9: ``get_serialized_info`` of each connector,
 ``core/example_serializer.py`` and ``core/example_parser.py``.
 """
 
@@ -37,50 +37,46 @@ from .connectors import (
     Unknown,
 )
 
-_MOST_DEFAULTS = 1_000_000  # values in the defaults of all optional features
+_MOST_DEFAULTS = 1_000_000  # number of default values of all optional features together
 
 
 @dataclass(frozen=True)
-class Unread:
-    """In place of the spec of a feature that cannot be read.
+class Unreadable:
+    """A feature that cannot be read, in place of its spec.
 
     Attributes:
-        reason: Why.
-        class_name: Of the connector that nobody here knows, if that is why.
+        reason: Why it cannot be read.
+        class_name: Class of its connector, if the connector is not known.
     """
 
     reason: str
     class_name: str | None = None
 
-    def error(self, name: str, path: str) -> SchemaError:
-        """Says so."""
-        return SchemaError(self.reason, path=path, feature=name)
 
-
-SpecTree: TypeAlias = "Mapping[str, Feature | Unread | SpecTree]"
+SpecTree: TypeAlias = "Mapping[str, Feature | Unreadable | SpecTree]"
 
 
 def to_specs(features: Connector, path: str) -> dict[str, Any]:
-    """Specs of what connectors store, nested as they are; see :data:`SpecTree`.
+    """Return specs of the stored features, nested like the connectors; see :data:`SpecTree`.
 
     Args:
-        features: Those of a dataset.
-        path: What to call them in errors.
+        features: Connectors of a dataset.
+        path: Path for errors.
 
     Raises:
-        SchemaError: there are none, or one without a name: TFDS cannot store it, or it is of a
-            connector that nobody here knows.
+        SchemaError: If there are no features, or if the dataset is a single feature without a name,
+            which TFDS cannot store or whose connector is not known.
     """
     found = _specs(features, _Stored("", ()), _Defaults())
-    if isinstance(found, Unread) and found.class_name is not None:
+    if isinstance(found, Unreadable) and found.class_name is not None:
         raise SchemaError(
-            f"{found.reason}. It is all of the dataset: give TFRecordDataset its files, and a "
-            "schema for them",
+            f"{found.reason}. The dataset has no other features: use TFRecordDataset with the "
+            "files and a schema of your own",
             path=path,
         )
     if not isinstance(found, dict):
         raise SchemaError(
-            "the dataset is one feature without a name; TFDS stores no such thing", path=path
+            "the features of a dataset must be a dict, got one feature without a name", path=path
         )
     if next(features.leaves(), None) is None:
         raise SchemaError("the dataset has no features", path=path)
@@ -97,44 +93,44 @@ def _specs(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
         lengths = (*stored.lengths, feature.length)
         return _specs(feature.feature, _Stored(stored.key, lengths), defaults)
     if isinstance(feature, Unknown):
-        return Unread(
-            f"{feature.class_name} is no connector of TFDS's own: only its code knows what it "
-            "stores",
+        return Unreadable(
+            f"{feature.class_name} is not a connector of TFDS, so it is not known what it stores",
             feature.class_name,
         )
     try:
         if isinstance(feature, Image):
-            return _several(_image(feature), stored.key, stored.lengths)
+            return _one_or_sequence(_image(feature), stored.key, stored.lengths)
         assert isinstance(feature, Tensor)
         return _tensor(feature, stored, defaults)
     except SchemaError as error:
-        return Unread(error.reason)
+        return Unreadable(error.reason)
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """Where a feature is stored.
+    """The position of a feature in stored records.
 
     Attributes:
-        key: Its name, with those around it.
-        lengths: Of the sequences around it, the outermost first; None where that differs.
+        key: Flat name of the feature.
+        lengths: Lengths of the sequences that contain it, from the outermost to the innermost; None
+            for a length that varies.
     """
 
     key: str
     lengths: TfdsShape
 
     def inside(self, name: str) -> _Stored:
-        """Where a feature of this dict is stored."""
+        """Return the position of a feature of this dict."""
         return _Stored(f"{self.key}/{name}" if self.key else name, self.lengths)
 
     @property
     def value_key(self) -> str:
-        """The stored feature with the values."""
+        """Name of the stored feature that holds the values."""
         return f"{self.key}/ragged_flat_values" if len(self.lengths) > 1 else self.key
 
     @property
     def partitions(self) -> list[Any]:
-        """Of the values into the rows of all sequences but the outermost."""
+        """Partitions of the values into the rows of all sequences except the outermost."""
         return [
             RaggedFeature.RowLengths(f"{self.key}/ragged_row_lengths_{number}")
             for number in range(len(self.lengths) - 1)
@@ -142,43 +138,43 @@ class _Stored:
 
 
 class _Defaults:
-    """What stands for optional features that a record lacks: a million values in all at most."""
+    """Default values of optional features, a million values at most."""
 
     def __init__(self) -> None:
         self._left = _MOST_DEFAULTS
 
     def of(self, feature: Tensor, shape: TfdsShape) -> list[Any]:
-        """As ``Tensor._default_value`` of TFDS has it.
+        """Return the default values of a feature, like ``Tensor._default_value`` of TFDS.
 
         Raises:
-            SchemaError: there are too many values.
+            SchemaError: If there are too many values.
         """
         count = math.prod(_known(shape))
         if count > self._left:
             raise SchemaError(
-                f"with the {count} of this one the default values of optional features are more "
-                f"than {_MOST_DEFAULTS}"
+                f"optional features must have at most {_MOST_DEFAULTS:,} default values together; "
+                f"this one has {count:,}"
             )
         self._left -= count
         return [_default(feature)] * count
 
 
 def _tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Feature:
-    dtype_name(feature.dtype, (*RAW_DTYPES, "string"))  # it may be one that only TFDS knows
+    dtype_name(feature.dtype, (*RAW_DTYPES, "string"))  # raises for a dtype that only TFDS knows
     if isinstance(feature, Audio) and feature.lazy_decode:
         feature = Tensor(shape=(), dtype="string")
     if feature.encoding != "none":
         return _raw(feature, stored)
     if feature.dtype.startswith("complex"):
-        raise SchemaError(f"TFDS stores {feature.dtype} with an encoding only")
+        raise SchemaError(f"a feature of dtype {feature.dtype} must have an encoding")
     shape = (*stored.lengths, *feature.shape)
     inner = feature.shape if len(stored.lengths) > 1 else shape
     unknown = inner.count(None)
     _check_size(shape)
     if unknown > 1 or (unknown and len(stored.lengths) > 1):
         raise SchemaError(
-            f"it has several unknown dimensions, {_text(shape)}, and no encoding: TFDS cannot read "
-            "that either"
+            f"a feature without encoding must have at most one unknown dimension, got "
+            f"{_format_shape(shape)}; TFDS cannot read it either"
         )
     if len(stored.lengths) > 1:
         return _ragged(feature, stored, inner)
@@ -189,14 +185,14 @@ def _tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Feature:
 
 
 def _variable(feature: Tensor, shape: TfdsShape) -> Feature:
-    """Values of one unknown dimension."""
+    """Return the spec of values with one unknown dimension."""
     if shape == (None,):
         return VarLenFeature(feature.dtype, **_more(feature))
     at = shape.index(None)
     outer, inner = _known(shape[:at]), _known(shape[at:])
     partitions = _uniform(inner)
     if outer:
-        # As many rows as all outer dimensions make, and these then row by row.
+        # First rows for all outer dimensions together, then one partition for each of them.
         rows = RaggedFeature.UniformRowCount(math.prod(outer))
         partitions = [*_uniform(outer[1:]), rows, *partitions]
     return RaggedFeature(
@@ -205,7 +201,7 @@ def _variable(feature: Tensor, shape: TfdsShape) -> Feature:
 
 
 def _ragged(feature: Tensor, stored: _Stored, inner: TfdsShape) -> Feature:
-    """Values in sequences of sequences."""
+    """Return the spec of values in sequences of sequences."""
     partitions = [*stored.partitions, *_uniform(_known(inner))]
     return RaggedFeature(
         feature.dtype, stored.value_key, partitions, row_splits_dtype="int64", **_more(feature)
@@ -214,16 +210,19 @@ def _ragged(feature: Tensor, stored: _Stored, inner: TfdsShape) -> Feature:
 
 def _uniform(sizes: tuple[int, ...]) -> list[Any]:
     if 0 in sizes:
-        raise SchemaError("an unknown dimension beside one of 0: TFDS cannot read that either")
+        raise SchemaError(
+            "a feature with an unknown dimension must not have a dimension of size 0; TFDS cannot "
+            "read it either"
+        )
     return [RaggedFeature.UniformRowLength(size) for size in sizes]
 
 
 def _raw(feature: Tensor, stored: _Stored) -> Feature:
-    """Values as the bytes of their elements."""
+    """Return the spec of values that are stored as the bytes of their elements."""
     compression: Literal["zlib"] | None = "zlib" if feature.encoding == "zlib" else None
     if feature.shape.count(None) < 2:
         spec = RawFeature(feature.dtype, feature.shape, compression=compression)
-        return _several(spec, stored.key, stored.lengths)
+        return _one_or_sequence(spec, stored.key, stored.lengths)
     shape_at = _Stored(f"{stored.key}/shape", stored.lengths)
     value_at = _Stored(f"{stored.key}/value", stored.lengths)
     if not stored.lengths:
@@ -251,8 +250,8 @@ def _image(feature: Image) -> ImageFeature:
     return ImageFeature(dtype=feature.dtype, layout="HWC", **more)
 
 
-def _several(spec: ImageFeature | RawFeature, key: str, lengths: TfdsShape) -> Feature:
-    """One value of bytes in each record, or as many as sequences have."""
+def _one_or_sequence(spec: ImageFeature | RawFeature, key: str, lengths: TfdsShape) -> Feature:
+    """Return the spec of one bytes value in each record, or of a sequence of them."""
     return _sequence(spec, _Stored(key, lengths)) if lengths else spec
 
 
@@ -273,7 +272,7 @@ def _sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
 def _more(feature: Tensor) -> dict[str, Any]:
     if isinstance(feature, ClassLabel) and feature.names is not None:
         return {"names": feature.names}
-    # No int64 holds all of them: TFDS stores their bits.
+    # TFDS stores the bits of a uint64 as an int64.
     return {"bitcast": True} if feature.dtype == "uint64" else {}
 
 
@@ -289,7 +288,7 @@ def _default(feature: Tensor) -> Any:
 
 def _least_float(dtype: str) -> float:
     if dtype == "float64":
-        return -math.inf  # what is left of it in the float32 that it is stored as
+        return -math.inf  # the smallest float64, after conversion to the float32 that is stored
     if dtype == "bfloat16":
         return -float(FLOAT_ENDS[dtype] - 2**119)  # half a step below what rounds to infinity
     return float(np.finfo(dtype).min)
@@ -301,8 +300,8 @@ def _known(shape: TfdsShape) -> tuple[int, ...]:
 
 def _check_size(shape: TfdsShape) -> None:
     if math.prod(max(1, size or 1) for size in shape) >= MOST_VALUES:
-        raise SchemaError(f"no memory holds values of the shape {_text(shape)}")
+        raise SchemaError(f"values of the shape {_format_shape(shape)} do not fit in memory")
 
 
-def _text(shape: TfdsShape) -> str:
+def _format_shape(shape: TfdsShape) -> str:
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

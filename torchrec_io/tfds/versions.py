@@ -1,4 +1,4 @@
-"""Which directory of a TFDS dataset is meant: of its configs and versions, one."""
+"""Choice of a config and a version among the directories of a TFDS dataset."""
 
 from __future__ import annotations
 
@@ -8,43 +8,44 @@ import re
 from collections.abc import Iterable
 
 from ..storage.local import StrPath
-from .info import INFO_FILE, Info
+from .info import INFO_FILE, DatasetInfo
 
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
 
 def find_directory(directory: StrPath, config: str | None, version: str | None) -> str:
-    """The directory with the dataset_info.json that is meant.
+    """Return the directory of a version, which contains its dataset_info.json.
 
     Args:
-        directory: It, or that of the config, or that of the dataset, with all configs and versions.
-        config: Needed if there are several.
-        version: By default the greatest.
+        directory: Directory of the version, of its config, or of the dataset.
+        config: Name of the config. Required if there are several.
+        version: Version. Default: the greatest one.
 
     Raises:
-        ValueError: there is no such config or version, or several configs and none is named.
-        FileNotFoundError: there is no dataset.
-        NotADirectoryError: it is a file.
+        ValueError: If the config or version does not exist, or if there are several configs and
+            none is given.
+        FileNotFoundError: If there is no dataset.
+        NotADirectoryError: If ``directory`` is a file.
     """
     folder = os.path.expanduser(os.fspath(directory))
     if os.path.isfile(os.path.join(folder, INFO_FILE)):
         return folder
     found = find_configs(folder)
     if not found:
-        os.scandir(folder).close()  # if there is nothing at all, or a file, that is what is wrong
-        reason = f"there is no {INFO_FILE} in it, nor in folders of its configs and versions"
+        os.scandir(folder).close()  # raises if this is not a directory
+        reason = f"no {INFO_FILE} in this directory or in directories of configs and versions in it"
         raise FileNotFoundError(errno.ENOENT, reason, folder)
     chosen = _config(folder, found, config)
     versions = found[chosen]
     if version is not None and version not in versions:
-        raise ValueError(f"{folder}: version must be one of {_listed(versions)}, not {version!r}")
+        raise ValueError(f"{folder}: version must be one of {_list(versions)}, got {version!r}")
     return os.path.join(folder, chosen, versions[-1] if version is None else version)
 
 
 def find_configs(directory: StrPath) -> dict[str, list[str]]:
-    """The configs that a dataset's directory holds, and the versions of each in their order.
+    """Return the configs in the directory of a dataset, each with its versions in ascending order.
 
-    A dataset without configs has one whose name is "".
+    A dataset without configs has one config with the name "".
     """
     folder = os.path.expanduser(os.fspath(directory))
     found = {"": _versions(folder)}
@@ -76,28 +77,32 @@ def _config(folder: str, found: dict[str, list[str]], config: str | None) -> str
     if config is None:
         if "" in found or len(found) == 1:
             return "" if "" in found else next(iter(found))
-        raise ValueError(f"{folder}: config must be one of {_listed(found)}; there are several")
+        raise ValueError(f"{folder}: config is required, and must be one of {_list(found)}")
     if config in found:
         return config
-    if "" in found and config == own:  # the directory is that of the config
+    if "" in found and config == own:  # this is the directory of the config
         return ""
     if [*found] == [""]:
-        raise ValueError(f"{folder}: config must be None, not {config!r}: it holds versions alone")
-    raise ValueError(f"{folder}: config must be one of {_listed(found)}, not {config!r}")
+        raise ValueError(
+            f"{folder}: config must be None, because the dataset has no configs, got {config!r}"
+        )
+    raise ValueError(f"{folder}: config must be one of {_list(found)}, got {config!r}")
 
 
-def check_names(info: Info, config: str | None, version: str | None) -> None:
-    """Refuses a directory of another config or version than is asked for.
+def check_names(info: DatasetInfo, config: str | None, version: str | None) -> None:
+    """Raise an error unless a directory is the one of a config and a version.
 
     Raises:
-        ValueError: neither what it says nor its path has that name.
+        ValueError: If neither dataset_info.json nor the path has that config or version.
     """
     above, own = os.path.split(os.path.dirname(os.path.abspath(info.path)))
     names = (("config", config, info.config, os.path.basename(above)),)
-    for what, asked, said, named in (*names, ("version", version, info.version, own)):
-        if asked not in (None, said, named):
-            raise ValueError(f"{info.path}: {what} must be {said or named!r}, not {asked!r}")
+    for argument, value, in_info, in_path in (*names, ("version", version, info.version, own)):
+        if value not in (None, in_info, in_path):
+            raise ValueError(
+                f"{info.path}: {argument} must be {in_info or in_path!r}, got {value!r}"
+            )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))

@@ -1,0 +1,43 @@
+"""Parser of CSV lines to batches."""
+
+from __future__ import annotations
+
+import torch
+
+from ..parsing.parser import RecordFailure
+from ..parsing.record_random import Draws
+from ..records.reader import RecordBlock
+from ..tensors.batch import Batch
+from ..tensors.batch_builder import BatchBuilder
+from ..tensors.ragged import BytesArray
+from .schema import Schema
+
+
+class CsvParser:
+    """Parser of records that are CSV lines.
+
+    Args:
+        schema: Schema of the lines.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
+        """Parse a block of lines, without the lines that are invalid.
+
+        Returns:
+            The batch of the valid lines, and one failure for each invalid line.
+
+        Raises:
+            MemoryError: If there is not enough memory for the batch.
+        """
+        del draws  # no column is random
+        columns, failures = self.schema.parse([block[i] for i in range(len(block))])
+        builder = BatchBuilder()
+        for name, values in columns.items():
+            if isinstance(values, list):
+                builder.add_bytes(name, BytesArray.from_list(values))
+            else:
+                builder.add_dense(name, torch.from_numpy(values))
+        return builder.build(len(block) - len(failures), tuple(columns)), failures
