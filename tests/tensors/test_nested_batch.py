@@ -201,15 +201,15 @@ def test_dicts_that_cannot_be_collated() -> None:
         tio.collate([{"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}])
     with pytest.raises(ValueError, match=r"must have the same keys"):
         tio.collate([{"a": {"b": 1}}, {"a": 1}])
-    with pytest.raises(TypeError, match="no column for 'a', a dict and a int"):
+    with pytest.raises(TypeError, match=r"of one kind .*, got dict and int"):
         tio.collate([{"a": 1}, {"a": {"b": 1}}])
-    with pytest.raises(ValueError, match="a dict in the samples, 'a/b', is empty"):
+    with pytest.raises(ValueError, match="the dict 'a/b' in the samples is empty"):
         tio.collate([{"a": {"b": {}}}])
     for samples in (
         [{"a/b": 1, "a": {"b": 2}}],
         [{"a": {"b/c": 1}}, {"a/b": {"c": 1}}],
     ):
-        with pytest.raises(ValueError, match="two values in the samples have the flat name"):
+        with pytest.raises(ValueError, match="two values in the samples have the same flat name"):
             tio.collate(samples)
     with pytest.raises(TypeError, match="keys of dicts in samples must be str"):
         tio.collate([{"a": {1: 2}}])
@@ -217,11 +217,11 @@ def test_dicts_that_cannot_be_collated() -> None:
     for _ in range(99):
         deepest = deepest["x"]
     assert deepest["x"].tolist() == [1]
-    with pytest.raises(ValueError, match="is on level 100: there are no deeper ones"):
+    with pytest.raises(ValueError, match="is nested more than 100 levels deep"):
         tio.collate([_levels(101)])
     cycle: dict[str, Any] = {}
     cycle["x"] = cycle
-    with pytest.raises(ValueError, match="no deeper ones"):
+    with pytest.raises(ValueError, match="nested more than 100 levels"):
         tio.collate([cycle])
 
 

@@ -86,11 +86,11 @@ def test_parts_of_equal_size(data: Path) -> None:
 
 def test_no_records(data: Path) -> None:
     with pytest.raises(
-        ValueError, match=r"'train\[:0\]': no records; the dataset has 'train' \(20"
+        ValueError, match=r"'train\[:0\]' has no records; the splits are 'train' \(20"
     ):
         tio.TFRecordDataset.from_tfds(data, "train[:0]")
     with pytest.raises(
-        ValueError, match=r"no split 'dev'; the dataset has 'train' \(20 records\), 'test' \(3"
+        ValueError, match=r"'dev' does not exist; the splits are 'train' \(20 records\), 'test' \(3"
     ):
         tio.TFRecordDataset.from_tfds(data, "dev")
 
@@ -280,7 +280,7 @@ def test_a_short_shard_is_found_at_once(data: Path) -> None:
     path = shard_path(data, "train", 1, 4)
     write_shard(path, SHARDS[1][:-1])
     with pytest.raises(
-        tio.WrongShardError, match=r"has 6 records, dataset_info\.json says 7"
+        tio.WrongShardError, match=r"has 6 records, but dataset_info\.json says 7"
     ) as caught:
         tio.TFRecordDataset.from_tfds(data, "train")
     assert caught.value.path == str(path)
@@ -327,7 +327,7 @@ def test_a_shard_of_another_dataset_is_found_when_read(data: Path) -> None:
         list(dataset)
     error = caught.value
     assert (error.path, error.record, error.feature) == (str(path), 0, "id")
-    assert "have 'id', 'text', the first one of this file has 'x'" in error.reason
+    assert "have 'id', 'text', but the first record of this file has 'x'" in error.reason
 
 
 def test_records_of_lists_alone_have_one_of_them_at_least(tmp_path: Path) -> None:
@@ -337,7 +337,9 @@ def test_records_of_lists_alone_have_one_of_them_at_least(tmp_path: Path) -> Non
     data = write_tfds(tmp_path / "data", {"train": [[some]], "test": [[other]]}, structure)
     only = tio.TFRecordDataset.from_tfds(data, "train", features=["a"])
     assert [sample["a"].tolist() for sample in only] == [[]]
-    with pytest.raises(tio.WrongShardError, match="the dataset's records have 'a', 'b', the first"):
+    with pytest.raises(
+        tio.WrongShardError, match="records of the dataset have 'a', 'b', but the first"
+    ):
         list(tio.TFRecordDataset.from_tfds(data, "test", features=["a"]))
 
 
@@ -353,7 +355,7 @@ def test_a_first_record_that_is_damaged_is_told_as_any_other(data: Path) -> None
 def test_a_shard_that_changed_after_it_was_opened(data: Path) -> None:
     dataset = tio.TFRecordDataset.from_tfds(data, "test")
     write_shard(shard_path(data, "test", 0, 1), numbered(*range(3)) + numbered(1000))
-    with pytest.raises(tio.StaleIndexError, match="when the dataset was opened, now"):
+    with pytest.raises(tio.StaleIndexError, match="when the dataset was opened, but has"):
         list(dataset)
 
 

@@ -154,21 +154,23 @@ def refusal(split: Any) -> str:
 
 def test_refusals_say_why() -> None:
     assert refusal("nothing") == (
-        "split 'nothing': there is no split 'nothing'; the dataset has 'train' (10 records), "
+        "split 'nothing': 'nothing' does not exist; the splits are 'train' (10 records), "
         "'test' (3 records)"
     )
-    assert "there are only 10 records; the dataset has 'train' (10" in refusal("train[:11]")
-    assert "outside -100%..100%" in refusal("train[:101%]")
-    assert "ends at record 2, before it begins at record 8" in refusal("train[80%:20%]")
-    assert "'all' has no slices" in refusal("all[:1]")
-    assert "one record, not a slice such as '[10:11]'" in refusal("train[3]")
-    assert "splits look like 'train', 'train[:80%]'" in refusal("train[x]")
+    assert "it exceeds the 10 records of the split; the splits are 'train' (10" in refusal(
+        "train[:11]"
+    )
+    assert "must be from -100% to 100%" in refusal("train[:101%]")
+    assert "its end, record 2, is before its start, record 8" in refusal("train[80%:20%]")
+    assert "'all' cannot be sliced" in refusal("all[:1]")
+    assert "one record; write a slice such as '[10:11]'" in refusal("train[3]")
+    assert "valid splits are, for example, 'train', 'train[:80%]'" in refusal("train[x]")
     assert "must be a text such as 'train[:80%]' or a tfds.Split, got 3" in refusal(3)
-    assert "is not understood" in refusal("train[" + "1" * 1000 + ":]\n]")
+    assert "is not a split" in refusal("train[" + "1" * 1000 + ":]\n]")
     assert len(refusal("train[" + "9" * 5000 + ":]")) < 500
 
 
 @pytest.mark.parametrize("n", [0, -1, True, 1.5, "2"])
 def test_no_number_of_parts(n: Any) -> None:
-    with pytest.raises(ValueError, match="n must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="n must be a positive integer, got"):
         tio.tfds.even_splits("train", n)

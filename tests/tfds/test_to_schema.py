@@ -151,16 +151,16 @@ def test_defaults_of_optional_features(dtype: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("feature", "reason"),
     [
-        (tensor(None, None), "several unknown dimensions, (None, None), and no encoding"),
-        (several(tensor(None, 3), None), "several unknown dimensions, (None, None, 3)"),
-        (several(tensor(None), None, None), "several unknown dimensions"),
-        (tensor(None, 0), "an unknown dimension beside one of 0"),
+        (tensor(None, None), "at most one unknown dimension, got (None, None); TFDS cannot"),
+        (several(tensor(None, 3), None), "at most one unknown dimension, got (None, None, 3)"),
+        (several(tensor(None), None, None), "at most one unknown dimension"),
+        (tensor(None, 0), "must not have a dimension of size 0"),
         (tensor(0, None), "rows must be a whole number of at least 1"),
         (tensor(dtype="int65"), "dtype must be one of"),
         (several(tensor(dtype="float8_e4m3fn"), None), "dtype must be one of"),
-        (tensor(dtype="complex64"), "stores complex64 with an encoding only"),
-        (several(tensor(2**31 - 1), 2**31 - 1), "no memory holds values of the shape"),
-        (c.Unknown(class_name="mine.Own"), "mine.Own is no connector of TFDS's own"),
+        (tensor(dtype="complex64"), "of dtype complex64 must have an encoding"),
+        (several(tensor(2**31 - 1), 2**31 - 1), "do not fit in memory"),
+        (c.Unknown(class_name="mine.Own"), "mine.Own is not a connector of TFDS"),
     ],
 )
 def test_what_cannot_be_read(feature: c.Connector, reason: str) -> None:
@@ -176,7 +176,7 @@ def test_defaults_are_bounded_together() -> None:
     specs = to_specs(c.FeaturesDict(features=features), "somewhere")
     assert len(specs["small"].default_value) == 10_000
     assert isinstance(specs["too much"], Unreadable)
-    assert "with the 995000 of this one" in specs["too much"].reason
+    assert "together; this one has 995,000" in specs["too much"].reason
     assert isinstance(spec_of(tensor(2**50, optional=True)), Unreadable)
 
 

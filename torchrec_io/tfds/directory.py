@@ -146,7 +146,7 @@ class SplitInfo:
         if count > files:
             reason = (
                 f"shards of split {self.name!r} are missing: it has {counted(count, 'shard')}, but "
-                f"there are {counted(files, 'file')}"
+                f"the directory has {counted(files, 'file')}"
             )
             raise FileNotFoundError(errno.ENOENT, reason, os.path.join(self._folder, folder))
 

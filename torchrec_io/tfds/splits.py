@@ -55,7 +55,7 @@ class _Slice:
         if self.split == _ALL:
             return [SplitRange(name, 0, sum(of)) for name, of in lengths.items()]
         if self.split not in lengths:
-            raise self._error("the split does not exist", lengths)
+            raise self._error(f"{self.split!r} does not exist", lengths)
         shards = lengths[self.split]
         size = sum(shards)
         begin = 0 if self.begin is None else self._boundary(self.begin, shards, size)
