@@ -6,6 +6,7 @@ import ast
 import importlib
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -66,9 +67,7 @@ PENDING = {
     ("datasets/mixture.py", "episodes"),
     ("datasets/record_loader.py", "csv"),
     ("datasets/record_loader.py", "ranking"),
-    ("schema/schema.py", "ranking"),
     ("schema/spec_arguments.py", "ranking"),
-    ("tensors/record_parsers.py", "csv"),
     ("tools/rearrange.py", "convert"),
     ("tools/recompress.py", "convert"),
     ("tools/record_files.py", "convert"),
@@ -213,6 +212,50 @@ def test_every_public_name_resolves(name: str) -> None:
     assert getattr(home, value.__name__) is value
     assert getattr(torchrec_io, name) is value
     assert value.__doc__
+
+
+# Rooms whose public names are used as torchrec_io.ROOM.NAME.
+ROOMS_OF_NAMES = ("csv", "presets", "ranking", "tfds")
+
+
+@pytest.mark.parametrize("room", ROOMS_OF_NAMES)
+def test_public_names_of_a_room_resolve_after_all_its_submodules_are_imported(room: str) -> None:
+    """A submodule with the name of a public function would replace it at its first import."""
+    module = getattr(torchrec_io, room)
+    submodules = [path.stem for path in (PACKAGE / room).glob("[!_]*.py")]
+    for submodule in submodules:
+        importlib.import_module(f"torchrec_io.{room}.{submodule}")
+    assert module.__all__
+    assert not set(module.__all__) & set(submodules)
+    for name in module.__all__:
+        value = getattr(module, name)
+        assert getattr(module, name) is value
+        assert isinstance(value, (type, types.FunctionType))
+        assert value.__name__ == name
+        assert getattr(importlib.import_module(value.__module__), name) is value
+        assert value.__doc__
+
+
+@pytest.mark.parametrize(
+    ("room", "names"),
+    [
+        ("csv", ["Schema"]),
+        ("ranking", ["Schema", "encode", "parse"]),
+        ("tfds", ["Directory", "Split", "even_splits"]),
+    ],
+)
+def test_public_names_of_a_room(room: str, names: list[str]) -> None:
+    assert list(getattr(torchrec_io, room).__all__) == names
+
+
+def test_rooms_load_torch_only_where_they_need_it() -> None:
+    names = "tfds.Directory, tfds.Split, ranking.Schema, ranking.encode, csv.Schema, presets.gqn"
+    loaded = loaded_after(
+        f"import torchrec_io as tio; {', '.join(f'tio.{name}' for name in names.split(', '))}"
+    )
+    assert "numpy" in loaded
+    assert "torch" not in loaded
+    assert "torch" in loaded_after("import torchrec_io; torchrec_io.ranking.parse")
 
 
 def test_type_checkers_see_the_same_names() -> None:

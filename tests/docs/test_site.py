@@ -48,8 +48,12 @@ def test_each_public_name_has_one_place_on_an_api_page() -> None:
         for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
     ]
     assert len(shown) == len(set(shown))
-    presets = {f"torchrec_io.presets.{name}" for name in tio.presets.__all__}
-    assert set(shown) == {f"torchrec_io.{name}" for name in tio.__all__} | presets | GIVEN
+    rooms = {
+        f"{room.__name__}.{name}"
+        for room in (tio.csv, tio.presets, tio.ranking, tio.tfds)
+        for name in room.__all__
+    }
+    assert set(shown) == {f"torchrec_io.{name}" for name in tio.__all__} | rooms | GIVEN
 
 
 def test_docstrings_have_no_markup_but_markdown(package: Any) -> None:
@@ -88,6 +92,17 @@ def test_a_public_docstring_refers_to_others(package: Any) -> None:
     text = package["datasets.tfrecord.TFRecordDataset"].docstring.value
     assert "[`Schema`][torchrec_io.Schema]" in text
     assert "[`set_epoch`][torchrec_io.TFRecordDataset.set_epoch]" in text
+    text = package["ranking.encoding.encode"].docstring.value
+    assert "[`encode_example`][torchrec_io.encode_example]" in text
+
+
+def test_names_of_rooms_are_referred_to_with_their_room(package: Any) -> None:
+    text = package["ranking.list_parser.parse"].docstring.value
+    assert "[`ranking.Schema`][torchrec_io.ranking.Schema]" in text
+    text = package["ranking.schema.Schema"].docstring.value
+    assert "[`Schema`][torchrec_io.Schema]" in text
+    text = package["tfds.splits.Split"].docstring.value
+    assert "[`tfds.even_splits`][torchrec_io.tfds.even_splits]" in text
 
 
 class TestFilesOutsideOfDocs:

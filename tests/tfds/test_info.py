@@ -132,9 +132,9 @@ def test_configs_and_versions() -> None:
         ((folder,), "config is required, and must be one of 'large', 'small'"),
         ((folder, "tiny"), "config must be one of 'large', 'small', got 'tiny'"),
         ((folder, "small", "3.0.0"), "version must be one of '1.0.0', '1.9.0', '1.10.0', got"),
-        ((folder / "small", "large"), "config must be None, because the dataset has no configs, got 'large'"),
-        ((folder / "small" / "1.0.0", "large"), "config must be 'small', not 'large'"),
-        ((folder / "small" / "1.0.0", None, "1.9.0"), "version must be '1.0.0', not '1.9.0'"),
+        ((folder / "small", "large"), "config must be None, because .*, got 'large'"),
+        ((folder / "small" / "1.0.0", "large"), "config must be 'small', got 'large'"),
+        ((folder / "small" / "1.0.0", None, "1.9.0"), "version must be '1.0.0', got '1.9.0'"),
     ]
     for arguments, reason in wrong:
         with pytest.raises(ValueError, match=reason):
