@@ -219,7 +219,9 @@ def test_numbered_features_of_documents() -> None:
     assert batch["custom_features_3"].tolist() == [[0.0, 2.5]]
     assert batch["utility"].tolist() == [[1.0, 0.0]]
     assert list(tio.presets.ranking_elwc({"a": preset["utility"]}, label=None)) == ["a"]
-    with pytest.raises(tio.SchemaError, match=r"given twice.*'utility'"):  # the spec is not lost
+    with pytest.raises(
+        tio.SchemaError, match=r"must not contain the label.*'utility'"
+    ):  # the spec is not lost
         tio.presets.ranking_elwc({"utility": preset["utility"]}, label="utility")
     wrong: Any
     for wrong in (0, -3, 2.5, True, None):

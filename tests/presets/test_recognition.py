@@ -160,7 +160,7 @@ def test_inferred_lists(tmp_path: Path) -> None:
         'the dtype "bool" reads them too'
     )
     assert schema.findings["query_tokens"].counts == (1, 2)
-    with pytest.raises(tio.SchemaError, match="no lists of examples"):
+    with pytest.raises(tio.SchemaError, match="do not look like lists of Examples"):
         tio.ranking.Schema.infer(published.write_bert(tmp_path))
     with pytest.raises(ValueError, match="max_records"):
         tio.ranking.Schema.infer(path, 0)

@@ -166,5 +166,5 @@ def test_bitcast_survives_text() -> None:
 
 
 def test_csv_has_no_bits() -> None:
-    with pytest.raises(tio.SchemaError, match="no bitcast"):
+    with pytest.raises(tio.SchemaError, match="bitcast is not supported"):
         tio.csv.Schema({"a": tio.FixedLenFeature([], "uint64", bitcast=True)})

@@ -136,8 +136,7 @@ def sizes_of(paths: Iterable[str]) -> dict[str, int]:
     if missing:
         names = ", ".join(missing[:_MOST_NAMED])
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-        total = counted(len(missing) + len(sizes), "shard")
-        reason = f"{len(missing)} of {total} {'is' if len(missing) == 1 else 'are'} missing"
+        reason = f"shards are missing ({len(missing)} of {len(missing) + len(sizes)})"
         raise FileNotFoundError(errno.ENOENT, reason, f"{names}{more}")
     return sizes
 
