@@ -16,7 +16,7 @@ from tests.conftest import ROOT, TESTS
 from tests.presets.published import write_imagenet
 from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
-from tests.support.pages import headings_of, links_of, run_page, texts_of_package
+from tests.support.pages import headings_of, links_of, public_names, run_page, texts_of_package
 from tests.support.tfds_golden import GOLDEN
 from torchrec_io.cli import app
 from torchrec_io.convert.labels import IMAGE_SUFFIXES
@@ -57,7 +57,7 @@ def test_the_page_of_presets(tmp_path: Path) -> None:
     for line in names["found"].to_python().splitlines():
         assert f"    {line}\n" in text or not line or "'image/" in line
     assert f"    tio.presets.imagenet reads these records: {names['found'].why}.\n" in text
-    for name in set(tio.presets.__all__) - {"Preset"}:
+    for name in set(public_names(tio.presets)) - {"Preset"}:
         assert f"`{name}`" in text
 
 

@@ -14,6 +14,7 @@ from tests.presets import published
 from tests.records.test_wild import MANIFEST
 from tests.support.images import encoded, noise
 from tests.support.inferring import example_of, sequence_of
+from tests.support.pages import public_names
 from tests.support.tfrecord import write_tfrecord
 
 
@@ -90,7 +91,7 @@ def test_each_layout_is_recognised(tmp_path: Path, case: str) -> None:
 
 def test_every_preset_is_tried() -> None:
     names = {case.partition(" ")[0] for case in WRITTEN} | {"ranking_elwc"}
-    assert names == {*tio.presets.__all__} - {"Preset", "recognize"}
+    assert names == {*public_names(tio.presets)} - {"Preset", "recognize"}
 
 
 def test_what_differs_is_told(tmp_path: Path) -> None:

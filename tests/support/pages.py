@@ -45,6 +45,11 @@ def texts_of_package() -> list[str]:
     return [*python, *native]
 
 
+def public_names(module: Any) -> list[str]:
+    """The public names of a module, which its stub has no list of."""
+    return list(module.__all__)
+
+
 def links_of(page: Path) -> list[str]:
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
     return [link for link in links if "://" not in link]

@@ -40,7 +40,8 @@ def ranking_elwc(
         label_dtype: Stored dtype of the label, "int64" or "float32". Default: "int64".
 
     Raises:
-        SchemaError: As for :class:`ranking.Schema`, or if ``examples`` contains the label.
+        SchemaError: If ``examples`` contains the label, or if :class:`ranking.Schema` rejects the
+            specs.
         ValueError: If ``examples`` is neither a dict nor a positive integer.
     """
     if not isinstance(examples, Mapping):

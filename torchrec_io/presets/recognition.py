@@ -84,8 +84,8 @@ def infer_any(files: list[str], max_records: int) -> AnySchema:
     """Infer the schema of files of Examples, SequenceExamples or lists of Examples.
 
     Raises:
-        SchemaError: As for :meth:`Schema.infer`.
-        DecodeError: As for :meth:`Schema.infer`.
+        SchemaError: If no schema can be inferred; see :meth:`Schema.infer`.
+        DecodeError: If a record is not valid; see :meth:`Schema.infer`.
     """
     lists = infer_lists(files, max_records)
     return Schema.infer(files, max_records) if lists is None else lists

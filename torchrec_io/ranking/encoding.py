@@ -27,9 +27,9 @@ def encode(
         kinds: Kinds of the features of both parts, as for :func:`encode_example`, or their schema.
 
     Raises:
-        TypeError: As for :func:`encode_example`.
-        ValueError: As for :func:`encode_example`.
-        SchemaError: As for :func:`encode_example`.
+        TypeError: If a value has an unsupported type; see :func:`encode_example`.
+        ValueError: If a value cannot be stored; see :func:`encode_example`.
+        SchemaError: If ``kinds`` is not valid; see :func:`encode_example`.
     """
     context_kinds: Kinds | None
     example_kinds: Kinds | None

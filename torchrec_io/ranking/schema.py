@@ -118,7 +118,7 @@ class Schema(FeatureMapping):
         """Return the schema as JSON, in ASCII. :meth:`from_json` returns an equal schema.
 
         Args:
-            indent: As for ``json.dumps``.
+            indent: Number of spaces to indent with. Default: one line.
 
         Raises:
             SchemaError: If a spec is of a class that is not part of this package.

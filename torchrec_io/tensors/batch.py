@@ -57,7 +57,7 @@ class Batch:
             arena: uint8 Tensor whose size is a multiple of 64.
             columns: Positions of the columns in the arena.
             names: Flat names of the columns, in the order of iteration.
-            padded: How each padded column is padded, by flat name.
+            padded: Padding of each padded column, by flat name.
             paths: Keys of the dicts that lead to each nested column, by flat name.
             make_views: Whether to create the views now rather than on first use.
         """
@@ -165,7 +165,7 @@ class Batch:
 
         Args:
             device: Target device.
-            non_blocking: As for ``Tensor.to``.
+            non_blocking: Whether to copy asynchronously, if possible; see ``Tensor.to``.
 
         Returns:
             The batch on the device, or this batch if it is there already.

@@ -26,7 +26,7 @@ class BatchBuilder:
     Attributes:
         room: Space of the arena that is taken.
         columns: Columns that were added.
-        padded: How each padded column is padded, by name.
+        padded: Padding of each padded column, by name.
         writes: Functions that write a part of the arena.
     """
 

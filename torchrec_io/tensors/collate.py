@@ -71,12 +71,13 @@ def pin_collate(samples: Any) -> Any:
     refers to it and all copies from it are complete.
 
     Args:
-        samples: As for :func:`collate`. A Batch is copied unless it is in page-locked memory.
+        samples: Samples, pairs of a key and a sample, or a Batch, which is copied unless it is in
+            page-locked memory.
 
     Raises:
-        ValueError: As for :func:`collate`.
-        TypeError: As for :func:`collate`.
-        MemoryError: As for :func:`collate`.
+        ValueError: If the samples cannot be joined; see :func:`collate`.
+        TypeError: If a value has an unsupported type; see :func:`collate`.
+        MemoryError: If there is not enough memory for the batch.
     """
     return _collate(samples, None, allocate_pinned)
 
@@ -127,8 +128,8 @@ def pad_collate(
     other levels are padded to their longest row.
 
     Args:
-        samples: As for :func:`collate`. The columns of a Batch are padded without making samples
-            of it, into a new Batch.
+        samples: Samples, pairs of a key and a sample, or a Batch, whose columns are padded into a
+            new Batch without making samples of it.
         fill: Fill value after the end of shorter rows. Default: 0.
         max_len: Maximum number of values in a row; longer rows are cut. Default: no limit.
         buckets: Lengths in ascending order. Rows are padded to the smallest bucket that holds the
@@ -136,10 +137,11 @@ def pad_collate(
         pin_memory: Whether to return the Batch in page-locked memory, as :func:`pin_collate` does.
 
     Raises:
-        ValueError: As for :func:`collate`; if a row is longer than the last bucket; if ``max_len``
-            exceeds the last bucket; or if ``buckets`` are not ascending.
-        TypeError: As for :func:`collate`; or if there are rows of rows of bytes.
-        MemoryError: As for :func:`collate`.
+        ValueError: If the samples cannot be joined (see :func:`collate`), if a row is longer than
+            the last bucket, if ``max_len`` exceeds it, or if ``buckets`` are not ascending.
+        TypeError: If a value has an unsupported type (see :func:`collate`), or if there are rows of
+            rows of bytes.
+        MemoryError: If there is not enough memory for the batch.
     """
     to = PaddedLength.of(max_len, buckets)
     if samples is None:

@@ -254,7 +254,8 @@ class Directory:
         """Choose the features to read.
 
         Args:
-            features: As for :meth:`TFRecordDataset.from_tfds`. Default: all features.
+            features: Features to read; see :meth:`TFRecordDataset.from_tfds`. Default: all
+                features.
 
         Raises:
             SchemaError: If one of the features cannot be read.

@@ -97,8 +97,7 @@ class _Content(NamedTuple):
 
     Attributes:
         node: JSON of the arguments.
-        is_proto: Whether it is the JSON of a proto, in which missing members have the default of
-            the proto.
+        is_proto: Whether the JSON is a proto, where missing members have the defaults of the proto.
     """
 
     node: Node

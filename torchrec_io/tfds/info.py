@@ -44,7 +44,7 @@ class StatedSplit:
 
     @property
     def is_blank(self) -> bool:
-        """Whether the file says nothing about records. Proto JSON omits zeros and empty lists."""
+        """True if the file says nothing about records. Proto JSON omits zeros and empty lists."""
         facts = (self.shard_lengths, self.num_shards, self.num_examples, self.num_bytes or None)
         return facts == (None,) * 4
 

@@ -83,7 +83,7 @@ class ShardIndex(RecordIndex):
 
     @property
     def is_known(self) -> bool:
-        """Whether the index was found or built already."""
+        """True once the index was found or built."""
         return "_bytes" in self.__dict__
 
     @property

@@ -52,7 +52,7 @@ class ShardTemplate:
         """Return the directory of the shards, and a pattern of their file names.
 
         Raises:
-            SchemaError: As for :meth:`paths`.
+            SchemaError: If the template is not valid; see :meth:`paths`.
         """
         folder = os.path.dirname(self._path(0, 1))
         found = self._fill(
