@@ -247,7 +247,7 @@ def test_the_loader_s_iterator_is_closed(gpu: FakeGpu) -> None:
 @pytest.fixture
 def any_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies ahead of any batches, to the "GPU", which gives them back as they are."""
-    monkeypatch.setattr(device_module, "checked_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(device_module, "check_device", lambda _: torch.device("cuda"))
     monkeypatch.setattr(device_module, "_Copies", _Kept)
 
 

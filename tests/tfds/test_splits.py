@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TESTS
-from torchrec_io.tfds.shards import Shards, pieces_of
+from torchrec_io.tfds.shards import Shards, find_pieces
 from torchrec_io.tfds.splits import Split, SplitRange
 
 RECORDED = json.loads((TESTS / "data" / "tfds_splits.json").read_text())
@@ -29,7 +29,7 @@ def answer(dataset: str, split: str | Split) -> list[list[Any]] | None:
         ranges = Split.of(split).ranges(lengths)
     except ValueError:
         return None
-    pieces = [piece for each in ranges for piece in pieces_of(each, shards)]
+    pieces = [piece for each in ranges for piece in find_pieces(each, shards)]
     return [list(piece) for piece in pieces] or None
 
 

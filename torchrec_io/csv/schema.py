@@ -72,7 +72,7 @@ class Schema:
         na_value: str = "",
         select_cols: Sequence[int] | None = None,
     ) -> None:
-        self._columns = {name: _column(name, spec) for name, spec in dict(columns).items()}
+        self._columns = {name: _check_column(name, spec) for name, spec in dict(columns).items()}
         if not self._columns:
             raise SchemaError("columns must contain at least one column, got {}")
         if not _is_delimiter(field_delim):
@@ -85,9 +85,9 @@ class Schema:
         self.field_delim = field_delim
         self.use_quote_delim = bool(use_quote_delim)
         self.na_value = na_value
-        self.select_cols = _positions(select_cols, len(self._columns))
+        self.select_cols = _check_positions(select_cols, len(self._columns))
         most = None if self.select_cols is None else self.select_cols[-1] + 1
-        self._grammar = _grammar(field_delim.encode(), most, quotes=self.use_quote_delim)
+        self._grammar = _compile_grammar(field_delim.encode(), most, quotes=self.use_quote_delim)
         self._dialect: dict[str, Any] = {
             "delimiter": field_delim,
             "quoting": csv.QUOTE_MINIMAL if self.use_quote_delim else csv.QUOTE_NONE,
@@ -228,7 +228,7 @@ class Schema:
         return values, {**misfits, **wrong}
 
 
-def _grammar(delimiter: bytes, most: int | None, *, quotes: bool) -> re.Pattern[bytes]:
+def _compile_grammar(delimiter: bytes, most: int | None, *, quotes: bool) -> re.Pattern[bytes]:
     """Return a pattern of lines that ``decode_csv`` accepts, or of their first ``most`` fields."""
     plain = rb'[^\r\n"%b]*' if quotes else rb"[^\r\n%b]*"
     field = plain % re.escape(delimiter)
@@ -249,7 +249,7 @@ def _take(values: npt.NDArray[Any] | list[bytes], rows: list[int]) -> Any:
     return [values[row] for row in rows] if isinstance(values, list) else values[rows]
 
 
-def _column(name: Any, spec: Any) -> FixedLenFeature:
+def _check_column(name: Any, spec: Any) -> FixedLenFeature:
     """Validate one of ``columns``."""
     if not isinstance(name, str) or not is_text(name):
         raise SchemaError(f"the name of a column must be text, got {name!r}")
@@ -277,7 +277,7 @@ def _is_delimiter(text: Any) -> bool:
     return isinstance(text, str) and len(text) == 1 and text.isascii() and text not in '"\r\n'
 
 
-def _positions(given: Sequence[int] | None, count: int) -> tuple[int, ...] | None:
+def _check_positions(given: Sequence[int] | None, count: int) -> tuple[int, ...] | None:
     """Validate the argument ``select_cols``."""
     if given is None:
         return None

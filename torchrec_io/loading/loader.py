@@ -17,7 +17,7 @@ from ..datasets.indexed import IndexedDataset
 from ..datasets.options import check_number
 from ..order.orders import StreamedOrder
 from ..tensors.collate import collate
-from ..tensors.device import DevicePrefetcher, can_pin, checked_device
+from ..tensors.device import DevicePrefetcher, can_pin, check_device
 from .position import Counted, InProcess, Numbered, OfWorkers, Place, Unknown
 
 
@@ -125,7 +125,7 @@ def make_loader(
         RuntimeError: ``device`` is a CUDA device that is not there.
     """
     check_number("num_workers", num_workers, 0)
-    target = None if device is None else checked_device(device)
+    target = None if device is None else check_device(device)
     on_cuda = target is not None and target.type == "cuda"
     wanted = on_cuda if pin_memory is None else pin_memory
     options: dict[str, Any] = {

@@ -42,7 +42,7 @@ class Numbers(NamedTuple):
         return math.prod(self.shape) * item_bytes(self.dtype)
 
     def moved(self, move: Move) -> Numbers:
-        return self._replace(at=move(self.at, self.size))
+        return Numbers(self.dtype, self.shape, move(self.at, self.size))
 
     def view(self, arena: Any) -> Any:
         return arena.numbers(self.dtype, self.shape, self.at)
@@ -61,16 +61,12 @@ class Texts(NamedTuple):
         return f"bytes{list(self.shape)}"
 
     @property
-    def offsets_bytes(self) -> int:
-        return 8 * (math.prod(self.shape) + 1)
-
-    @property
     def size(self) -> int:
-        return self.offsets_bytes + self.data_bytes
+        return 8 * (math.prod(self.shape) + 1) + self.data_bytes
 
     def moved(self, move: Move) -> Texts:
-        offsets_at = move(self.offsets_at, self.offsets_bytes)
-        return self._replace(offsets_at=offsets_at, data_at=move(self.data_at, self.data_bytes))
+        offsets_at = move(self.offsets_at, self.size - self.data_bytes)
+        return Texts(self.shape, offsets_at, move(self.data_at, self.data_bytes), self.data_bytes)
 
     def view(self, arena: Any) -> Any:
         return arena.texts(self)
@@ -97,7 +93,8 @@ class DenseColumns(NamedTuple):
         return self.stride * len(self.names)
 
     def moved(self, move: Move) -> DenseColumns:
-        return self._replace(at=move(self.at, self.size))
+        at = move(self.at, self.size)
+        return DenseColumns(self.names, self.dtype, self.shape, at, self.stride)
 
     def arrays(self) -> Iterator[tuple[str, Numbers]]:
         """Yield the name and the array of each column."""
@@ -127,7 +124,7 @@ class BytesColumn(NamedTuple):
         return self.values.size
 
     def moved(self, move: Move) -> BytesColumn:
-        return self._replace(values=self.values.moved(move))
+        return BytesColumn(self.name, self.values.moved(move))
 
     def arrays(self) -> Iterator[tuple[str, Texts]]:
         """Yield the name and the array of the column."""
@@ -158,7 +155,7 @@ class RaggedColumn(NamedTuple):
 
     def moved(self, move: Move) -> RaggedColumn:
         splits = tuple(level.moved(move) for level in self.splits)
-        return self._replace(splits=splits, values=self.values.moved(move))
+        return RaggedColumn(self.name, splits, self.values.moved(move))
 
     def view(self, arena: Any) -> Any:
         rows = self.values.view(arena)
@@ -191,7 +188,8 @@ class SparseColumn(NamedTuple):
         return self.indices.size + self.values.size
 
     def moved(self, move: Move) -> SparseColumn:
-        return self._replace(indices=self.indices.moved(move), values=self.values.moved(move))
+        indices = self.indices.moved(move)
+        return SparseColumn(self.name, self.shape, indices, self.values.moved(move))
 
     def add_views(self, arena: Any, views: dict[str, Any]) -> None:
         views[self.name] = arena.sparse(
@@ -218,7 +216,7 @@ class ListColumn(NamedTuple):
         return sum(array.size for array in self.arrays)
 
     def moved(self, move: Move) -> ListColumn:
-        return self._replace(arrays=tuple(array.moved(move) for array in self.arrays))
+        return ListColumn(self.name, tuple(array.moved(move) for array in self.arrays))
 
     def add_views(self, arena: Any, views: dict[str, Any]) -> None:
         views[self.name] = [array.view(arena) for array in self.arrays]

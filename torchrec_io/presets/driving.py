@@ -53,20 +53,20 @@ def waymo_motion(*, roadgraph_points: int = 30_000, future: bool = True) -> Sche
         features[f"state/{name}"] = FixedLenFeature([_OBJECTS], "int64")
     for when, steps in _STEPS.items():
         if when != "future" or future:
-            features |= _objects(f"state/{when}", [_OBJECTS, steps])
+            features |= _object_features(f"state/{when}", [_OBJECTS, steps])
         if when != "future":
-            features |= _lights(f"traffic_light_state/{when}", [steps, _LIGHTS])
+            features |= _light_features(f"traffic_light_state/{when}", [steps, _LIGHTS])
     return Schema(features)
 
 
-def _objects(prefix: str, shape: list[int]) -> dict[str, Any]:
+def _object_features(prefix: str, shape: list[int]) -> dict[str, Any]:
     features = {f"{prefix}/{name}": FixedLenFeature(shape, "float32") for name in _STATE_FLOATS}
     for name in ("valid", "timestamp_micros"):
         features[f"{prefix}/{name}"] = FixedLenFeature(shape, "int64")
     return features
 
 
-def _lights(prefix: str, shape: list[int]) -> dict[str, Any]:
+def _light_features(prefix: str, shape: list[int]) -> dict[str, Any]:
     features = {
         f"{prefix}/{name}": FixedLenFeature(shape, "int64") for name in ("state", "valid", "id")
     }

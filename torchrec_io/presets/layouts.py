@@ -39,19 +39,19 @@ class Layout(NamedTuple):
     also: str = ""
 
 
-def layouts_of(evidence: Evidence) -> Iterator[Layout]:
+def suggest_layouts(evidence: Evidence) -> Iterator[Layout]:
     """Yield the layouts that the names and sizes of features suggest."""
     for find in _FINDERS:
         yield from find(evidence)
 
 
-def _imagenet(evidence: Evidence) -> Iterator[Layout]:
+def _suggest_imagenet(evidence: Evidence) -> Iterator[Layout]:
     if "image/object/class/label" not in evidence.findings:
         marks = ("image/encoded", "image/class/label", "image/class/synset")
         yield Layout("imagenet", "", imagenet(), marks)
 
 
-def _object_detection(evidence: Evidence) -> Iterator[Layout]:
+def _suggest_object_detection(evidence: Evidence) -> Iterator[Layout]:
     boxes = tuple(f"image/object/bbox/{end}" for end in ("ymin", "xmin", "ymax", "xmax"))
     # Masks that are stored as numbers are not read by the preset.
     for masks in (True, False) if "image/object/mask" in evidence.findings else (False,):
@@ -61,7 +61,7 @@ def _object_detection(evidence: Evidence) -> Iterator[Layout]:
             yield Layout("object_detection", arguments, object_detection(masks=masks), marks)
 
 
-def _kaggle_images(evidence: Evidence) -> Iterator[Layout]:
+def _suggest_kaggle_images(evidence: Evidence) -> Iterator[Layout]:
     choices = (("class", "id"), ("target", "image_name"), (None, "id"), (None, "image_name"))
     for names in (*choices, ("class", None)):
         label, name = names
@@ -75,11 +75,11 @@ def _kaggle_images(evidence: Evidence) -> Iterator[Layout]:
             yield Layout("kaggle_images", arguments.replace("'", '"'), schema, marks)
 
 
-def _youtube8m(evidence: Evidence) -> Iterator[Layout]:
+def _suggest_youtube8m(evidence: Evidence) -> Iterator[Layout]:
     for id_key in ("id", "video_id"):
         options = [] if id_key == "id" else [f'id_key="{id_key}"']
         video = youtube8m_video(id_key=id_key)
-        # Labels are no marks, because those of test data are not published.
+        # Labels are not marks, because those of test data are not published.
         marks = (id_key, "mean_rgb", "mean_audio")
         yield Layout("youtube8m_video", ", ".join(options), video, marks)
         segments = "segment_start_times" in evidence.findings
@@ -88,17 +88,17 @@ def _youtube8m(evidence: Evidence) -> Iterator[Layout]:
         yield Layout("youtube8m_frames", arguments, frames, (id_key, "rgb", "audio"))
 
 
-def _audioset(_: Evidence) -> Iterator[Layout]:
+def _suggest_audioset(_: Evidence) -> Iterator[Layout]:
     schema = audioset()
     yield Layout("audioset", "", schema, (*schema,))
 
 
-def _nsynth(_: Evidence) -> Iterator[Layout]:
+def _suggest_nsynth(_: Evidence) -> Iterator[Layout]:
     schema = nsynth()
     yield Layout("nsynth", "", schema, (*schema,))
 
 
-def _waymo_motion(evidence: Evidence) -> Iterator[Layout]:
+def _suggest_waymo_motion(evidence: Evidence) -> Iterator[Layout]:
     points = evidence.count("roadgraph_samples/id")
     if points:
         future = "state/future/x" in evidence.findings
@@ -109,7 +109,7 @@ def _waymo_motion(evidence: Evidence) -> Iterator[Layout]:
         yield Layout("waymo_motion", ", ".join(options), schema, marks)
 
 
-def _bert_pretraining(evidence: Evidence) -> Iterator[Layout]:
+def _suggest_bert_pretraining(evidence: Evidence) -> Iterator[Layout]:
     tokens, masked = evidence.count("input_ids"), evidence.count("masked_lm_ids")
     if tokens and masked:
         schema = bert_pretraining(tokens, masked)
@@ -117,16 +117,16 @@ def _bert_pretraining(evidence: Evidence) -> Iterator[Layout]:
         yield Layout("bert_pretraining", arguments, schema, (*schema,))
 
 
-def _gqn(evidence: Evidence) -> Iterator[Layout]:
+def _suggest_gqn(evidence: Evidence) -> Iterator[Layout]:
     views = 0 if evidence.is_sequence else evidence.count("frames")
     if views and evidence.count("cameras") == 5 * views:
-        size = _frame_size(evidence)
+        size = _find_frame_size(evidence)
         if size is not None:
             arguments = f"sequence_length={views}, frame_size={size}"
             yield Layout("gqn", arguments, gqn(views, size), ("frames", "cameras"))
 
 
-def _frame_size(evidence: Evidence) -> int | None:
+def _find_frame_size(evidence: Evidence) -> int | None:
     """Return the size of all frames, if they are squares of one size."""
     sizes = set()
     for record in sample_records(
@@ -140,7 +140,7 @@ def _frame_size(evidence: Evidence) -> int | None:
     return size[0] if size is not None and size[0] == size[1] else None
 
 
-def _physics(evidence: Evidence) -> Iterator[Layout]:
+def _suggest_physics(evidence: Evidence) -> Iterator[Layout]:
     for preset, name in ((mesh_graph_nets, "meta.json"), (learning_to_simulate, "metadata.json")):
         path = os.path.join(os.path.dirname(evidence.files[0]), name)
         try:
@@ -153,14 +153,14 @@ def _physics(evidence: Evidence) -> Iterator[Layout]:
 
 
 _FINDERS: tuple[Callable[[Evidence], Iterator[Layout]], ...] = (
-    _imagenet,
-    _object_detection,
-    _youtube8m,
-    _audioset,
-    _nsynth,
-    _waymo_motion,
-    _bert_pretraining,
-    _gqn,
-    _physics,
-    _kaggle_images,
+    _suggest_imagenet,
+    _suggest_object_detection,
+    _suggest_youtube8m,
+    _suggest_audioset,
+    _suggest_nsynth,
+    _suggest_waymo_motion,
+    _suggest_bert_pretraining,
+    _suggest_gqn,
+    _suggest_physics,
+    _suggest_kaggle_images,
 )

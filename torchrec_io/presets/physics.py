@@ -50,16 +50,16 @@ def mesh_graph_nets(meta_path: StrPath) -> Schema:
     meta = read_json(meta_path, _MOST_BYTES)
     features: dict[str, Any] = {}
     lengths: dict[str, Any] = {}
-    fields = list(_need(meta, "features").members())
+    fields = list(_require(meta, "features").members())
     if not 0 < len(fields) <= _MOST_FIELDS:
         raise meta.error(f"there must be 1 to {_MOST_FIELDS} features, got {len(fields)}")
     for name, field in fields:
         shape = [
             None if size < 0 else size
-            for size in (node.as_whole(-1, _MOST_SIZE) for node in _need(field, "shape").items())
+            for size in (node.as_whole(-1, _MOST_SIZE) for node in _require(field, "shape").items())
         ]
-        features[name] = _raw(field, _dtype(_need(field, "dtype")), shape)
-        kind = _need(field, "type").as_text()
+        features[name] = _make_raw(field, _parse_dtype(_require(field, "dtype")), shape)
+        kind = _require(field, "type").as_text()
         if kind not in _KINDS:
             raise field.error(f"type must be one of {', '.join(_KINDS)}, got {shown(kind)}")
         if kind == "dynamic_varlen":
@@ -95,8 +95,8 @@ def learning_to_simulate(metadata_path: StrPath) -> Schema:
         OSError: If the file cannot be read.
     """
     metadata = read_json(metadata_path, _MOST_BYTES)
-    dim = _need(metadata, "dim").as_whole(1, 16)
-    _need(metadata, "sequence_length").as_whole(1, _MOST_SIZE)
+    dim = _require(metadata, "dim").as_whole(1, 16)
+    _require(metadata, "sequence_length").as_whole(1, _MOST_SIZE)
     sequence = {"position": SequenceFeature(RawFeature("float32", [None, dim]))}
     context = metadata.get("context_mean")
     if context is not None:
@@ -113,7 +113,7 @@ def learning_to_simulate(metadata_path: StrPath) -> Schema:
     )
 
 
-def _need(node: Node, name: str) -> Node:
+def _require(node: Node, name: str) -> Node:
     """Return a required member, by its spelling in these files."""
     found = node.get(name)
     if found is None:
@@ -121,7 +121,7 @@ def _need(node: Node, name: str) -> Node:
     return found
 
 
-def _dtype(node: Node) -> str:
+def _parse_dtype(node: Node) -> str:
     text = node.as_text()
     spelled = _DTYPE.fullmatch(text)
     name = spelled[1] if spelled else text
@@ -130,7 +130,7 @@ def _dtype(node: Node) -> str:
     return name
 
 
-def _raw(field: Node, dtype: str, shape: list[int | None]) -> RawFeature:
+def _make_raw(field: Node, dtype: str, shape: list[int | None]) -> RawFeature:
     if len(shape) > _MOST_DIMENSIONS:
         raise field.error(
             f"a shape must have at most {_MOST_DIMENSIONS} dimensions, got {len(shape)}"

@@ -16,7 +16,7 @@ from ..schema.specs import Feature, FixedLenFeature
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from .evidence import Evidence
-from .layouts import layouts_of
+from .layouts import suggest_layouts
 from .ranking import NUMBERED, ranking_elwc
 
 _LABELS = ("relevance", "utility", "label")
@@ -101,7 +101,7 @@ def recognize_schema(schema: AnySchema, files: list[str]) -> Preset | None:
     if isinstance(schema, ListSchema):
         return _compare(_ranking_preset(schema), schema)
     evidence = Evidence(schema.findings or {}, schema.is_sequence, tuple(files))
-    for layout in layouts_of(evidence):
+    for layout in suggest_layouts(evidence):
         if set(layout.marks) <= set(evidence.findings) and evidence.fits(layout.schema):
             reasons = [f"the records have {_list_names(layout.marks)}"]
             reasons += [layout.also] if layout.also else []
@@ -134,8 +134,8 @@ def _ranking_preset(schema: ListSchema) -> Preset:
     if label is not None:
         dtype = str(examples.pop(label).dtype)  # type: ignore[attr-defined]  # a FixedLenFeature
     numbered = _count_numbered(schema, list(examples))
-    arguments = [str(numbered) if numbered else _source(examples)]
-    arguments += [_source(schema.context)] if schema.context else []
+    arguments = [str(numbered) if numbered else _to_source(examples)]
+    arguments += [_to_source(schema.context)] if schema.context else []
     if label != "relevance":
         arguments.append("label=None" if label is None else f'label="{label}"')
     arguments += [] if dtype == "int64" else [f'label_dtype="{dtype}"']
@@ -160,7 +160,7 @@ def _count_numbered(schema: ListSchema, names: list[str]) -> int | None:
     return max(int(number[1]) for number in numbers if number)
 
 
-def _source(features: Mapping[str, Feature]) -> str:
+def _to_source(features: Mapping[str, Feature]) -> str:
     entries = "".join(f"        {entry}\n" for entry in entries_to_python(features))
     return f"{{\n{entries}    }}"
 

@@ -15,7 +15,7 @@ from ..parsing.layout import Column, Padding
 from ..schema.nesting import Path, nested
 from . import interop
 from .ragged import Ragged
-from .views import Value, describe, name_dtype, rows_of, views_of
+from .views import Value, describe, list_rows, make_views, name_dtype
 
 if TYPE_CHECKING:
     from tensordict import TensorDict
@@ -98,7 +98,7 @@ class Batch:
     def _views(self) -> dict[str, Any]:
         """Return all columns by flat name, including the hidden columns of lengths."""
         if self._made is None:
-            views = views_of(self.arena, self._columns)
+            views = make_views(self.arena, self._columns)
             self._shown = views
             if self._paths:
                 self._shown = nested({name: views[name] for name in self._names}, self._paths)
@@ -280,7 +280,7 @@ class Batch:
         return nested(dict(values), self._paths) if self._paths else values
 
     def _rows_of(self, name: str, value: Value) -> Sequence[Any]:
-        rows = rows_of(value)
+        rows = list_rows(value)
         if name not in self._padded:
             return rows
         lengths = self.lengths[name].tolist()

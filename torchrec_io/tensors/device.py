@@ -104,7 +104,7 @@ class DevicePrefetcher:
     ) -> None:
         self.depth = check_integer("depth", depth, 1)
         self.loader = loader
-        self.device = checked_device(device)
+        self.device = check_device(device)
         # State of the loader when it yielded the last batch that was handed out, or the error why
         # it has no state. None if the loader is not ahead of that batch.
         self._state: Any = None
@@ -284,7 +284,7 @@ class _Copies:
         self._handed_out.clear()
 
 
-def checked_device(device: torch.device | str | int) -> torch.device:
+def check_device(device: torch.device | str | int) -> torch.device:
     """Return the device of a name or number.
 
     Raises:

@@ -32,10 +32,9 @@ def pad_batch(
         TypeError: If a Ragged has rows of rows of bytes.
         MemoryError: If there is not enough memory.
     """
-    columns, names, _, paths = batch.layout
+    _, names, _, paths = batch.layout
     padded = _PaddedColumns(batch, fill, to)
-    records = len(next(iter(batch.flat_columns().values()))) if columns else 0
-    return padded.builder.build(records, names, paths, allocate)
+    return padded.builder.build(padded.records, names, paths, allocate)
 
 
 class _PaddedColumns:
@@ -52,6 +51,7 @@ class _PaddedColumns:
         self.builder.padded |= padded
         hidden = {padded[name].lengths for name in self._fills}
         values = batch.flat_columns()
+        self.records = len(next(iter(values.values()), ()))
         for column in columns:
             if isinstance(column, RaggedColumn):
                 self._pad(column.name, values[column.name])

@@ -22,7 +22,7 @@ _TORCH_DTYPES: dict[str, torch.dtype] = {
 }
 
 
-def views_of(arena: Tensor, columns: Iterable[Column]) -> dict[str, Any]:
+def make_views(arena: Tensor, columns: Iterable[Column]) -> dict[str, Any]:
     """Return views of columns by name.
 
     Args:
@@ -87,7 +87,7 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def rows_of(value: Value) -> Sequence[Any]:
+def list_rows(value: Value) -> Sequence[Any]:
     """Return the rows of a column, one for each record."""
     if isinstance(value, Tensor):
         return value.unbind()

@@ -23,7 +23,7 @@ from .info import INFO_FILE, StatedSplit, read_info
 from .json_text import Node
 from .labels import Labels
 from .shard_index import ShardIndex
-from .shards import Shards, open_shards, sizes_of
+from .shards import Shards, get_sizes, open_shards
 from .splits import Split, list_splits
 from .templates import ShardTemplate
 from .to_schema import Unreadable, to_specs
@@ -126,7 +126,7 @@ class SplitInfo:
         """
         if self.shard_lengths is not None:
             return Shards(self.paths, self.shard_lengths, self.num_bytes)
-        sizes_of(self.paths)  # reports all missing shards at once
+        get_sizes(self.paths)  # reports all missing shards at once
         indexes, errors = open_indexes(self.paths, "auto", None)
         if errors:
             raise errors[0]

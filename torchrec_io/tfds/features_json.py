@@ -46,7 +46,7 @@ _MOST_SIZE = 2**31 - 1  # of one dimension
 _MOST_RATE = 2**31 - 1
 _ENCODINGS = ("none", "bytes", "zlib")
 _BBOX_FORMATS = ("XYXY", "YXYX", "XYWH", "REL_XYXY", "REL_YXYX")
-# Members of a Feature proto, of which it has one.
+# Members of a Feature proto. A proto has at most one of them.
 _CONTENTS = (
     "json_feature",
     "features_dict",
@@ -124,7 +124,7 @@ class _Parser:
             raise node.error(f"features must not be nested more than {_MOST_NESTED} levels deep")
         legacy = node.get("type")
         name = legacy or node.need("python_class_name")
-        content = _content_of(node, is_legacy=legacy is not None)
+        content = _find_content(node, is_legacy=legacy is not None)
         class_name = name.as_text()
         module, _, short = class_name.rpartition(".")
         make = _CONNECTORS.get(short) if module.split(".")[0] == "tensorflow_datasets" else None
@@ -152,7 +152,7 @@ class _Parser:
         return self.labels.find(self.file_name, num_classes, node)
 
 
-def _content_of(node: Node, *, is_legacy: bool) -> _Content:
+def _find_content(node: Node, *, is_legacy: bool) -> _Content:
     if is_legacy:
         content = node.get("content") or Node({}, node.path, node.where)
         if isinstance(content.value, str):
@@ -171,7 +171,7 @@ def _content_of(node: Node, *, is_legacy: bool) -> _Content:
 # ---- connectors ----
 
 
-def _features_dict(parser: _Parser, content: _Content) -> Connector:
+def _parse_features_dict(parser: _Parser, content: _Content) -> Connector:
     node = content.node
     if content.is_proto:
         node = node.get("features") or Node({}, node.path, node.where)
@@ -185,77 +185,77 @@ def _parse_named(parser: _Parser, name: str, node: Node) -> Connector:
     return parser.child(name).feature(node)
 
 
-def _tensor(_: _Parser, content: _Content) -> Connector:
-    return _tensor_of(content.node, _shape(content.node))
+def _parse_tensor(_: _Parser, content: _Content) -> Connector:
+    return _make_tensor(content.node, _parse_shape(content.node))
 
 
-def _scalar(_: _Parser, content: _Content) -> Connector:
-    return _tensor_of(content.node, ())
+def _parse_scalar(_: _Parser, content: _Content) -> Connector:
+    return _make_tensor(content.node, ())
 
 
-def _tensor_of(node: Node, shape: TfdsShape) -> Tensor:
-    dtype = _dtype(node)
-    encoding = _choice(node, "encoding", _ENCODINGS, str.lower) or "none"
+def _make_tensor(node: Node, shape: TfdsShape) -> Tensor:
+    dtype = _parse_dtype(node)
+    encoding = _parse_choice(node, "encoding", _ENCODINGS, str.lower) or "none"
     if dtype == "string" and encoding != "none":
         raise node.error(f"the encoding of strings must be 'none', got {encoding!r}")
     return Tensor(shape=shape, dtype=dtype, encoding=encoding, optional=node.flag("optional"))
 
 
-def _text(_: _Parser, content: _Content) -> Connector:
+def _parse_text(_: _Parser, content: _Content) -> Connector:
     if not content.is_proto and content.node.get("use_encoder") is not None:
         return Text(shape=(None,), dtype="int64", has_encoder=True)
     return Text()
 
 
-def _class_label(parser: _Parser, content: _Content) -> Connector:
+def _parse_class_label(parser: _Parser, content: _Content) -> Connector:
     count = content.node.whole("num_classes", 0, _MOST_SIZE) or None
     return ClassLabel(num_classes=count, names=parser.names(content.node, count))
 
 
-def _image(_: _Parser, content: _Content) -> Connector:
-    return _image_of(content.node, _shape(content.node))
+def _parse_image(_: _Parser, content: _Content) -> Connector:
+    return _make_image(content.node, _parse_shape(content.node))
 
 
-def _labeled_image(parser: _Parser, content: _Content) -> Connector:
+def _parse_labeled_image(parser: _Parser, content: _Content) -> Connector:
     node = content.node
-    shape = _shape(node) or (None, None, 1)
+    shape = _parse_shape(node) or (None, None, 1)
     label = node.get("label")
     if label is not None:
         count = label.whole("num_classes", 0, _MOST_SIZE)
     else:
         count = node.whole("labels", 0, _MOST_SIZE)
-    return replace(_image_of(node, shape), names=parser.names(node, count or None))
+    return replace(_make_image(node, shape), names=parser.names(node, count or None))
 
 
-def _image_of(node: Node, shape: TfdsShape) -> Image:
+def _make_image(node: Node, shape: TfdsShape) -> Image:
     shape = shape or (None, None, 3)
     if len(shape) not in (3, 4) or shape[-1] not in (None, 0, 1, 2, 3, 4):
         raise node.error(
             "the shape of an image must be (height, width, channels) or (frames, height, width, "
             f"channels) with 0 to 4 channels, got {list(shape)}"
         )
-    dtype = _choice(node, "dtype", ("uint8", "uint16", "float32")) or "uint8"
+    dtype = _parse_choice(node, "dtype", ("uint8", "uint16", "float32")) or "uint8"
     if dtype == "float32" and shape[-1] != 1:
         raise node.error(f"an image of float32 must have one channel, got {shape[-1]}")
-    form = _choice(node, "encoding_format", ("png", "jpeg"))
+    form = _parse_choice(node, "encoding_format", ("png", "jpeg"))
     return Image(shape=shape, dtype=dtype, encoding_format=form)
 
 
-def _video(_: _Parser, content: _Content) -> Connector:
-    shape = _shape(content.node) or (None, None, None, 3)
+def _parse_video(_: _Parser, content: _Content) -> Connector:
+    shape = _parse_shape(content.node) or (None, None, None, 3)
     if len(shape) != 4:
         raise content.node.error(f"the shape of a video must have 4 dimensions, got {list(shape)}")
-    return Video(feature=_image_of(content.node, shape[1:]), length=shape[0])
+    return Video(feature=_make_image(content.node, shape[1:]), length=shape[0])
 
 
-def _audio(_: _Parser, content: _Content) -> Connector:
+def _parse_audio(_: _Parser, content: _Content) -> Connector:
     node = content.node
-    shape = _shape(node)
+    shape = _parse_shape(node)
     if not 1 <= len(shape) <= 2:
         raise node.error(
             f"the shape of audio must be (length) or (length, channels), got {list(shape)}"
         )
-    made = _tensor_of(node, shape)
+    made = _make_tensor(node, shape)
     return Audio(
         shape=shape,
         dtype=made.dtype,
@@ -266,12 +266,12 @@ def _audio(_: _Parser, content: _Content) -> Connector:
     )
 
 
-def _bbox(_: _Parser, content: _Content) -> Connector:
-    found = _choice(content.node, "bbox_format", _BBOX_FORMATS)
+def _parse_bbox(_: _Parser, content: _Content) -> Connector:
+    found = _parse_choice(content.node, "bbox_format", _BBOX_FORMATS)
     return BBox(bbox_format=found or (None if content.is_proto else "REL_YXYX"))
 
 
-def _translation(_: _Parser, content: _Content) -> Connector:
+def _parse_translation(_: _Parser, content: _Content) -> Connector:
     node = content.node
     if node.get("use_encoder") is not None:
         raise node.error("TFDS cannot read a translation with an encoder")
@@ -281,24 +281,24 @@ def _translation(_: _Parser, content: _Content) -> Connector:
     return Translation(features={language: Text() for language in languages})
 
 
-def _translations(_: _Parser, __: _Content) -> Connector:
+def _parse_translations(_: _Parser, __: _Content) -> Connector:
     inner = FeaturesDict(features={"language": Text(), "translation": Text()})
     return TranslationVariableLanguages(feature=inner)
 
 
-def _sequence(parser: _Parser, content: _Content) -> Connector:
-    return Sequence(feature=_element(parser, content), length=_length(content))
+def _parse_sequence(parser: _Parser, content: _Content) -> Connector:
+    return Sequence(feature=_parse_element(parser, content), length=_parse_length(content))
 
 
-def _dataset(parser: _Parser, content: _Content) -> Connector:
-    return Dataset(feature=_element(parser, content), length=_length(content))
+def _parse_dataset(parser: _Parser, content: _Content) -> Connector:
+    return Dataset(feature=_parse_element(parser, content), length=_parse_length(content))
 
 
-def _element(parser: _Parser, content: _Content) -> Connector:
+def _parse_element(parser: _Parser, content: _Content) -> Connector:
     return parser.element().feature(content.node.need("feature"))
 
 
-def _length(content: _Content) -> int | None:
+def _parse_length(content: _Content) -> int | None:
     # The JSON of a proto omits 0, and -1 stands for an unknown length.
     default = 0 if content.is_proto else None
     length = content.node.whole("length", -1, _MOST_SIZE, default)
@@ -306,28 +306,28 @@ def _length(content: _Content) -> int | None:
 
 
 _CONNECTORS: Mapping[str, Callable[[_Parser, _Content], Connector]] = {
-    "FeaturesDict": _features_dict,
-    "Tensor": _tensor,
-    "Scalar": _scalar,
-    "Text": _text,
-    "ClassLabel": _class_label,
-    "Image": _image,
-    "LabeledImage": _labeled_image,
-    "BBoxFeature": _bbox,
-    "BBox": _bbox,
-    "Audio": _audio,
-    "Video": _video,
-    "Sequence": _sequence,
-    "Dataset": _dataset,
-    "Translation": _translation,
-    "TranslationVariableLanguages": _translations,
+    "FeaturesDict": _parse_features_dict,
+    "Tensor": _parse_tensor,
+    "Scalar": _parse_scalar,
+    "Text": _parse_text,
+    "ClassLabel": _parse_class_label,
+    "Image": _parse_image,
+    "LabeledImage": _parse_labeled_image,
+    "BBoxFeature": _parse_bbox,
+    "BBox": _parse_bbox,
+    "Audio": _parse_audio,
+    "Video": _parse_video,
+    "Sequence": _parse_sequence,
+    "Dataset": _parse_dataset,
+    "Translation": _parse_translation,
+    "TranslationVariableLanguages": _parse_translations,
 }
 
 
 # ---- values ----
 
 
-def _shape(node: Node) -> TfdsShape:
+def _parse_shape(node: Node) -> TfdsShape:
     found = node.get("shape")
     if found is not None and isinstance(found.value, dict):
         found = found.get("dimensions")
@@ -337,20 +337,20 @@ def _shape(node: Node) -> TfdsShape:
         raise found.error(
             f"a shape must have at most {_MOST_DIMENSIONS} dimensions, got {len(found.value)}"
         )
-    sizes = tuple(_size(item) for item in found.items())
+    sizes = tuple(_parse_size(item) for item in found.items())
     if math.prod(max(1, size or 1) for size in sizes) >= MOST_VALUES:
         raise found.error(f"values of the shape {shown(list(sizes))} do not fit in memory")
     return sizes
 
 
-def _size(node: Node) -> int | None:
+def _parse_size(node: Node) -> int | None:
     if node.value is None:
         return None
     size = node.as_whole(-1, _MOST_SIZE)
     return None if size == -1 else size
 
 
-def _dtype(node: Node) -> str:
+def _parse_dtype(node: Node) -> str:
     """Return the dtype. An unknown name is returned as it is: only this feature is unreadable."""
     found = node.need("dtype").as_text()
     try:
@@ -359,7 +359,7 @@ def _dtype(node: Node) -> str:
         return found
 
 
-def _choice(
+def _parse_choice(
     node: Node, name: str, choices: tuple[str, ...], change: Callable[[str], str] = str
 ) -> str | None:
     """Return a member that must be one of ``choices``; None if it is missing or empty."""

@@ -103,7 +103,7 @@ def read_info(directory: str) -> DatasetInfo:
     node = read_json(os.path.join(directory, INFO_FILE), _MOST_BYTES)
     formats = node.get("alternative_file_formats")
     splits = node.get("splits")
-    stated = [_split(split) for split in splits.items()] if splits is not None else []
+    stated = [_parse_split(split) for split in splits.items()] if splits is not None else []
     if any(split.shard_lengths for split in stated):
         # If the file counts the records of other splits, a split without counts is empty.
         stated = [replace(split, shard_lengths=()) if split.is_blank else split for split in stated]
@@ -120,18 +120,18 @@ def read_info(directory: str) -> DatasetInfo:
         description=node.text("description"),
         file_format=node.text("file_format") or "tfrecord",
         other_formats=tuple(f.as_text() for f in formats.items()) if formats is not None else (),
-        supervised_keys=_supervised_keys(node.get("supervised_keys")),
+        supervised_keys=_parse_supervised_keys(node.get("supervised_keys")),
         splits=by_name,
         features=node.get("features"),
     )
 
 
-def _split(node: Node) -> StatedSplit:
+def _parse_split(node: Node) -> StatedSplit:
     name = node.need("name").as_text()
     if not name:
         raise node.error("the name of a split must not be empty")
     lengths = node.get("shard_lengths")
-    found = () if lengths is None else _counts(lengths)
+    found = () if lengths is None else _parse_counts(lengths)
     if len(found) > _MOST_SHARDS:
         raise node.error(f"a split must have at most {_MOST_SHARDS} shards, got {len(found)}")
     if sum(found) > _MOST_COUNT:
@@ -150,7 +150,7 @@ def _split(node: Node) -> StatedSplit:
     )
 
 
-def _counts(node: Node) -> tuple[int, ...]:
+def _parse_counts(node: Node) -> tuple[int, ...]:
     # There may be thousands of counts. A Node is slow, so only unusual values get one.
     counts = []
     for number, value in enumerate(node.value if isinstance(node.value, list) else node.items()):
@@ -162,7 +162,7 @@ def _counts(node: Node) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _supervised_keys(node: Node | None) -> Any:
+def _parse_supervised_keys(node: Node | None) -> Any:
     """Return the keys like ``_supervised_keys_from_proto`` of TFDS."""
     if node is None:
         return None
@@ -170,23 +170,23 @@ def _supervised_keys(node: Node | None) -> Any:
     if source and target:
         return source, target
     items = node.get("tuple")
-    return None if items is None else _tuple(items, 0)
+    return None if items is None else _parse_tuple(items, 0)
 
 
-def _tuple(node: Node, depth: int) -> tuple[Any, ...]:
+def _parse_tuple(node: Node, depth: int) -> tuple[Any, ...]:
     items = node.get("items")
-    return () if items is None else tuple(_nest(item, depth + 1) for item in items.items())
+    return () if items is None else tuple(_parse_keys(item, depth + 1) for item in items.items())
 
 
-def _nest(node: Node, depth: int) -> Any:
+def _parse_keys(node: Node, depth: int) -> Any:
     if depth > _MOST_NESTED:
         raise node.error(f"keys must not be nested more than {_MOST_NESTED} levels deep")
     items, members = node.get("tuple"), node.get("dict")
     if items is not None:
-        return _tuple(items, depth)
+        return _parse_tuple(items, depth)
     if members is None:
         return node.need("feature_key").as_text()
     inner = members.get("dict")
     if inner is None:
         return {}
-    return {name: _nest(item, depth + 1) for name, item in sorted(inner.members())}
+    return {name: _parse_keys(item, depth + 1) for name, item in sorted(inner.members())}

@@ -90,8 +90,8 @@ def open_shards(
         CorruptRecordError: If a shard is damaged.
         TruncatedFileError: If a shard is truncated.
     """
-    pieces = [piece for each in ranges for piece in pieces_of(each, splits)]
-    sizes = sizes_of(splits[piece.split].paths[piece.shard] for piece in pieces)
+    pieces = [piece for each in ranges for piece in find_pieces(each, splits)]
+    sizes = get_sizes(splits[piece.split].paths[piece.shard] for piece in pieces)
     found: dict[tuple[str, int], ShardIndex] = {}
     for name in dict.fromkeys(piece.split for piece in pieces):
         shards = splits[name]
@@ -102,11 +102,11 @@ def open_shards(
             found[name, number] = ShardIndex(path, shards.lengths[number], sizes[path], keys, index)
     return OpenedShards(
         [found[piece.split, piece.shard] for piece in pieces],
-        _selection(pieces, [splits[piece.split].lengths[piece.shard] for piece in pieces]),
+        _select(pieces, [splits[piece.split].lengths[piece.shard] for piece in pieces]),
     )
 
 
-def pieces_of(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[Piece]:
+def find_pieces(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[Piece]:
     """Yield the part of a range of records that each shard holds, in order."""
     lengths = splits[wanted.split].lengths
     ends = list(accumulate(lengths))
@@ -120,7 +120,7 @@ def pieces_of(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[Piec
             yield Piece(wanted.split, shard, skip, take)
 
 
-def sizes_of(paths: Iterable[str]) -> dict[str, int]:
+def get_sizes(paths: Iterable[str]) -> dict[str, int]:
     """Return the size of each shard in bytes, by path.
 
     Raises:
@@ -128,7 +128,7 @@ def sizes_of(paths: Iterable[str]) -> dict[str, int]:
     """
     sizes, missing = {}, []
     for path in dict.fromkeys(paths):
-        size = _size(path)
+        size = _get_size(path)
         if size is None:
             missing.append(path)
         else:
@@ -141,7 +141,7 @@ def sizes_of(paths: Iterable[str]) -> dict[str, int]:
     return sizes
 
 
-def _size(path: str) -> int | None:
+def _get_size(path: str) -> int | None:
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
@@ -167,7 +167,7 @@ def _find_indexes(
 def _check_empty(shards: Shards) -> None:
     """Raise an error for shards that are empty according to dataset_info.json, but are not."""
     for path, length in zip(shards.paths, shards.lengths, strict=True):
-        if not length and (size := _size(path)):
+        if not length and (size := _get_size(path)):
             raise WrongShardError(
                 f"the shard has {counted(size, 'byte')}, but {INFO_FILE} says it has no records",
                 path=path,
@@ -184,14 +184,14 @@ def _has_stated_size(shards: Shards, sizes: Mapping[str, int]) -> bool:
         return False
     total = 0
     for path, length in zip(shards.paths, shards.lengths, strict=True):
-        size = sizes[path] if path in sizes else _size(path)
+        size = sizes[path] if path in sizes else _get_size(path)
         if size is None and length:
             return False
         total += size or 0
     return total - shards.num_bytes in (0, _OVERHEAD * sum(shards.lengths))
 
 
-def _selection(pieces: Sequence[Piece], lengths: Sequence[int]) -> Selection:
+def _select(pieces: Sequence[Piece], lengths: Sequence[int]) -> Selection:
     """Return the records of pieces as a selection of all records of their shards."""
     starts = list(accumulate(lengths, initial=0))
     begins = [start + piece.skip for start, piece in zip(starts, pieces, strict=False)]

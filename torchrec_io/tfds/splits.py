@@ -241,7 +241,7 @@ def _parse(term: str, text: str) -> _Slice:
     if len(bounds) == 1 and unit != "shard":
         raise _invalid(text, f"{shown(inside)} is one record; write a slice such as '[10:11]'")
     try:
-        begin, *rest = (_number(number, unit) for number in numbers)
+        begin, *rest = (_parse_number(number, unit) for number in numbers)
     except ValueError:
         raise _invalid(text, f"{shown(inside)} is not a slice") from None
     if unit == "%" and any(abs(bound) > 100 for bound in (begin, *rest) if bound is not None):
@@ -252,7 +252,7 @@ def _parse(term: str, text: str) -> _Slice:
     return _Slice(term, name, begin, rest[0], unit)
 
 
-def _number(text: str | None, unit: str) -> float | None:
+def _parse_number(text: str | None, unit: str) -> float | None:
     if text is None:
         return None
     return float(text) if unit == "%" else int(text)

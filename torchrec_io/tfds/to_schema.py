@@ -67,7 +67,7 @@ def to_specs(features: Connector, path: str) -> dict[str, Any]:
         SchemaError: If there are no features, or if the dataset is a single feature without a name,
             which TFDS cannot store or whose connector is not known.
     """
-    found = _specs(features, _Stored("", ()), _Defaults())
+    found = _convert(features, _Stored("", ()), _Defaults())
     if isinstance(found, Unreadable) and found.class_name is not None:
         raise SchemaError(
             f"{found.reason}. The dataset has no other features: use TFRecordDataset with the "
@@ -83,15 +83,15 @@ def to_specs(features: Connector, path: str) -> dict[str, Any]:
     return found
 
 
-def _specs(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
+def _convert(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
     if isinstance(feature, FeaturesDict):
         return {
-            name: _specs(inner, stored.inside(name), defaults)
+            name: _convert(inner, stored.inside(name), defaults)
             for name, inner in feature.features.items()
         }
     if isinstance(feature, Sequence):
         lengths = (*stored.lengths, feature.length)
-        return _specs(feature.feature, _Stored(stored.key, lengths), defaults)
+        return _convert(feature.feature, _Stored(stored.key, lengths), defaults)
     if isinstance(feature, Unknown):
         return Unreadable(
             f"{feature.class_name} is not a connector of TFDS, so it is not known what it stores",
@@ -99,9 +99,9 @@ def _specs(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
         )
     try:
         if isinstance(feature, Image):
-            return _one_or_sequence(_image(feature), stored.key, stored.lengths)
+            return _one_or_sequence(_convert_image(feature), stored.key, stored.lengths)
         assert isinstance(feature, Tensor)
-        return _tensor(feature, stored, defaults)
+        return _convert_tensor(feature, stored, defaults)
     except SchemaError as error:
         return Unreadable(error.reason)
 
@@ -149,22 +149,22 @@ class _Defaults:
         Raises:
             SchemaError: If there are too many values.
         """
-        count = math.prod(_known(shape))
+        count = math.prod(_known_sizes(shape))
         if count > self._left:
             raise SchemaError(
                 f"optional features must have at most {_MOST_DEFAULTS:,} default values together; "
                 f"this one has {count:,}"
             )
         self._left -= count
-        return [_default(feature)] * count
+        return [_default_value(feature)] * count
 
 
-def _tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Feature:
+def _convert_tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Feature:
     dtype_name(feature.dtype, (*RAW_DTYPES, "string"))  # raises for a dtype that only TFDS knows
     if isinstance(feature, Audio) and feature.lazy_decode:
         feature = Tensor(shape=(), dtype="string")
     if feature.encoding != "none":
-        return _raw(feature, stored)
+        return _convert_raw(feature, stored)
     if feature.dtype.startswith("complex"):
         raise SchemaError(f"a feature of dtype {feature.dtype} must have an encoding")
     shape = (*stored.lengths, *feature.shape)
@@ -177,38 +177,42 @@ def _tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Feature:
             f"{_format_shape(shape)}; TFDS cannot read it either"
         )
     if len(stored.lengths) > 1:
-        return _ragged(feature, stored, inner)
+        return _convert_ragged(feature, stored, inner)
     if unknown:
-        return _variable(feature, shape)
+        return _convert_variable(feature, shape)
     default = defaults.of(feature, shape) if feature.optional and not stored.lengths else None
-    return FixedLenFeature(_known(shape), feature.dtype, default, **_more(feature))
+    return FixedLenFeature(_known_sizes(shape), feature.dtype, default, **_extra_arguments(feature))
 
 
-def _variable(feature: Tensor, shape: TfdsShape) -> Feature:
+def _convert_variable(feature: Tensor, shape: TfdsShape) -> Feature:
     """Return the spec of values with one unknown dimension."""
     if shape == (None,):
-        return VarLenFeature(feature.dtype, **_more(feature))
+        return VarLenFeature(feature.dtype, **_extra_arguments(feature))
     at = shape.index(None)
-    outer, inner = _known(shape[:at]), _known(shape[at:])
-    partitions = _uniform(inner)
+    outer, inner = _known_sizes(shape[:at]), _known_sizes(shape[at:])
+    partitions = _make_uniform(inner)
     if outer:
         # First rows for all outer dimensions together, then one partition for each of them.
         rows = RaggedFeature.UniformRowCount(math.prod(outer))
-        partitions = [*_uniform(outer[1:]), rows, *partitions]
+        partitions = [*_make_uniform(outer[1:]), rows, *partitions]
     return RaggedFeature(
-        feature.dtype, None, partitions, row_splits_dtype="int64", **_more(feature)
+        feature.dtype, None, partitions, row_splits_dtype="int64", **_extra_arguments(feature)
     )
 
 
-def _ragged(feature: Tensor, stored: _Stored, inner: TfdsShape) -> Feature:
+def _convert_ragged(feature: Tensor, stored: _Stored, inner: TfdsShape) -> Feature:
     """Return the spec of values in sequences of sequences."""
-    partitions = [*stored.partitions, *_uniform(_known(inner))]
+    partitions = [*stored.partitions, *_make_uniform(_known_sizes(inner))]
     return RaggedFeature(
-        feature.dtype, stored.value_key, partitions, row_splits_dtype="int64", **_more(feature)
+        feature.dtype,
+        stored.value_key,
+        partitions,
+        row_splits_dtype="int64",
+        **_extra_arguments(feature),
     )
 
 
-def _uniform(sizes: tuple[int, ...]) -> list[Any]:
+def _make_uniform(sizes: tuple[int, ...]) -> list[Any]:
     if 0 in sizes:
         raise SchemaError(
             "a feature with an unknown dimension must not have a dimension of size 0; TFDS cannot "
@@ -217,7 +221,7 @@ def _uniform(sizes: tuple[int, ...]) -> list[Any]:
     return [RaggedFeature.UniformRowLength(size) for size in sizes]
 
 
-def _raw(feature: Tensor, stored: _Stored) -> Feature:
+def _convert_raw(feature: Tensor, stored: _Stored) -> Feature:
     """Return the spec of values that are stored as the bytes of their elements."""
     compression: Literal["zlib"] | None = "zlib" if feature.encoding == "zlib" else None
     if feature.shape.count(None) < 2:
@@ -233,10 +237,10 @@ def _raw(feature: Tensor, stored: _Stored) -> Feature:
             compression=compression,
         )
     element = RawFeature(feature.dtype, shape_key=shape_at.value_key, compression=compression)
-    return _sequence(element, value_at)
+    return _make_sequence(element, value_at)
 
 
-def _image(feature: Image) -> ImageFeature:
+def _convert_image(feature: Image) -> ImageFeature:
     height, width, channels = feature.shape[-3:]
     size = None if height is None or width is None else (height, width)
     more: dict[str, Any] = {"names": feature.names} if feature.names is not None else {}
@@ -252,10 +256,10 @@ def _image(feature: Image) -> ImageFeature:
 
 def _one_or_sequence(spec: ImageFeature | RawFeature, key: str, lengths: TfdsShape) -> Feature:
     """Return the spec of one bytes value in each record, or of a sequence of them."""
-    return _sequence(spec, _Stored(key, lengths)) if lengths else spec
+    return _make_sequence(spec, _Stored(key, lengths)) if lengths else spec
 
 
-def _sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
+def _make_sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
     length = stored.lengths[0] if len(stored.lengths) == 1 else None
     return SequenceFeature(
         element,
@@ -269,14 +273,14 @@ def _sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
 # ---- details ----
 
 
-def _more(feature: Tensor) -> dict[str, Any]:
+def _extra_arguments(feature: Tensor) -> dict[str, Any]:
     if isinstance(feature, ClassLabel) and feature.names is not None:
         return {"names": feature.names}
     # TFDS stores the bits of a uint64 as an int64.
     return {"bitcast": True} if feature.dtype == "uint64" else {}
 
 
-def _default(feature: Tensor) -> Any:
+def _default_value(feature: Tensor) -> Any:
     if feature.dtype == "string":
         return b""
     if feature.dtype == "bool":
@@ -294,7 +298,7 @@ def _least_float(dtype: str) -> float:
     return float(np.finfo(dtype).min)
 
 
-def _known(shape: TfdsShape) -> tuple[int, ...]:
+def _known_sizes(shape: TfdsShape) -> tuple[int, ...]:
     return tuple(size for size in shape if size is not None)
 
 

@@ -35,10 +35,10 @@ def find_directory(directory: StrPath, config: str | None, version: str | None) 
         os.scandir(folder).close()  # raises if this is not a directory
         reason = f"no {INFO_FILE} in this directory or in directories of configs and versions in it"
         raise FileNotFoundError(errno.ENOENT, reason, folder)
-    chosen = _config(folder, found, config)
+    chosen = _choose_config(folder, found, config)
     versions = found[chosen]
     if version is not None and version not in versions:
-        raise ValueError(f"{folder}: version must be one of {_list(versions)}, got {version!r}")
+        raise ValueError(f"{folder}: version must be one of {_quote(versions)}, got {version!r}")
     return os.path.join(folder, chosen, versions[-1] if version is None else version)
 
 
@@ -48,23 +48,23 @@ def find_configs(directory: StrPath) -> dict[str, list[str]]:
     A dataset without configs has one config with the name "".
     """
     folder = os.path.expanduser(os.fspath(directory))
-    found = {"": _versions(folder)}
-    for name in _folders(folder):
+    found = {"": _list_versions(folder)}
+    for name in _list_folders(folder):
         if not _VERSION.fullmatch(name):
-            found[name] = _versions(os.path.join(folder, name))
+            found[name] = _list_versions(os.path.join(folder, name))
     return {config: versions for config, versions in found.items() if versions}
 
 
-def _versions(folder: str) -> list[str]:
+def _list_versions(folder: str) -> list[str]:
     names = [
         name
-        for name in _folders(folder)
+        for name in _list_folders(folder)
         if _VERSION.fullmatch(name) and os.path.isfile(os.path.join(folder, name, INFO_FILE))
     ]
     return sorted(names, key=lambda name: tuple(map(int, name.split("."))))
 
 
-def _folders(folder: str) -> list[str]:
+def _list_folders(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
@@ -72,12 +72,12 @@ def _folders(folder: str) -> list[str]:
         return []
 
 
-def _config(folder: str, found: dict[str, list[str]], config: str | None) -> str:
+def _choose_config(folder: str, found: dict[str, list[str]], config: str | None) -> str:
     own = os.path.basename(os.path.abspath(folder))
     if config is None:
         if "" in found or len(found) == 1:
             return "" if "" in found else next(iter(found))
-        raise ValueError(f"{folder}: config is required, and must be one of {_list(found)}")
+        raise ValueError(f"{folder}: config is required, and must be one of {_quote(found)}")
     if config in found:
         return config
     if "" in found and config == own:  # this is the directory of the config
@@ -86,7 +86,7 @@ def _config(folder: str, found: dict[str, list[str]], config: str | None) -> str
         raise ValueError(
             f"{folder}: config must be None, because the dataset has no configs, got {config!r}"
         )
-    raise ValueError(f"{folder}: config must be one of {_list(found)}, got {config!r}")
+    raise ValueError(f"{folder}: config must be one of {_quote(found)}, got {config!r}")
 
 
 def check_names(info: DatasetInfo, config: str | None, version: str | None) -> None:
@@ -104,5 +104,5 @@ def check_names(info: DatasetInfo, config: str | None, version: str | None) -> N
             )
 
 
-def _list(names: Iterable[str]) -> str:
+def _quote(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
