@@ -49,7 +49,7 @@ class Batch:
         padded: Mapping[str, Padding] | None = None,
         paths: Mapping[str, Path] | None = None,
         *,
-        make_views: bool = True,
+        has_views: bool = True,
     ) -> None:
         """Create a batch and, except in DataLoader workers, the views of its columns.
 
@@ -59,7 +59,7 @@ class Batch:
             names: Flat names of the columns, in the order of iteration.
             padded: Padding of each padded column, by flat name.
             paths: Keys of the dicts that lead to each nested column, by flat name.
-            make_views: Whether to create the views now rather than on first use.
+            has_views: Whether to create the views now rather than on first use.
         """
         self.arena = arena
         self._columns = tuple(columns)
@@ -70,7 +70,7 @@ class Batch:
         self._made: dict[str, Any] | None = None
         # The views, nested in dicts. Without paths this is _made, with hidden columns.
         self._shown: dict[str, Any] = {}
-        if make_views:
+        if has_views:
             self.with_views()
 
     @classmethod
@@ -83,7 +83,7 @@ class Batch:
         Args:
             *parts: Arguments of the constructor.
         """
-        return cls(*parts, make_views=False)
+        return cls(*parts, has_views=False)
 
     def with_views(self) -> Batch:
         """Create the views of the columns, and return this batch.
