@@ -1,4 +1,4 @@
-"""Metadata files that are damaged, hostile or of another dataset are refused, and say why."""
+"""Tests of rejecting metadata files that are damaged, hostile or of another dataset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def changed(field: str, **members: Any) -> str:
     return json.dumps(meta)
 
 
-def test_what_the_metadata_says(tmp_path: Path) -> None:
+def test_fields_of_the_metadata(tmp_path: Path) -> None:
     schema = mesh_schema(tmp_path, json.dumps(MESH_META))
     assert dict(schema) == {
         "cells": tio.RawFeature("int32", [1, None, 3]),
@@ -88,7 +88,7 @@ def test_what_the_metadata_says(tmp_path: Path) -> None:
         ('{"features": {"a": {"shape": [%s]}}}' % ("9" * 50), "a number of 50 digits"),
     ],
 )
-def test_refused_metadata_of_meshes(tmp_path: Path, text: str, reason: str) -> None:
+def test_invalid_metadata_of_meshes(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason) as caught:
         mesh_schema(tmp_path, text)
     assert caught.value.path == str(tmp_path / "meta.json")
@@ -111,7 +111,7 @@ def test_without_names_of_fields_all_described_ones_are_stored(tmp_path: Path) -
         ({"context_mean": []}, "there must be 1 to 1000 numbers, got 0"),
     ],
 )
-def test_refused_metadata_of_particles(
+def test_invalid_metadata_of_particles(
     tmp_path: Path, members: dict[str, Any], reason: str
 ) -> None:
     path = tmp_path / "metadata.json"

@@ -1,4 +1,4 @@
-"""Each preset reads data of its layout, value by value."""
+"""Tests of reading data with each preset, value by value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_imagenet(tmp_path: Path) -> None:
     assert batch["image/encoded"][1].tolist() == pixels(image)
 
 
-def test_images_as_asked_for(tmp_path: Path) -> None:
+def test_spec_of_images(tmp_path: Path) -> None:
     image = tio.ImageFeature(size=(4, 5), dtype="float32", layout="HWC")
     for path, preset in (
         (published.write_imagenet(tmp_path / "a"), tio.presets.imagenet(image)),
@@ -228,7 +228,7 @@ def test_numbered_features_of_documents() -> None:
             tio.presets.ranking_elwc(wrong)
 
 
-def test_each_says_where_its_layout_is_from() -> None:
+def test_each_preset_names_its_source() -> None:
     names = [name for name in public_names(tio.presets) if name not in ("Preset", "recognize")]
     assert len(names) == 13
     for name in names:

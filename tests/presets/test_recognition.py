@@ -1,4 +1,4 @@
-"""Data of each preset's layout is recognised; nothing else is taken for it."""
+"""Tests of recognizing the preset of some data."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_every_preset_is_tried() -> None:
     assert names == {*public_names(tio.presets)} - {"Preset", "recognize"}
 
 
-def test_what_differs_is_told(tmp_path: Path) -> None:
+def test_differences_are_reported(tmp_path: Path) -> None:
     preset = tio.presets.recognize(published.write_waymo(tmp_path / "waymo"))
     assert preset is not None
     assert preset.unread == (
@@ -189,7 +189,7 @@ def test_numbered_features(tmp_path: Path) -> None:
     assert "ranking_elwc(\n    {" in recognize(path)
 
 
-def test_examples_that_could_be_lists_are_none(tmp_path: Path) -> None:
+def test_examples_that_could_be_lists_are_not_recognized_as_lists(tmp_path: Path) -> None:
     # Keys that are themselves legal messages.
     key = tio.encode_example({"a": 1}).decode("latin-1")
     records = [tio.encode_example({key: 5, "": [1.5]}), b""]
@@ -247,7 +247,7 @@ def test_all_records_have_to_agree(tmp_path: Path) -> None:
     assert recognize(path, max_records=1).startswith("tio.presets.imagenet")
 
 
-def test_embeddings_of_another_size_are_none(tmp_path: Path) -> None:
+def test_embeddings_of_another_size_are_not_recognized(tmp_path: Path) -> None:
     context = {"id": [b"x"], "labels": [1]}
     for rgb, audio, found in ((1024, 128, True), (1024, 127, False), (512, 128, False)):
         lists = {"rgb": [[b"\0" * rgb]], "audio": [[b"\0" * audio]]}
@@ -255,7 +255,7 @@ def test_embeddings_of_another_size_are_none(tmp_path: Path) -> None:
         assert (recognize(path) != "None") == found
 
 
-def test_frames_of_another_size_further_on_are_none(tmp_path: Path) -> None:
+def test_frames_of_different_sizes_are_not_recognized(tmp_path: Path) -> None:
     cameras = [0.5] * 10
     records = [
         example_of(frames=[encoded(noise(size, size), "JPEG")] * 2, cameras=cameras)
@@ -266,13 +266,13 @@ def test_frames_of_another_size_further_on_are_none(tmp_path: Path) -> None:
     assert recognize(path, max_records=2).startswith("tio.presets.gqn")
 
 
-def test_frames_that_are_steps_are_none(tmp_path: Path) -> None:
+def test_frames_that_are_steps_are_not_recognized(tmp_path: Path) -> None:
     lists = {"frames": [[encoded(noise(6, 6), "JPEG")]] * 2, "cameras": [[0.5] * 5] * 2}
     path = write_tfrecord(tmp_path / "x", [sequence_of({"id": [1]}, lists)])
     assert recognize(path) == "None"
 
 
-def test_metadata_of_another_dataset_is_none(tmp_path: Path) -> None:
+def test_metadata_of_another_dataset_is_not_recognized(tmp_path: Path) -> None:
     path = published.write_meshes(tmp_path)
     other = published.write(tmp_path, "other.tfrecord", [example_of(cells=[1])])
     assert recognize(path).startswith("tio.presets.mesh_graph_nets")

@@ -1,4 +1,4 @@
-"""Lists of examples: what protobuf reads in any message, what is refused, and real files."""
+"""Tests of parsing lists of Examples, against protobuf and with real files."""
 
 from __future__ import annotations
 
@@ -274,12 +274,12 @@ def test_a_record_of_many_bad_examples_is_one_error(tmp_path: Path) -> None:
     assert all(error.reason.startswith("example 1: ") for error in errors)
 
 
-def test_another_schema_is_refused() -> None:
+def test_another_kind_of_schema_is_rejected() -> None:
     with pytest.raises(SchemaError, match=r"must be a ranking\.Schema"):
         tio.ranking.parse([GOOD], tio.Schema({"a": STRICT["pair"]}))  # type: ignore[arg-type]
 
 
-def test_what_reads_examples_refuses_schemas_of_lists(tmp_path: Path) -> None:
+def test_functions_for_examples_reject_schemas_of_lists(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="not a schema of Examples"):
         tio.parse_examples([GOOD], SCHEMA)
     with pytest.raises(SchemaError, match="nor part of one"):

@@ -1,4 +1,4 @@
-"""Schemas of lists of examples: what goes where, as text and back, and how lists are written."""
+"""Tests of schemas of lists: arguments, text forms and serialization."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_as_text_and_back(schema: tio.ranking.Schema) -> None:
     assert repr(pickle.loads(pickle.dumps(schema))) == repr(schema)
 
 
-def test_what_it_looks_like() -> None:
+def test_text_forms() -> None:
     schema = tio.ranking.Schema(
         {"query": tio.VarLenFeature("int64")}, {"score": tio.FixedLenFeature([], "float32")}
     )
@@ -94,12 +94,12 @@ def test_a_mapping_of_both_parts() -> None:
         ),
     ],
 )
-def test_refused_schemas(context: Any, examples: Any, reason: str) -> None:
+def test_invalid_schemas(context: Any, examples: Any, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         tio.ranking.Schema(context, examples)
 
 
-def test_json_of_the_other_kind_of_schema_is_refused() -> None:
+def test_json_of_the_other_kind_of_schema_is_rejected() -> None:
     lists = tio.ranking.Schema({}, {"a": NUMBER})
     with pytest.raises(SchemaError, match='has "features", or "context" and "sequence"'):
         tio.Schema.from_json(lists.to_json())

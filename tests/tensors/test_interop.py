@@ -1,4 +1,4 @@
-"""Batches as other libraries have them."""
+"""Tests of converting batches to the types of other libraries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
 # ---- tensordict ----
 
 
-def test_tensordict_shares_what_are_tensors() -> None:
+def test_tensordict_shares_tensors() -> None:
     batch = make_batch(5)
     found = batch.to_tensordict()
     assert isinstance(found, TensorDict)
@@ -112,7 +112,7 @@ def test_nested_shares_the_values() -> None:
     assert [row.tolist() for row in nested.unbind()] == [[1, 2], [], [3]]
 
 
-def test_rows_that_lengths_do_not_tell() -> None:
+def test_rows_that_are_not_contiguous() -> None:
     values = torch.arange(6)
     for offsets in ([1, 6], [0, 5], [0, 4, 2, 6]):
         ragged = Ragged(values, torch.tensor(offsets))
@@ -153,7 +153,7 @@ def test_keyed_jagged(count: int, data: st.DataObject, dtype: torch.dtype) -> No
         assert shares_memory(values, batch.arena)
 
 
-def test_keyed_jagged_refuses() -> None:
+def test_columns_that_cannot_be_keyed_jagged() -> None:
     batch = make_batch(3)
     with pytest.raises(KeyError, match="no such"):
         batch.to_keyed_jagged(["no such"])

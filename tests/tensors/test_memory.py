@@ -1,4 +1,4 @@
-"""A batch too large for memory is an error that tells what it needs and why."""
+"""Tests of the error for a batch that does not fit in memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BYTES = example_of(x=[b"ab"])
         ),
     ],
 )
-def test_a_schema_that_asks_for_too_much(spec: Any, shape: str, size: int) -> None:
+def test_a_schema_that_needs_too_much_memory(spec: Any, shape: str, size: int) -> None:
     schema = {
         "small": tio.FixedLenFeature([], "int64", 7),
         "x": spec,
@@ -52,7 +52,7 @@ def test_a_schema_that_asks_for_too_much(spec: Any, shape: str, size: int) -> No
     assert said.endswith(": use a smaller batch_size")
 
 
-def test_records_that_have_not_as_many_values_are_told_first() -> None:
+def test_records_with_too_few_values_are_reported_first() -> None:
     for dtype in ("uint8", "complex128"):
         with pytest.raises(tio.DecodeError, match="2 bytes"):
             tio.parse_examples([BYTES] * 3, {"x": tio.RawFeature(dtype, [1 << 59])})
@@ -145,7 +145,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     ("workers", "method", "threads"),
     [(0, None, 1), (0, None, 2), (1, "fork", 1), (2, "fork", 2), (1, "spawn", 2)],
 )
-def test_it_comes_in_its_turn(path: str, workers: int, method: str | None, threads: int) -> None:
+def test_the_error_is_raised_after_the_batches_before_it(
+    path: str, workers: int, method: str | None, threads: int
+) -> None:
     """Where memory is really short: a long record, to which all others of its batch are padded."""
     done = subprocess.run(
         [

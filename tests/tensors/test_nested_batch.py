@@ -1,4 +1,4 @@
-"""Batches and samples of nested schemas: what flat ones hold, in dicts as the schema has them."""
+"""Tests of batches and samples of nested schemas."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_all_of_it_is_in_one_arena() -> None:
     assert batch["steps"]["padded"].untyped_storage().data_ptr() == storage
 
 
-def test_samples_go_to_devices_with_what_is_in_them(fake_pinning: list[Tensor]) -> None:
+def test_moving_samples_to_a_device(fake_pinning: list[Tensor]) -> None:
     sample = make_batch().samples()[2]
     moved = move(sample, torch.device("meta"))
     assert type(moved) is tio.Sample
@@ -196,7 +196,7 @@ def _levels(count: int) -> dict[str, Any]:
     return made
 
 
-def test_dicts_that_cannot_be_collated() -> None:
+def test_invalid_dicts_in_samples() -> None:
     with pytest.raises(ValueError, match=r"must have the same keys, but some lack {'a/c'}"):
         tio.collate([{"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}])
     with pytest.raises(ValueError, match=r"must have the same keys"):
@@ -329,7 +329,7 @@ def use(batch: tio.Batch) -> Any:
     return objects["deep"]["score"].sum() + objects["label"].values.sum() + batch["id"].sum()
 
 
-def test_compiled_functions_take_them() -> None:
+def test_compiled_functions_accept_them() -> None:
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("eager")
     compiled = torch.compile(use, backend=counter, fullgraph=True)

@@ -1,4 +1,4 @@
-"""BytesArray and Ragged against NumPy and plain lists."""
+"""Tests of BytesArray and Ragged, against NumPy and plain lists."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_shape_must_hold_the_values() -> None:
         BytesArray(data, offsets, (3,))
 
 
-def test_a_step_is_refused() -> None:
+def test_slices_with_a_step_are_rejected() -> None:
     with pytest.raises(ValueError, match="must be 1, got 2"):
         BytesArray.from_list([b"a", b"b"])[::2]
 
@@ -189,7 +189,7 @@ def test_padding(dtype: torch.dtype, rows: list[list[int]], fill: int, max_len: 
     assert padded.tolist() == [(row + [fill] * longest)[:longest] for row in rows]
 
 
-def test_padding_with_nothing_said_is_with_zero() -> None:
+def test_default_padding_is_zero() -> None:
     assert ragged_of([[1.5], []], torch.float32).to_padded().tolist() == [[1.5], [0.0]]
     assert ragged_of([[1.5], []], torch.float32).to_padded(-1).tolist() == [[1.5], [-1.0]]
 
@@ -239,5 +239,5 @@ def test_ragged_survives_pickling_and_copying() -> None:
             assert again.tolist() == ragged.tolist()
 
 
-def test_a_ragged_shows_what_it_is() -> None:
+def test_repr_of_a_ragged() -> None:
     assert repr(ragged_of([[1], []])) == "Ragged(2 rows, values=tensor([1]))"

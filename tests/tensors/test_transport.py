@@ -1,4 +1,4 @@
-"""Batches that cross from DataLoader workers: what arrives, and that it stays what it is."""
+"""Tests of the transport of batches from DataLoader workers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ SIZES = [1000, 5000, 5000, 4000, 10, 90_000, 1000, 200_000, 5000] * 6
 @pytest.mark.parametrize(
     ("method", "workers"), [("fork", 1), ("fork", 2), ("spawn", 1), ("forkserver", 2)]
 )
-def test_all_arrive_and_stay_what_they_are(method: str, workers: int) -> None:
+def test_all_batches_arrive_unchanged(method: str, workers: int) -> None:
     """More batches are held than there are slots."""
     loader = loader_of(Source(SIZES), workers, multiprocessing_context=method)
     held = list(loader)
@@ -99,7 +99,7 @@ def test_a_batch_is_valid_after_its_worker_has_ended() -> None:
 
 
 @pytest.mark.parametrize("held", [1, 3])
-def test_slots_are_used_again_when_nobody_holds_them(held: int) -> None:
+def test_slots_are_reused_when_they_are_free(held: int) -> None:
     places = set()
     window: list[tio.Batch] = []
     for number, batch in enumerate(loader_of(Source([5000] * 60))):
@@ -173,7 +173,7 @@ def test_pickled_by_itself_a_batch_needs_no_worker() -> None:
         check(pickle.loads(data), 0, 5000)
 
 
-def test_where_there_is_no_memory_for_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_memory_for_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -215,7 +215,7 @@ class TestSlots:
         gc.collect()
         assert _core.take_slot(slot)
 
-    def test_what_is_no_slot_is_refused(self) -> None:
+    def test_memory_that_is_not_a_slot_is_rejected(self) -> None:
         slot = _core.allocate(1 << 12)
         for wrong in (slot[:60], slot[8:200], np.zeros(0, np.uint8)):
             with pytest.raises(ValueError, match="aligned"):
@@ -311,7 +311,7 @@ def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
     sender.close()
 
 
-def test_messages_that_are_lost_take_no_more_than_all_slots(sender: Any) -> None:
+def test_lost_messages_use_at_most_all_slots(sender: Any) -> None:
     receiver = transport._Receiver()
     kept_by(receiver, sender)
     for number in range(transport._MOST_SLOTS - 1):
@@ -323,7 +323,7 @@ def test_messages_that_are_lost_take_no_more_than_all_slots(sender: Any) -> None
     assert sender.send(batch_of(0, 5000)) is None
 
 
-def test_where_there_are_no_more_descriptors(sender: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_descriptors_are_left(sender: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> Any:
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -388,7 +388,7 @@ class Lost(IterableDataset[Any]):
                 message((number, batch_of(number, 5000), threading.Lock()))
 
 
-def test_batches_beside_what_cannot_be_pickled() -> None:
+def test_batches_beside_objects_that_cannot_be_pickled() -> None:
     """All slots are lost in the end; then batches travel without."""
     loader: Any = DataLoader(Lost(), batch_size=None, num_workers=1, multiprocessing_context="fork")
     held = list(loader)  # so that no slot is free again
@@ -429,7 +429,7 @@ def test_slots_that_children_keep_are_replaced() -> None:
         assert is_mapped(batch)
 
 
-def test_what_is_in_a_slot_is_lent_once() -> None:
+def test_the_content_of_a_slot_is_lent_once() -> None:
     slot = transport._Slot(0, 5000, None)
     assert slot.take()
     lent = _core.lend_slot(slot.memory, 5000)

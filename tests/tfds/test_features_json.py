@@ -1,4 +1,4 @@
-"""What features.json says, in each layout that TFDS has written."""
+"""Tests of reading features.json, in each layout that TFDS has written."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_current_layout(tmp_path: Path) -> None:
     assert found == c.BBox(bbox_format="XYWH")
 
 
-def test_what_a_feature_means_is_kept(tmp_path: Path) -> None:
+def test_descriptions_of_features_are_kept(tmp_path: Path) -> None:
     told = {**text(), "description": "A title.", "valueRange": "short"}
     found = read_one(tmp_path, told)
     assert (found.description, found.value_range) == ("A title.", "short")
@@ -199,7 +199,7 @@ def test_names_lead_nowhere_else(tmp_path: Path) -> None:
         assert [leaf.feature for leaf in found.leaves()] == [c.ClassLabel()]
 
 
-def test_wrong_names(tmp_path: Path) -> None:
+def test_wrong_number_of_names(tmp_path: Path) -> None:
     features = features_dict(label=label(3))
     (tmp_path / "label.labels.txt").write_text("a\nb\n")
     assert "label.labels.txt must have a name for each of 3 classes, got 2" in refusal(
@@ -285,12 +285,12 @@ HOSTILE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_cannot_be_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
+def test_invalid_json_is_rejected_with_its_position(name: str, tmp_path: Path) -> None:
     features, reason = HOSTILE[name]
     assert reason in refusal(tmp_path, features)
 
 
-def test_files_that_are_too_large_or_none(tmp_path: Path) -> None:
+def test_files_that_are_too_large_or_not_files(tmp_path: Path) -> None:
     with open(tmp_path / "features.json", "wb") as file:
         file.truncate((32 << 20) + 1)
     with pytest.raises(tio.SchemaError, match="more than 33554432 bytes"):
@@ -348,7 +348,7 @@ def mutated(draw: st.DrawFn) -> Any:
 
 @settings(max_examples=150)
 @given(features=mutated())
-def test_changed_files_are_read_or_refused(features: Any, tmp_path_factory: Any) -> None:
+def test_changed_files_are_read_or_rejected(features: Any, tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("changed")
     try:
         found = read(folder, features)

@@ -1,4 +1,4 @@
-"""Datasets of TFDS directories: which records, and shards that are not what is said."""
+"""Tests of datasets of TFDS directories: records, and shards that do not match."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_no_records(data: Path) -> None:
         tio.TFRecordDataset.from_tfds(data, "dev")
 
 
-def test_a_real_directory_gives_what_tfds_gives(wild: Wild) -> None:
+def test_a_real_directory_is_read_like_tfds_does(wild: Wild) -> None:
     [told] = [entry for entry in wild.manifest["tfds"] if entry["has_features_json"]]
     dataset = tio.TFRecordDataset.from_tfds(wild.path / told["dir"], "train")
     assert len(dataset) == 10
@@ -163,7 +163,7 @@ def test_states_fit_whether_shards_were_read_or_not(data: Path) -> None:
         next(iter(other))
 
 
-def test_states_tell_datasets_of_the_same_size_apart(tmp_path: Path) -> None:
+def test_states_distinguish_datasets_of_the_same_size(tmp_path: Path) -> None:
     shards = {"train": [numbered(10, 11)], "test": [numbered(12, 13)]}
     data = write_tfds(tmp_path / "1", shards)
     state = tio.TFRecordDataset.from_tfds(data, "train").state_dict()
@@ -227,7 +227,7 @@ def test_nothing_is_indexed_before_it_is_needed(
     assert used == []
 
 
-def test_where_no_index_can_be_kept_all_are_made_at_once(
+def test_without_stored_indexes_all_are_built_at_once(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Not by each worker, in each epoch.
@@ -238,7 +238,7 @@ def test_where_no_index_can_be_kept_all_are_made_at_once(
     assert ids(pickle.loads(pickle.dumps(dataset))) == [*range(20)]
 
 
-def test_finding_many_indexes_is_told(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_finding_many_indexes_is_logged(data: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "torchrec_io"):
         list(tio.TFRecordDataset.from_tfds(data, "train", batch_size=20))
     assert "finding the indexes of 3 files" in caplog.text
@@ -260,7 +260,7 @@ def test_an_empty_shard_may_be_missing(data: Path) -> None:
     assert ids(tio.TFRecordDataset.from_tfds(data, "train")) == [*range(20)]
 
 
-def test_a_shard_said_to_be_empty_has_no_records(data: Path) -> None:
+def test_a_shard_without_records_must_be_empty(data: Path) -> None:
     path = shard_path(data, "train", 2, 4)
     size = write_shard(path, numbered(1, 2)) + 2 * 16
     with pytest.raises(tio.WrongShardError, match=f"has {size} bytes, .*no records") as caught:
@@ -343,7 +343,7 @@ def test_records_of_lists_alone_have_one_of_them_at_least(tmp_path: Path) -> Non
         list(tio.TFRecordDataset.from_tfds(data, "test", features=["a"]))
 
 
-def test_a_first_record_that_is_damaged_is_told_as_any_other(data: Path) -> None:
+def test_a_damaged_first_record_is_reported_like_any_other(data: Path) -> None:
     path = shard_path(data, "test", 0, 1)
     path.write_bytes(path.read_bytes().replace(b"text", b"next", 1))  # a name it should have
     dataset = tio.TFRecordDataset.from_tfds(data, "test")

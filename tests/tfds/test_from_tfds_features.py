@@ -1,4 +1,4 @@
-"""Datasets of TFDS directories: which features are read, and how."""
+"""Tests of datasets of TFDS directories: choice of features and their specs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def nested(tmp_path: Path) -> Path:
     return write_tfds(tmp_path, {"train": [[record] * 2]}, features)
 
 
-def test_an_unknown_connector_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_connector(tmp_path: Path) -> None:
     folder = nested(tmp_path)
     for make in (
         lambda: tio.TFRecordDataset.from_tfds(folder, "train"),
@@ -127,7 +127,7 @@ def test_features_in_place_of_others(tmp_path: Path) -> None:
     assert "objects" not in whole
 
 
-def test_a_shard_may_lack_what_is_not_read(tmp_path: Path) -> None:
+def test_a_shard_may_lack_features_that_are_not_read(tmp_path: Path) -> None:
     folder = nested(tmp_path)
     own = json.loads((folder / "features.json").read_text())
     own["featuresDict"]["features"]["new"] = tensor([], "int64")
@@ -150,7 +150,7 @@ def test_names_of_classes_are_in_the_schema() -> None:
     assert tags.names == ("red", "green")
 
 
-def test_what_a_directory_says_of_itself() -> None:
+def test_facts_of_a_directory() -> None:
     found = tio.tfds.Directory(GOLDEN / "text")
     assert (found.name, found.version, found.config) == ("text", "1.0.0", "")
     assert found.supervised_keys == ("text", "title")

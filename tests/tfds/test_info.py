@@ -1,4 +1,4 @@
-"""What dataset_info.json says, which directory is meant, and what its shards are named."""
+"""Tests of reading dataset_info.json, of finding directories, and of names of shards."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_keys_nested_in_tuples_and_dicts(tmp_path: Path) -> None:
     assert read(tmp_path).supervised_keys is None
 
 
-def test_what_cannot_be_said(tmp_path: Path) -> None:
+def test_invalid_dataset_info(tmp_path: Path) -> None:
     assert "splits[0].shardLengths[1]: a whole number from 0" in refusal(
         tmp_path, splits=[{"name": "a", "shardLengths": ["1", "-1"]}]
     )
@@ -212,7 +212,7 @@ def test_names_of_shards() -> None:
         ("same", "must contain the number of the shard"),
     ],
 )
-def test_templates_that_are_none(text: str, reason: str) -> None:
+def test_invalid_templates(text: str, reason: str) -> None:
     with pytest.raises(tio.SchemaError, match=reason):
         template(text).paths(2)
 
@@ -243,7 +243,7 @@ def test_a_template_of_the_datasets_own() -> None:
 # ---- directories of old ----
 
 
-def test_shards_whose_records_nobody_counted(tmp_path: Path) -> None:
+def test_shards_whose_records_are_not_counted(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1, 2), numbered(3)]})
     change_info(tmp_path, shardLengths=None, numShards="2", numBytes=None)
     found = tio.tfds.Directory(tmp_path).splits["train"]
@@ -260,7 +260,7 @@ def test_shards_whose_records_nobody_counted(tmp_path: Path) -> None:
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
 
 
-def test_shards_whose_number_is_not_said(tmp_path: Path) -> None:
+def test_shards_whose_number_is_not_known(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1, 2), numbered(3)], "train-b": [numbered(4)]})
     change_info(tmp_path, shardLengths=None, filepathTemplate=None)
     found = tio.tfds.Directory(tmp_path).splits["train"]
@@ -273,7 +273,7 @@ def test_shards_whose_number_is_not_said(tmp_path: Path) -> None:
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
 
 
-def test_a_split_of_which_nothing_is_said_is_empty(tmp_path: Path) -> None:
+def test_a_split_without_facts_is_empty(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"test": [], "train": [numbered(1, 2)]})
     change_info(tmp_path, shardLengths=None, numBytes=None)
     found = tio.tfds.Directory(tmp_path).splits["test"]
@@ -287,7 +287,7 @@ def test_a_split_of_which_nothing_is_said_is_empty(tmp_path: Path) -> None:
         tio.TFRecordDataset.from_tfds(tmp_path, "test")
 
 
-def test_no_more_shards_than_files(tmp_path: Path) -> None:
+def test_more_shards_than_files(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1)]})
     change_info(tmp_path, shardLengths=None, numShards=str(10**12))
     with pytest.raises(
@@ -338,7 +338,7 @@ def mutated(draw: st.DrawFn) -> Any:
 
 
 @given(info=mutated())
-def test_changed_files_are_read_or_refused(info: Any, tmp_path: Path) -> None:
+def test_changed_files_are_read_or_rejected(info: Any, tmp_path: Path) -> None:
     for path in (GOLDEN / "splits" / "1.0.0").iterdir():
         if not (tmp_path / path.name).exists():
             (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Splits of TFDS datasets: the same records as TFDS gives."""
+"""Tests of splits, against the records that TFDS reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answer(dataset: str, split: str | Split) -> list[list[Any]] | None:
     return [list(piece) for piece in pieces] or None
 
 
-def test_enough_was_asked() -> None:
+def test_all_cases_are_covered() -> None:
     assert len(CASES) > 300
     assert 50 < sum(case[2] is None for case in CASES) < 250
     assert len(EVEN_CASES) > 40
@@ -152,7 +152,7 @@ def refusal(split: Any) -> str:
     return str(caught.value)
 
 
-def test_refusals_say_why() -> None:
+def test_error_messages() -> None:
     assert refusal("nothing") == (
         "split 'nothing': 'nothing' does not exist; the splits are 'train' (10 records), "
         "'test' (3 records)"
@@ -171,6 +171,6 @@ def test_refusals_say_why() -> None:
 
 
 @pytest.mark.parametrize("n", [0, -1, True, 1.5, "2"])
-def test_no_number_of_parts(n: Any) -> None:
+def test_invalid_number_of_parts(n: Any) -> None:
     with pytest.raises(ValueError, match="n must be a positive integer, got"):
         tio.tfds.even_splits("train", n)

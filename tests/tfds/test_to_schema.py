@@ -1,4 +1,4 @@
-"""Which spec reads what a connector stores."""
+"""Tests of converting connectors to specs."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_defaults_of_optional_features(dtype: str, expected: Any) -> None:
         (c.Unknown(class_name="mine.Own"), "mine.Own is not a connector of TFDS"),
     ],
 )
-def test_what_cannot_be_read(feature: c.Connector, reason: str) -> None:
+def test_features_that_cannot_be_read(feature: c.Connector, reason: str) -> None:
     found = spec_of(feature)
     assert isinstance(found, Unreadable)
     assert reason in found.reason
@@ -180,7 +180,7 @@ def test_defaults_are_bounded_together() -> None:
     assert isinstance(spec_of(tensor(2**50, optional=True)), Unreadable)
 
 
-def test_what_every_record_must_have() -> None:
+def test_stored_keys_of_every_record() -> None:
     dynamic = tensor(None, None, encoding="zlib")
     found = chosen(
         fixed=tensor(2),

@@ -24,12 +24,10 @@ from .json_text import Node
 from .labels import Labels
 from .shard_index import ShardIndex
 from .shards import Shards, get_sizes, open_shards
-from .splits import Split, list_splits
+from .splits import ALL, Split, list_splits
 from .templates import ShardTemplate
 from .to_schema import Unreadable, to_specs
 from .versions import check_names, find_directory
-
-_ALL = "all"
 
 
 class OpenedSplit(NamedTuple):
@@ -102,7 +100,7 @@ class SplitInfo:
 
         Raises:
             SchemaError: If the template of their names is not valid, or leads out of the directory.
-            FileNotFoundError: If the number of shards is not known and shards are missing.
+            FileNotFoundError: If the lengths of the shards are not known and shards are missing.
         """
         count = self._stated.num_shards
         if self.shard_lengths is not None:
@@ -300,7 +298,7 @@ class Directory:
             TruncatedFileError: If a shard is truncated.
         """
         wanted = Split.of(split)
-        names = set(self.splits) if _ALL in wanted.names else set(wanted.names)
+        names = set(self.splits) if ALL in wanted.names else set(wanted.names)
         shards = {name: info.shards() for name, info in self.splits.items() if name in names}
         # Other splits only appear in error messages.
         lengths = {

@@ -17,7 +17,7 @@ from .json_text import shown
 
 ShardLengths: TypeAlias = "Mapping[str, Sequence[int]]"
 
-_ALL = "all"
+ALL = "all"  # stands for every split
 _TERM = re.compile(r"(?P<name>[\w-]+)(?:\[(?P<slice>[\w%:.-]+)\])?")
 _BOUNDARY = re.compile(r"(?:(?P<number>-?[\d_.]+)(?P<unit>%|shard)?)?")
 _PLUS = re.compile(r"\s*\+\s*")
@@ -52,7 +52,7 @@ class _Slice:
 
     def ranges(self, lengths: ShardLengths) -> list[SplitRange]:
         """Return the records."""
-        if self.split == _ALL:
+        if self.split == ALL:
             return [SplitRange(name, 0, sum(of)) for name, of in lengths.items()]
         if self.split not in lengths:
             raise self._error(f"{self.split!r} does not exist", lengths)
@@ -229,8 +229,8 @@ def _parse(term: str, text: str) -> _Slice:
     name, inside = found["name"], found["slice"]
     if inside is None:
         return _Slice(term, name)
-    if name == _ALL:
-        raise _invalid(text, f"{_ALL!r} cannot be sliced")
+    if name == ALL:
+        raise _invalid(text, f"{ALL!r} cannot be sliced")
     bounds = [_BOUNDARY.fullmatch(bound) for bound in inside.split(":")]
     if len(bounds) > 2 or None in bounds or not any(b and b[0] for b in bounds):
         raise _invalid(text, f"{shown(inside)} is not a slice")
