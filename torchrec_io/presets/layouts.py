@@ -69,7 +69,7 @@ def _suggest_kaggle_images(evidence: Evidence) -> Iterator[Layout]:
         keys = {"label_key": label, "id_key": name}
         usual = {"label_key": "class", "id_key": "id"}
         arguments = ", ".join(f"{key}={keys[key]!r}" for key in keys if keys[key] != usual[key])
-        # These names are common. Without both a label and a name, no other feature is allowed.
+        # These names are common: unless both are known, no other feature is allowed.
         if None not in names or set(evidence.findings) == {*marks}:
             schema = kaggle_images(label_key=label, id_key=name)
             yield Layout("kaggle_images", arguments.replace("'", '"'), schema, marks)

@@ -11,7 +11,7 @@ from .json_text import Node, read_text
 
 _MOST_BYTES = 64 << 20
 _MOST_CLASSES = 1_000_000
-_LINE = re.compile(r"[^\r\n]+")  # Python ends the lines of a text file at either
+_LINE = re.compile(r"[^\r\n]+")  # Python ends lines at both
 # Errors of paths that are too long, or that lead through a file: these files do not exist either.
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL)
 
