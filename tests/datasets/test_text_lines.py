@@ -11,7 +11,7 @@ import torch
 
 import torchrec_io as tio
 
-PEOPLE = tio.CsvSchema(
+PEOPLE = tio.csv.Schema(
     {
         "age": tio.FixedLenFeature([], "int64"),
         "name": tio.FixedLenFeature([], "string", default_value="nobody"),
@@ -81,7 +81,7 @@ def test_a_shuffled_gzip_file(tmp_path: Path) -> None:
     lines = [b"%d,%d" % (i, i * i) for i in range(500)]
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"\n".join(lines)))
     numbers = {name: tio.FixedLenFeature([], "int32") for name in ("x", "y")}
-    schema = tio.CsvSchema(numbers)
+    schema = tio.csv.Schema(numbers)
     dataset = tio.TextLineDataset(tmp_path / "x.csv.gz", schema, batch_size=64, shuffle=True)
     batches = list(dataset)
     x = torch.cat([batch["x"] for batch in batches])

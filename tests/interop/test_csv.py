@@ -1,4 +1,4 @@
-"""CsvSchema beside TensorFlow's decode_csv: the same values, the same refusals."""
+"""Comparison of csv.Schema with decode_csv of TensorFlow: values and rejected lines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ask(oracle: TfOracle, lines: list[bytes], columns: list[Any], **options: Any
 
 
 def ours(lines: list[bytes], columns: list[Any], **options: Any) -> list[Any]:
-    schema = tio.CsvSchema(
+    schema = tio.csv.Schema(
         {f"{i}": tio.FixedLenFeature([], *column) for i, column in enumerate(columns)}, **options
     )
     parsed, failures = schema.parse(lines)
