@@ -105,7 +105,7 @@ class TestBadLines:
         error = caught.value
         offset = path.read_bytes().index(b"old")
         assert (error.path, error.record, error.offset) == (str(path), 3, offset)
-        assert (error.feature, error.reason) == ("age", "'old' is no int64")
+        assert (error.feature, error.reason) == ("age", "'old' is not a valid int64")
 
     def test_samples_before_it_are_given(self, path: Path) -> None:
         seen = []
@@ -119,8 +119,8 @@ class TestBadLines:
         dataset = self.make(path, batch_size=2, on_error=found.append)
         assert [batch["age"].tolist() for batch in dataset] == [[31, 27], [28, 33]]
         assert [error.reason for error in found] == [
-            "'old' is no int64",
-            "the line has 2 fields, not 3",
+            "'old' is not a valid int64",
+            "the line has 2 fields, expected 3",
         ]
         assert dataset.skipped == 2
 

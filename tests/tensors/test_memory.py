@@ -199,6 +199,6 @@ def test_memory_that_parsing_itself_needs(monkeypatch: pytest.MonkeyPatch) -> No
     record = example_of(i=[1, 0], v=[1, 2])
     monkeypatch.setattr("numpy.lexsort", fail)
     with pytest.raises(
-        MemoryError, match=r"parse a batch of 1 records, [\d,]+ bytes as stored \(Unab"
+        MemoryError, match=r"parse a batch of 1 record, [\d,]+ bytes as stored \(Unab"
     ):
         tio.parse_examples([record], schema)
