@@ -15,7 +15,9 @@ from typing import NamedTuple
 import pytest
 
 import torchrec_io
+from tests.support.examples import example_of
 from tests.support.pages import public_names
+from tests.support.tfrecord import write_tfrecord
 
 PACKAGE = Path(torchrec_io.__file__).parent
 
@@ -165,8 +167,8 @@ def test_only_some_rooms_import_torch() -> None:
 
 
 def loaded_after(statement: str) -> set[str]:
-    """Top-level modules that a fresh interpreter has loaded after a statement."""
-    code = f"import sys; {statement}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    """Return the modules that a fresh interpreter has loaded after some statements."""
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
     )
@@ -188,6 +190,21 @@ def test_what_needs_no_torch_starts_without_it() -> None:
     loaded = loaded_after(f"import torchrec_io, {imports}; {names}; {rank}")
     assert "numpy" in loaded
     assert not loaded & {"torch", "tensorflow", "google"}
+
+
+def test_a_dataset_loads_only_what_its_schema_needs(tmp_path: Path) -> None:
+    """No optional room, no images and no decompressor is loaded for plain features."""
+    write_tfrecord(tmp_path / "a.tfrecord", [example_of(x=[1])] * 4)
+    loaded = loaded_after(
+        "import torchrec_io as tio\n"
+        f"dataset = tio.TFRecordDataset({str(tmp_path / 'a.tfrecord')!r}, "
+        "{'x': tio.FixedLenFeature([], 'int64')}, batch_size=2)\n"
+        "assert len(dataset) == 2"
+    )
+    rooms = {f"torchrec_io.{room}" for room in (*ROOMS[FIRST_OPTIONAL:], "images", "writing")}
+    assert "torchrec_io.datasets.tfrecord" in loaded
+    assert not loaded & {*rooms, "PIL", "isal", "google.protobuf", "pyarrow", "typer"}
+    assert "torchrec_io.convert" in loaded_after("import torchrec_io; torchrec_io.convert.from_csv")
 
 
 # ---- the package's names ----
