@@ -37,7 +37,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 $(TF_VENV)/.ready: constraints-tf.txt
 	$(PYTHON) -m venv $(TF_VENV)
 	$(TF_VENV)/bin/pip install -q -c constraints-tf.txt \
-	  tensorflow-cpu tensorflow-datasets pillow scikit-learn
+	  tensorflow-cpu tensorflow-datasets lazy-loader pillow scikit-learn
 	touch $@
 
 # Native code that was changed since. Importing it does not build it: each of the many processes of the
