@@ -121,7 +121,7 @@ class TestRefusals:
         ):
             read("datasets", steps="each")
         features = ["words", "inner"]
-        with pytest.raises(ValueError, match=r"several datasets, \['inner/deep', 'words'\]"):
+        with pytest.raises(ValueError, match=r"several nested datasets, \['inner/deep', 'words'\]"):
             read("datasets", steps="each", features=features)
         [sample, *_] = read("datasets", steps="each", features=["inner"])
         assert list(sample) == ["inner"]
