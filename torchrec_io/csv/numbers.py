@@ -1,25 +1,19 @@
 """Conversion of text to numbers by the rules of TensorFlow's ``strings::safe_strto*``.
 
-For ASCII text, Python's ``int`` and ``float`` follow the same rules with two exceptions: Python
-accepts underscores, and it rejects hexadecimal floats and "nan(...)". Text such as "0x1.8p3" in a
-float column is a number for TensorFlow's ``decode_csv``.
+For ASCII text, Python's ``int`` and ``float`` follow the same rules, but accept underscores, which
+are rejected here. Hexadecimal floats ("0x1.8p3") and "nan(...)", which TensorFlow's ``decode_csv``
+accepts, are rejected as well, because no data needs them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-_HEXADECIMAL = re.compile(
-    rb"\s*([+-]?)0[xX]([0-9a-fA-F]*)\.?([0-9a-fA-F]*)(?:[pP]([+-]?[0-9]+))?\s*", re.ASCII
-)
-_NAN = re.compile(rb"\s*[+-]?nan\(\w*\)\s*", re.ASCII | re.IGNORECASE)
 _MOST_SHOWN_BYTES = 40
 
 
@@ -37,7 +31,7 @@ def parse_integers(
         An array of the dtype, and the reason for each text that is not such an integer, by its
         position. The array holds 0 at these positions.
     """
-    numbers, faults = _parse_all(texts, int, _parse_integer, dtype)
+    numbers, faults = _parse_all(texts, int, dtype)
     low, high = limits
     if numbers and not (low <= min(numbers) and max(numbers) <= high):
         for row, number in enumerate(numbers):
@@ -58,51 +52,29 @@ def parse_floats(texts: list[bytes], dtype: str) -> tuple[npt.NDArray[Any], dict
         An array of the dtype, and the reason for each text that is not a number, by its position.
         The array holds 0 at these positions.
     """
-    numbers, faults = _parse_all(texts, float, _parse_float, dtype)
+    numbers, faults = _parse_all(texts, float, dtype)
     values = np.array(numbers, np.float64)
     return (_round_to_float32(values, texts) if dtype == "float32" else values), faults
 
 
 def _parse_all(
-    texts: list[bytes],
-    fast: Callable[[bytes], Any],
-    parse: Callable[[bytes], Any],
-    dtype: str,
+    texts: list[bytes], convert: Callable[[bytes], Any], dtype: str
 ) -> tuple[list[Any], dict[int, str]]:
-    """Convert all texts with ``fast``, or one by one with ``parse`` if that fails."""
+    """Convert all texts at once, or one by one if some of them are no numbers."""
     if b"_" not in b"".join(texts):
         try:
-            return [*map(fast, texts)], {}
+            return [*map(convert, texts)], {}
         except ValueError:
             pass
     numbers: list[Any] = []
     faults: dict[int, str] = {}
     for row, text in enumerate(texts):
         try:
-            numbers.append(parse(text))
+            numbers.append(convert(text.replace(b"_", b"no digit")))
         except ValueError:
             numbers.append(0)
             faults[row] = f"{_shorten(text)} is not a valid {dtype}"
     return numbers, faults
-
-
-def _parse_integer(text: bytes) -> int:
-    if b"_" in text:
-        raise ValueError(text)
-    return int(text)
-
-
-def _parse_float(text: bytes) -> float:
-    if _HEXADECIMAL.fullmatch(text):
-        try:
-            return float.fromhex(text.decode())
-        except OverflowError:
-            return -np.inf if text.lstrip().startswith(b"-") else np.inf
-    if _NAN.fullmatch(text):
-        return np.nan
-    if b"_" in text:
-        raise ValueError(text)
-    return float(text)
 
 
 def _round_to_float32(
@@ -120,21 +92,11 @@ def _round_to_float32(
     ends = [np.clip(end.astype(np.float64), -(2.0**128), 2.0**128) for end in (nearest, other)]
     is_halfway = (values == (ends[0] + ends[1]) / 2) & (nearest != values)
     for row in np.flatnonzero(is_halfway & np.isfinite(values)).tolist():
-        exact = _parse_exact(texts[row])
+        exact = Decimal(texts[row].decode().strip())  # of any number of digits
         value = float(values[row])
         if exact != value:
             nearest[row] = (max if exact > value else min)(nearest[row], other[row])
     return nearest
-
-
-def _parse_exact(text: bytes) -> Decimal | Fraction:
-    """Return the exact value of a text, which may have more digits than the limit of ``int``."""
-    found = _HEXADECIMAL.fullmatch(text)
-    if found is None:
-        return Decimal(text.decode().strip())
-    sign, whole, part, exponent = (group or b"" for group in found.groups())
-    digits = Fraction(int(sign + whole + part, 16))
-    return digits * Fraction(2) ** (int(Decimal((exponent or b"0").decode())) - 4 * len(part))
 
 
 def _shorten(text: bytes) -> str:

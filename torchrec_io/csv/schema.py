@@ -40,7 +40,7 @@ class Schema:
     quote, and quotes inside it are doubled. An empty line has no fields. Beyond
     ``tf.io.decode_csv``, a column may have any integer dtype. An integer must be in the range of
     its dtype, and a float beyond the range of its dtype becomes infinity. A field cannot span
-    several lines, because each line is a record.
+    several lines, because each line is a record. Hexadecimal floats and "nan(...)" are rejected.
 
     In a batch, a column is a Tensor ``[B]``, or a :class:`BytesArray` ``[B]`` for "string". A
     sample is a dict of scalar Tensors and bytes.
