@@ -48,7 +48,7 @@ def order_of(shuffle: ShuffleChoice, positions: Numbers | None = None) -> Number
 
 
 def order_of_buffer(size: int) -> Numbers:
-    """Return the order of ``tf.data.Dataset.shuffle(size)``, which yields random buffered records."""
+    """Return the order of ``tf.data.Dataset.shuffle(size)``, which buffers records."""
     buffer = list(range(size))
     picks = np.random.default_rng(SEED).integers(0, size, NUM_RECORDS - size).tolist()
     order = []
@@ -97,7 +97,7 @@ def block_reads(batches: Numbers, shuffle: Shuffle) -> float:
 def table() -> str:
     """Return the table of docs/shuffling.md."""
     lines = [
-        "| Shuffle | Moved, mean | Moved, maximum | Labels in a batch | Neighbours | Reads per batch |",
+        "| Shuffle | Moved, mean | Moved, max. | Labels per batch | Neighbours | Reads per batch |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     orders = {name: order_of(shuffle) for name, shuffle in CHOICES.items()}
