@@ -72,9 +72,6 @@ def test_the_page_of_bad_input(tmp_path: Path) -> None:
 
 class TestReadme:
     text = (ROOT / "README.md").read_text("utf-8")
-    blocks = staticmethod(
-        lambda text: re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    )
 
     def test_its_example_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
@@ -84,7 +81,7 @@ class TestReadme:
         with tio.ShardedWriter("data/train", num_shards=2) as writer:
             for _ in range(4):
                 writer.write(record)
-        [example] = self.blocks(self.text)
+        [example] = python_in(self.text)
         assert 'device="cuda"' in example
         steps = []
         names = {"train": lambda *columns: steps.append([list(each.shape) for each in columns])}
@@ -94,7 +91,7 @@ class TestReadme:
 
     def test_the_first_page_of_the_docs_has_the_same_example(self) -> None:
         index = (ROOT / "docs" / "index.md").read_text("utf-8")
-        assert self.blocks(index) == self.blocks(self.text)
+        assert python_in(index) == python_in(self.text)
 
     def test_it_is_short_and_names_the_other_package_first(self) -> None:
         assert self.text.count("\n") <= 150
@@ -316,6 +313,11 @@ def test_messages_are_those_of_the_package(page: str, column: int, count: int) -
     for row in rows:
         message = re.findall("`(.*?)`", row[column])[-1]
         assert any(message in constant for constant in constants), message
+
+
+def python_in(text: str) -> list[str]:
+    """Return the blocks of Python in a page."""
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def offset_of_last(folder: Path) -> int:
