@@ -1,8 +1,8 @@
-"""Shows the options of datasets on the API pages, from their definitions.
+"""Show the options of datasets on the API pages, from their definitions.
 
 Constructors and functions take ``**options: Unpack[...]`` and get their signature from
-``torchrec_io/datasets/options.py`` when they are imported. The pages are made without importing, so
-this extension reads the same definitions from the source.
+``torchrec_io/datasets/options.py`` when they are imported. The pages are built without importing,
+so this extension reads the same definitions from the source.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Definition(NamedTuple):
 
 
 class Options(griffe.Extension):
-    """Adds options to the parameters and docstrings of what takes them."""
+    """Add options to the parameters and docstrings of classes and functions that take them."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Add them in a whole package."""
+        """Add the options in a whole package."""
         if "datasets" in pkg.members:
             _add_to_members(pkg, definitions_in(Path(pkg[MODULE].filepath).read_text("utf-8")))
 

@@ -1,8 +1,8 @@
-"""Makes pages of the files outside of docs/ that the site's pages link to.
+"""Make pages from files outside of docs/ that the pages of the site link to.
 
-A link that leads from docs/ to, say, ``../examples/train_ddp.py`` works where the repository is
-looked at. In the site it leads to a page with that file's text. Markdown files are pages as they
-are; of other files the text is shown.
+A link from docs/ to a file such as ``../examples/train_ddp.py`` works in the repository. In the
+site it leads to a page with the text of that file. Markdown files become pages unchanged; other
+files are shown as code.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 
-FOLDER = "repository"  # of the site, where these pages are
+FOLDER = "repository"  # folder of these pages in the site
 _LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 _PICTURES = (".jpg", ".png", ".svg")
 _LANGUAGES = {".py": "python", ".sh": "bash", ".proto": "protobuf"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds a page for each file outside of docs/ that is linked to, and for those of the menu."""
+    """Add a page for each file outside of docs/ that a page or the navigation links to."""
     root, docs = roots(config)
     wanted = [page.removeprefix(f"{FOLDER}/") for page in _pages_of(config.nav or [])]
     for file in files.documentation_pages():
@@ -48,17 +48,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, /, *, page: Any, config: MkDocsConfig, **_: Any) -> str:
-    """Has links lead to those pages."""
+    """Make links lead to these pages."""
     root, docs = roots(config)
     here = page.file.src_uri
     source = source_of(here, docs)
     if not source.endswith(".md"):
-        return markdown  # brackets of a program are no links
+        return markdown  # brackets in a program are not links
 
     def relinked(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), link[2]))
         if not (root / target).is_file():
-            return link[0]  # mkdocs says so
+            return link[0]  # mkdocs reports the missing file
         shown = target.removeprefix(f"{docs}/") if _is_in(target, docs) else page_of(target)
         return link[1] + posixpath.relpath(shown, posixpath.dirname(here) or ".") + link[3]
 
@@ -66,7 +66,7 @@ def on_page_markdown(markdown: str, /, *, page: Any, config: MkDocsConfig, **_: 
 
 
 def outside(text: str, source: str, docs: str, root: Path) -> list[str]:
-    """The files outside of docs/ that a text links to, as paths from the repository's root."""
+    """Return the files outside of docs/ that a text links to, relative to the repository root."""
     if not source.endswith(".md"):
         return []
     folder = posixpath.dirname(source)
@@ -75,18 +75,18 @@ def outside(text: str, source: str, docs: str, root: Path) -> list[str]:
 
 
 def roots(config: MkDocsConfig) -> tuple[Path, str]:
-    """The repository's folder, and the name of docs/ in it."""
+    """Return the folder of the repository and the name of docs/ in it."""
     root = Path(config.config_file_path).resolve().parent
     return root, os.path.relpath(config.docs_dir, root).replace(os.sep, "/")
 
 
 def page_of(path: str) -> str:
-    """The page of a file outside of docs/."""
+    """Return the page of a file outside of docs/."""
     return f"{FOLDER}/{path}" if path.endswith((".md", *_PICTURES)) else f"{FOLDER}/{path}.md"
 
 
 def source_of(page: str, docs: str) -> str:
-    """The file that a page is made of, as a path from the repository's root."""
+    """Return the source file of a page, relative to the repository root."""
     return page.removeprefix(f"{FOLDER}/") if _is_in(page, FOLDER) else f"{docs}/{page}"
 
 
@@ -95,7 +95,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _pages_of(nav: Any) -> list[str]:
-    """The pages of the menu that are made here."""
+    """Return the pages of the navigation that this hook makes."""
     if isinstance(nav, str):
         return [nav] if _is_in(nav, FOLDER) else []
     parts = nav.values() if isinstance(nav, dict) else nav

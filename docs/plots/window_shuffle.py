@@ -1,4 +1,4 @@
-"""Draws window_shuffle.png, and prints the table of docs/shuffling.md, which is made of the orders.
+"""Draw window_shuffle.png and print the table of docs/shuffling.md, both computed from the orders.
 
 python docs/plots/window_shuffle.py [picture]
 """
@@ -41,14 +41,14 @@ CHOICES: dict[str, ShuffleChoice] = {
 
 
 def order_of(shuffle: ShuffleChoice, positions: Numbers | None = None) -> Numbers:
-    """Records at positions of an epoch, or at all of them."""
+    """Return the records at positions of an epoch; by default at all positions."""
     if positions is None:
         positions = np.arange(NUM_RECORDS)
     return records_at(positions, NUM_RECORDS, shuffle, SEED, EPOCH)
 
 
 def order_of_buffer(size: int) -> Numbers:
-    """As ``tf.data.Dataset.shuffle(size)``: a random one of a buffer goes, the next comes."""
+    """Return the order of ``tf.data.Dataset.shuffle(size)``, which buffers records."""
     buffer = list(range(size))
     picks = np.random.default_rng(SEED).integers(0, size, NUM_RECORDS - size).tolist()
     order = []
@@ -63,23 +63,23 @@ def order_of_buffer(size: int) -> Numbers:
 
 
 def batches_of(order: Numbers) -> Numbers:
-    """The records of full batches, each batch sorted."""
+    """Return the records of full batches, each batch sorted."""
     return np.sort(order[: NUM_BATCHES * BATCH_SIZE].reshape(NUM_BATCHES, BATCH_SIZE), axis=1)
 
 
 def labels_in_a_batch(batches: Numbers) -> float:
-    """Different labels in a batch, on average."""
+    """Return the mean number of different labels in a batch."""
     labels = batches // RECORDS_OF_LABEL
     return float(1 + (np.diff(labels, axis=1) != 0).sum(axis=1).mean())
 
 
 def neighbours_in_a_batch(batches: Numbers) -> float:
-    """The share of a batch's records whose next neighbour in the file is in the batch, too."""
+    """Return the share of records whose next record in the file is in the same batch."""
     return float((np.diff(batches, axis=1) == 1).mean())
 
 
 def block_reads(batches: Numbers, shuffle: Shuffle) -> float:
-    """Reads for a batch where blocks are read whole and those used last stay in memory."""
+    """Return the mean number of block reads for a batch, if the last used blocks stay in memory."""
     keep = -(-shuffle.window // shuffle.block) + 2
     held: OrderedDict[int, None] = OrderedDict()
     reads = 0
@@ -95,9 +95,9 @@ def block_reads(batches: Numbers, shuffle: Shuffle) -> float:
 
 
 def table() -> str:
-    """The table of docs/shuffling.md."""
+    """Return the table of docs/shuffling.md."""
     lines = [
-        "| shuffle | moved, mean | moved, most | labels in a batch | neighbours | reads a batch |",
+        "| Shuffle | Moved, mean | Moved, max. | Labels per batch | Neighbours | Reads per batch |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     orders = {name: order_of(shuffle) for name, shuffle in CHOICES.items()}
@@ -123,7 +123,7 @@ def table() -> str:
 
 
 def draw_order(axes: Axes, title: str, shuffle: ShuffleChoice) -> None:
-    """Where records come from, over an epoch."""
+    """Plot the record at each position of an epoch."""
     positions = np.sort(np.random.default_rng(0).integers(0, NUM_RECORDS, 3_000))
     axes.plot(positions, order_of(shuffle, positions), ".", markersize=1.2)
     axes.set(title=title, xlabel="position in the epoch")
@@ -133,7 +133,7 @@ def draw_order(axes: Axes, title: str, shuffle: ShuffleChoice) -> None:
 
 
 def draw_moves(axes: Axes) -> None:
-    """How far records move, in windows."""
+    """Plot how far records move, in windows."""
     orders = {"shuffle=10_000": order_of(WINDOW), "tf.data's buffer": order_of_buffer(WINDOW)}
     bins = np.linspace(-2, 5, 141)
     for name, order in orders.items():
@@ -145,7 +145,7 @@ def draw_moves(axes: Axes) -> None:
 
 
 def draw_labels(axes: Axes) -> None:
-    """Labels in a batch by the size of the window."""
+    """Plot the number of labels in a batch by the size of the window."""
     windows = np.unique(np.geomspace(BATCH_SIZE, NUM_RECORDS, 25).astype(int)).tolist()
     some = np.random.default_rng(0).integers(0, NUM_BATCHES, 100)
     positions = (some[:, None] * BATCH_SIZE + np.arange(BATCH_SIZE)).ravel()
@@ -163,7 +163,7 @@ def draw_labels(axes: Axes) -> None:
 
 
 def draw(picture: Path) -> None:
-    """Draws the picture of docs/shuffling.md."""
+    """Draw the picture of docs/shuffling.md."""
     mpl.use("agg")
     figure, axes = plt.subplot_mosaic("WWBBUU;MMMLLL", figsize=(10, 6.6), layout="constrained")
     draw_order(axes["W"], "shuffle=10_000", WINDOW)

@@ -20,12 +20,13 @@ from tests.support.pages import headings_of, links_of, public_names, run_page, t
 from tests.support.tfds_golden import GOLDEN
 from torchrec_io.cli import app
 from torchrec_io.convert.labels import IMAGE_SUFFIXES
+from torchrec_io.schema.dtypes import DTYPES, stored_dtype
 
 
 def test_every_difference_has_a_test() -> None:
     text = (ROOT / "docs" / "differences.md").read_text("utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    rows = [row for row in rows if not row.startswith(("| subject", "| ---"))]
+    rows = [row for row in rows if not row.startswith(("| Subject", "| ---"))]
     assert len(rows) > 30
     for row in rows:
         [test] = re.findall(r"`([\w/]+\.(?:py|cpp))` \|$", row)
@@ -69,6 +70,58 @@ def test_the_page_of_bad_input(tmp_path: Path) -> None:
         assert (TESTS / test).is_file()
 
 
+class TestReadme:
+    text = (ROOT / "README.md").read_text("utf-8")
+
+    def test_its_example_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        image = encoded(smooth(40, 60, seed=1), "JPEG", quality=90)
+        record = {"image/encoded": image, "label": 1, "tokens": [1, 2, 3]}
+        (tmp_path / "data").mkdir()
+        with tio.ShardedWriter("data/train", num_shards=2) as writer:
+            for _ in range(4):
+                writer.write(record)
+        [example] = python_in(self.text)
+        assert 'device="cuda"' in example
+        steps = []
+        names = {"train": lambda *columns: steps.append([list(each.shape) for each in columns])}
+        here = example.replace("cuda", "cuda" if torch.cuda.is_available() else "cpu")
+        exec(compile(here, "README.md", "exec"), names)  # noqa: S102  # our own page
+        assert steps == [[[4, 3, 224, 224], [4], [4, 3]]] * 10
+
+    def test_the_first_page_of_the_docs_has_the_same_example(self) -> None:
+        index = (ROOT / "docs" / "index.md").read_text("utf-8")
+        assert python_in(index) == python_in(self.text)
+
+    def test_it_is_short_and_names_the_other_package_first(self) -> None:
+        assert self.text.count("\n") <= 150
+        first = self.text.split("\n\n")[1].partition(".")[0]
+        assert "unrelated to `torchrec` on PyPI" in first
+
+
+class TestSchemas:
+    text = (ROOT / "docs" / "schemas.md").read_text("utf-8")
+
+    def test_its_python_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        run_page("schemas.md", tmp_path, [1], 9)
+
+    def test_every_spec_is_in_its_table(self) -> None:
+        [table] = re.findall(r"^\| Spec \| Stored values.*\n((?:\|.*\n)+)", self.text, re.MULTILINE)
+        named = re.findall(r"^\| \[?`(\w+)\(", table, re.MULTILINE)
+        assert sorted(named) == sorted(n for n in public_names(tio) if n.endswith("Feature"))
+
+    def test_every_dtype_is_in_its_table(self) -> None:
+        [table] = re.findall(r"^\| Stored as \| Dtypes.*\n((?:\|.*\n)+)", self.text, re.MULTILINE)
+        rows = [row.split("|")[1:3] for row in table.splitlines()[1:]]
+        listed = {
+            name: stored.strip().replace("bytes", "string")
+            for stored, names in rows
+            for name in re.findall(r"`(\w+)`", names)
+        }
+        assert listed == {name: stored_dtype(name) for name in DTYPES}
+
+
 class TestQueues:
     text = (ROOT / "docs" / "queues.md").read_text("utf-8")
 
@@ -91,7 +144,15 @@ class TestQueues:
 
 class TestOrder:
     def test_its_python_runs(self, tmp_path: Path) -> None:
-        run_page("order.md", tmp_path, [6, 5], 5)
+        run_page("order.md", tmp_path, [6, 5], 6)
+
+    def test_an_uneven_epoch_raises_by_default(self, tmp_path: Path) -> None:
+        paths = write_files(tmp_path, [6, 5])
+        dataset = tio.TFRecordDataset(paths, batch_size=2, rank=0, world_size=4)
+        with pytest.raises(ValueError, match=r"uneven='pad'.*uneven='drop'.*uneven='keep'"):
+            next(iter(dataset))
+        # One record fewer in the last batch of a rank does not change the number of batches.
+        assert len(list(dataset.replace(world_size=2))) == 3
 
     def test_the_table_of_uneven_ranks(self, tmp_path: Path) -> None:
         text = (ROOT / "docs" / "order.md").read_text("utf-8")
@@ -245,13 +306,18 @@ class TestImages:
 )
 def test_messages_are_those_of_the_package(page: str, column: int, count: int) -> None:
     text = (ROOT / "docs" / page).read_text("utf-8")
-    table = re.split(r"^\| (?:message|what) \|.*\n", text, flags=re.MULTILINE)[1]
+    table = re.split(r"^\| (?:Message|Not possible) \|.*\n", text, flags=re.MULTILINE)[1]
     rows = [row.split("|") for row in table.splitlines()[1:] if row.startswith("|")]
     assert len(rows) == count
     constants = texts_of_package()
     for row in rows:
         message = re.findall("`(.*?)`", row[column])[-1]
         assert any(message in constant for constant in constants), message
+
+
+def python_in(text: str) -> list[str]:
+    """Return the blocks of Python in a page."""
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def offset_of_last(folder: Path) -> int:

@@ -16,10 +16,12 @@ from torchrec_io.tensors import batch, transport
     ("page", "num_blocks"),
     [
         ("copies.md", 1),
+        ("index-format.md", 1),
         ("migration/dali.md", 3),
         ("migration/tf-data.md", 6),
         ("migration/tfrecord.md", 5),
         ("quickstart.md", 7),
+        ("shuffling.md", 1),
         ("wire-formats.md", 3),
     ],
 )

@@ -117,7 +117,7 @@ def test_roles_become_references_to_what_a_page_shows(package: Any) -> None:
     assert rewritten(":class:`~torchrec_io.order.plan.EpochPlan`", batch, names) == "`EpochPlan`"
     assert rewritten(":class:`torchrec_io.order.plan.EpochPlan`", batch, names) == "`EpochPlan`"
     assert rewritten("see docs/order.md.", batch, names) == (
-        "see [Each record exactly once](../order.md)."
+        "see [Order, ranks and workers](../order.md)."
     )
     with pytest.raises(FileNotFoundError):
         rewritten("see docs/nowhere.md", batch, names)

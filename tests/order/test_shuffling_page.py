@@ -1,4 +1,4 @@
-"""docs/shuffling.md tells what the orders do: its script runs, and its numbers are the script's."""
+"""The script of docs/shuffling.md runs, and the page shows its numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCRIPT = ROOT / "docs" / "plots" / "window_shuffle.py"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """The table that the script prints, and the picture that it draws."""
+    """Return the table that the script prints and the picture that it draws."""
     if importlib.util.find_spec("matplotlib") is None:
         skip_or_fail("matplotlib is not installed; it is in the extra 'dev'")
     picture = tmp_path_factory.mktemp("picture") / "picture.png"
@@ -36,10 +36,10 @@ def test_the_table_is_what_the_orders_give(made: tuple[str, Path]) -> None:
 
 def test_numbers_in_the_text_are_from_the_table(made: tuple[str, Path]) -> None:
     text = PAGE.partition(made[0])[2]
-    quoted = re.findall(r"\b\d+\.\d\b|\b\d{2,3},\d{3} places\b", text)
+    quoted = re.findall(r"\b\d+\.\d\b|\b\d{2,3},\d{3} positions\b", text)
     assert len(quoted) >= 6
     in_table = {cell.strip() for cell in made[0].split("|")}
-    assert {number.removesuffix(" places") for number in quoted} <= in_table
+    assert {number.removesuffix(" positions") for number in quoted} <= in_table
 
 
 def test_the_picture_is_drawn(made: tuple[str, Path]) -> None:
