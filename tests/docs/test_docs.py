@@ -168,7 +168,7 @@ class TestTfds:
 
     def test_every_connector_is_in_its_table(self) -> None:
         text = (ROOT / "docs" / "tfds.md").read_text("utf-8")
-        [table] = re.findall(r"^\| connector \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+        [table] = re.findall(r"^\| TFDS connector \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
         columns = [row.split("|")[1] for row in table.splitlines()[1:]]
         named = set(re.findall(r"`(\w+)", " ".join(columns)))
         connectors = {
