@@ -44,7 +44,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_page_of_formats(tmp_path: Path) -> None:
-    names = run_page("formats.md", tmp_path, [], 5)
+    names = run_page("formats.md", tmp_path, [], 6)
     assert names["people"].skipped == 1
     assert len(names["labels"]) == 1  # of the last of three images
 
@@ -118,7 +118,7 @@ class TestBatching:
 
 class TestEpisodes:
     def test_its_python_runs(self, tmp_path: Path) -> None:
-        run_page("episodes.md", tmp_path, [], 2)
+        run_page("episodes.md", tmp_path, [], 4)
 
 
 class TestResuming:
