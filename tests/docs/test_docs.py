@@ -150,11 +150,11 @@ class TestWriting:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "data").mkdir()
-        names = run_page("writing.md", tmp_path / "data", [], 4)
+        names = run_page("writing.md", tmp_path / "data", [], 5)
         assert "data/train-00000-of-00004" in capsys.readouterr().out
         assert names["shard"] == 1
         assert sorted(path.name for path in tmp_path.iterdir()) == [
-            *("data", "small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
+            *("data", "kinds.tfrecord", "small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
             *("train.tfrecord", "train.tfrecord.tfidx"),
         ]
 
