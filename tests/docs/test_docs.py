@@ -187,7 +187,7 @@ class TestConverting:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         run_page("converting.md", tmp_path, [1], 6)
-        assert capsys.readouterr().out.count("left out: more.csv: line ") == 2
+        assert capsys.readouterr().out.count("skipped: more.csv: line ") == 2
 
     def test_its_functions_are_there(self) -> None:
         names = re.findall(r"^\| .* \| `tio\.convert\.(\w+)` \|", self.text, re.MULTILINE)
