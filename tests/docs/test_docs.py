@@ -53,7 +53,7 @@ def test_the_page_of_presets(tmp_path: Path) -> None:
     path = str(write_imagenet(tmp_path / "images"))
     names = run_page("presets.md", tmp_path, [], 5, [path])
     text = (ROOT / "docs" / "presets.md").read_text("utf-8")
-    # What the page shows of the command line.
+    # The output of the command line, as the page shows it.
     for line in names["found"].to_python().splitlines():
         assert f"    {line}\n" in text or not line or "'image/" in line
     assert f"    tio.presets.imagenet reads these records: {names['found'].why}.\n" in text
