@@ -1,9 +1,8 @@
-"""A folder of pictures to TFRecord, labels from the names of files, then a split of 60/20/20.
+"""Convert a folder of images to TFRecord, with labels from file names, and split it 60/20/20.
 
     python examples/apples_and_oranges.py [FOLDER]
 
-The split is of records, not of files: nothing is written a second time, and another split is
-another number.
+The split selects records of one file, so another split needs no new files.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ SCHEMA = {
 }
 
 
-def draw(folder: Path, pictures: int) -> None:
-    """Draws ``apple_000.jpg`` (a red one with a stalk), ``orange_001.jpg`` and so on."""
+def draw(folder: Path, count: int) -> None:
+    """Draw ``apple_000.jpg`` (red, with a stalk), ``orange_001.jpg`` and so on."""
     folder.mkdir(exist_ok=True)
     random = np.random.default_rng(1)
-    for number in range(pictures):
+    for number in range(count):
         width, height = (int(side) for side in random.integers(40, 80, 2))
         image = Image.new("RGB", (width, height), "white")
         pen = ImageDraw.Draw(image)
@@ -42,15 +41,15 @@ def draw(folder: Path, pictures: int) -> None:
 
 
 def main(folder: Path) -> None:
-    """Draws, converts, splits, and looks at each part."""
+    """Draw images, convert them, split the records, and check each part."""
     folder.mkdir(parents=True, exist_ok=True)
     draw(folder / "apples-and-oranges", 50)
 
-    # As: torchrec-io convert FOLDER DESTINATION --label-pattern '([a-z]+)_'
+    # On the command line: torchrec-io convert FOLDER DESTINATION --label-pattern '([a-z]+)_'
     made = tio.convert.from_images(
         folder / "apples-and-oranges", folder / "fruit.tfrecord", label_pattern=r"([a-z]+)_"
     )
-    print(f"{made.records} pictures in {made.file_bytes:,} bytes")
+    print(f"{made.records} images in {made.file_bytes:,} bytes")
     classes = (folder / "fruit.tfrecord.labels.txt").read_text().split()
     assert (made.records, classes) == (50, ["apple", "orange"])
 
@@ -66,9 +65,9 @@ def main(folder: Path) -> None:
             assert [file.split(b"_")[0].decode() for file in names] == kinds
             labels.update(kinds)
             seen.update(names)
-        print(f"{name}: {part.num_records} pictures, {dict(sorted(labels.items()))}")
+        print(f"{name}: {part.num_records} images, {dict(sorted(labels.items()))}")
     assert [part.num_records for part in parts.values()] == [30, 10, 10]
-    assert len(seen) == 50, "each picture is in one part"
+    assert len(seen) == 50, "each image must be in one part"
     assert set(seen.values()) == {1}
 
 

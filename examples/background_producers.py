@@ -1,9 +1,9 @@
-"""Background producers that stop together and report what went wrong, without a Coordinator.
+"""Run background producers that stop together and report errors, without a Coordinator.
 
     python examples/background_producers.py [FOLDER]
 
-Whoever prepared records in enqueue threads gives the dataset a function, which its threads call.
-Producers that read no records, as a simulation, are an `IterableDataset` in DataLoader's workers.
+To prepare records in threads, pass a function to the dataset: its threads call the function. To
+generate records, for example in a simulation, run an `IterableDataset` in DataLoader workers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torchrec_io as tio
 
 
 def read_number(record: bytes) -> int:
-    """What an enqueue thread did to each record. It refuses one of them."""
+    """Parse a record, as an enqueue thread would do. Record 37 raises an error."""
     number = int(record)
     if number == 37:
         raise ValueError(f"{number} is no good")
@@ -32,7 +32,7 @@ def read_number(record: bytes) -> int:
 
 
 class Dice(IterableDataset[int]):
-    """Rolls without end, a producer in each worker; one of them can fail on the way."""
+    """Rolls of a die without end. Each worker is a producer, and one of them can fail."""
 
     def __init__(self, *, fails: bool) -> None:
         self.fails = fails
@@ -48,18 +48,18 @@ class Dice(IterableDataset[int]):
 
 
 def roll(*, fails: bool) -> DataLoader[int]:
-    """Batches of rolls from two workers."""
+    """Return a loader of batches of rolls from two workers."""
     return DataLoader(Dice(fails=fails), batch_size=8, num_workers=2, collate_fn=list)
 
 
 def take(batches: Iterable[Any], most: int) -> tuple[list[int], Exception | None]:
-    """Numbers, until there are so many, and the exception that came in place of a batch."""
+    """Return at least ``most`` numbers, or fewer and the exception that ended the loop."""
     numbers: list[int] = []
     try:
         for batch in batches:
             numbers += batch
             if len(numbers) >= most:
-                break  # as coord.request_stop(), and coord.join()
+                break  # replaces coord.request_stop() and coord.join()
     except (tio.DecodeError, ValueError) as error:
         print(f"{len(numbers)} numbers, then {str(error).splitlines()[-1]}")
         return numbers, error.with_traceback(None)
@@ -68,7 +68,7 @@ def take(batches: Iterable[Any], most: int) -> tuple[list[int], Exception | None
 
 
 def main(folder: Path) -> None:
-    """Leaves a loop early and fails in one, with threads and with workers."""
+    """Leave loops early, and let loops fail, with threads and with workers."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "numbers.tfrecord"
     with tio.TFRecordWriter(path, index=True) as writer:
@@ -78,10 +78,10 @@ def main(folder: Path) -> None:
     dataset = tio.TFRecordDataset(path, read_number, batch_size=8, num_threads=3)
     assert take(dataset, most=16) == (list(range(16)), None)
     numbers, error = take(dataset, most=64)
-    assert numbers == list(range(32)), "all batches before the one that fails"
+    assert numbers == list(range(32)), "all batches before the failure must be yielded"
     assert isinstance(error, tio.DecodeError)
     assert (error.record, str(error.__cause__)) == (37, "37 is no good")
-    # Leaving a loop, in whichever way, waits for its threads.
+    # A loop that ends, for whatever reason, waits for its threads.
     assert "torchrec_io" not in [thread.name for thread in threading.enumerate()]
 
     numbers, error = take(roll(fails=False), most=80)
@@ -89,7 +89,7 @@ def main(folder: Path) -> None:
     numbers, error = take(roll(fails=True), most=10_000)
     assert len(numbers) < 10_000
     assert "a die fell off the table" in str(error)
-    gc.collect()  # after an exception DataLoader's workers end when its iterator is collected
+    gc.collect()  # after an exception, workers end when DataLoader's iterator is collected
     assert not multiprocessing.active_children()
 
 

@@ -1,9 +1,9 @@
-"""Records of one size: CIFAR-10's binary files, and MNIST's idx files, which have a header.
+"""Read records of a fixed length: CIFAR-10's binary files and MNIST's idx files with a header.
 
     python examples/cifar10_binary.py [FOLDER]
 
-Files of those formats are made up here. A record needs no length, since all have the same: fields
-follow each other in it, as the schema says.
+The script writes random files in these formats. All records have the same length, and the fields of
+a record follow each other in the order of the schema.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LABEL = {"label": tio.RawFeature("uint8", [])}
 
 
 def read_cifar10(path: Path, labels: npt.NDArray[Any], images: npt.NDArray[Any]) -> None:
-    """Reads shuffled batches of labels ``[B]`` and images ``[B, 3, 32, 32]``."""
+    """Read shuffled batches of labels ``[B]`` and images ``[B, 3, 32, 32]``."""
     dataset = tio.FixedLengthRecordDataset(
         path, 3073, CIFAR10, batch_size=64, shuffle=True, seed=1, with_key=True
     )
@@ -39,7 +39,7 @@ def read_cifar10(path: Path, labels: npt.NDArray[Any], images: npt.NDArray[Any])
 
 
 def read_mnist(folder: Path, labels: npt.NDArray[Any], digits: npt.NDArray[Any]) -> None:
-    """Reads two files of as many records, which with one seed, 0 here, come in one order."""
+    """Read two files with equally many records, which have the same order with the same seed."""
     image_batches = tio.FixedLengthRecordDataset(
         folder / "images-idx3-ubyte", 784, DIGIT, header_bytes=16, batch_size=64, shuffle=True
     )
@@ -51,11 +51,11 @@ def read_mnist(folder: Path, labels: npt.NDArray[Any], digits: npt.NDArray[Any])
         print(f"MNIST: {list(images['image'].shape)}, labels {batch['label'][:8].tolist()}...")
         for digit, label in zip(images["image"], batch["label"], strict=True):
             left.remove((digit.numpy().tobytes(), int(label)))
-    assert not left, "each image comes once, with its label"
+    assert not left, "each image must be yielded once, with its label"
 
 
 def main(folder: Path) -> None:
-    """Writes files of both kinds and reads them."""
+    """Write files in both formats and read them."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(1)
     labels = random.integers(0, 10, IMAGES, np.uint8)
@@ -66,7 +66,7 @@ def main(folder: Path) -> None:
     read_cifar10(folder / "data_batch_1.bin", labels, images)
 
     digits = random.integers(0, 256, (IMAGES, 28, 28), np.uint8)
-    # A number for type and dimensions, then the shape, all big-endian.
+    # A number for dtype and dimensions, then the shape, all big-endian.
     header = struct.pack(">4i", 0x803, IMAGES, 28, 28)
     (folder / "images-idx3-ubyte").write_bytes(header + digits.tobytes())
     header = struct.pack(">2i", 0x801, IMAGES)

@@ -1,9 +1,9 @@
-"""A customer's record with values of every kind: written, looked at, and read back.
+"""Write a customer's record with values of every kind, print it, and read it back.
 
     python examples/customer_record.py [FOLDER]
 
-The names and values are those of a well-known tutorial on TFRecords. A value's kind follows from
-its Python type, and a list may have any length.
+The names and values come from a well-known tutorial on TFRecords. The stored dtype of a value
+follows from its Python type, and a list may have any length.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ SCHEMA = {
 
 
 def main(folder: Path) -> None:
-    """Writes the record, prints it as a message, and reads it as tensors."""
+    """Write the record, print it as a message, and read it as tensors."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "customer_1.tfrecord"
     with tio.TFRecordWriter(path, index=True) as writer:
         writer.write(CUSTOMER)
 
-    # As the protobuf message: for a look, or for code that has messages already.
+    # Read a protobuf message, to print it or for code that uses messages.
     [message] = tio.TFRecordDataset(path, tio.Example.FromString)
     print(message)
     assert list(message.features.feature["Age"].int64_list.value) == [29]
 
-    # As tensors: a record has no batch dimension.
+    # Read tensors. A single record has no batch dimension.
     [customer] = tio.TFRecordDataset(path, SCHEMA)
     for name, value in customer.items():
         print(f"{name}: {value.tolist() if isinstance(value, tio.BytesArray) else value}")

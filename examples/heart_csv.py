@@ -1,9 +1,10 @@
-"""A table of patients as CSV, its header skipped, and a model that tells who is ill.
+"""Read a CSV table of patients without its header, and train a model that predicts illness.
 
     python examples/heart_csv.py [FOLDER]
 
-The columns are those of the public table of heart disease patients of Cleveland. The rows are made
-up here. A line is a record, so a CSV file is shuffled, split and batched like any other.
+The columns are those of the public table of heart disease patients of Cleveland. The rows are
+random. Each line is a record, so a CSV file is shuffled, split and batched like any
+other file.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from torch import Tensor, nn
 
 import torchrec_io as tio
 
-# Lowest and highest value of each column of numbers.
+# Lowest and highest value of each numeric column.
 RANGES = {
     "age": (29, 77), "sex": (0, 1), "cp": (0, 3), "trestbps": (94, 200), "chol": (126, 564),
     "fbs": (0, 1), "restecg": (0, 2), "thalach": (71, 202), "exang": (0, 1), "oldpeak": (0, 4),
     "slope": (1, 3), "ca": (0, 3),
 }  # fmt: skip
 THAL = (b"normal", b"fixed", b"reversible")
-# In the order of the file. An empty field has the default; without a default it is an error.
+# In the order of the file. An empty field gets the default; without a default it is an error.
 COLUMNS = {
     **{name: tio.FixedLenFeature([], "float32") for name in RANGES},
     "thal": tio.FixedLenFeature([], "string", default_value="normal"),
@@ -36,7 +37,7 @@ COLUMNS = {
 
 
 def write(path: Path, rows: int) -> None:
-    """Writes made-up patients; exang, oldpeak and ca say who is ill. Some fields are empty."""
+    """Write random patients; illness depends on exang, oldpeak and ca. Some fields are empty."""
     random = np.random.default_rng(1)
     with path.open("w", newline="") as file:
         table = csv.writer(file)
@@ -49,18 +50,18 @@ def write(path: Path, rows: int) -> None:
 
 
 def inputs_of(batch: tio.Batch) -> Tensor:
-    """Numbers from 0 to 1, and a column for each kind of thal: ``[B, 15]``."""
+    """Return inputs ``[B, 15]``: numbers scaled to 0..1, and a one-hot encoding of thal."""
     numbers = [(batch[name] - low) / (high - low) for name, (low, high) in RANGES.items()]
     kinds = torch.tensor([THAL.index(kind) for kind in batch["thal"].tolist()])
     return torch.cat([torch.stack(numbers, 1), nn.functional.one_hot(kinds, 3)], 1)
 
 
 def main(folder: Path) -> None:
-    """Writes the table, trains on 80 % of it, and asks for 85 % on the rest."""
+    """Write the table, train on 80 % of it, and require an accuracy of 85 % on the rest."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # the model is too small to gain from more
+    torch.set_num_threads(1)  # the model is too small to benefit from more threads
     folder.mkdir(parents=True, exist_ok=True)
-    # Where indexes of texts are kept; by default in the user's cache directory.
+    # Indexes of text files go to this folder instead of the user's cache directory.
     os.environ.setdefault("TORCHREC_IO_CACHE", str(folder))
     write(folder / "heart.csv", 600)
 
@@ -80,7 +81,7 @@ def main(folder: Path) -> None:
 
     right = [(model(inputs_of(batch))[:, 0] > 0) == batch["target"].bool() for batch in test]
     accuracy = torch.cat(right).float().mean().item()
-    print(f"accuracy {accuracy:.3f} on patients that the model has not seen")
+    print(f"accuracy {accuracy:.3f} on patients that were not used for training")
     if accuracy < 0.85:
         raise SystemExit("the accuracy is below 0.85: something is wrong")
 

@@ -1,8 +1,8 @@
-"""Images of many sizes, stored as raw bytes beside their shape and as JPEG, in batches and plotted.
+"""Store images of different sizes as raw bytes and as JPEG, read them in batches, and plot them.
 
     python examples/images_of_many_sizes.py [FOLDER]
 
-Raw bytes are as long as the image is large: the shape has to be stored, too. A JPEG knows its own.
+Raw bytes do not contain the shape of the image, so it is stored as well. A JPEG contains it.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ import torchrec_io as tio
 
 SIZES = [(48, 64), (64, 48), (96, 32), (40, 40), (30, 90), (72, 80)]  # height, width
 RAW = {
-    # A list of Tensors, each of its own shape.
+    # A list of Tensors, each with its own shape.
     "image_raw": tio.RawFeature("uint8", shape_key="shape"),
     "height": tio.FixedLenFeature([], "int64"),
     "width": tio.FixedLenFeature([], "int64"),
 }
 JPEG = {"image/encoded": tio.ImageFeature(size=(64, 64))}  # [B, 3, 64, 64]
-# What tf.image.resize_image_with_pad does: all of the image is seen, with black around it.
+# Like tf.image.resize_image_with_pad: the whole image is visible, with black around it.
 PADDED = {"image/encoded": tio.ImageFeature(size=(64, 64), resize="contain")}
 
 
 def draw(height: int, width: int) -> Image.Image:
-    """An ellipse as large as the image."""
+    """Draw an ellipse that fills the image."""
     image = Image.new("RGB", (width, height), (height, width, 120))
     ImageDraw.Draw(image).ellipse((2, 2, width - 3, height - 3), fill=(250, 240, 2 * height))
     return image
 
 
 def write(path: Path) -> None:
-    """Writes each image twice in one record."""
+    """Write records that contain each image twice, raw and as JPEG."""
     with tio.TFRecordWriter(path, index=True) as writer:
         for height, width in SIZES:
             image = draw(height, width)
@@ -58,20 +58,20 @@ def write(path: Path) -> None:
 
 
 def resize(images: list[Tensor], size: tuple[int, int]) -> Tensor:
-    """One batch ``[B, 3, *size]`` of raw images ``[H, W, 3]``, each of its own size."""
+    """Resize raw images ``[H, W, 3]`` of different sizes to one batch ``[B, 3, *size]``."""
     planes = [image.permute(2, 0, 1)[None].float() for image in images]
     resized = [F.interpolate(plane, size, mode="bilinear", antialias=True) for plane in planes]
     return torch.cat(resized).round().byte()
 
 
 def plot(batches: list[Tensor], path: Path) -> None:
-    """Saves a picture with a row for each batch of images ``[B, 3, H, W]``."""
+    """Save a picture with one row for each batch of images ``[B, 3, H, W]``."""
     rows = [torch.cat(list(batch), dim=2) for batch in batches]
     Image.fromarray(torch.cat(rows, dim=1).permute(1, 2, 0).numpy()).save(path)
 
 
 def main(folder: Path) -> None:
-    """Writes, reads each form in one batch, compares the forms, and plots them."""
+    """Write the images, read each form in one batch, compare the forms, and plot them."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "images.tfrecord"
     write(path)
@@ -85,7 +85,7 @@ def main(folder: Path) -> None:
 
     [jpeg] = tio.TFRecordDataset(path, JPEG, batch_size=len(SIZES))
     difference = (jpeg["image/encoded"].int() - resized.int()).abs().float().mean().item()
-    print(f"JPEG and raw differ by {difference:.2f} of 255 in the mean")
+    print(f"JPEG and raw differ by {difference:.2f} of 255 on average")
     assert difference < 3
 
     [padded] = tio.TFRecordDataset(path, PADDED, batch_size=len(SIZES))

@@ -1,9 +1,9 @@
-"""Digits as MNIST tutorials store them, 784 int64 values an image, and a model on them.
+"""Store digits as MNIST tutorials do, 784 int64 values per image, and train a model on them.
 
     python examples/mnist_int64.py [FOLDER]
 
-The images are those of `examples/data`, enlarged to 28x28. They come back in shuffled batches, in
-the shape and the dtype that the schema names: there is nothing to reshape and to cast.
+The images are those of `examples/data`, enlarged to 28x28. They are read in shuffled batches, with
+the shape and the dtype of the schema, so the script does not reshape or cast them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DIGITS = {
     "image/encoded": tio.ImageFeature(channels=1, size=(28, 28)),
     "label": tio.FixedLenFeature([], "int64"),
 }
-# Stored are 784 int64 values. Each is checked to be one of uint8.
+# The records store 784 int64 values. A value that does not fit in uint8 raises an error.
 SCHEMA = {
     "image": tio.FixedLenFeature([1, 28, 28], "uint8"),
     "label": tio.FixedLenFeature([], "int64"),
@@ -31,16 +31,16 @@ SCHEMA = {
 
 
 def write(part: str, path: Path) -> None:
-    """Writes the digits of a part. They are read once, so without an index."""
+    """Write the digits of a part. They are read only once, so a stream without index is enough."""
     with tio.TFRecordWriter(path, index=True) as writer:
         for digit in tio.TFRecordStream(DATA / f"digits-{part}-*", DIGITS):
-            # Integers of any dtype and shape are int64 values one behind the other.
+            # Integers of any dtype and shape are stored as a flat list of int64 values.
             writer.write({"image": digit["image/encoded"], "label": digit["label"]})
     print(f"{path.name}: {len(writer)} digits in {path.stat().st_size:,} bytes")
 
 
 def train(path: Path) -> nn.Module:
-    """A model of one hidden layer after ten epochs, each in another order."""
+    """Train a model with one hidden layer for ten epochs, each in a different order."""
     dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=64, shuffle=True, seed=1)
     loader: DataLoader[tio.Batch] = DataLoader(dataset, batch_size=None)
     model = nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
@@ -57,9 +57,9 @@ def train(path: Path) -> nn.Module:
 
 
 def main(folder: Path) -> None:
-    """Writes both parts, trains on one, and asks for 90 % on the other."""
+    """Write both parts, train on one, and require an accuracy of 90 % on the other."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # the model is too small to gain from more
+    torch.set_num_threads(1)  # the model is too small to benefit from more threads
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("train", "test"):
         write(part, folder / f"{part}.tfrecord")

@@ -1,8 +1,8 @@
-"""Reads files of a format of one's own: protobuf messages, each behind its length as a varint.
+"""Read files of your own format: protobuf messages, each with its length as a varint prefix.
 
     python examples/own_format.py [FOLDER]
 
-That is how protobuf's writeDelimitedTo and SerializeDelimitedToOstream write them.
+Protobuf's writeDelimitedTo and SerializeDelimitedToOstream write such files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torchrec_io as tio
 
 
 class Delimited(tio.RecordFormat):
-    """Messages behind their lengths, which are varints: 7 bits a byte, least significant first."""
+    """Messages with a varint length prefix: 7 bits per byte, least significant first."""
 
     name = "varint-delimited"
 
@@ -32,22 +32,22 @@ class Delimited(tio.RecordFormat):
     def record(self, frame: memoryview) -> memoryview:
         size, start = read_varint(frame[:10])
         if start + size != len(frame):
-            raise ValueError("the frame is longer or shorter than its message")
+            raise ValueError("the length prefix does not match the frame")
         return frame[start:]
 
 
 def read_varint(data: bytes | memoryview) -> tuple[int, int]:
-    """A number at the start of some bytes, and how many of them it takes."""
+    """Return the number at the start of the data, and its size in bytes."""
     number = 0
-    for place, byte in enumerate(data):
-        number |= (byte & 0x7F) << 7 * place
+    for position, byte in enumerate(data):
+        number |= (byte & 0x7F) << 7 * position
         if byte < 0x80:
-            return number, place + 1
-    raise ValueError("a length does not end")
+            return number, position + 1
+    raise ValueError("the varint of a length is truncated")
 
 
 def varint(number: int) -> bytes:
-    """A number as a varint."""
+    """Encode a number as a varint."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -56,9 +56,9 @@ def varint(number: int) -> bytes:
 
 
 def main(folder: Path) -> None:
-    """Writes a file of such messages and reads them shuffled, in batches."""
+    """Write a file of such messages, and read them in shuffled batches."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Where the index is kept; by default in the user's cache directory.
+    # The index goes to this folder instead of the user's cache directory.
     os.environ.setdefault("TORCHREC_IO_CACHE", str(folder / "cache"))
     path = folder / "messages"
     with path.open("wb") as file:
@@ -75,9 +75,9 @@ def main(folder: Path) -> None:
     for batch in dataset:
         assert [len(name) for name in batch["name"].tolist()] == batch["id"].tolist()
         ids += batch["id"].tolist()
-    assert sorted(ids) == list(range(100)), "every message comes once"
-    assert ids != sorted(ids), "in random order"
-    print(f"{len(ids)} messages of a format of one's own, shuffled")
+    assert sorted(ids) == list(range(100)), "every message must be yielded once"
+    assert ids != sorted(ids), "the order must be random"
+    print(f"{len(ids)} messages of your own format, shuffled")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What `reader.read` gave, key and value: of TFRecord files, of lines, and of whole files.
+"""Read keys and values, as `reader.read` did, from TFRecord files, text lines and whole files.
 
     python examples/reading_with_keys.py [FOLDER]
 
-A key tells where a record comes from, as TensorFlow's readers said it.
+A key names the position of a record, in the same form as the keys of TensorFlow's readers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ POEM = ["Tyger Tyger, burning bright,", "In the forests of the night;"]
 
 
 def main(folder: Path) -> None:
-    """Writes the same two lines as records, as a text and as two files, and reads all with keys."""
+    """Write two lines as records, as text and as two files, and read all of them with keys."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Where indexes of texts are kept; by default in the user's cache directory.
+    # Indexes of text files go to this folder instead of the user's cache directory.
     os.environ.setdefault("TORCHREC_IO_CACHE", str(folder))
     with tio.TFRecordWriter(folder / "poem.tfrecord", index=True) as writer:
         for line in POEM:
@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
     # "path:offset" of the record's frame, which is 16 bytes longer than the record.
     second = 16 + len(POEM[0])
     assert [key for key, _ in records] == [f"{folder}/poem.tfrecord:{at}" for at in (0, second)]
-    # "path:line", from 1, with the header's lines.
+    # "path:line", counted from 1, including header lines.
     assert [key for key, _ in lines] == [f"{folder}/poem.txt:{line}" for line in (2, 3)]
     # "path".
     assert [key for key, _ in files] == [f"{folder}/line-{number}" for number in (0, 1)]

@@ -1,9 +1,9 @@
-"""Sequences of different lengths as SequenceExamples, padded batches, and an RNN on them.
+"""Train an RNN on padded batches of SequenceExamples of different lengths.
 
     python examples/sequences_rnn.py [FOLDER]
 
-A record has its length in the context and a list of steps for tokens and for labels. A step's label
-is the token before it, so a model has to remember.
+The context of a record holds its length. Its feature lists hold one token and one label per step.
+The label of a step is the previous token, so the model needs memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECORDS, LONGEST, TOKENS = 600, 12, 8
 SCHEMA = tio.Schema(
     context={"length": tio.FixedLenFeature([], "int64")},
     sequence={
-        # [B, T] of the longest of the batch; shorter ones are padded with 0.
+        # [B, T], where T is the longest sequence of the batch; shorter ones are padded with 0.
         "tokens": tio.FixedLenSequenceFeature([], "int64"),
         "labels": tio.FixedLenSequenceFeature([], "int64"),
     },
@@ -31,7 +31,7 @@ SCHEMA = tio.Schema(
 
 
 def write(path: Path) -> None:
-    """Writes sequences of 1 to 12 tokens."""
+    """Write sequences of 1 to 12 tokens."""
     random = np.random.default_rng(1)
     with tio.TFRecordWriter(path, index=True) as writer:
         for _ in range(RECORDS):
@@ -43,7 +43,7 @@ def write(path: Path) -> None:
 
 
 class Tagger(nn.Module):
-    """A label for each step."""
+    """A model that predicts a label for each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Tagger(nn.Module):
         self.output = nn.Linear(32, TOKENS)
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Scores ``[B, T, TOKENS]``; steps behind a sequence's end are not computed."""
+        """Return scores ``[B, T, TOKENS]``. Padding steps are not computed."""
         packed = pack_padded_sequence(
             self.embedding(tokens), lengths, batch_first=True, enforce_sorted=False
         )
@@ -62,9 +62,9 @@ class Tagger(nn.Module):
 
 
 def main(folder: Path) -> None:
-    """Writes, trains for four epochs, and asks for a loss below 0.1."""
+    """Write the sequences, train for four epochs, and require a loss below 0.1."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # the model is too small to gain from more
+    torch.set_num_threads(1)  # the model is too small to benefit from more threads
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / "sequences.tfrecord")
     dataset = tio.TFRecordDataset(
@@ -75,8 +75,8 @@ def main(folder: Path) -> None:
     for step, batch in enumerate(dataset):
         tokens, labels, lengths = batch["tokens"], batch["labels"], batch.lengths["tokens"]
         assert torch.equal(lengths, batch["length"])
-        there = torch.arange(tokens.shape[1]) < lengths[:, None]  # [B, T]: not padding
-        loss = nn.functional.cross_entropy(model(tokens, lengths)[there], labels[there])
+        is_token = torch.arange(tokens.shape[1]) < lengths[:, None]  # [B, T], False for padding
+        loss = nn.functional.cross_entropy(model(tokens, lengths)[is_token], labels[is_token])
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -1,9 +1,9 @@
-"""A TFDS directory read without TFDS: images with boxes, split as TFDS splits.
+"""Read a TFDS directory without TFDS: images with boxes, with the splits of TFDS.
 
     python examples/tfds.py [FOLDER]
 
-FOLDER is where a small directory is written, in the layout of tensorflow-datasets; whoever has one
-of its own calls ``TFRecordDataset.from_tfds`` with that.
+The script writes a small directory in the layout of tensorflow-datasets to FOLDER. To read your own
+directory, pass it to ``TFRecordDataset.from_tfds``.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import torchrec_io as tio
 
 SIZE = 32
 CLASSES = ["box", "disc"]
-SHARDS = {"train": [20, 20, 20], "test": [15]}  # records of each
-# What an empty list would hold.
+SHARDS = {"train": [20, 20, 20], "test": [15]}  # number of records in each shard
+# Dtypes of features that may be empty lists.
 KINDS_OF_LISTS = {"objects/bbox": "float32", "objects/label": "int64"}
 
 
-# ---- a directory, as TFDS writes them ----
+# ---- write a directory like TFDS ----
 
 
 def record(rng: np.random.Generator) -> dict[str, Any]:
-    """An image with some boxes and discs on it; TFDS joins the names of nested features by "/"."""
+    """Return an image with some boxes and discs. TFDS joins names of nested features with "/"."""
     image = Image.new("RGB", (SIZE, SIZE), (20, 30, 40))
     boxes, labels = [], []
     for _ in range(int(rng.integers(0, 4))):
@@ -49,12 +49,12 @@ def record(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def connector(module: str, name: str, **content: Any) -> dict[str, Any]:
-    """A feature as ``features.json`` has it."""
+    """Return the entry of a feature in ``features.json``."""
     return {"pythonClassName": f"tensorflow_datasets.core.features.{module}.{name}", **content}
 
 
 def write_json(folder: Path) -> None:
-    """Writes what TFDS writes beside the shards."""
+    """Write the JSON files that TFDS writes beside the shards."""
 
     def features(**of: Any) -> dict[str, Any]:
         return connector("features_dict", "FeaturesDict", featuresDict={"features": of})
@@ -82,7 +82,7 @@ def write_json(folder: Path) -> None:
 
 
 def write(folder: Path) -> None:
-    """Writes all shards and both JSON files."""
+    """Write all shards and both JSON files."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1)
     for split, lengths in SHARDS.items():
@@ -94,21 +94,21 @@ def write(folder: Path) -> None:
     write_json(folder)
 
 
-# ---- what a program has to do ----
+# ---- read the directory ----
 
 
 def main(folder: Path) -> None:
-    """Writes a directory, and reads it."""
+    """Write a directory, and read it."""
     write(folder / "shapes" / "1.0.0")
 
     directory = tio.tfds.Directory(folder / "shapes")
     for name, split in directory.splits.items():
-        print(f"{name}: {split.num_examples} records in {len(split.paths)} files")
+        print(f"{name}: {split.num_examples} records, files: {len(split.paths)}")
     label: Any = directory.schema["objects/label"]
     names = label.names
     print(f"labels: {', '.join(names)}")
 
-    # TFDS's own arithmetic: the same records as tfds.load(..., split=...) gives.
+    # The same records as tfds.load(..., split=...).
     train = tio.TFRecordDataset.from_tfds(
         folder / "shapes", "train[:80%]", batch_size=16, shuffle=True, seed=1
     )
@@ -116,7 +116,7 @@ def main(folder: Path) -> None:
     print(f"{train.num_records} records to train with, {validation.num_records} to validate")
 
     for batch in tio.make_loader(train):
-        # Nested as in TFDS; boxes and labels are Ragged, for each image has its own number of them.
+        # Nested as in TFDS. Boxes and labels are Ragged, because their number varies by image.
         images, objects = batch["image"], batch["objects"]
         assert images.shape == (16, SIZE, SIZE, 3)
         assert objects["bbox"].values.shape == (len(objects["label"].values), 4)

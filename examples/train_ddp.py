@@ -1,4 +1,4 @@
-"""Trains on digits with several processes, each of which reads its share of the records.
+"""Train on digits with several processes, each of which reads its own part of the records.
 
 torchrun --nproc-per-node=2 examples/train_ddp.py
 """
@@ -22,19 +22,22 @@ SCHEMA = {
 }
 
 
-def check_shares(keys: list[str], num_records: int) -> int:
-    """Each record came once, over all ranks, but for fewer than ``world_size`` that came twice."""
-    shares: list[list[str]] = [[] for _ in range(dist.get_world_size())]
-    dist.all_gather_object(shares, keys)
-    again = sum(map(len, shares)) - num_records
-    equal = len(set(map(len, shares))) == 1
-    if len(set().union(*shares)) != num_records or again >= len(shares) or not equal:
-        raise SystemExit(f"some records are missing, or shares differ: {[*map(len, shares)]}")
-    return again
+def check_parts(keys: list[str], num_records: int) -> int:
+    """Check that the ranks read each record once, and return how many they read twice as padding.
+
+    Fewer than ``world_size`` records are repeated, so that all ranks get equally many.
+    """
+    parts: list[list[str]] = [[] for _ in range(dist.get_world_size())]
+    dist.all_gather_object(parts, keys)
+    repeated = sum(map(len, parts)) - num_records
+    equal = len(set(map(len, parts))) == 1
+    if len(set().union(*parts)) != num_records or repeated >= len(parts) or not equal:
+        raise SystemExit(f"records are missing, or parts differ in size: {[*map(len, parts)]}")
+    return repeated
 
 
 def accuracy(model: nn.Module) -> float:
-    """On the test digits, each of which some rank looks at, once."""
+    """Return the accuracy on the test digits, each of which is read by one rank."""
     test = tio.TFRecordDataset(DATA / "digits-test-*", SCHEMA, batch_size=256)
     right = torch.zeros(2)
     for batch in DataLoader(test, batch_size=None):
@@ -45,11 +48,11 @@ def accuracy(model: nn.Module) -> float:
 
 
 def main() -> None:
-    """Trains, and checks what came of it."""
+    """Train, and check the records and the accuracy."""
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    # It asks torch.distributed for its rank. A step waits for all ranks, so all need as
-    # many: "pad" gives some a record that another has, too; "drop" would leave out the last few.
+    # The dataset gets its rank from torch.distributed. A step waits for all ranks, so all need
+    # the same number of steps: "pad" repeats a few records, "drop" would leave a few out.
     train = tio.TFRecordDataset(
         DATA / "digits-train-*", SCHEMA, batch_size=32, shuffle=True, uneven="pad", with_key=True
     )
@@ -65,11 +68,11 @@ def main() -> None:
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             keys += some_keys
-        again = check_shares(keys, train.num_records)
+        repeated = check_parts(keys, train.num_records)
     got = accuracy(model.module)
     if dist.get_rank() == 0:
-        shares = f"{dist.get_world_size()} ranks of {len(train)} steps: {train.num_records} records"
-        print(f"{shares}, {again} of them again; test accuracy {got:.4f}")
+        work = f"{dist.get_world_size()} ranks of {len(train)} steps: {train.num_records} records"
+        print(f"{work}, {repeated} of them repeated; test accuracy {got:.4f}")
     dist.destroy_process_group()
     if got < 0.9:
         raise SystemExit("the accuracy is below 0.9: something is wrong")

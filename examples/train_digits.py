@@ -1,6 +1,6 @@
-"""Trains a small CNN on handwritten digits that TensorFlow wrote as TFRecord files.
+"""Train a small CNN on handwritten digits that TensorFlow wrote as TFRecord files.
 
-The files lie in ``examples/data/digits``; ``examples/data/make_digits.py`` made them. This script
+The files are in ``examples/data/digits``; ``examples/data/make_digits.py`` wrote them. This script
 indexes them, trains with two DataLoader workers, and saves a picture of predictions on test digits.
 
     python examples/train_digits.py [--output DIR] [--epochs N]
@@ -30,7 +30,7 @@ SCHEMA = tio.Schema(
 
 
 def make_datasets() -> tuple[tio.TFRecordDataset, tio.TFRecordDataset]:
-    """Train and test data. The first time, this builds an index of each file and keeps it."""
+    """Return the datasets for training and testing. The first call builds the indexes."""
     train = tio.TFRecordDataset(
         DATA / "digits-train-*", SCHEMA, batch_size=64, shuffle=True, seed=1, drop_last=True
     )
@@ -39,7 +39,7 @@ def make_datasets() -> tuple[tio.TFRecordDataset, tio.TFRecordDataset]:
 
 
 def make_model() -> nn.Module:
-    """A CNN of 94,000 weights for images ``[B, 1, 8, 8]``."""
+    """Return a CNN with 94,000 weights for images ``[B, 1, 8, 8]``."""
     return nn.Sequential(
         nn.Conv2d(1, 32, 3, padding=1),
         nn.BatchNorm2d(32),
@@ -59,7 +59,7 @@ def make_model() -> nn.Module:
 def train_epoch(
     model: nn.Module, loader: DataLoader[tio.Batch], optimizer: torch.optim.Optimizer
 ) -> tuple[float, int]:
-    """One pass over the data; gives the mean loss and the number of records."""
+    """Train for one epoch, and return the mean loss and the number of records."""
     model.train()
     losses: list[float] = []
     records = 0
@@ -75,7 +75,7 @@ def train_epoch(
 
 @torch.no_grad()
 def predict(model: nn.Module, loader: DataLoader[tio.Batch]) -> tuple[Tensor, Tensor, Tensor]:
-    """Images ``[N, 1, 8, 8]``, labels ``[N]`` and predictions ``[N]`` of a whole dataset."""
+    """Return images ``[N, 1, 8, 8]``, labels ``[N]`` and predictions ``[N]`` of a dataset."""
     model.eval()
     images, labels, predictions = [], [], []
     for batch in loader:
@@ -86,13 +86,13 @@ def predict(model: nn.Module, loader: DataLoader[tio.Batch]) -> tuple[Tensor, Te
 
 
 def draw(images: Tensor, labels: Tensor, predictions: Tensor, path: Path) -> None:
-    """Saves 60 digits with their predictions, mistakes first and in red."""
+    """Save a picture of 60 digits with their predictions, mistakes first and in red."""
     size, columns, rows = 64, 10, 6
     first = torch.argsort((labels == predictions).int(), stable=True)[: columns * rows]
     picture = Image.new("RGB", (columns * size, rows * (size + 16)), "white")
     pen = ImageDraw.Draw(picture)
-    for place, i in enumerate(first.tolist()):
-        x, y = place % columns * size, place // columns * (size + 16)
+    for position, i in enumerate(first.tolist()):
+        x, y = position % columns * size, position // columns * (size + 16)
         pixels = (images[i, 0] * 255).byte().numpy()
         digit = Image.fromarray(255 - pixels).resize((size - 4, size - 4), Image.Resampling.NEAREST)
         picture.paste(digit, (x + 2, y + 2))
@@ -104,19 +104,19 @@ def draw(images: Tensor, labels: Tensor, predictions: Tensor, path: Path) -> Non
 
 
 def main() -> None:
-    """Trains, tells how well it went, and saves the picture."""
+    """Train, print the accuracy, and save the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")
     parser.add_argument("--epochs", type=int, default=15)
     args = parser.parse_args()
     torch.manual_seed(0)
-    # The loader's processes have a core each; the model is too small to gain from more threads.
+    # Each DataLoader worker uses a core, and the model is too small to benefit from more threads.
     torch.set_num_threads(1)
 
     train, test = make_datasets()
     files = len(train.paths) + len(test.paths)
     print(f"{files} files indexed: {train.num_records} training, {test.num_records} test records")
-    # The dataset makes the batches, so the loader is told not to. Workers stay over the epochs.
+    # The dataset makes the batches, so the loader must not. The workers stay alive between epochs.
     train_loader: DataLoader[tio.Batch] = DataLoader(
         train, batch_size=None, num_workers=2, persistent_workers=True
     )
@@ -126,7 +126,7 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.epochs)
     for epoch in range(args.epochs):
-        train.set_epoch(epoch)  # another epoch, another order
+        train.set_epoch(epoch)  # each epoch has another order
         start = time.perf_counter()
         loss, records = train_epoch(model, train_loader, optimizer)
         rate = records / (time.perf_counter() - start)

@@ -2,7 +2,7 @@
 
 The committed shards were written by TensorFlow 2.21.0 (``tf.io.TFRecordWriter`` and
 ``tf.io.encode_png``) from the digits of scikit-learn 1.9.1. Run this script with the Python of an
-environment that has ``tensorflow-cpu`` and ``scikit-learn``; it gives the same bytes every time.
+environment that has ``tensorflow-cpu`` and ``scikit-learn``; it writes the same bytes every time.
 
 Each record is a ``tf.train.Example`` with these features, one value each:
 
@@ -31,22 +31,22 @@ TEST_FRACTION = 0.2
 TRAIN_SHARDS = 4
 TEST_SHARDS = 2
 
-# The dataset's pixels are 0..16. Times 15 they fill most of the range of a byte.
+# The dataset's pixels are 0..16. Multiplied by 15, they use most of the range of a byte.
 PIXEL_SCALE = 15
 
 
 def bytes_feature(value: bytes) -> tf.train.Feature:
-    """A feature with one bytes value."""
+    """Return a feature with one bytes value."""
     return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
 
 
 def int64_feature(value: int) -> tf.train.Feature:
-    """A feature with one int64 value."""
+    """Return a feature with one int64 value."""
     return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
 
 
 def make_example(image: npt.NDArray[np.float64], label: int, row: int) -> bytes:
-    """The serialized Example of one image."""
+    """Return the serialized Example of one image."""
     pixels = (image * PIXEL_SCALE).astype(np.uint8)
     height, width = pixels.shape
     features = {
@@ -63,7 +63,7 @@ def make_example(image: npt.NDArray[np.float64], label: int, row: int) -> bytes:
 
 
 def write_shards(split: str, records: list[bytes], count: int) -> None:
-    """Deal the records out in turn to ``count`` shards."""
+    """Distribute the records to ``count`` shards, in turn."""
     for shard in range(count):
         path = OUT / f"digits-{split}-{shard:05d}-of-{count:05d}.tfrecord"
         with tf.io.TFRecordWriter(str(path)) as writer:
@@ -72,10 +72,10 @@ def write_shards(split: str, records: list[bytes], count: int) -> None:
 
 
 def main() -> None:
-    """Split the digits and write both halves."""
+    """Split the digits and write both parts."""
     digits = load_digits()
     rows = np.arange(len(digits.target))
-    # This shuffles too, so every shard holds a mix of the digits.
+    # This also shuffles, so every shard contains a mix of all digits.
     train, test = train_test_split(
         rows, test_size=TEST_FRACTION, stratify=digits.target, random_state=SEED
     )

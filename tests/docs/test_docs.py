@@ -45,7 +45,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_page_of_formats(tmp_path: Path) -> None:
-    names = run_page("formats.md", tmp_path, [], 5)
+    names = run_page("formats.md", tmp_path, [], 6)
     assert names["people"].skipped == 1
     assert len(names["labels"]) == 1  # of the last of three images
 
@@ -54,7 +54,7 @@ def test_the_page_of_presets(tmp_path: Path) -> None:
     path = str(write_imagenet(tmp_path / "images"))
     names = run_page("presets.md", tmp_path, [], 5, [path])
     text = (ROOT / "docs" / "presets.md").read_text("utf-8")
-    # What the page shows of the command line.
+    # The output of the command line, as the page shows it.
     for line in names["found"].to_python().splitlines():
         assert f"    {line}\n" in text or not line or "'image/" in line
     assert f"    tio.presets.imagenet reads these records: {names['found'].why}.\n" in text
@@ -179,7 +179,7 @@ class TestBatching:
 
 class TestEpisodes:
     def test_its_python_runs(self, tmp_path: Path) -> None:
-        run_page("episodes.md", tmp_path, [], 2)
+        run_page("episodes.md", tmp_path, [], 4)
 
 
 class TestResuming:
@@ -211,11 +211,11 @@ class TestWriting:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "data").mkdir()
-        names = run_page("writing.md", tmp_path / "data", [], 4)
+        names = run_page("writing.md", tmp_path / "data", [], 5)
         assert "data/train-00000-of-00004" in capsys.readouterr().out
         assert names["shard"] == 1
         assert sorted(path.name for path in tmp_path.iterdir()) == [
-            *("data", "small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
+            *("data", "kinds.tfrecord", "small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
             *("train.tfrecord", "train.tfrecord.tfidx"),
         ]
 
@@ -229,7 +229,7 @@ class TestTfds:
 
     def test_every_connector_is_in_its_table(self) -> None:
         text = (ROOT / "docs" / "tfds.md").read_text("utf-8")
-        [table] = re.findall(r"^\| connector \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+        [table] = re.findall(r"^\| TFDS connector \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
         columns = [row.split("|")[1] for row in table.splitlines()[1:]]
         named = set(re.findall(r"`(\w+)", " ".join(columns)))
         connectors = {
@@ -248,7 +248,7 @@ class TestConverting:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         run_page("converting.md", tmp_path, [1], 6)
-        assert capsys.readouterr().out.count("left out: more.csv: line ") == 2
+        assert capsys.readouterr().out.count("skipped: more.csv: line ") == 2
 
     def test_its_functions_are_there(self) -> None:
         names = re.findall(r"^\| .* \| `tio\.convert\.(\w+)` \|", self.text, re.MULTILINE)

@@ -35,7 +35,7 @@ def run(*arguments: object) -> str:
 def test_train_ddp() -> None:
     options = ("--standalone", "--nproc-per-node=2")
     printed = run("-m", "torch.distributed.run", *options, EXAMPLES / "train_ddp.py")
-    begins = "2 ranks of 23 steps: 1437 records, 1 of them again; "
+    begins = "2 ranks of 23 steps: 1437 records, 1 of them repeated; "
     assert re.fullmatch(re.escape(begins) + r"test accuracy 0\.9\d{3}\n", printed)
 
 
@@ -94,7 +94,7 @@ def test_sequences_rnn(run_here: Run) -> None:
 def test_shuffle_batches(run_here: Run) -> None:
     printed = run_here("shuffle_batches.py")
     rows = re.findall(
-        r"^(\S.*?) +moved +(\d+) in the mean, at most (\d+) early, (\d+) late$",
+        r"^(\S.*?) +moved +(\d+) on average, at most (\d+) early, (\d+) late$",
         printed,
         re.MULTILINE,
     )
@@ -118,8 +118,8 @@ def test_background_producers(run_here: Run) -> None:
 
 def test_apples_and_oranges(run_here: Run) -> None:
     lines = run_here("apples_and_oranges.py").splitlines()
-    assert re.fullmatch(r"50 pictures in \d\d,\d{3} bytes", lines[0])
-    assert [line.split(" pictures")[0] for line in lines[1:]] == [
+    assert re.fullmatch(r"50 images in \d\d,\d{3} bytes", lines[0])
+    assert [line.split(" images")[0] for line in lines[1:]] == [
         "train: 30",
         "validation: 10",
         "test: 10",
@@ -154,8 +154,8 @@ def test_each_example_is_run() -> None:
 def test_tfds(run_here: Run) -> None:
     lines = run_here("tfds.py").splitlines()
     assert lines[:4] == [
-        "train: 60 records in 3 files",
-        "test: 15 records in 1 files",
+        "train: 60 records, files: 3",
+        "test: 15 records, files: 1",
         "labels: box, disc",
         "48 records to train with, 27 to validate",
     ]
@@ -163,4 +163,4 @@ def test_tfds(run_here: Run) -> None:
 
 
 def test_own_format(run_here: Run) -> None:
-    assert run_here("own_format.py") == "100 messages of a format of one's own, shuffled\n"
+    assert run_here("own_format.py") == "100 messages of your own format, shuffled\n"
