@@ -229,7 +229,7 @@ class Directory:
     def features(self) -> Connector | None:
         """Features of the dataset, as a tree of what TFDS calls connectors.
 
-        None without a features.json, as in directories that TFDS wrote before version 4.
+        None without a features.json, as in directories that TFDS wrote before 3.2.
 
         Raises:
             SchemaError: If features.json is not valid.
