@@ -241,14 +241,14 @@ class TestFailures:
     def test_one_that_could_not_be_read_before(self) -> None:
         _, [failure] = self.parse(record(0, 2), record(1, 2), record(2, 2))
         assert failure.position == 4
-        assert failure.reason == "it could not be read when the steps of 's' were counted"
+        assert failure.reason == "the record could not be read when the steps of 's' were counted"
 
     @pytest.mark.parametrize("steps", [1, 3])
     def test_other_steps_than_were_counted(self, steps: int) -> None:
         batch, failures = self.parse(record(0, 2), record(1, steps), b"")
         assert len(batch["id"]) == 2
         assert {failure.position for failure in failures} == {2, 3, 4}
-        assert failures[0].reason == f"it has {steps} steps, where 's' has 2"
+        assert failures[0].reason == f"it has {counted(steps, 'step')}, but 's' has 2"
 
 
 def test_no_memory_is_taken_for_what_is_not_asked() -> None:

@@ -98,12 +98,12 @@ class TestCounting:
             example_of(**{"v": [1, 2, 3, 4], "p": numbers, "g/y": [7] * count}) for count in (3, 4)
         ]
         write_tfrecord(tmp_path / "data", records)
-        with pytest.raises(tio.SchemaError, match="no feature of 'g' tells how many steps"):
+        with pytest.raises(tio.SchemaError, match="the steps of 'g' cannot be counted"):
             tio.TFRecordDataset(tmp_path / "data", {"g/x": spec}).steps("g")
         schema = {"g/x": spec, "g/y": tio.VarLenFeature("int64")}
         dataset = tio.TFRecordDataset(tmp_path / "data", schema, on_error="skip").steps("g")
         assert [sample["g/x"].tolist() for sample in dataset] == [[1], [], [2, 3, 4]]
-        with pytest.raises(tio.DecodeError, match=r"it has 3 steps, where 'g' has 4 .*'g/x'"):
+        with pytest.raises(tio.DecodeError, match=r"it has 3 steps, but 'g' has 4 .*'g/x'"):
             list(dataset.replace(on_error="raise"))
 
 
@@ -127,7 +127,7 @@ class TestBadRecords:
             next(iterator)
         error = caught.value
         assert (error.path, error.record, error.feature) == (str(path), 1, "steps/text")
-        assert error.reason == "it has 2 steps, 'steps/id' has 1"
+        assert error.reason == "it has 2 steps, but 'steps/id' has 1"
 
     @pytest.mark.parametrize("window", [None, 2])
     def test_each_bad_record_is_told_once(self, path: Path, window: int | None) -> None:

@@ -80,7 +80,7 @@ def test_invalid_dataset_info(tmp_path: Path) -> None:
     )
     assert "splits must have different names" in refusal(tmp_path, splits=[{"name": "a"}] * 2)
     assert "the name of a split must not be empty" in refusal(tmp_path, splits=[{"name": ""}])
-    assert "there is no 'name'" in refusal(tmp_path, splits=[{}])
+    assert "'name' is missing" in refusal(tmp_path, splits=[{}])
     nest: Any = {"featureKey": "a"}
     for _ in range(70):
         nest = {"tuple": {"items": [nest]}}
