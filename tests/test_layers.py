@@ -190,6 +190,18 @@ def test_what_needs_no_torch_starts_without_it() -> None:
     assert not loaded & {"torch", "tensorflow", "google"}
 
 
+# ---- CONTRIBUTING.md ----
+
+
+def test_the_table_of_rooms_is_complete_and_in_order() -> None:
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
+    [table] = re.findall(r"^\| Room \| Kind \|.*\n\| --- .*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| \S.* \|$", table, re.MULTILINE)
+    assert len(rows) == len(table.splitlines())
+    kinds = ["core"] * FIRST_OPTIONAL + ["optional"] * (len(ROOMS) - FIRST_OPTIONAL)
+    assert rows == list(zip(ROOMS, kinds, strict=True))
+
+
 # ---- the package's names ----
 
 

@@ -15,6 +15,7 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.images import encoded, smooth
 from tests.support.plain import plain
+from torchrec_io.checks import counted
 from torchrec_io.episodes.parser import StepParser
 from torchrec_io.episodes.reader import StepNumbers
 from torchrec_io.images.decode import decode_image

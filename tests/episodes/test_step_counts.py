@@ -208,7 +208,7 @@ class TestRefusals:
     def test_sequence_examples(self, tmp_path: Path) -> None:
         write_tfrecord(tmp_path / "data", [sequence_example_of({}, {"steps/x": [[1]]})])
         schema = tio.Schema(sequence={"steps/x": tio.VarLenFeature("int64")})
-        with pytest.raises(tio.SchemaError, match="not of SequenceExamples"):
+        with pytest.raises(tio.SchemaError, match="got one of SequenceExamples"):
             tio.TFRecordDataset(tmp_path / "data", schema).steps()
 
     @pytest.mark.parametrize("window", [0, -1, 1.5, True, "2"])
@@ -217,7 +217,7 @@ class TestRefusals:
             tio.TFRecordDataset(paths, SCHEMA).steps(window=window)
 
     def test_steps_of_steps(self, paths: list[str]) -> None:
-        with pytest.raises(ValueError, match="the samples are steps already"):
+        with pytest.raises(ValueError, match="the samples are already steps"):
             steps_of(paths).steps()
 
     def test_batches_by_length(self, paths: list[str]) -> None:

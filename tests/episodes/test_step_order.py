@@ -60,7 +60,7 @@ def test_places(counts: list[int], window: int | None) -> None:
     records, begins = numbers.locate(np.arange(len(numbers)))
     assert list(zip(records.tolist(), begins.tolist(), strict=True)) == expected
     for outside in (-1, len(numbers)):
-        with pytest.raises(IndexError, match="a sample's number lies outside"):
+        with pytest.raises(IndexError, match="a sample number is outside"):
             numbers.locate(np.array([outside]))
 
 

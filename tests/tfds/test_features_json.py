@@ -253,9 +253,12 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "two kinds": (connector("x", "Text", text={}, image={}), "only one kind of content"),
     "a dimension": (
         features_dict(x=tensor([-2], "int64")),
-        "featuresDict.features.x.tensor.shape.dimensions[0]: a whole number from -1",
+        "featuresDict.features.x.tensor.shape.dimensions[0]: must be an integer from -1",
     ),
-    "a size": (features_dict(x=tensor([2**31], "int64")), "a whole number from -1 to 2147483647"),
+    "a size": (
+        features_dict(x=tensor([2**31], "int64")),
+        "must be an integer from -1 to 2147483647",
+    ),
     "sizes": (features_dict(x=tensor([2**31 - 1] * 2, "int64")), "do not fit in memory"),
     "dimensions": (features_dict(x=tensor([1] * 65, "int64")), "at most 64 dimensions, got 65"),
     "encoding": (features_dict(x=tensor([], "int8", encoding="lzma")), "none, bytes, zlib"),
@@ -270,7 +273,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
         "must have one channel, got 3",
     ),
     "image dtype": (features_dict(x=image(3, 3, 3, dtype="int64")), "uint8, uint16, float32"),
-    "length": (features_dict(x=sequence(text(), -2)), "a whole number from -1"),
+    "length": (features_dict(x=sequence(text(), -2)), "must be an integer from -1"),
     "a name": (
         features_dict(**{"\ud800": label(2)}),
         "featuresDict.features: must be valid Unicode text, got '\\ud800'",

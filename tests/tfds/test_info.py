@@ -71,10 +71,10 @@ def test_keys_nested_in_tuples_and_dicts(tmp_path: Path) -> None:
 
 
 def test_invalid_dataset_info(tmp_path: Path) -> None:
-    assert "splits[0].shardLengths[1]: a whole number from 0" in refusal(
+    assert "splits[0].shardLengths[1]: must be an integer from 0" in refusal(
         tmp_path, splits=[{"name": "a", "shardLengths": ["1", "-1"]}]
     )
-    assert "a list is needed" in refusal(tmp_path, splits=[{"name": "a", "shardLengths": "12"}])
+    assert "must be a list" in refusal(tmp_path, splits=[{"name": "a", "shardLengths": "12"}])
     assert "a split must have at most 4611686018427387904 records" in refusal(
         tmp_path, splits=[{"name": "a", "shardLengths": [2**61] * 4}]
     )
