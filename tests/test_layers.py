@@ -144,7 +144,7 @@ def test_a_room_imports_only_rooms_above_it(path: Path) -> None:
         assert (name, function, target) in FACADE, f"imports {imported} in {function or 'the file'}"
 
 
-def test_the_facade_is_what_is_listed() -> None:
+def test_the_facade_is_complete() -> None:
     found = {
         (str(path.relative_to(PACKAGE)), function, room_of(imported))
         for path in SOURCES
@@ -178,7 +178,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert not loaded_after("import torchrec_io") & heavy
 
 
-def test_what_needs_no_torch_starts_without_it() -> None:
+def test_parts_that_start_without_torch() -> None:
     parts = ["records.reader", "order.plan", "order.distributed", "parsing.parser"]
     if (PACKAGE / "cli").exists():
         parts.append("cli")

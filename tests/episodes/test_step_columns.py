@@ -1,4 +1,4 @@
-"""Columns of steps have what the columns of whole episodes have at these steps."""
+"""Columns of steps match the columns of whole episodes."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class TestEveryKind:
         assert [*map(plain, crossed.samples())] == [*map(plain, samples)]
 
 
-def test_rows_that_nobody_validates() -> None:
+def test_rows_without_validation() -> None:
     splits = tio.RaggedFeature.RowLimits("l")
     schema = tio.Schema(
         {"s/x": tio.RaggedFeature("int64", "v", [splits]), "s/y": tio.VarLenFeature("int64")}
@@ -252,7 +252,7 @@ class TestFailures:
         assert failures[0].reason == f"it has {counted(steps, 'step')}, but 's' has 2"
 
 
-def test_no_memory_is_taken_for_what_is_not_asked() -> None:
+def test_memory_is_used_only_for_selected_steps() -> None:
     """The arena has the steps that are asked for, not those of the episodes."""
     schema = tio.Schema({"s/matrix": STEPS["s/matrix"]})
     data = record(1, 60)
@@ -290,7 +290,7 @@ class TestImages:
             for i, image in enumerate(window):
                 assert image.tolist() == smooth(2, 3, begin + i).tolist()
 
-    def test_one_that_is_damaged_costs_what_it_is_part_of(self) -> None:
+    def test_damage_fails_only_its_samples(self) -> None:
         images = [encoded(smooth(2, 3, i), "PNG") for i in range(5)]
         images[3] = images[3][:30]
         batch, failures = self.parse(images, None, [0, 3, 1, 4, 3])

@@ -1,4 +1,4 @@
-"""How many steps records have: what tells it, records that do not agree, and what is refused."""
+"""Counts of the steps of records, records whose features disagree, and invalid schemas."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TestCounting:
         ],
         ids=lambda value: type(value).__name__,
     )
-    def test_what_is_counted(self, tmp_path: Path, spec: Any, stored: dict[str, Any]) -> None:
+    def test_counted_features(self, tmp_path: Path, spec: Any, stored: dict[str, Any]) -> None:
         write_tfrecord(tmp_path / "data", [example_of(**stored)])
         dataset = tio.TFRecordDataset(tmp_path / "data", {"g/x": spec}).steps("g")
         assert dataset.num_records == len(list(dataset)) == 3
@@ -90,7 +90,7 @@ class TestCounting:
             (tio.RaggedFeature.ValueRowIds("p"), [0, 2, 2, 2]),
         ],
     )
-    def test_what_is_not_counted_is_compared(
+    def test_features_that_are_not_counted_are_compared(
         self, tmp_path: Path, partition: Any, numbers: list[int]
     ) -> None:
         spec = tio.RaggedFeature("int64", "v", [partition])
@@ -119,7 +119,7 @@ class TestBadRecords:
         (tmp_path / "data").write_bytes(stored)
         return tmp_path / "data"
 
-    def test_what_disagrees_is_told(self, path: Path) -> None:
+    def test_disagreements_are_reported(self, path: Path) -> None:
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=2).steps()
         iterator = iter(dataset)
         assert next(iterator)["steps/id"].tolist() == [0, 1]
@@ -130,7 +130,7 @@ class TestBadRecords:
         assert error.reason == "it has 2 steps, but 'steps/id' has 1"
 
     @pytest.mark.parametrize("window", [None, 2])
-    def test_each_bad_record_is_told_once(self, path: Path, window: int | None) -> None:
+    def test_each_invalid_record_is_reported_once(self, path: Path, window: int | None) -> None:
         told: list[tio.TorchRecIOError] = []
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=2, on_error=told.append)
         stepped = dataset.steps(window=window)
@@ -156,7 +156,7 @@ class TestBadRecords:
             [2002, 4000],
         ]
 
-    def test_a_feature_of_the_record_is_told_of_each_sample(self, tmp_path: Path) -> None:
+    def test_an_invalid_feature_of_the_record_fails_each_sample(self, tmp_path: Path) -> None:
         values: Any = {"episode": [1, 2], "steps/id": [1000, 1001], "steps/text": [b"", b""]}
         bad = example_of(**values)
         write_tfrecord(tmp_path / "data", [episode(0, 1), bad, episode(2, 1)])
@@ -165,7 +165,7 @@ class TestBadRecords:
         assert step_ids(stepped) == [0, 2000]
         assert stepped.skipped == 2
 
-    def test_what_was_counted_unchecked_is_of_others(self, tmp_path: Path) -> None:
+    def test_counts_without_checksums_are_cached_separately(self, tmp_path: Path) -> None:
         [path] = write_episodes(tmp_path, [[2, 6]])
         stored = bytearray(Path(path).read_bytes())
         stored[-9] ^= 1
@@ -175,7 +175,7 @@ class TestBadRecords:
         checked = tio.TFRecordDataset(path, SCHEMA, on_error="skip").steps()
         assert checked.num_records == 2 + 1
 
-    def test_one_that_became_damaged_is_told_once_a_batch(self, tmp_path: Path) -> None:
+    def test_later_damage_is_reported_once_per_batch(self, tmp_path: Path) -> None:
         [path] = write_episodes(tmp_path, [[2, 3]])
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=8, on_error="skip").steps()
         before = os.stat(path)

@@ -1,4 +1,4 @@
-"""Samples of selected records: which there are, in which blocks, and what tells orders apart."""
+"""Samples of selected records, their blocks, and differences between orders."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class TestStepOrder:
         assert part.records == Span(2, 1, 3)
         assert dataclasses.replace(part, seed=8).records == Span(2, 1, 3)
 
-    def test_what_tells_orders_apart(self) -> None:
+    def test_differences_between_orders(self) -> None:
         orders = [
             self.order([2, 3]),
             self.order([3, 2]),  # as many steps, but others

@@ -141,7 +141,7 @@ def test_json_in_json(tmp_path: Path) -> None:
     assert found == c.Text(shape=(None,), dtype="int64", has_encoder=True)
 
 
-def test_every_layout_says_the_same_of_a_golden_dataset() -> None:
+def test_every_layout_of_a_golden_dataset() -> None:
     # The datasets differ, what they have in common is the layouts' doing.
     for name in ("legacy", "legacy_proto"):
         found = read_features(str(GOLDEN / name / "1.0.0"))
@@ -156,7 +156,7 @@ def test_everything_that_tfds_writes_can_be_read(path: Path) -> None:
     assert not list(choose(to_specs(found, "")).unreadable())
 
 
-def test_a_connector_of_somebody_elses(tmp_path: Path) -> None:
+def test_an_unknown_connector(tmp_path: Path) -> None:
     own: dict[str, Any] = {"pythonClassName": "my_project.MyFeature", "jsonFeature": {"json": "{}"}}
     assert read_one(tmp_path, own) == c.Unknown(class_name="my_project.MyFeature")
     # Its name alone does not make it TFDS's.

@@ -36,7 +36,7 @@ def refusal(folder: Path, **info: Any) -> str:
 # ---- dataset_info.json ----
 
 
-def test_what_is_said(tmp_path: Path) -> None:
+def test_contents_of_the_file(tmp_path: Path) -> None:
     found = read(
         tmp_path,
         name="x",
