@@ -1,1 +1,1 @@
-"""Contents of the golden files, one module for each subject: records and the cases that read them."""
+"""Contents of the golden files, one module for each subject: records and their cases."""
