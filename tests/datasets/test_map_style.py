@@ -76,7 +76,9 @@ class TestItems:
     def test_numbers_out_of_range(self, paths: list[str]) -> None:
         dataset = tio.TFRecordMapDataset(paths, FIXED)
         for index in (COUNT, -COUNT - 1, 10**30):
-            with pytest.raises(IndexError, match=f"record {index} is .*: there are {COUNT}"):
+            with pytest.raises(
+                IndexError, match=f"record {index} is out of range for {COUNT} records"
+            ):
                 dataset[index]
         for wrong in (1.5, "1", None):
             with pytest.raises(TypeError):

@@ -384,5 +384,5 @@ def test_every_choice_of_groups_is_equally_likely() -> None:
 def test_keys_that_do_not_belong_to_the_records_are_refused() -> None:
     with pytest.raises(ValueError, match="keys must have one value for each of 3 records, got 2"):
         split_groups([b"a", b"b"], None, 3, [1.0], 0)
-    with pytest.raises(ValueError, match="keys must have one value for each of 1 records, got 2"):
+    with pytest.raises(ValueError, match="keys must have one value for each of 1 record, got 2"):
         split_groups([b"a", b"b"], Span(1, 1, 2), 2, [1.0], 0)
