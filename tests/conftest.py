@@ -1,4 +1,4 @@
-"""What all tests share: a cache directory of their own, real files, and TensorFlow's answers."""
+"""Fixtures for all tests: separate cache directories, real files, and TensorFlow's results."""
 
 from __future__ import annotations
 

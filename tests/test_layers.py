@@ -146,7 +146,7 @@ def test_a_room_imports_only_rooms_above_it(path: Path) -> None:
         assert (name, function, target) in FACADE, f"imports {imported} in {function or 'the file'}"
 
 
-def test_the_facade_is_what_is_listed() -> None:
+def test_the_facade_is_complete() -> None:
     found = {
         (str(path.relative_to(PACKAGE)), function, room_of(imported))
         for path in SOURCES
@@ -180,7 +180,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert not loaded_after("import torchrec_io") & heavy
 
 
-def test_what_needs_no_torch_starts_without_it() -> None:
+def test_parts_that_start_without_torch() -> None:
     parts = ["records.reader", "order.plan", "order.distributed", "parsing.parser"]
     if (PACKAGE / "cli").exists():
         parts.append("cli")
@@ -205,6 +205,18 @@ def test_a_dataset_loads_only_what_its_schema_needs(tmp_path: Path) -> None:
     assert "torchrec_io.datasets.tfrecord" in loaded
     assert not loaded & {*rooms, "PIL", "isal", "google.protobuf", "pyarrow", "typer"}
     assert "torchrec_io.convert" in loaded_after("import torchrec_io; torchrec_io.convert.from_csv")
+
+
+# ---- CONTRIBUTING.md ----
+
+
+def test_the_table_of_rooms_is_complete_and_in_order() -> None:
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
+    [table] = re.findall(r"^\| Room \| Kind \|.*\n\| --- .*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| \S.* \|$", table, re.MULTILINE)
+    assert len(rows) == len(table.splitlines())
+    kinds = ["core"] * FIRST_OPTIONAL + ["optional"] * (len(ROOMS) - FIRST_OPTIONAL)
+    assert rows == list(zip(ROOMS, kinds, strict=True))
 
 
 # ---- the package's names ----

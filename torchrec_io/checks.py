@@ -32,7 +32,7 @@ def check_integer(
         error: Class of the error that is raised.
 
     Raises:
-        Exception: the value is not an integer in this range.
+        Exception: If the value is not an integer in this range; of the class ``error``.
     """
     if is_integer(value) and least <= value <= most:
         return int(value)

@@ -26,7 +26,7 @@ class TorchRecIOError(Exception):
     them.
 
     Attributes:
-        reason: What is wrong, in one sentence.
+        reason: Reason of the error, in one sentence.
         path: Path of the data file.
         record: Number of the record in the file, counted from 0.
         offset: Byte offset of the error in the file, in the decompressed stream of a compressed

@@ -85,7 +85,7 @@ def test_a_bad_file_fails_and_the_others_are_done(run: Run, folder: Path) -> Non
 def test_check(run: Run, folder: Path) -> None:
     missing = run("index", folder, "--check")
     assert missing.returncode == 1
-    assert missing.stderr.count("there is no index") == 3
+    assert missing.stderr.count("the index does not exist") == 3
     assert len(os.listdir(folder)) == 3  # it builds nothing
     run("index", folder)
     assert run("index", folder, "--check").returncode == 0

@@ -111,7 +111,7 @@ def test_damage_is_named() -> None:
         (["reshard", ".", "-o", "old", "--num-shards", "2"], 1, "old-00000-of-00003"),
     ],
 )
-def test_what_is_refused(arguments: list[str], status: int, message: str) -> None:
+def test_invalid_arguments_are_refused(arguments: list[str], status: int, message: str) -> None:
     Path("old-00000-of-00003").touch()
     before = sorted(Path().iterdir())
     result = call(*arguments)

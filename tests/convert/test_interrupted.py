@@ -78,7 +78,7 @@ def test_old_and_new_files_of_a_set_are_never_mixed(
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_interrupt_leaves_what_was_there(
+def test_an_interrupt_keeps_existing_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, jobs: int
 ) -> None:
     monkeypatch.setattr("torchrec_io.tools.record_files._MAX_BYTES", 4000)

@@ -1,4 +1,4 @@
-"""Write TFRecord files with TensorFlow, and what TensorFlow itself parses from them.
+"""Write TFRecord files with TensorFlow, and the values that TensorFlow parses from them.
 
 The committed files in ``golden/`` were written by TensorFlow 2.21.0. Run this script with the
 Python of an environment that has ``tensorflow-cpu``; it gives the same bytes every time. The form

@@ -1,4 +1,4 @@
-"""Have TFDS write small datasets of every feature, and note what it reads from them.
+"""Write small datasets of every feature with TFDS, and the values that TFDS reads from them.
 
 The committed directories in ``tfds/`` were written by tensorflow-datasets 4.9.10. Run this script
 with the Python of an environment that has it and ``tensorflow-cpu``; the files are the same every

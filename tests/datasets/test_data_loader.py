@@ -157,7 +157,7 @@ class TestErrors:
         assert f"offset {error.offset}" in str(error)
 
     @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
-    def test_skipped_counts_what_workers_skip(
+    def test_skipped_counts_errors_of_workers(
         self, damaged: str, method: str, workers: int
     ) -> None:
         dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=4, on_error="skip")

@@ -83,9 +83,7 @@ FIELD = st.tuples(
 
 
 @given(fields=st.lists(FIELD, min_size=1, max_size=4), count=st.integers(0, 5), data=st.binary())
-def test_fields_are_what_numpy_reads(
-    tmp_path: Path, fields: list[Any], count: int, data: bytes
-) -> None:
+def test_fields_match_numpy(tmp_path: Path, fields: list[Any], count: int, data: bytes) -> None:
     dtype = np.dtype(
         [
             (f"f{i}", np.dtype(name).newbyteorder("<" if little else ">"), tuple(shape))
@@ -114,7 +112,7 @@ def test_fields_are_what_numpy_reads(
         assert found.shape == wanted[f"f{i}"].shape
 
 
-def test_what_a_field_may_not_hold_is_told(tmp_path: Path) -> None:
+def test_invalid_fields_are_reported(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\1\0\2\1\0\1")
     schema = {
         "flag": tio.RawFeature("bool", []),
@@ -133,7 +131,7 @@ def test_what_a_field_may_not_hold_is_told(tmp_path: Path) -> None:
     assert "neither 0 nor 1" in found[0].reason
 
 
-def test_what_is_left_over(cifar: tuple[Path, Any]) -> None:
+def test_bytes_left_over(cifar: tuple[Path, Any]) -> None:
     path, rows = cifar
     with path.open("ab") as file:
         file.write(b"xyz")

@@ -92,7 +92,7 @@ def test_ranks_and_workers_share_the_records(
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-def test_a_stateful_loader_goes_on(files: dict[str, Any], kind: str) -> None:
+def test_a_stateful_loader_resumes(files: dict[str, Any], kind: str) -> None:
     def loader() -> Any:
         dataset = make(kind, files[kind], batch_size=4, shuffle=True)
         return StatefulDataLoader(dataset, batch_size=None, num_workers=2)
@@ -144,9 +144,7 @@ def test_make_loader_and_mix(files: dict[str, Any], kind: str) -> None:
     assert sorted(flat(mixed)) == ALL
 
 
-def test_what_is_of_two_formats_is_not_mixed(
-    files: dict[str, Any], kind: str, tmp_path: Path
-) -> None:
+def test_formats_cannot_be_mixed(files: dict[str, Any], kind: str, tmp_path: Path) -> None:
     other = tio.TFRecordDataset(write_tfrecord(tmp_path / "x", [b"1"]), int)
     with pytest.raises(ValueError, match="differ in record format"):
         tio.mix([make(kind, files[kind]), other], weights=[1, 1])

@@ -1,4 +1,4 @@
-"""Datasets with batches by length: what they give, share, save and refuse."""
+"""Datasets with batches by length: contents, process layouts, states and invalid options."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ class TestResuming:
         workers=st.integers(0, 2),
         data=st.data(),
     )
-    def test_another_world_goes_on_with_the_same_batches(
+    def test_another_world_size_continues_with_the_same_batches(
         self, paths: list[str], before: int, after: int, workers: int, data: st.DataObject
     ) -> None:
         """The state of any rank at any step, and then again that of the new world."""
@@ -307,7 +307,7 @@ class TestResuming:
         ],
         ids=str,
     )
-    def test_what_does_not_fit(
+    def test_lengths_that_do_not_match(
         self, paths: list[str], options: dict[str, Any], message: str
     ) -> None:
         dataset = make(paths, batch_size=4, rank=0, world_size=2)
@@ -449,7 +449,9 @@ class TestArguments:
         ],
         ids=str,
     )
-    def test_what_is_refused(self, paths: list[str], options: dict[str, Any], message: str) -> None:
+    def test_invalid_arguments_are_refused(
+        self, paths: list[str], options: dict[str, Any], message: str
+    ) -> None:
         with pytest.raises(ValueError, match=re.escape(message)):
             make(paths, **options)
 

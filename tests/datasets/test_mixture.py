@@ -235,7 +235,7 @@ class TestRefused:
         with pytest.raises(ValueError, match="differ in verify_crc"):
             tio.mix([first, unchecked], weights=[1, 1])
 
-    def test_what_is_no_dataset(self, paths: Any) -> None:
+    def test_other_objects_than_datasets(self, paths: Any) -> None:
         first, _ = pair(paths)
         with pytest.raises(TypeError, match="must be datasets of indexed files"):
             tio.mix([first, "other"], weights=[1, 1])  # type: ignore[list-item]

@@ -64,7 +64,7 @@ class TestOneRanksStateForAll:
         other=st.integers(1, 4),
         steps=st.integers(0, 8),
     )
-    def test_whoever_took_it(
+    def test_states_of_any_rank(
         self,
         tmp_path_factory: pytest.TempPathFactory,
         *,
@@ -161,7 +161,7 @@ class TestCopies:
         dataset.set_epoch(1)
         assert ids_of(persistent) != whole
 
-    def test_what_one_does_is_nothing_to_the_other(self, paths: list[str]) -> None:
+    def test_datasets_are_independent(self, paths: list[str]) -> None:
         dataset = make(paths)
         other = copy.copy(dataset)
         other.resume(epoch=0, batches=5)
@@ -209,7 +209,7 @@ class TestErrorsInTheirTurn:
     @pytest.mark.parametrize("threads", [1, 3])
     @pytest.mark.parametrize("stream", [False, True])
     @pytest.mark.parametrize("batch_size", [4, None])
-    def test_a_file_that_is_gone(
+    def test_a_removed_file(
         self, tmp_path: Path, threads: int, stream: bool, batch_size: int | None
     ) -> None:
         paths = write_files(tmp_path, [13, 10])

@@ -199,7 +199,7 @@ class TestFilesThatChange:
         assert isinstance(error, tio.StaleIndexError)
         assert "the index file was replaced" in str(error)
 
-    def test_a_file_that_is_gone(self, paths: list[str]) -> None:
+    def test_a_removed_file(self, paths: list[str]) -> None:
         dataset = make(paths)
         assert ids_of(dataset) == list(range(COUNT))
         os.unlink(paths[2])

@@ -175,7 +175,7 @@ class TestEpochs:
         dataset.set_epoch(5)
         assert ids_of(other) == ids_of(dataset)
 
-    def test_a_training_loop_goes_on(self, paths: list[str]) -> None:
+    def test_a_training_loop_resumes(self, paths: list[str]) -> None:
         def run(dataset: tio.TFRecordDataset, first: int) -> Iterator[tuple[int, list[int]]]:
             for epoch in range(first, 4):
                 dataset.set_epoch(epoch)
@@ -202,7 +202,7 @@ class TestOtherWorlds:
         steps=st.integers(0, 20),
         shuffle=st.sampled_from(SHUFFLES),
     )
-    def test_the_same_global_order_goes_on(
+    def test_the_same_global_order_continues(
         self,
         paths: list[str],
         *,
@@ -359,14 +359,14 @@ class TestPlainDataLoader:
                 dataset.resume(epoch=0, batches=batches)
                 assert ids_of(dataset) == whole[batches:]
 
-    def test_a_state_of_one_process_goes_on_in_workers(self, paths: list[str]) -> None:
+    def test_a_state_of_one_process_resumes_in_workers(self, paths: list[str]) -> None:
         whole = ids_of(make(paths, shuffle=True))
         dataset = make(paths, shuffle=True)
         dataset.load_state_dict(state_after(3, paths, shuffle=True))
         loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
         assert ids_of(loader) == whole[3:]
 
-    def test_the_parent_cannot_know_what_workers_gave(self, paths: list[str]) -> None:
+    def test_the_parent_does_not_know_the_position_of_workers(self, paths: list[str]) -> None:
         dataset = make(paths)
         loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
         next(iter(loader))
@@ -437,7 +437,7 @@ class TestRefused:
             lambda state: state.clear(),
         ],
     )
-    def test_what_is_no_state(self, paths: list[str], state: dict[str, Any], change: Any) -> None:
+    def test_invalid_states(self, paths: list[str], state: dict[str, Any], change: Any) -> None:
         change(state)
         with pytest.raises(tio.StateMismatchError, match="this is not a state of a dataset"):
             make(paths, shuffle=True).load_state_dict(state)

@@ -204,7 +204,7 @@ class TestSlices:
         if not shuffle:
             assert ids_of(dataset) == list(range(begin, end))
 
-    def test_what_is_no_slice(self, paths: list[str]) -> None:
+    def test_invalid_slices(self, paths: list[str]) -> None:
         for split in ("train", "[:0%]", "[200:]"):
             with pytest.raises(ValueError, match="slices look like"):
                 make(paths, split=split)

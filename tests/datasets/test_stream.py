@@ -1,4 +1,4 @@
-"""TFRecordStream: records read from front to back, exactly once; and what a stream cannot do."""
+"""TFRecordStream: records read from front to back, exactly once; unsupported options."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class TestFiles:
         assert dataset.skipped == 1
 
     @pytest.mark.parametrize("threads", [1, 2, 4])
-    def test_what_ends_a_stream_is_told_behind_batches_that_are_filled_up(
+    def test_the_end_of_a_stream_is_reported_after_full_batches(
         self, tmp_path: Path, threads: int
     ) -> None:
         frames = [bytearray(frame(record(number))) for number in range(16)]
@@ -157,7 +157,7 @@ class TestFiles:
         assert dataset.skipped == 2
 
     @pytest.mark.parametrize("threads", [1, 2, 4])
-    def test_a_file_that_went_is_told_behind_batches_that_are_filled_up(
+    def test_a_removed_file_is_reported_after_full_batches(
         self, tmp_path: Path, threads: int
     ) -> None:
         paths = write_files(tmp_path, [16, 4])

@@ -99,7 +99,7 @@ class TestBadLines:
     def make(self, path: Path, **options: Any) -> tio.TextLineDataset:
         return tio.TextLineDataset(path, PEOPLE, skip_header_lines=1, num_threads=1, **options)
 
-    def test_the_error_says_where(self, path: Path) -> None:
+    def test_errors_name_the_position(self, path: Path) -> None:
         with pytest.raises(tio.DecodeError) as caught:
             list(self.make(path, batch_size=8))
         error = caught.value

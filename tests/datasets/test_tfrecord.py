@@ -66,7 +66,7 @@ class TestYields:
         assert list(tio.TFRecordDataset(paths)) == expected
         assert list(tio.TFRecordDataset(paths, batch_size=40)) == [expected[:40], expected[40:]]
 
-    def test_what_a_function_gives(self, paths: list[str]) -> None:
+    def test_results_of_a_function(self, paths: list[str]) -> None:
         dataset = tio.TFRecordDataset(paths, len, batch_size=49)
         assert list(dataset) == [
             [len(record(i)) for i in range(49)], [len(record(49))],
@@ -147,9 +147,7 @@ class TestOrder:
         uneven=st.sampled_from(["keep", "drop", "pad"]),
         threads=st.sampled_from([1, 2]),
     )
-    def test_len_is_what_comes_and_ranks_share_the_records(
-        self, shared_paths: list[str], **options: Any
-    ) -> None:
+    def test_len_and_ranks_share_the_records(self, shared_paths: list[str], **options: Any) -> None:
         batch_size, world = options["batch_size"], options.pop("world")
         threads = options.pop("threads")
         if batch_size is None:
@@ -276,7 +274,7 @@ class TestDamage:
         flip(paths[2], self.offset + 12 + len(record(33)) - 1)
         return paths
 
-    def test_raise_is_the_default_after_what_is_good(self, damaged: list[str]) -> None:
+    def test_errors_are_raised_after_valid_records(self, damaged: list[str]) -> None:
         seen = []
         with pytest.raises(tio.CorruptRecordError, match="data does not match") as caught:
             for batch in tio.TFRecordDataset(damaged, SCHEMA, batch_size=10):
@@ -285,7 +283,7 @@ class TestDamage:
         error = caught.value
         assert (error.path, error.record, error.offset) == (damaged[2], 3, self.offset)
 
-    def test_what_was_raised_keeps_nothing_open(self, damaged: list[str]) -> None:
+    def test_raised_errors_keep_no_file_open(self, damaged: list[str]) -> None:
         gc.collect()
         gc.disable()  # what is freed, is freed at once
         try:
@@ -322,7 +320,7 @@ class TestDamage:
     @pytest.mark.parametrize("kind", ["schema", "bytes", "function"])
     @pytest.mark.parametrize("drop_last", [False, True])
     @given(bad=st.sets(st.integers(0, 29)), size=st.integers(1, 12), shuffle=st.booleans())
-    def test_batches_are_filled_up_from_what_comes_next(
+    def test_batches_are_filled_up_from_the_next_records(
         self,
         tmp_path: Path,
         *,

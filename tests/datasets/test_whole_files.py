@@ -1,4 +1,4 @@
-"""WholeFileDataset: files as bytes, as images and as what else a feature holds."""
+"""WholeFileDataset: files as bytes, as images and as values of other features."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_images_are_those_of_tfrecord_files(folder: Path, feature: tio.ImageFeat
     assert all(map(torch.equal, images, (image for batch in stored for image in batch["image"])))
 
 
-def test_what_is_no_image_is_told(folder: Path) -> None:
+def test_invalid_images_are_reported(folder: Path) -> None:
     paths = sorted(folder.rglob("*.*"))
     image = {"image": tio.ImageFeature(size=(8, 8))}
     found: list[tio.TorchRecIOError] = []
@@ -123,7 +123,7 @@ def test_schemas_that_are_not_one_feature(tmp_path: Path, schema: Any, reason: s
         tio.WholeFileDataset(tmp_path, schema)
 
 
-def test_a_file_that_is_gone(tmp_path: Path) -> None:
+def test_a_removed_file(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"x")
     dataset = tio.WholeFileDataset(tmp_path)
     (tmp_path / "x").unlink()

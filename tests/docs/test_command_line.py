@@ -1,4 +1,4 @@
-"""The page of the command line is what the command line says of itself."""
+"""The page of the command line matches its help texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the docs name is there."""
+"""Names in the docs exist: files, tests, links and functions."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class TestQueues:
         names.clear()
         assert "torchrec_io" not in [thread.name for thread in threading.enumerate()]
 
-    def test_what_is_not_there_yet(self) -> None:
+    def test_missing_features(self) -> None:
         """The page has to say so as long as it is so, and no longer."""
         others = ["WholeFileDataset", "TextLineDataset", "FixedLengthRecordDataset"]
         there = [name for name in others if name in public_names(tio)]

@@ -1,4 +1,4 @@
-"""The messages of docs/troubleshooting.md are the package's, and none about files is missing."""
+"""Messages in docs/troubleshooting.md match the package, and none about files is missing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_every_reason_is_there(error: str) -> None:
         )
 
 
-def test_what_pytorch_says(tmp_path: Path) -> None:
+def test_messages_of_pytorch(tmp_path: Path) -> None:
     paths = write_files(tmp_path, [9])
     quoted = [parts_of(row) for row in ROWS if "(PyTorch's)" in row]
     batches = DataLoader(tio.TFRecordDataset(paths, SCHEMA, batch_size=4))

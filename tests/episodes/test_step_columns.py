@@ -1,4 +1,4 @@
-"""Columns of steps have what the columns of whole episodes have at these steps."""
+"""Columns of steps match the columns of whole episodes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.images import encoded, smooth
 from tests.support.plain import plain
+from torchrec_io.checks import counted
 from torchrec_io.episodes.parser import StepParser
 from torchrec_io.episodes.reader import StepNumbers
 from torchrec_io.images.decode import decode_image
@@ -208,7 +209,7 @@ class TestEveryKind:
         assert [*map(plain, crossed.samples())] == [*map(plain, samples)]
 
 
-def test_rows_that_nobody_validates() -> None:
+def test_rows_without_validation() -> None:
     splits = tio.RaggedFeature.RowLimits("l")
     schema = tio.Schema(
         {"s/x": tio.RaggedFeature("int64", "v", [splits]), "s/y": tio.VarLenFeature("int64")}
@@ -240,17 +241,17 @@ class TestFailures:
     def test_one_that_could_not_be_read_before(self) -> None:
         _, [failure] = self.parse(record(0, 2), record(1, 2), record(2, 2))
         assert failure.position == 4
-        assert failure.reason == "it could not be read when the steps of 's' were counted"
+        assert failure.reason == "the record could not be read when the steps of 's' were counted"
 
     @pytest.mark.parametrize("steps", [1, 3])
     def test_other_steps_than_were_counted(self, steps: int) -> None:
         batch, failures = self.parse(record(0, 2), record(1, steps), b"")
         assert len(batch["id"]) == 2
         assert {failure.position for failure in failures} == {2, 3, 4}
-        assert failures[0].reason == f"it has {steps} steps, where 's' has 2"
+        assert failures[0].reason == f"it has {counted(steps, 'step')}, but 's' has 2"
 
 
-def test_no_memory_is_taken_for_what_is_not_asked() -> None:
+def test_memory_is_used_only_for_selected_steps() -> None:
     """The arena has the steps that are asked for, not those of the episodes."""
     schema = tio.Schema({"s/matrix": STEPS["s/matrix"]})
     data = record(1, 60)
@@ -288,7 +289,7 @@ class TestImages:
             for i, image in enumerate(window):
                 assert image.tolist() == smooth(2, 3, begin + i).tolist()
 
-    def test_one_that_is_damaged_costs_what_it_is_part_of(self) -> None:
+    def test_damage_fails_only_its_samples(self) -> None:
         images = [encoded(smooth(2, 3, i), "PNG") for i in range(5)]
         images[3] = images[3][:30]
         batch, failures = self.parse(images, None, [0, 3, 1, 4, 3])

@@ -1,4 +1,4 @@
-"""How many steps records have: what tells it, records that do not agree, and what is refused."""
+"""Counts of the steps of records, records whose features disagree, and invalid schemas."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TestCounting:
         ],
         ids=lambda value: type(value).__name__,
     )
-    def test_what_is_counted(self, tmp_path: Path, spec: Any, stored: dict[str, Any]) -> None:
+    def test_counted_features(self, tmp_path: Path, spec: Any, stored: dict[str, Any]) -> None:
         write_tfrecord(tmp_path / "data", [example_of(**stored)])
         dataset = tio.TFRecordDataset(tmp_path / "data", {"g/x": spec}).steps("g")
         assert dataset.num_records == len(list(dataset)) == 3
@@ -90,7 +90,7 @@ class TestCounting:
             (tio.RaggedFeature.ValueRowIds("p"), [0, 2, 2, 2]),
         ],
     )
-    def test_what_is_not_counted_is_compared(
+    def test_features_that_are_not_counted_are_compared(
         self, tmp_path: Path, partition: Any, numbers: list[int]
     ) -> None:
         spec = tio.RaggedFeature("int64", "v", [partition])
@@ -98,12 +98,12 @@ class TestCounting:
             example_of(**{"v": [1, 2, 3, 4], "p": numbers, "g/y": [7] * count}) for count in (3, 4)
         ]
         write_tfrecord(tmp_path / "data", records)
-        with pytest.raises(tio.SchemaError, match="no feature of 'g' tells how many steps"):
+        with pytest.raises(tio.SchemaError, match="the steps of 'g' cannot be counted"):
             tio.TFRecordDataset(tmp_path / "data", {"g/x": spec}).steps("g")
         schema = {"g/x": spec, "g/y": tio.VarLenFeature("int64")}
         dataset = tio.TFRecordDataset(tmp_path / "data", schema, on_error="skip").steps("g")
         assert [sample["g/x"].tolist() for sample in dataset] == [[1], [], [2, 3, 4]]
-        with pytest.raises(tio.DecodeError, match=r"it has 3 steps, where 'g' has 4 .*'g/x'"):
+        with pytest.raises(tio.DecodeError, match=r"it has 3 steps, but 'g' has 4 .*'g/x'"):
             list(dataset.replace(on_error="raise"))
 
 
@@ -119,7 +119,7 @@ class TestBadRecords:
         (tmp_path / "data").write_bytes(stored)
         return tmp_path / "data"
 
-    def test_what_disagrees_is_told(self, path: Path) -> None:
+    def test_disagreements_are_reported(self, path: Path) -> None:
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=2).steps()
         iterator = iter(dataset)
         assert next(iterator)["steps/id"].tolist() == [0, 1]
@@ -127,10 +127,10 @@ class TestBadRecords:
             next(iterator)
         error = caught.value
         assert (error.path, error.record, error.feature) == (str(path), 1, "steps/text")
-        assert error.reason == "it has 2 steps, 'steps/id' has 1"
+        assert error.reason == "it has 2 steps, but 'steps/id' has 1"
 
     @pytest.mark.parametrize("window", [None, 2])
-    def test_each_bad_record_is_told_once(self, path: Path, window: int | None) -> None:
+    def test_each_invalid_record_is_reported_once(self, path: Path, window: int | None) -> None:
         told: list[tio.TorchRecIOError] = []
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=2, on_error=told.append)
         stepped = dataset.steps(window=window)
@@ -156,7 +156,7 @@ class TestBadRecords:
             [2002, 4000],
         ]
 
-    def test_a_feature_of_the_record_is_told_of_each_sample(self, tmp_path: Path) -> None:
+    def test_an_invalid_feature_of_the_record_fails_each_sample(self, tmp_path: Path) -> None:
         values: Any = {"episode": [1, 2], "steps/id": [1000, 1001], "steps/text": [b"", b""]}
         bad = example_of(**values)
         write_tfrecord(tmp_path / "data", [episode(0, 1), bad, episode(2, 1)])
@@ -165,7 +165,7 @@ class TestBadRecords:
         assert step_ids(stepped) == [0, 2000]
         assert stepped.skipped == 2
 
-    def test_what_was_counted_unchecked_is_of_others(self, tmp_path: Path) -> None:
+    def test_counts_without_checksums_are_cached_separately(self, tmp_path: Path) -> None:
         [path] = write_episodes(tmp_path, [[2, 6]])
         stored = bytearray(Path(path).read_bytes())
         stored[-9] ^= 1
@@ -175,7 +175,7 @@ class TestBadRecords:
         checked = tio.TFRecordDataset(path, SCHEMA, on_error="skip").steps()
         assert checked.num_records == 2 + 1
 
-    def test_one_that_became_damaged_is_told_once_a_batch(self, tmp_path: Path) -> None:
+    def test_later_damage_is_reported_once_per_batch(self, tmp_path: Path) -> None:
         [path] = write_episodes(tmp_path, [[2, 3]])
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=8, on_error="skip").steps()
         before = os.stat(path)
@@ -208,7 +208,7 @@ class TestRefusals:
     def test_sequence_examples(self, tmp_path: Path) -> None:
         write_tfrecord(tmp_path / "data", [sequence_example_of({}, {"steps/x": [[1]]})])
         schema = tio.Schema(sequence={"steps/x": tio.VarLenFeature("int64")})
-        with pytest.raises(tio.SchemaError, match="not of SequenceExamples"):
+        with pytest.raises(tio.SchemaError, match="got one of SequenceExamples"):
             tio.TFRecordDataset(tmp_path / "data", schema).steps()
 
     @pytest.mark.parametrize("window", [0, -1, 1.5, True, "2"])
@@ -217,7 +217,7 @@ class TestRefusals:
             tio.TFRecordDataset(paths, SCHEMA).steps(window=window)
 
     def test_steps_of_steps(self, paths: list[str]) -> None:
-        with pytest.raises(ValueError, match="the samples are steps already"):
+        with pytest.raises(ValueError, match="the samples are already steps"):
             steps_of(paths).steps()
 
     def test_batches_by_length(self, paths: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Samples of selected records: which there are, in which blocks, and what tells orders apart."""
+"""Samples of selected records, their blocks, and differences between orders."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_places(counts: list[int], window: int | None) -> None:
     records, begins = numbers.locate(np.arange(len(numbers)))
     assert list(zip(records.tolist(), begins.tolist(), strict=True)) == expected
     for outside in (-1, len(numbers)):
-        with pytest.raises(IndexError, match="a sample's number lies outside"):
+        with pytest.raises(IndexError, match="a sample number is outside"):
             numbers.locate(np.array([outside]))
 
 
@@ -113,7 +113,7 @@ class TestStepOrder:
         assert part.records == Span(2, 1, 3)
         assert dataclasses.replace(part, seed=8).records == Span(2, 1, 3)
 
-    def test_what_tells_orders_apart(self) -> None:
+    def test_differences_between_orders(self) -> None:
         orders = [
             self.order([2, 3]),
             self.order([3, 2]),  # as many steps, but others

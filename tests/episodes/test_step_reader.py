@@ -57,7 +57,7 @@ def test_a_damaged_record_is_one_error(path: Path) -> None:
     assert error.record == 2
 
 
-def test_whether_one_read_goes_on_where_another_ends(path: Path) -> None:
+def test_reads_that_continue_another_one(path: Path) -> None:
     reader = open_reader(path)
 
     assert reader.plan(np.array([3, 4])).continues(reader.plan(np.array([2])))  # the same record

@@ -1,4 +1,4 @@
-"""Steps of episodes as samples: numbered, ordered, shared, split, saved and told as records are."""
+"""Steps of episodes as samples: numbered, ordered, assigned, split and saved like records."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TestOrder:
         ) == (all_steps())
 
     @given(Files, st.sampled_from([None, 1, 2, 4]), Shuffles, st.data())
-    def test_each_once_whatever_the_arrangement(
+    def test_each_once_in_any_process_layout(
         self,
         tmp_path_factory: pytest.TempPathFactory,
         files: list[list[int]],
@@ -237,7 +237,7 @@ class TestParts:
 class TestStates:
     @pytest.mark.parametrize("batch_size", [None, 3])
     @pytest.mark.parametrize("shuffle", [False, True, 6])
-    def test_goes_on_at_every_place(
+    def test_resumes_at_every_position(
         self, paths: list[str], batch_size: int | None, shuffle: Any
     ) -> None:
         def make() -> tio.TFRecordDataset:

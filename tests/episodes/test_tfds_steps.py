@@ -66,7 +66,7 @@ def test_every_kind(directory: str, group: str, window: int | None) -> None:
     assert found == expected
 
 
-def test_each_step_is_what_tfds_reads() -> None:
+def test_steps_match_tfds() -> None:
     golden = golden_split("episodes/1.0.0")
     steps = [step for record in golden.records for step in record["steps"][1]]
     dataset = read("episodes", steps="each")

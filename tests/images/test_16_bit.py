@@ -97,7 +97,7 @@ def test_one_transparent_color() -> None:
 
 
 @pytest.mark.parametrize("channels", [2, 4])
-def test_where_there_is_alpha_a_transparent_color_says_nothing(channels: int) -> None:
+def test_alpha_overrides_a_transparent_color(channels: int) -> None:
     array = wide_noise(2, 3, channels)
     data = png_of(array, extra=chunk(b"tRNS", bytes(2 * (channels - 1))))
     assert decoded(data, channels=0, **WIDE).tolist() == array.tolist()
@@ -143,7 +143,7 @@ def with_rows(rows: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("size", [0, 8, 20, 28, 33, 40, len(GOOD) - 12, len(GOOD) - 1])
-def test_what_is_cut_short_is_refused(size: int) -> None:
+def test_truncated_images_are_refused(size: int) -> None:
     assert decoded(GOOD, **WIDE).tolist() == ARRAY.tolist()
     assert reason_of(GOOD[:size]).startswith("the image cannot be decoded")
 

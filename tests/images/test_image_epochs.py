@@ -118,9 +118,7 @@ def test_the_same_for_any_rank(paths: list[str], rank: int) -> None:
 
 
 @pytest.mark.parametrize("batch_size", [None, 4])
-def test_the_same_when_gone_on_with_after_every_step(
-    paths: list[str], batch_size: int | None
-) -> None:
+def test_the_same_when_resumed_after_every_step(paths: list[str], batch_size: int | None) -> None:
     def make() -> tio.TFRecordDataset:
         dataset = tio.TFRecordDataset(
             paths, SCHEMA, batch_size=batch_size, shuffle=True, seed=3, epochs=2

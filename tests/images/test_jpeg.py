@@ -303,7 +303,7 @@ def test_views_are_the_values_without_a_copy() -> None:
     assert tio.BytesArray.from_list([]).views() == []
 
 
-def test_views_hold_what_a_decoder_takes() -> None:
+def test_decoders_take_views() -> None:
     array = smooth(20, 30)
     [view] = column_of([encoded(array, "JPEG")], decoder=None).views()
     with Image.open(io.BytesIO(view.numpy())) as image:

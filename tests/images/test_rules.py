@@ -81,7 +81,7 @@ def test_alpha_is_dropped_or_added() -> None:
     assert decoded(encoded(gray), channels=1)[..., 0].tolist() == np.asarray(gray)[..., 0].tolist()
 
 
-def test_what_is_transparent_does_not_bleed_when_it_is_resized() -> None:
+def test_transparent_pixels_do_not_bleed_when_resized() -> None:
     array = np.zeros((4, 4, 4), np.uint8)
     array[:, :2] = 255, 0, 0, 255
     array[:, 2:] = 0, 255, 0, 0  # green, but not to be seen
@@ -223,9 +223,7 @@ KINDS = [("JPEG", {"quality": 95}), ("PNG", {}), ("WEBP", {"lossless": True})]
 @both
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 @pytest.mark.parametrize("orientation", [1, 2, 3, 4, 5, 6, 7, 8, 0, 9])
-def test_exif_turns_images_where_that_is_asked_for(
-    kind: str, options: dict[str, Any], orientation: int, decoder: Any
-) -> None:
+def test_exif_rotation(kind: str, options: dict[str, Any], orientation: int, decoder: Any) -> None:
     data = encoded(smooth(18, 31), kind, exif=oriented(orientation), **options)
     stored = np.asarray(opened(data))
     turned = np.asarray(ImageOps.exif_transpose(opened(data)))
@@ -254,7 +252,7 @@ def test_tiff_is_always_turned(orientation: int, asked: bool) -> None:
 @both
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF"])
 @pytest.mark.parametrize("options", [{}, {"size": (9, 9)}, {"mixed": "pad"}])
-def test_what_is_cut_short_is_refused(kind: str, options: dict[str, Any], decoder: Any) -> None:
+def test_truncated_images_are_refused(kind: str, options: dict[str, Any], decoder: Any) -> None:
     whole = encoded(noise(40, 40), kind)
     sound = encoded(noise(40, 40))
     assert decoded(whole, decoder=decoder, **options).size

@@ -1,4 +1,4 @@
-"""What we refuse and TensorFlow takes, told from a record's values; see docs/differences.md.
+"""Model of the records that only this package refuses; see docs/differences.md.
 
 No parser has a part in this. Each reason has the name of its row in the docs' table.
 """

@@ -1,4 +1,4 @@
-"""SparseFeature and RaggedFeature: what TensorFlow takes of the whole batch and we check by record.
+"""SparseFeature and RaggedFeature: checks of each record, where TensorFlow checks the batch.
 
 Each reason to refuse that the other tests of this directory allow is shown here to be one: by a
 case that TensorFlow takes and we do not.
@@ -135,7 +135,7 @@ TAKEN: dict[str, tuple[str, Spec, list[Record], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_what_tensorflow_takes_and_we_refuse(tf_oracle: TfOracle, name: str) -> None:
+def test_differences_from_tensorflow(tf_oracle: TfOracle, name: str) -> None:
     reason, spec, records, expected = TAKEN[name]
     encoded = [encode(values) for values in records]
     theirs = features_in(tf_oracle.ask(**batch_question(encoded, spec)))

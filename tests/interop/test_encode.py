@@ -1,4 +1,4 @@
-"""What we write, as TensorFlow reads it."""
+"""TensorFlow reads the records that this package writes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def in_form(values: list[Any], dtype: str, form: str) -> Any:
     st.dictionaries(st.sampled_from(NAMES), columns(), min_size=1),
     st.sampled_from(["list", "scalar", "array", "tensor"]),
 )
-def test_tensorflow_reads_what_was_given(
+def test_tensorflow_reads_the_same_values(
     tf_oracle: TfOracle, given_columns: dict[str, tuple[str, list[list[Any] | None]]], form: str
 ) -> None:
     examples = [

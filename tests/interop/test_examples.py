@@ -1,4 +1,4 @@
-"""Examples of any spec: what TensorFlow makes of them is what we make of them."""
+"""Examples of any spec are parsed as TensorFlow parses them."""
 
 from __future__ import annotations
 

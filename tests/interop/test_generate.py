@@ -1,4 +1,4 @@
-"""The cases that are drawn hold what they are there for."""
+"""Generated cases contain the intended kinds of records."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_first_frames(tf_oracle: TfOracle, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "BMP"])
-def test_both_refuse_what_is_cut_short(tf_oracle: TfOracle, kind: str) -> None:
+def test_both_refuse_truncated_images(tf_oracle: TfOracle, kind: str) -> None:
     whole = encoded(noise(40, 40), kind)
     for data in (whole[: len(whole) // 2], b"", b"no image", whole[:20]):
         assert theirs(tf_oracle, data, 3) is None

@@ -192,7 +192,7 @@ def test_the_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
 
 
 @pytest.mark.parametrize("lists", [b"\xff\xff\xff", b"\x0a\x05\x0a"])
-def test_parts_that_nobody_asks_for_must_be_framed(tf_oracle: TfOracle, lists: bytes) -> None:
+def test_unread_parts_must_be_valid(tf_oracle: TfOracle, lists: bytes) -> None:
     context = delimited(1, entry("c", int_feature(1)))
     asked: list[tuple[Spec, Spec]] = [({"c": INTS}, {}), ({}, {"x": INTS})]
     for record in (context + delimited(2, lists), delimited(1, lists) + steps(int_feature(1))):

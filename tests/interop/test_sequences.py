@@ -1,4 +1,4 @@
-"""SequenceExamples of any spec: what TensorFlow makes of them is what we make of them."""
+"""SequenceExamples of any spec are parsed as TensorFlow parses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is noted of TFDS's splits is what TFDS says now."""
+"""The stored results of TFDS's splits match TFDS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow's side of each tutorial runs in TensorFlow, and gives what the page says of both."""
+"""The TensorFlow code of each tutorial runs and prints the results on the page."""
 
 from __future__ import annotations
 

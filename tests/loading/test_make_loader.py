@@ -1,4 +1,4 @@
-"""make_loader: what it puts together gives what the dataset gives, and goes on where it stood."""
+"""make_loader: its batches are those of the dataset, and its states resume exactly."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def make(paths: list[str], sort: str, workers: int = 0, **options: Any) -> Loade
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("sort", MADE)
-def test_it_gives_what_the_dataset_gives(paths: list[str], sort: str, workers: int) -> None:
+def test_batches_are_those_of_the_dataset(paths: list[str], sort: str, workers: int) -> None:
     found = ids_of(make(paths, sort, workers))
     dataset, given = MADE[sort](paths)
     size = given.get("batch_size")
@@ -131,7 +131,7 @@ def test_it_gives_what_the_dataset_gives(paths: list[str], sort: str, workers: i
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("sort", MADE)
-def test_it_can_be_gone_through_again(paths: list[str], sort: str, workers: int) -> None:
+def test_a_second_iteration(paths: list[str], sort: str, workers: int) -> None:
     loader = make(paths, sort, workers)
     whole = ids_of(loader)
     next(iter(loader))
@@ -155,7 +155,7 @@ def test_epochs_of_the_dataset_and_of_the_loader_are_one(paths: list[str], worke
     assert len({tuple(ids) for ids in seen}) == 3
 
 
-def test_a_sampler_is_told_of_epochs(paths: list[str]) -> None:
+def test_set_epoch_of_a_sampler(paths: list[str]) -> None:
     class Turned:
         epoch = 0
 
@@ -204,7 +204,7 @@ def test_batches_are_one_allocation(paths: list[str], sort: str, workers: int) -
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("sort", ["batches", "by number"])
-def test_padding_takes_what_comes(paths: list[str], sort: str, workers: int) -> None:
+def test_padding_of_all_kinds_of_items(paths: list[str], sort: str, workers: int) -> None:
     pad = tio.pad_collate(max_len=3, buckets=(2, 8), fill=-1)
     padded = list(make(paths, sort, workers, collate_fn=pad))
     plain = list(make(paths, sort))
@@ -361,7 +361,7 @@ def test_without_torchdata(paths: list[str], monkeypatch: pytest.MonkeyPatch) ->
 # ---- what it says, and what it refuses ----
 
 
-def test_it_says_what_it_chose(paths: list[str]) -> None:
+def test_description(paths: list[str]) -> None:
     lines = make(paths, "batches").describe().splitlines()
     assert lines == [
         "yields: batches made by native code, of 4 records",
@@ -426,7 +426,7 @@ def test_a_gpu_gets_batches_through_page_locked_memory_in_any_case(
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-def test_a_loop_by_number_that_goes_on_does_not_change_the_place_that_was_set(
+def test_a_running_loop_by_number_keeps_the_position_that_was_set(
     paths: list[str], workers: int
 ) -> None:
     loader = make(paths, "by number", workers)
@@ -465,7 +465,7 @@ def test_a_device_without_streams(paths: list[str]) -> None:
     assert "meta, a batch is copied when it is asked for" in loader.describe()
 
 
-def test_what_is_refused(paths: list[str]) -> None:
+def test_invalid_arguments_are_refused(paths: list[str]) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
     assert len(tio.make_loader(dataset, batch_size=4)) == 8
     with pytest.raises(ValueError, match=r"batch_size must be 4, .* got 8"):

@@ -22,7 +22,9 @@ def test_one_process_where_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 4), (3, 4)])
-def test_what_is_given_wins(rank: int, world_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_override_the_environment(
+    rank: int, world_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RANK", "7")
     monkeypatch.setenv("WORLD_SIZE", "9")
     fake_torch(monkeypatch, is_available=True, is_initialized=True, get_rank=5, get_world_size=6)
@@ -71,7 +73,7 @@ def test_a_broken_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         resolve_rank(None, None)
 
 
-def test_a_real_process_group_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_process_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "7")
     monkeypatch.setenv("WORLD_SIZE", "9")
     store = distributed.HashStore()  # type: ignore[attr-defined]  # left out of its stubs

@@ -179,7 +179,7 @@ def test_without_a_budget_only_one_batch_is_short(size: int) -> None:
     assert sizes == sorted([*([size] * (200 // size)), *([200 % size] if 200 % size else [])])
 
 
-def test_only_what_is_asked_for_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_requested_windows_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     order = many(True)
     asked: list[int] = []
     find = module._Windows.find

@@ -95,7 +95,7 @@ def model(
 
 
 @given(weight_lists, seeds, stops, st.sampled_from([2, 3, 5]), st.data())
-def test_a_mix_is_what_the_model_says(
+def test_mixtures_match_the_model(
     weights: list[float], seed: int, stop: Stop, cell_bits: int, data: st.DataObject
 ) -> None:
     count = len(weights)
@@ -125,7 +125,7 @@ def test_a_mix_is_what_the_model_says(
 
 
 @pytest.mark.parametrize("stop", STOP_CHOICES)
-def test_cells_of_full_size_are_what_the_model_says(stop: Stop) -> None:
+def test_cells_of_full_size_match_the_model(stop: Stop) -> None:
     sizes, weights = [90_000, 70_000, 12_345], [0.5, 0.3, 0.2]
     mix = mix_of(sizes, weights, 3, stop)
     expected = list(itertools.islice(model(sizes, weights, 3, stop), 200_000))
@@ -136,7 +136,7 @@ def test_cells_of_full_size_are_what_the_model_says(stop: Stop) -> None:
     assert np.array_equal(mix.at(positions, 1), mix.at(np.arange(len(expected)), 1)[positions])
 
 
-def test_mixes_stay_what_they_are_from_release_to_release() -> None:
+def test_mixtures_are_stable_between_releases() -> None:
     # A run that is resumed by a newer release must go on in the order it began with.
     mix = mix_of([4, 6, 3], [0.5, 0.3, 0.2], 7)
     assert whole(mix) == [10, 9, 3, 1, 12, 11, 0, 2, 7, 6, 4, 5, 8]

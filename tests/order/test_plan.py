@@ -84,7 +84,7 @@ def test_every_record_comes_exactly_once(plan: EpochPlan) -> None:
 
 
 @given(plans(drop_last=False))
-def test_what_ranks_do_with_records_that_do_not_divide(plan: EpochPlan) -> None:
+def test_records_that_do_not_divide_evenly(plan: EpochPlan) -> None:
     seen = Counter(n for rank in ranks_of(plan) for batch in batches_of(rank) for n in batch)
     shares = [rank.num_rank_records for rank in ranks_of(plan)]
     assert sum(shares) == seen.total()
@@ -133,7 +133,7 @@ def test_a_global_step_does_not_depend_on_the_arrangement_of_ranks(
 
 
 @given(plans(), st.integers(0, 3), st.integers(0, 200))
-def test_what_was_consumed_is_left_out(plan: EpochPlan, worker: int, consumed: int) -> None:
+def test_consumed_records_are_skipped(plan: EpochPlan, worker: int, consumed: int) -> None:
     one = dataclasses.replace(plan, worker=worker % plan.num_workers)
     whole = [position for batch in one.batches() for position in batch.tolist()]
     rest = list(one.batches(consumed))
@@ -181,7 +181,7 @@ def test_ten_thousand_million_records(uneven: Uneven, begin: int) -> None:
         assert len(set(seen)) == len(seen)
 
 
-def test_one_reader_of_single_records_if_nothing_is_said() -> None:
+def test_the_default_reader_reads_single_records() -> None:
     assert batches_of(EpochPlan(3)) == [[0], [1], [2]]
     assert [batch.tolist() for batch in EpochPlan(3, 2).batches()] == [[0, 1], [2]]
 

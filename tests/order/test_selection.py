@@ -51,7 +51,7 @@ def check_selection(selection: Selection, expected: Numbers) -> None:
 
 
 @given(masks())
-def test_a_subset_is_what_its_mask_says(mask: Mask) -> None:
+def test_subsets_match_their_masks(mask: Mask) -> None:
     check_selection(Subset.from_mask(mask), np.flatnonzero(mask))
 
 
@@ -156,7 +156,7 @@ def test_numbers_out_of_range_are_refused(selection: Selection, number: int) -> 
         selection.positions_of(np.array([0, number]))
 
 
-def test_the_core_refuses_what_lies_outside() -> None:
+def test_the_core_refuses_positions_out_of_range() -> None:
     words = np.ones(3, np.uint64)
     counts = _core.count_bits(words)
     assert counts.tolist() == [0, 3]
@@ -186,7 +186,7 @@ def test_a_pickle_holds_the_bits_and_no_more() -> None:
     assert len(pickle.dumps(chosen)) < 10**6 / 8 + 1000
 
 
-def test_fingerprints_stay_what_they_are_from_release_to_release() -> None:
+def test_fingerprints_are_stable_between_releases() -> None:
     # A run that is resumed by a newer release must find its records to be the same.
     assert Span(3, 5, 10).fingerprint() == "50a475f6387a4384"
     assert Subset.from_mask(ten_of_20).fingerprint() == "528d4d5628ffc5ba"
@@ -221,5 +221,5 @@ def test_a_hundred_million_records() -> None:
     assert np.array_equal(thirds.positions_of(positions * 3), positions)
 
 
-def test_what_it_is_shows() -> None:
+def test_repr() -> None:
     assert repr(Subset.from_mask(ten_of_20)) == "Subset(10 of 20 records)"

@@ -31,7 +31,7 @@ def test_every_order_is_a_permutation(
 
 
 @given(sizes, shuffles, seeds, epochs, st.data())
-def test_any_position_can_be_asked_for_alone(
+def test_single_positions(
     size: int, shuffle: ShuffleChoice, seed: int, epoch: int, data: st.DataObject
 ) -> None:
     positions = np.array(data.draw(st.lists(st.integers(0, size - 1), max_size=30)), np.int64)
@@ -54,7 +54,7 @@ def test_seeds_and_epochs_each_make_another_order(shuffle: ShuffleChoice) -> Non
     assert len(set(orders)) == len(orders)
 
 
-def test_orders_stay_what_they_are_from_release_to_release() -> None:
+def test_orders_are_stable_between_releases() -> None:
     # A run that is resumed by a newer release must go on in the order it began with.
     assert whole_order(12, True, 0, 0).tolist() == [6, 1, 0, 9, 3, 11, 10, 5, 8, 2, 7, 4]
     assert whole_order(12, 4, 3, 1).tolist() == [2, 1, 0, 4, 5, 6, 7, 3, 10, 8, 9, 11]
@@ -210,7 +210,7 @@ def test_other_blocks_and_windows_are_refused(name: str, bad: Any) -> None:
         Shuffle(**{"block": 2, "window": 2, name: bad})
 
 
-def test_what_is_larger_than_all_records_is_all_records() -> None:
+def test_windows_larger_than_all_records() -> None:
     endless = Shuffle(block=2**70, window=2**70)
     assert np.array_equal(
         whole_order(50, endless, 1), whole_order(50, Shuffle(block=50, window=50), 1)

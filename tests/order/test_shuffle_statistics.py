@@ -1,4 +1,4 @@
-"""Orders are as random as they say: counts over many seeds against what chance makes of them."""
+"""Orders are uniformly random: counts over many seeds compared with their expectation."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return done.stdout, picture
 
 
-def test_the_table_is_what_the_orders_give(made: tuple[str, Path]) -> None:
+def test_the_table_matches_the_orders(made: tuple[str, Path]) -> None:
     assert made[0].count("\n") > 8
     assert made[0] in PAGE
 

@@ -287,7 +287,7 @@ def test_a_split_by_the_same_seed_within_a_part_is_independent_of_it() -> None:
     assert abs(len(low_half) - 12_500) < 500
 
 
-def test_splits_stay_what_they_are_from_release_to_release() -> None:
+def test_splits_are_stable_between_releases() -> None:
     # A record that was in the test part must not be in the training part of a newer release.
     parts = split_records([8, 4], [("b", "1"), ("a", "2")], None, [0.5, 0.25, 0.25], 7)
     assert [numbers_of(part) for part in parts] == [[3, 4, 6, 7, 8, 9], [1, 2, 5], [0, 10, 11]]
@@ -303,7 +303,7 @@ def test_splits_stay_what_they_are_from_release_to_release() -> None:
         (names_of(2), Span(0, 5, 9), "must be one of 8 records, got one of 9"),
     ],
 )
-def test_what_does_not_belong_together_is_refused(names: Any, selection: Any, reason: str) -> None:
+def test_arguments_that_do_not_match_are_refused(names: Any, selection: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         split_records([3, 5], names, selection, [1.0], 0)
 
@@ -384,5 +384,5 @@ def test_every_choice_of_groups_is_equally_likely() -> None:
 def test_keys_that_do_not_belong_to_the_records_are_refused() -> None:
     with pytest.raises(ValueError, match="keys must have one value for each of 3 records, got 2"):
         split_groups([b"a", b"b"], None, 3, [1.0], 0)
-    with pytest.raises(ValueError, match="keys must have one value for each of 1 records, got 2"):
+    with pytest.raises(ValueError, match="keys must have one value for each of 1 record, got 2"):
         split_groups([b"a", b"b"], Span(1, 1, 2), 2, [1.0], 0)

@@ -80,7 +80,7 @@ def test_raw_arrays_of_their_own_shapes(dtype: str) -> None:
         tio.FixedLenFeature([2], "uint8"),
     ],
 )
-def test_the_shape_can_be_asked_for_too(spec: Any) -> None:
+def test_the_shape_can_be_read_too(spec: Any) -> None:
     tensors = [any_tensor("int16", 2, 3), any_tensor("int16", 4, 1)]
     records = [raw_example(tensor_bytes(tensor), *tensor.shape) for tensor in tensors]
     schema = {"shape": spec, "x": tio.RawFeature("int16", shape_key="shape")}
@@ -276,7 +276,7 @@ MODES: dict[str, Image.Image] = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_every_mode_becomes_the_channels_asked_for(mode: str, channels: Literal[1, 3, 4]) -> None:
+def test_every_mode_becomes_the_requested_channels(mode: str, channels: Literal[1, 3, 4]) -> None:
     image = MODES[mode]
     assert image.mode == mode
     expected = np.asarray(image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels]))

@@ -1,4 +1,4 @@
-"""Where TensorFlow and protobuf part, what we do: one test for each row of the table in the docs.
+"""Differences from TensorFlow and protobuf: one test for each row of the table in the docs.
 
 The rule: legal protobuf is read as protobuf reads it, illegal bytes are refused.
 """
@@ -100,7 +100,7 @@ def test_the_last_of_several_kinds_counts() -> None:
                 assert read_as_protobuf(record, last) == values[last]
 
 
-def test_another_kind_drops_what_came_before() -> None:
+def test_another_kind_replaces_earlier_values() -> None:
     record = example(entry("x", int_feature(1) + float_feature(2.0) + int_feature(3)))
     assert read_as_protobuf(record) == [3]
 
@@ -355,7 +355,7 @@ def test_keys_are_compared_byte_by_byte() -> None:
     "feature",
     [b"\xff", b"\x1a\x05", delimited(3, delimited(1, b"\x80")), b"\x07", bytes(3)],
 )
-def test_features_that_nobody_asks_for_stay_unread(feature: bytes) -> None:
+def test_other_features_are_not_read(feature: bytes) -> None:
     record = example(entry("x", int_feature(1)), entry("unread", feature))
     assert read(record) == [1]
     refuses(record, unread=tio.VarLenFeature("int64"))

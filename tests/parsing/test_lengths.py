@@ -121,7 +121,7 @@ class TestFeatures:
         assert lengths_of(path, feature=words) == [values or 0 for values, _ in records]
         assert lengths_of(path, feature=steps) == [len(counts or []) for _, counts in records]
 
-    def test_parts_are_what_a_batch_has(self, tmp_path: Path) -> None:
+    def test_lengths_match_the_batch(self, tmp_path: Path) -> None:
         counts = [0, 6, 2, 4]
         path = write(tmp_path / "data", counts)
         schema = {"tokens": tio.FixedLenSequenceFeature([2], "int64", allow_missing=True)}
@@ -164,7 +164,7 @@ class TestManyFiles:
 
 
 class TestCache:
-    def test_data_is_gone_through_once(self, tmp_path: Path, parsed: list[int]) -> None:
+    def test_data_is_read_once(self, tmp_path: Path, parsed: list[int]) -> None:
         paths = [write(tmp_path / "a", [1, 2, 3]), write(tmp_path / "b", [4, 5])]
         for _ in range(2):
             assert lengths_of(*paths) == [1, 2, 3, 4, 5]
@@ -183,7 +183,7 @@ class TestCache:
             assert lengths_of(path, feature=ids) == [1, 1]
         assert len(kept(path)) == 2
 
-    def test_changed_data_is_gone_through_again(self, tmp_path: Path) -> None:
+    def test_changed_data_is_read_again(self, tmp_path: Path) -> None:
         path = write(tmp_path / "data", [3, 4])
         assert lengths_of(path) == [3, 4]
         write(path, [4, 3, 1])
@@ -212,7 +212,7 @@ class TestCache:
             assert lengths_of(path) == [70_000, len(tokens), 70_000]
 
     @given(data=st.data())
-    def test_what_is_damaged_is_found_anew(
+    def test_lengths_of_damaged_files_are_not_cached(
         self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     ) -> None:
         folder = tmp_path_factory.mktemp("damaged")

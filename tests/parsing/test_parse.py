@@ -245,9 +245,7 @@ def test_defaults_of_every_dtype(dtype: str) -> None:
         (tio.RawFeature("uint8", [1]), "i", "holds int64 values, the schema wants bytes"),
     ],
 )
-def test_an_error_says_which_record_and_feature_and_why(
-    feature: Any, name: str, reason: str
-) -> None:
+def test_errors_name_record_feature_and_reason(feature: Any, name: str, reason: str) -> None:
     whole = tio.parse_example(RECORD, {"i": tio.VarLenFeature("int64")})
     assert whole["i"].tolist() == [1, 2]
     with pytest.raises(DecodeError, match=reason) as caught:

@@ -103,7 +103,7 @@ def test_rows_that_do_not_match_their_values_are_refused(
 
 
 @pytest.mark.parametrize(("kind", "values", "stored", "reason"), INVALID)
-def test_order_is_checked_if_asked_for(
+def test_validate_checks_the_order(
     kind: str, values: list[int], stored: list[int], reason: str
 ) -> None:
     check_refused(kind, values, stored, reason, validate=True)

@@ -154,7 +154,7 @@ def test_damaged_streams_are_refused(way: dict[str, Any], stream: bytes, reason:
     assert refusal(record, "uint8", **way, compression="zlib").startswith(reason)
 
 
-def test_a_stream_has_exactly_what_its_shape_needs() -> None:
+def test_a_stream_must_have_the_size_of_its_shape() -> None:
     record = example_of(x=[STREAM], shape=[5])
     for way in ({"shape": [5]}, {"shape_key": "shape"}):
         reason = refusal(record, "uint8", **way, compression="zlib")

@@ -128,7 +128,7 @@ def test_steps_are_padded(batch: Any, writer: str) -> None:
 @pytest.mark.parametrize(
     ("dtype", "default"), [("string", b"<pad>"), ("string", b""), ("float16", -1.5), ("int8", -7)]
 )
-def test_what_it_is_padded_with(dtype: str, default: Any) -> None:
+def test_padding_values(dtype: str, default: Any) -> None:
     feature = Sequence([2], dtype, allow_missing=True, default_value=default)
     values = [stored(dtype, number) for number in range(1, 5)]
     records = [example_of(x=values), b"", example_of(x=values[:2])]

@@ -339,7 +339,7 @@ def picked(records: list[bytes], wanted: list[list[int]], **specs: Any) -> Any:
     return failures or Batch(torch.from_numpy(arena), columns, parser.names)
 
 
-def test_only_the_elements_asked_for_are_decoded() -> None:
+def test_only_selected_elements_are_decoded() -> None:
     bad = b"not two numbers"
     records = [
         example_of(x=[stored(1), stored(2), stored(3)], n=[1, 2, 3], s=[1, 1, 2, 2, 2]),
@@ -432,7 +432,7 @@ def test_arguments_that_make_no_sense(arguments: dict[str, Any], reason: str) ->
         tio.SequenceFeature(**{"element": PAIR, **arguments})
 
 
-def test_what_a_schema_refuses() -> None:
+def test_invalid_schemas_are_refused() -> None:
     parted = sequence(PAIR, partitions=[Rows.RowLengths("n")])
     with pytest.raises(SchemaError, match="takes no partitions"):
         tio.Schema(context={}, sequence={"x": parted})

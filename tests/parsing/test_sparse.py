@@ -107,7 +107,7 @@ def test_entries_that_are_sorted_already_stay() -> None:
 # ---- what is missing ----
 
 
-def test_what_is_missing_is_empty() -> None:
+def test_missing_features_are_empty() -> None:
     empty = example(entry("i0", int_feature()), entry("values", int_feature()))
     no_kind = example(entry("i0", b""), entry("values", b""))
     only_values = example(entry("values", int_feature()))

@@ -323,7 +323,7 @@ class TestSpecs:
             {0, 1},
         ],
     )
-    def test_what_is_no_range(self, make: Any, valid: Any) -> None:
+    def test_invalid_ranges(self, make: Any, valid: Any) -> None:
         with pytest.raises(tio.SchemaError, match="valid_range"):
             make("float32", valid)
 
@@ -425,7 +425,7 @@ def test_the_error_names_the_place(path: str, workers: int, batch_size: int | No
     assert "the value nan is outside the valid range [0, 1]" in str(error)
 
 
-def test_such_records_are_skipped_where_that_is_asked_for(path: str) -> None:
+def test_invalid_records_can_be_skipped(path: str) -> None:
     told: list[Any] = []
     dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=5, on_error=told.append)
     batches = [batch["n"].tolist() for batch in dataset]

@@ -1,4 +1,4 @@
-"""Real files from public repositories: we read in them what TensorFlow reads in them.
+"""Real files from public repositories are read as TensorFlow reads them.
 
 See the README beside the files for what the manifest holds and how it was made.
 """

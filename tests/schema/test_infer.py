@@ -252,7 +252,7 @@ def test_numbers(tmp_path: Path) -> None:
         assert finding(schema, name).why.endswith('which the dtype "bool" can also read')
 
 
-def test_what_is_left_out(tmp_path: Path) -> None:
+def test_features_that_are_left_out(tmp_path: Path) -> None:
     odd = example(entry(b"\xff\xfe", int_feature(1)))
     schema = infer(
         tmp_path,
@@ -374,7 +374,7 @@ def tensor_proto(dtype: int, sizes: list[int], values: bytes) -> bytes:
         (b"\x08", "bytes"),
     ],
 )
-def test_what_bytes_look_like(tmp_path: Path, value: bytes, look: str) -> None:
+def test_formats_of_bytes(tmp_path: Path, value: bytes, look: str) -> None:
     schema = infer(tmp_path, [example_of(x=[value])])
     found = finding(schema, "x")
     assert found.formats == (look,)

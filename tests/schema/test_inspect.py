@@ -35,7 +35,7 @@ def fill(message: Any, wanted: dict[str, tuple[str, list[Any]]]) -> None:
 
 
 @given(features)
-def test_gives_what_was_put_in(wanted: dict[str, tuple[str, list[Any]]]) -> None:
+def test_round_trip(wanted: dict[str, tuple[str, list[Any]]]) -> None:
     example = Example()
     fill(example.features, wanted)
     assert inspect_example(example.SerializeToString()) == wanted
@@ -191,7 +191,7 @@ def test_unknown_fields_in_an_entry_are_skipped() -> None:
         b"\x0c",  # and an end without a beginning
     ],
 )
-def test_what_is_not_legal_is_no_example(feature: bytes) -> None:
+def test_invalid_messages_are_not_examples(feature: bytes) -> None:
     record = delimited(1, delimited(1, delimited(1, b"a") + delimited(2, feature)))
     assert as_protobuf_reads(record) is None
     assert inspect_example(record) is None

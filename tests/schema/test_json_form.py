@@ -77,7 +77,7 @@ def test_any_spec_by_json_and_back(kind: str, data: st.DataObject) -> None:
     check_exact(tio.Schema.from_json(schema.to_json()), schema)
 
 
-def test_what_it_looks_like() -> None:
+def test_the_json_of_a_schema() -> None:
     schema = tio.Schema(
         {
             "image": tio.ImageFeature(size=(224, 224)),
@@ -136,7 +136,7 @@ def test_what_it_looks_like() -> None:
     )
 
 
-def test_what_a_sequence_looks_like() -> None:
+def test_the_json_of_a_sequence_schema() -> None:
     schema = tio.Schema(context={}, sequence={"steps": tio.VarLenFeature("int64")})
     assert json.loads(schema.to_json()) == {
         "torchrec_io_schema": 1,
@@ -179,7 +179,7 @@ def test_a_spec_class_with_the_name_of_another_has_no_text() -> None:
     assert type(tio.Schema.from_json(text)["x"]) is tio.VarLenFeature
 
 
-def test_what_an_augment_looks_like() -> None:
+def test_the_json_of_an_augment_function() -> None:
     schema = tio.Schema(
         {
             "a": tio.ImageFeature(augment=tio.RandomCrop((4, 5))),
@@ -447,14 +447,14 @@ def test_other_specs_are_refused_by_name(spec: Any, reason: str) -> None:
     assert caught.value.feature == "x"
 
 
-def test_what_a_schema_refuses_is_refused() -> None:
+def test_invalid_schemas_are_refused() -> None:
     part = {"x": LABEL}
     text = json.dumps({"torchrec_io_schema": 1, "context": part, "sequence": part})
     with pytest.raises(tio.SchemaError):
         tio.Schema.from_json(text)
 
 
-def test_an_error_is_short_whatever_the_file_holds() -> None:
+def test_errors_shorten_long_values() -> None:
     for spec in (
         {"type": "x" * 10**6},
         {"type": "VarLenFeature", "dtype": ["y" * 10**6]},

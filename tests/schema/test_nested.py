@@ -150,7 +150,7 @@ def test_lists_of_examples() -> None:
         ({"a": {"b": tio.FixedLenSequenceFeature([], "int64")}}, "allow_missing", "a/b"),
     ],
 )
-def test_what_is_refused(features: Any, reason: str, name: str | None) -> None:
+def test_invalid_arguments_are_refused(features: Any, reason: str, name: str | None) -> None:
     with pytest.raises(tio.SchemaError, match=reason) as caught:
         tio.Schema(features)
     assert caught.value.feature == name

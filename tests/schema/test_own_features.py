@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
+from tests.conftest import ROOT
 from tests.support.toy_features import DigitsFeature, OneHotFeature
 
 FEATURES: dict[str, Any] = {
@@ -190,3 +193,20 @@ def test_a_schema_loads_only_the_code_of_its_columns() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\nTrue False\n"
+
+
+def test_the_example_in_contributing(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    spec, decoder = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    for name in ("my_package", "my_package.digits_column"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    exec(decoder, vars(sys.modules["my_package.digits_column"]))  # noqa: S102
+    names: dict[str, Any] = {"__name__": "my_package"}
+    exec(spec, names)  # noqa: S102
+    schema = {"pair": names["DigitsFeature"](2)}
+    batch = tio.parse_examples([tio.encode_example({"pair": "1.5 2"})], schema)
+    assert batch["pair"].tolist() == [[1.5, 2.0]]
+    with pytest.raises(tio.DecodeError, match=r"the value must be numbers, got b'x'"):
+        tio.parse_examples([tio.encode_example({"pair": "x"})], schema)
+    with pytest.raises(tio.SchemaError, match="count must be a positive integer, got 0"):
+        names["DigitsFeature"](0)

@@ -331,7 +331,7 @@ def test_a_raw_feature_takes_a_shape_or_its_key() -> None:
         RawFeature("uint8", shape_key=5)  # type: ignore[arg-type]  # the mistake
 
 
-def test_an_image_feature_says_what_it_makes() -> None:
+def test_the_shape_of_an_image_feature() -> None:
     default = ImageFeature()
     assert (default.channels, default.dtype, default.layout, default.size) == (
         3,

@@ -1,4 +1,4 @@
-"""What ``test_kills.py`` runs in processes of their own: loaders whose workers are killed."""
+"""Programs for ``test_kills.py``: loaders whose workers are killed."""
 
 from __future__ import annotations
 

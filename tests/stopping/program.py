@@ -1,4 +1,4 @@
-"""What tests run in processes of their own: ``main`` with the name of a function and its options.
+"""Programs that tests run in other processes: ``main`` takes the name of a function and options.
 
 It is imported there and never the main module, which spawned workers would run once more.
 """

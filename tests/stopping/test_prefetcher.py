@@ -119,7 +119,7 @@ class TestResults:
         recalls=st.sets(st.integers(0, 30)),
         kind=st.sampled_from([Number, SmallNumber]),
     )
-    def test_come_in_order_once_whatever_raises_or_is_recalled(
+    def test_come_in_order_once_despite_errors_and_recalls(
         self,
         *,
         count: int,
@@ -167,7 +167,7 @@ class TestResults:
         prefetcher.close()
 
     @pytest.mark.parametrize("consumed", [True, False])
-    def test_what_an_exception_holds_goes_with_it(self, consumed: bool) -> None:
+    def test_objects_of_an_exception_are_released(self, consumed: bool) -> None:
         """A cycle would keep buffers and open files until garbage is collected."""
         held: list[weakref.ref[Gate]] = []
 
@@ -259,7 +259,7 @@ class TestThreadsEnd:
         assert open_threads() == []
         assert gate.begun == [0, 1, 2]
 
-    def test_when_the_thread_that_asked_has_ended(self) -> None:
+    def test_the_consuming_thread_has_ended(self) -> None:
         gate = Gate()
         prefetcher = prefetcher_of(gate, ahead=10)
         asker = threading.Thread(target=prefetcher.next)
@@ -292,7 +292,7 @@ class TestThreadsEnd:
         prefetcher = prefetcher_of(lambda number: prefetcher.close() or number)
         assert rest_of(prefetcher) == list(range(20))
 
-    def test_and_nobody_is_left_waiting_when_another_thread_closes(self) -> None:
+    def test_no_thread_waits_after_another_thread_closes(self) -> None:
         gate = Gate()
         prefetcher = prefetcher_of(gate, ahead=10)
         results: list[Any] = []
@@ -348,7 +348,7 @@ class TestInterrupts:
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 class TestForks:
     @pytest.mark.parametrize("held", [False, True], ids=["", "with its lock held"])
-    def test_a_child_goes_on_where_its_parent_was(self, held: bool) -> None:
+    def test_a_forked_child_continues(self, held: bool) -> None:
         gate = Gate()
         prefetcher = prefetcher_of(gate, ahead=10)
         assert prefetcher.next() == (0, 0)

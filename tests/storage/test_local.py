@@ -47,7 +47,7 @@ def test_reading_stays_inside(
     assert not out.any()
 
 
-def test_a_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x").write_bytes(_DATA)
     open_file = os.open
 

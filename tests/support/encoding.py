@@ -1,4 +1,4 @@
-"""What is to be encoded, and what protobuf's own serializer makes of it."""
+"""Values to encode, and their encoding by protobuf's own serializer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images as files, and what becomes of them."""
+"""Image files, and their expected pixels."""
 
 from __future__ import annotations
 

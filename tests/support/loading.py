@@ -1,4 +1,4 @@
-"""What DataLoaders end with."""
+"""Errors that DataLoaders raise."""
 
 from __future__ import annotations
 

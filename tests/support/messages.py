@@ -1,4 +1,4 @@
-"""TensorFlow's messages as protobuf itself reads and writes them: what other code is compared with.
+"""TensorFlow's messages as protobuf reads and writes them, the reference for other code.
 
 They are the package's own, which ``tests/test_messages.py`` compares with protoc's.
 """

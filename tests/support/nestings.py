@@ -1,4 +1,4 @@
-"""Trees of features, in dicts in dicts: what is stored for them, and what has to come out."""
+"""Nested dicts of features, with their stored features and expected results."""
 
 from __future__ import annotations
 

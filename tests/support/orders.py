@@ -1,4 +1,4 @@
-"""What tests of orders share: whole orders, and whether counts are what chance makes them."""
+"""Helpers for tests of orders: whole orders, and tests of their randomness."""
 
 from __future__ import annotations
 

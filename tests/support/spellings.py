@@ -1,4 +1,4 @@
-"""Examples in every spelling that protobuf allows, in some that it does not, and what they mean.
+"""Examples in every encoding that protobuf allows, in some invalid ones, and their meaning.
 
 The model is protobuf itself: its own classes, and a looser description of the same bytes for what
 we decide otherwise (keys that are not UTF-8, features that nobody asks for).

@@ -1,4 +1,4 @@
-"""What TFDS reads from the golden TFDS directories, and whether that is what we read."""
+"""Values that TFDS reads from the golden TFDS directories, and their comparison with ours."""
 
 from __future__ import annotations
 

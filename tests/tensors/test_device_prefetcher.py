@@ -63,9 +63,7 @@ class Numbers:
     depth=st.integers(1, 4),
     steps=st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=20),
 )
-def test_whatever_the_device_does_when(
-    count: int, depth: int, steps: list[tuple[bool, int]]
-) -> None:
+def test_any_timing_of_the_device(count: int, depth: int, steps: list[tuple[bool, int]]) -> None:
     """Copies and computing run at any time; each batch is there when it is computed with."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         gpu = FakeGpu(monkeypatch)

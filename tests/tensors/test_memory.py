@@ -186,7 +186,7 @@ def test_the_records_themselves_are_too_large(path: str, monkeypatch: pytest.Mon
     for _ in range(LONG // BATCH):
         next(batches)
     with pytest.raises(
-        MemoryError, match=rf"no memory for {BATCH} records, 3[\d,]+ bytes as stored"
+        MemoryError, match=rf"not enough memory for {BATCH} records, 3[\d,]+ bytes as stored"
     ):
         next(batches)
 

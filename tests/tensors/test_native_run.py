@@ -126,7 +126,7 @@ def test_not_of_many_files_at_once(tmp_path: Path) -> None:
     assert len(run_of(parser, reader, [reader.plan(some), reader.plan(all_)])) == 1
 
 
-def test_what_does_not_fit_together_is_refused(files: list[str]) -> None:
+def test_arguments_that_do_not_match_are_refused(files: list[str]) -> None:
     parser, reader = _core.ExampleParser([]), reader_of(files)
     plan = reader.plan(np.arange(3))
     opened = reader.open_files(plan)

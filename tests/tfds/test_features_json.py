@@ -91,7 +91,7 @@ def test_names_in_snake_case_and_numbers_that_are_numbers(tmp_path: Path) -> Non
     }
     assert read_one(tmp_path, feature) == c.ClassLabel(num_classes=2, names=("0", "1"))
     both = {**feature, "pythonClassName": "tensorflow_datasets.x.Text"}
-    assert "'pythonClassName' and 'python_class_name' are one and the same" in refusal(
+    assert "'pythonClassName' and 'python_class_name' are two spellings of one name" in refusal(
         tmp_path, both
     )
 
@@ -141,7 +141,7 @@ def test_json_in_json(tmp_path: Path) -> None:
     assert found == c.Text(shape=(None,), dtype="int64", has_encoder=True)
 
 
-def test_every_layout_says_the_same_of_a_golden_dataset() -> None:
+def test_every_layout_of_a_golden_dataset() -> None:
     # The datasets differ, what they have in common is the layouts' doing.
     for name in ("legacy", "legacy_proto"):
         found = read_features(str(GOLDEN / name / "1.0.0"))
@@ -156,7 +156,7 @@ def test_everything_that_tfds_writes_can_be_read(path: Path) -> None:
     assert not list(choose(to_specs(found, "")).unreadable())
 
 
-def test_a_connector_of_somebody_elses(tmp_path: Path) -> None:
+def test_an_unknown_connector(tmp_path: Path) -> None:
     own: dict[str, Any] = {"pythonClassName": "my_project.MyFeature", "jsonFeature": {"json": "{}"}}
     assert read_one(tmp_path, own) == c.Unknown(class_name="my_project.MyFeature")
     # Its name alone does not make it TFDS's.
@@ -210,7 +210,7 @@ def test_wrong_number_of_names(tmp_path: Path) -> None:
         read(tmp_path, features)
     (tmp_path / "label.labels.txt").unlink()
     (tmp_path / "label.labels.txt").mkdir()
-    with pytest.raises(tio.SchemaError, match="this is no file"):
+    with pytest.raises(tio.SchemaError, match="this is not a regular file"):
         read(tmp_path, features)
 
 
@@ -243,19 +243,22 @@ def test_depth_is_bounded(tmp_path: Path) -> None:
 HOSTILE: dict[str, tuple[Any, str]] = {
     "no JSON": ("{", "the text is not valid JSON"),
     "nothing": ("", "the text is not valid JSON"),
-    "a list": ("[]", "an object is needed here"),
+    "a list": ("[]", "must be an object"),
     "twice": ('{"type": 1, "a": 2, "type": 3}', "'type' is used twice"),
     "nan": ('{"type": NaN}', "NaN is not a JSON number"),
     "digits": ('{"type": ' + "1" * 5000 + "}", "a number has 5000 characters"),
-    "no class": ({}, "there is no 'pythonClassName'"),
-    "class of another type": ({"pythonClassName": 3}, "a string is needed here, not 3"),
-    "a surrogate": ('{"pythonClassName": "\\ud800"}', "is no text"),
+    "no class": ({}, "'pythonClassName' is missing"),
+    "class of another type": ({"pythonClassName": 3}, "must be a string, got 3"),
+    "a surrogate": ('{"pythonClassName": "\\ud800"}', "must be valid Unicode text"),
     "two kinds": (connector("x", "Text", text={}, image={}), "only one kind of content"),
     "a dimension": (
         features_dict(x=tensor([-2], "int64")),
-        "featuresDict.features.x.tensor.shape.dimensions[0]: a whole number from -1",
+        "featuresDict.features.x.tensor.shape.dimensions[0]: must be an integer from -1",
     ),
-    "a size": (features_dict(x=tensor([2**31], "int64")), "a whole number from -1 to 2147483647"),
+    "a size": (
+        features_dict(x=tensor([2**31], "int64")),
+        "must be an integer from -1 to 2147483647",
+    ),
     "sizes": (features_dict(x=tensor([2**31 - 1] * 2, "int64")), "do not fit in memory"),
     "dimensions": (features_dict(x=tensor([1] * 65, "int64")), "at most 64 dimensions, got 65"),
     "encoding": (features_dict(x=tensor([], "int8", encoding="lzma")), "none, bytes, zlib"),
@@ -270,10 +273,10 @@ HOSTILE: dict[str, tuple[Any, str]] = {
         "must have one channel, got 3",
     ),
     "image dtype": (features_dict(x=image(3, 3, 3, dtype="int64")), "uint8, uint16, float32"),
-    "length": (features_dict(x=sequence(text(), -2)), "a whole number from -1"),
+    "length": (features_dict(x=sequence(text(), -2)), "must be an integer from -1"),
     "a name": (
         features_dict(**{"\ud800": label(2)}),
-        "featuresDict.features: '\\ud800' is no text",
+        "featuresDict.features: must be valid Unicode text, got '\\ud800'",
     ),
     "no name": (features_dict(**{"": text()}), "the name of a feature must not be empty"),
     "languages": (
@@ -301,7 +304,7 @@ def test_files_that_are_too_large_or_not_files(tmp_path: Path) -> None:
     (tmp_path / "features.json").unlink()
     assert read_features(str(tmp_path)) is None
     (tmp_path / "features.json").mkdir()
-    with pytest.raises(tio.SchemaError, match="this is no file"):
+    with pytest.raises(tio.SchemaError, match="this is not a regular file"):
         read_features(str(tmp_path))
 
 

@@ -36,7 +36,7 @@ def refusal(folder: Path, **info: Any) -> str:
 # ---- dataset_info.json ----
 
 
-def test_what_is_said(tmp_path: Path) -> None:
+def test_contents_of_the_file(tmp_path: Path) -> None:
     found = read(
         tmp_path,
         name="x",
@@ -71,16 +71,16 @@ def test_keys_nested_in_tuples_and_dicts(tmp_path: Path) -> None:
 
 
 def test_invalid_dataset_info(tmp_path: Path) -> None:
-    assert "splits[0].shardLengths[1]: a whole number from 0" in refusal(
+    assert "splits[0].shardLengths[1]: must be an integer from 0" in refusal(
         tmp_path, splits=[{"name": "a", "shardLengths": ["1", "-1"]}]
     )
-    assert "a list is needed" in refusal(tmp_path, splits=[{"name": "a", "shardLengths": "12"}])
+    assert "must be a list" in refusal(tmp_path, splits=[{"name": "a", "shardLengths": "12"}])
     assert "a split must have at most 4611686018427387904 records" in refusal(
         tmp_path, splits=[{"name": "a", "shardLengths": [2**61] * 4}]
     )
     assert "splits must have different names" in refusal(tmp_path, splits=[{"name": "a"}] * 2)
     assert "the name of a split must not be empty" in refusal(tmp_path, splits=[{"name": ""}])
-    assert "there is no 'name'" in refusal(tmp_path, splits=[{}])
+    assert "'name' is missing" in refusal(tmp_path, splits=[{}])
     nest: Any = {"featureKey": "a"}
     for _ in range(70):
         nest = {"tuple": {"items": [nest]}}

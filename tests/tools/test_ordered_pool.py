@@ -83,7 +83,7 @@ def test_all_items_may_be_taken_in_advance() -> None:
     assert done[-1] == 0  # the slow item held up no other
 
 
-def test_work_is_told_to_stop() -> None:
+def test_work_can_see_that_it_should_stop() -> None:
     def work(number: int) -> int:
         while number and not pool.is_stopped:
             time.sleep(0.001)
@@ -200,7 +200,7 @@ def test_a_report_raises_the_first_error() -> None:
     assert (report.records, report.skipped) == (3, 0)
 
 
-def test_a_report_counts_what_is_skipped() -> None:
+def test_a_report_counts_skipped_records() -> None:
     heard = Heard()
     report = JobReport("skip", heard)
     report.add(3, 10, [DecodeError("bad", path="a")])

@@ -90,7 +90,7 @@ print(*(name.partition(".")[0] for name in loaded))
         ("torchrec_io.convert.from_images", {"pyarrow", "torch"}),
     ],
 )
-def test_only_what_is_used_is_loaded(statement: str, unused: set[str]) -> None:
+def test_only_used_modules_are_loaded(statement: str, unused: set[str]) -> None:
     code = LOADED.format(statement=statement)
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60

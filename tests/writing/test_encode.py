@@ -66,7 +66,7 @@ def test_the_order_is_protobufs(example: dict[str, Case]) -> None:
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abcdé"), plain_cases()), max_size=5))
-def test_what_is_written_is_read(examples: list[dict[str, Case]]) -> None:
+def test_round_trip_of_values(examples: list[dict[str, Case]]) -> None:
     encoded = tio.encode_examples(map(given_part, examples))
     assert encoded == [tio.encode_example(given_part(example)) for example in examples]
     for example, record in zip(examples, encoded, strict=True):

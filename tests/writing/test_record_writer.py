@@ -134,7 +134,7 @@ class Message:
         return b"serialized"
 
 
-def test_what_a_record_may_be(tmp_path: Path) -> None:
+def test_kinds_of_records(tmp_path: Path) -> None:
     example = tio.Example()
     example.features.feature["x"].int64_list.value.append(3)
     records: list[tuple[Any, bytes]] = [

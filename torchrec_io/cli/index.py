@@ -105,7 +105,7 @@ def _check(path: str, index_format: IndexFormat, progress: Progress) -> _Indexed
     try:
         index = _load(path, index_format)
     except FileNotFoundError:
-        raise ValueError("there is no index") from None
+        raise ValueError("the index does not exist") from None
     fresh = RecordIndex.build(path, progress=progress)
     same_end = index.stream_end == fresh.stream_end
     if not (same_end and np.array_equal(index.offsets, fresh.offsets)):

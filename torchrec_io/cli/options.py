@@ -78,7 +78,7 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def calls(function: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command, which only declares its options, call a function with their values."""
+    """Make a command call a function with the values of its options."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         return interruptible(functools.wraps(command)(functools.partial(function)))

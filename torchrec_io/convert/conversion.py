@@ -22,7 +22,7 @@ from .column_kinds import ColumnKinds, Types
 from .value_counts import ValueCounts
 
 Item = TypeVar("Item")
-# Names of files that get no ".tfrecord".
+# Suffixes of file names to which ".tfrecord" is not added.
 _DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b")
 
 

@@ -40,7 +40,7 @@ class _Array(NamedTuple):
         member: Name of its file in the archive.
         shape: Shape of the array.
         dtype: Dtype of the array.
-        fortran: Whether it is stored in Fortran (column-major) order.
+        fortran: True for Fortran (column-major) order.
     """
 
     member: str

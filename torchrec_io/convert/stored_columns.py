@@ -220,7 +220,7 @@ def _as_stored(schema: Schema) -> Schema:
 
 
 def _stored(name: str, spec: Feature) -> Feature:
-    """The spec that reads what another one decodes or pads."""
+    """Return the spec that reads the stored values of another one, without decoding or padding."""
     stored = spec.as_stored(name)
     if stored.dtype != "bfloat16":
         return stored

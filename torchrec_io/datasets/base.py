@@ -68,9 +68,9 @@ class RecordDataset(IterableDataset[Any]):
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the last iteration as plain numbers and strings.
 
-        It counts what was taken from the iterator, not what was prefetched. In DataLoader workers,
-        torchdata's ``StatefulDataLoader`` asks for it. With a plain DataLoader and workers, count
-        the batches that were used and call :meth:`resume`.
+        The position counts items taken from the iterator, not prefetched ones. In DataLoader
+        workers, torchdata's ``StatefulDataLoader`` calls this. With a plain DataLoader and workers,
+        count the batches that were used and call :meth:`resume`.
 
         Raises:
             RuntimeError: If DataLoader workers iterate: only they know their positions.

@@ -35,10 +35,10 @@ class Dealer(ABC):
         world_size: Number of ranks.
 
     Attributes:
-        order: As above.
-        options: As above.
-        rank: As above.
-        world_size: As above.
+        order: Order of the records.
+        options: Batch size, epochs, ranks and so on.
+        rank: Rank of this process.
+        world_size: Number of ranks.
     """
 
     order: Any
@@ -51,12 +51,12 @@ class Dealer(ABC):
 
     @property
     def in_batches(self) -> bool:
-        """Whether the dataset yields batches, not samples."""
+        """True if the dataset yields batches, not samples."""
         return makes_batches(self.options)
 
     @property
     def fills_up(self) -> bool:
-        """Whether batches that lost records are filled up from the next ones."""
+        """True if batches that lost records are filled up from the next ones."""
         return True
 
     @property
@@ -112,7 +112,7 @@ class Dealer(ABC):
 
     @abstractmethod
     def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
-        """Return from where ``now`` continues the progress of ``before``.
+        """Return the progress from which ``now`` continues that of ``before``.
 
         Raises:
             StateMismatchError: If it cannot.
@@ -120,7 +120,7 @@ class Dealer(ABC):
 
     @abstractmethod
     def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
-        """Raise StateMismatchError if a progress is not possible in this order."""
+        """Raise StateMismatchError if this order does not allow a progress."""
 
     @abstractmethod
     def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
@@ -250,7 +250,7 @@ class EpochDealer(Dealer):
 
 
 class StreamDealer(Dealer):
-    """Assigns files, or every n-th record of too few files, of a stream.
+    """Assigns the files of a stream, or every n-th record if there are too few files.
 
     Args:
         order: Order of the stream.

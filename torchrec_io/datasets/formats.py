@@ -177,7 +177,7 @@ class RecordFileDataset(IndexedDataset):
     Args:
         paths: A file, glob pattern or directory, or several. A directory stands for all files in it
             except hidden ones and indexes, sorted.
-        format: How files split into records; see :class:`RecordFormat` and docs/formats.md.
+        format: Format of the files; see :class:`RecordFormat` and docs/formats.md.
         schema: A :class:`Schema` or a dict of features parses records as ``tf.train.Example``
             messages; a ``Schema(context=..., sequence=...)`` as ``SequenceExample``. A function is
             called with the bytes of each record, in the loading process. ``None`` yields bytes.
@@ -194,7 +194,7 @@ class RecordFileDataset(IndexedDataset):
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
-        format: RecordFormat,  # noqa: A002  # the word for it
+        format: RecordFormat,  # noqa: A002  # the usual word
         schema: SchemaLike = None,
         **options: Unpack[FileOptions],
     ) -> None:
@@ -217,7 +217,7 @@ def _line_parser(schema: Any) -> BlockParser:
 
 
 class _FieldParsers:
-    """Makes parsers of records that are fields, one after another."""
+    """Makes parsers of records that are a sequence of fields."""
 
     def __init__(self, record_bytes: int) -> None:
         self._record_bytes = record_bytes

@@ -140,11 +140,11 @@ class Iteration:
         """Yield batches or samples from a position on, and move it with each of them.
 
         Args:
-            position: Where to start.
+            position: Position of the first item.
             threads: Number of threads that read and parse; 1 is the calling thread.
-            times_set: How often a user had set the epoch when the iteration was asked for.
+            times_set: Number of calls of ``set_epoch`` before the iteration was created.
         """
-        # Not before the first item is asked for: the workers of a StatefulDataLoader all load their
+        # Not before the first item is requested: the workers of a StatefulDataLoader all load their
         # states before that, and must see the same number.
         self.state.times_seen = times_set
         handler = self.errors
@@ -183,7 +183,7 @@ class Iteration:
             prefetcher.close()
 
     def _finish(self, position: Position) -> None:
-        """Move to the end of the epoch, if this process knows where that is."""
+        """Move to the end of the epoch, if its position is known to this process."""
         position.move_to(self.dealer.end_of(position.progress, position.layout))
 
     def _enter(self, position: Position, epoch: int) -> bool:
@@ -266,7 +266,7 @@ class Iteration:
         """Read and parse batches, while the system reads the next ones."""
         next_jobs = [*jobs[1:], *([] if following is None else [following])]
         for job, then in zip(jobs, next_jobs, strict=False):
-            # A read that continues another one needs no hint: the system reads ahead by itself.
+            # A read that continues another one needs no hint: the system reads ahead anyway.
             if then.plan is not None and (job.plan is None or not then.plan.continues(job.plan)):
                 # Errors are raised when the batch itself is read.
                 with contextlib.suppress(TorchRecIOError, OSError):
@@ -289,7 +289,7 @@ class Iteration:
         return Outcome(loaded if loaded.errors else loaded._replace(block=None))
 
     def _random(self, job: LoadJob) -> RecordRandom:
-        """Return what the random numbers of a job's records depend on."""
+        """Return the source of the random numbers of a job's records."""
         return RecordRandom(self.dealer.order.seed, job.epoch)
 
 

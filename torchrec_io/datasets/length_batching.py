@@ -1,4 +1,4 @@
-"""Batches by length: which lengths are used, and records that are too long."""
+"""Batches by length: the lengths that are used, and records that are too long."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def has_length_batches(options: Mapping[str, Any]) -> bool:
 
 
 def check_no_length_batches(options: Mapping[str, Any], subject: str) -> None:
-    """Raise ValueError if options ask for batches by length where there are none."""
+    """Raise ValueError if options ask for batches by length where these are not supported."""
     if has_length_batches(options):
         raise ValueError(
             f"{subject} has no batches by length: batch_tokens and length_key must be None"
@@ -64,7 +64,7 @@ def batch_by_length(
 def too_long_records(
     order: LengthBatchedOrder, reader: RecordReader, options: Mapping[str, Any]
 ) -> list[TorchRecIOError]:
-    """Return an error for the records that are too long for any batch; none if there are none.
+    """Return errors of the records that are too long for any batch.
 
     Raises:
         ValueError: If there are some and ``on_error`` is ``"raise"``.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from torch.utils.data import Dataset
 
+from ..checks import counted
 from ..records.record_reader import RecordReader
 from ..storage.local import StrPath
 from ..tensors.block_parser import SchemaLike, parser_of_messages
@@ -42,7 +43,7 @@ class TFRecordMapDataset(Dataset[Any]):
 
     Attributes:
         paths: The data files.
-        with_key: As above.
+        with_key: True if samples are returned as ``(key, sample)``.
 
     Raises:
         TorchRecIOError, FileNotFoundError, ValueError: As :class:`TFRecordDataset` does.
@@ -114,7 +115,7 @@ class TFRecordMapDataset(Dataset[Any]):
         """Return one sample, or a list of those of a slice. Negative numbers count from the end.
 
         Raises:
-            IndexError: If there is no such record.
+            IndexError: If the number is out of range.
             CorruptRecordError, TruncatedFileError, StaleIndexError: If the file is damaged there,
                 or changed since it was indexed.
             DecodeError: If the record does not match the schema.
@@ -145,5 +146,5 @@ class TFRecordMapDataset(Dataset[Any]):
         if position < 0:
             position += len(self)
         if not 0 <= position < len(self):
-            raise IndexError(f"record {index} is out of range: there are {len(self)}")
+            raise IndexError(f"record {index} is out of range for {counted(len(self), 'record')}")
         return position

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checks import counted
 from ..order.mixture import MixedOrder, Stop
 from ..records.record_reader import RecordReader
 from .indexed import CountedDataset, IndexedDataset
@@ -60,7 +61,8 @@ def mix(
     weights = list(weights)
     if len(weights) != len(parts):
         raise ValueError(
-            f"weights must have one number for each of {len(parts)} datasets, got {len(weights)}"
+            f"weights must have one number for each of {counted(len(parts), 'dataset')}, "
+            f"got {len(weights)}"
         )
     changes: dict[str, Any] = dict(options)
     first = parts[0]

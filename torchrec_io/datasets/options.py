@@ -32,7 +32,7 @@ class Option:
 
     Attributes:
         default: Default value.
-        text: What the option does, for docstrings.
+        text: Description of the option, for docstrings.
         check: Called with name and value; returns the value to use or raises ValueError.
     """
 
@@ -173,7 +173,7 @@ class UnevenOptions(TypedDict, total=False):
         Uneven | None,
         Option(
             None,
-            "What to do if ranks would get different numbers of batches (without a batch size: of "
+            "Action if ranks would get different numbers of batches (without a batch size: of "
             'samples). ``"pad"`` repeats records of the epoch\'s start, ``"drop"`` leaves out '
             'records, ``"keep"`` lets the numbers differ. ``None`` raises a ValueError that '
             "explains the choice. See docs/order.md.",
@@ -301,13 +301,13 @@ class KeyOptions(TypedDict, total=False):
 
 
 class LoadingOptions(KeyOptions, total=False):
-    """How records are loaded."""
+    """Options that control how records are loaded."""
 
     on_error: Annotated[
         ErrorPolicy,
         Option(
             "raise",
-            "What to do about a damaged record, or one that does not match the schema. "
+            "Action for a damaged record, or one that does not match the schema. "
             '``"raise"`` raises the error. ``"skip"`` leaves the record out, logs the error and '
             "counts it in :attr:`skipped`. A function is called with the error, and the record is "
             "left out. Batches are filled up from the next records, except batches by length. If "
@@ -430,15 +430,15 @@ class ReplaceOptions(
     LoadingOptions,
     total=False,
 ):
-    """Options that a dataset can be given after it was made."""
+    """Options of the ``replace`` methods of datasets."""
 
 
 class TFRecordReplaceOptions(ReplaceOptions, LengthOptions, total=False):
-    """Options that a :class:`TFRecordDataset` can be given after it was made."""
+    """Options of :meth:`TFRecordDataset.replace`."""
 
 
 class MixOptions(BatchOptions, UnevenOptions, EpochOptions, LoadingOptions, total=False):
-    """Options that a mixture can be given in place of those of its datasets."""
+    """Options of a mixture, which replace those of its datasets."""
 
 
 class StreamReplaceOptions(
@@ -450,7 +450,7 @@ class StreamReplaceOptions(
     LoadingOptions,
     total=False,
 ):
-    """Options that a :class:`TFRecordStream` can be given after it was made."""
+    """Options of :meth:`TFRecordStream.replace`."""
 
 
 # ---- using them ----
@@ -489,7 +489,7 @@ def change_options(
 
 
 def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the rank and world size that options and environment define."""
+    """Return the rank and world size from the options, else from the environment."""
     return resolve_rank(options["rank"], options["world_size"])
 
 
@@ -506,7 +506,7 @@ def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated
 
     Args:
         kind: A class of this module.
-        unchanged: Whether options keep their present value unless given, as of ``replace()``.
+        unchanged: Whether options that are not given keep their present value, as in ``replace()``.
     """
 
     def decorate(decorated: Any) -> Any:
@@ -535,7 +535,7 @@ def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated
 def _checked(
     function: Any, kind: Any, definitions: Mapping[str, Option], *, unchanged: bool
 ) -> Any:
-    """Return a function that refuses unknown options and shows the known ones."""
+    """Return a function that rejects unknown options and shows the known ones."""
     signature = inspect.signature(function)
     own = [
         parameter

@@ -36,7 +36,7 @@ class DataFiles:
         indexes: The index of each file.
         errors: Damage that ended indexing early.
         selection: The records to read; None for all.
-        name: Text that identifies the files beyond their contents, on any machine.
+        name: Text that identifies the files in addition to their contents, on any machine.
     """
 
     paths: Sequence[str]
@@ -80,12 +80,12 @@ class DataFiles:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What a dataset is made of. It is made once; a dataset with other options gets another one.
+    """The parts of a dataset. A dataset with other options gets a new pipeline.
 
     Attributes:
         paths: The data files.
         schema: The schema as the user gave it.
-        order: Order of what is assigned to processes: records, or batches made by length.
+        order: Order of the units that are assigned to processes: records, or batches by length.
         loader: Reads and parses records.
         options: All options, checked.
         errors: Errors found so far, for ``on_error``.

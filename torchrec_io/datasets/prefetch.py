@@ -24,7 +24,7 @@ class Chunk(Protocol):
 
     @property
     def numbers(self) -> npt.NDArray[Any]:
-        """What identifies each record to its reader; ``[n]``."""
+        """Identity of each record for its reader; ``[n]``."""
 
     def __len__(self) -> int: ...
 
@@ -71,8 +71,8 @@ class LoadJob:
         epoch: Epoch of the batch. No batch has records of two epochs.
         chunk: Records of the batch.
         plan: The reader's plan; None if there is an error.
-        error: Why the batch cannot be loaded. It is raised when the batch is asked for, and kept
-            until then because the job may be put back.
+        error: Reason why the batch cannot be loaded. It is raised when the batch is requested, and
+            kept until then because the job may be put back.
     """
 
     epoch: int
@@ -200,7 +200,7 @@ class _Run:
         self._answers: SimpleQueue[list[Outcome] | BaseException | None] = SimpleQueue()
 
     def do(self, work: Work) -> None:
-        """Do the jobs and answer with their outcomes, or with what the work raised."""
+        """Do the jobs and answer with their outcomes, or with the exception of the work."""
         answers = self._answers
         try:
             answers.put(work(self.jobs, self._following))
@@ -274,8 +274,8 @@ class Prefetcher(Generic[_Result]):
         """Return the next job and its result; None at the end.
 
         Raises:
-            BaseException: What the job raised. The job is then gone, and the next call returns the
-                one after it.
+            BaseException: The exception of the job. The job is then removed; the next call returns
+                the one after it.
         """
         if self._most_threads == 0:
             job = self._queue.pop()
@@ -385,10 +385,10 @@ class Prefetcher(Generic[_Result]):
                 del run  # do not hold the result while waiting
             self._leave()
         finally:
-            del self  # an exception that nobody took refers to this frame
+            del self  # an exception that was not retrieved refers to this frame
 
     def _has_consumer(self) -> bool:
-        """Return whether results may still be asked for. Threads must not outlive that."""
+        """Return whether results may still be requested. Threads must end otherwise."""
         consumer = self._consumer
         if self._is_closed or not consumer.is_alive():
             return False

@@ -53,7 +53,7 @@ class RecordLoader:
 
     @property
     def is_native(self) -> bool:
-        """Whether native code does all the work, so that small batches are loaded together."""
+        """True if native code does all the work, so that small batches are loaded together."""
         return self.parser.is_native and self.reader.is_native
 
     def load(self, plan: Any, random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
@@ -74,9 +74,9 @@ class RecordLoader:
         return Loaded(items, block.numbers, block, errors)
 
     def load_run(self, plans: Sequence[Any], randoms: Sequence[RecordRandom]) -> list[Loaded]:
-        """Load the first of several batches together, as far as nothing is wrong with them.
+        """Load several batches together, up to the first one with an error.
 
-        This is faster than :meth:`load`, which has to load the others.
+        This is faster than :meth:`load`, which must load the remaining batches.
         """
         batches = self.parser.parse_run(self.reader, plans, randoms)
         return [

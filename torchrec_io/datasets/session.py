@@ -1,4 +1,4 @@
-"""What a dataset does in one process: iterating, saving and resuming."""
+"""The state of a dataset in one process: iterating, saving and resuming."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger("torchrec_io")
 
 
 class Session:
-    """The state of a dataset: its epoch, the position of its last iteration, where it resumes.
+    """The state of a dataset: its epoch, its last position and the position to resume from.
 
     A session is copied with its dataset into DataLoader workers, which share its
     :class:`WorkerState`, and into other training processes, which do not.
@@ -34,7 +34,7 @@ class Session:
         dealer: Class that assigns records to processes.
 
     Attributes:
-        pipeline: As above.
+        pipeline: The parts of the dataset.
     """
 
     def __init__(self, pipeline: Pipeline, dealer: type[Dealer]) -> None:
@@ -51,7 +51,7 @@ class Session:
         Iteration(pipeline.loader, self.dealer, self.state).errors.handle([*pipeline.errors])
 
     def copy(self) -> Session:
-        """Return a session with the same state, which from then on is its own."""
+        """Return an independent session with the same state."""
         other = Session(dataclasses.replace(self.pipeline, errors=()), self._dealer_class)
         other._own_state = self.state.copy()
         other._position = copy.copy(self._position)

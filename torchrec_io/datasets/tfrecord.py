@@ -102,13 +102,13 @@ class TFRecordDataset(IndexedDataset):
             features: Names of the features to read; a name includes all features nested in it. Or a
                 dict from name to a spec that replaces the dataset's own, or to None to leave the
                 feature out.
-            steps: How to read a dataset inside each record, such as the steps of an episode.
+            steps: Handling of a dataset inside each record, such as the steps of an episode.
                 ``"ragged"`` reads sequences, as they are stored. ``"each"`` makes a sample of each
                 element. A number makes samples of that many consecutive elements. See
                 :meth:`steps`.
 
         Raises:
-            FileNotFoundError: If there is no such directory, or shards are missing.
+            FileNotFoundError: If the directory does not exist, or shards are missing.
             NotADirectoryError: If it is a file.
             SchemaError: If the directory's metadata is invalid, or describes a feature that cannot
                 be read, such as one of an unknown connector. ``features`` can leave it out.
@@ -116,7 +116,7 @@ class TFRecordDataset(IndexedDataset):
                 dataset. What only reading can show is raised on first use.
             CorruptRecordError, TruncatedFileError: If a shard is damaged. A shard that cannot be
                 indexed raises whatever ``on_error`` is.
-            ValueError: If there is no such split, config, version or feature, the split has no
+            ValueError: If the split, config, version or feature does not exist, the split has no
                 records, records have no dataset or several of them for ``steps``, or another
                 argument is invalid.
         """
@@ -173,8 +173,8 @@ class TFRecordDataset(IndexedDataset):
             give a :class:`Ragged`.
 
         Raises:
-            SchemaError: If there is no such group, or one of its features has no steps.
-            ValueError: If batches are made by length, the samples are steps already, or ``window``
+            SchemaError: If the group does not exist, or one of its features has no steps.
+            ValueError: If batches are made by length, the samples are already steps, or ``window``
                 is not a positive integer.
             TruncatedFileError, StaleIndexError, OSError: If the files changed since they were
                 indexed.

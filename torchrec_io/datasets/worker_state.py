@@ -66,7 +66,7 @@ class WorkerState:
 
     @property
     def is_in_workers(self) -> bool:
-        """Whether the last iteration was one of DataLoader workers."""
+        """True if DataLoader workers ran the last iteration."""
         return bool(self._shared[_IN_WORKERS])
 
     @is_in_workers.setter
@@ -95,11 +95,11 @@ class WorkerState:
         self._shared[_HAS_RESUME] = 0
 
     def take_resume(self, worker: int, num_workers: int) -> tuple[Progress, ProcessLayout] | None:
-        """Return where an iteration starts, once to each of its workers; None at an epoch's start.
+        """Return where a resumed iteration starts, once for each of its workers; else None.
 
-        Later iterations, and iterations of another number of workers, get None. Nothing else
-        tells a worker the next iteration from this one: with ``persistent_workers`` it is the same
-        process.
+        Later iterations, and iterations of another number of workers, get None. With
+        ``persistent_workers`` a worker runs several iterations, and only this result shows it
+        whether an iteration was resumed.
 
         Args:
             worker: Number of the worker.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..checks import counted
 from ..order.orders import RecordOrder
 from ..order.selection import Mask, Numbers, Selection, Span, Subset
 from ..records.block_reader import BlockReader
@@ -108,7 +109,7 @@ def select_samples(records: Selection, numbers: StepNumbers) -> Selection:
     """
     if records.total != len(numbers.counts):
         raise ValueError(
-            f"the selection must be one of {len(numbers.counts)} records, "
+            f"the selection must be one of {counted(len(numbers.counts), 'record')}, "
             f"got one of {records.total}"
         )
     starts = numbers.starts

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from ..checks import counted
 from ..parsing.columns.base import ElementSelection, Ints
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import RecordRandom
@@ -34,11 +35,11 @@ class StepParser(BlockParser):
         numbers: Numbers of all samples.
 
     Attributes:
-        schema: As above.
-        numbers: As above.
+        schema: Schema of the records.
+        numbers: Numbers of all samples.
 
     Raises:
-        SchemaError: If there is no such group, or one of its features has no steps.
+        SchemaError: If the group does not exist, or one of its features has no steps.
     """
 
     def __init__(self, schema: Schema, group: str, numbers: StepNumbers) -> None:
@@ -61,7 +62,7 @@ class StepParser(BlockParser):
         return StepParser(self.schema, self._group, numbers)
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
-        """Return the batch of the good samples, and a failure for each other sample."""
+        """Return the batch of the valid samples, and a failure for each invalid one."""
         return parse_sound(block, lambda part: self._parse_all(part, random))
 
     def _parse_all(self, block: RecordBlock, random: RecordRandom) -> Batch | list[RecordFailure]:
@@ -74,7 +75,7 @@ class StepParser(BlockParser):
         found = self._parse_rows(_episodes(block, records, firsts), rows, begins, random)
         if isinstance(found, Batch):
             return found
-        # Some of their steps may be sound: parse each sample by itself.
+        # Other steps of these records may be valid: parse each sample separately.
         each = np.arange(len(block))
         return self._parse_rows(_episodes(block, records, each), each, begins, random)
 
@@ -109,7 +110,8 @@ class StepParser(BlockParser):
         failures = []
         for name, found in count_steps(batch, self._whole).items():
             for row in np.flatnonzero(found != counts).tolist():
-                reason = f"it has {found[row]} steps, where {self._group!r} has {counts[row]}"
+                steps = counted(int(found[row]), "step")
+                reason = f"it has {steps}, but {self._group!r} has {counts[row]}"
                 failures.append(RecordFailure(row, name, None, reason))
         return failures
 
@@ -127,7 +129,7 @@ def _episodes(block: RecordBlock, records: Ints, positions: Ints) -> RecordBlock
 def _selection_of(
     taken: StepRows, names: Collection[str], rows: int
 ) -> tuple[ElementSelection, StepRows]:
-    """Return the steps that samples take of each row, each once, and where these then are."""
+    """Return the distinct steps that samples take of each row, and their positions among these."""
     places = taken.entries(taken.rows << _STEP_BITS)
     wanted, back = np.unique(places, return_inverse=True)
     starts = np.searchsorted(wanted, np.arange(rows + 1) << _STEP_BITS)

@@ -28,8 +28,8 @@ class StepNumbers:
         window: Number of steps in a window; None for single steps.
 
     Attributes:
-        counts: As above.
-        window: As above.
+        counts: Number of steps of each record; int64 ``[records]``, -1 where it is unknown.
+        window: Number of steps in a window; None for single steps.
         starts: Number of the first sample of each record, then the number of samples; int64
             ``[records + 1]``.
     """
@@ -54,10 +54,10 @@ class StepNumbers:
         """Return the record of each sample and the step of that record at which it begins.
 
         Raises:
-            IndexError: If there is no such sample.
+            IndexError: If a number is out of range.
         """
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(self):
-            raise IndexError(f"a sample's number lies outside 0..{len(self) - 1}")
+            raise IndexError(f"a sample number is outside 0..{len(self) - 1}")
         # Records without samples share their start with the next one: the last of equal starts is
         # the record that has samples.
         records = np.searchsorted(self.starts, numbers, side="right") - 1
@@ -105,7 +105,7 @@ class StepReader(Reader):
 
     Args:
         reader: Reader of the records.
-        numbers: Numbers of the samples, which tell the record of each.
+        numbers: Numbers of all samples.
     """
 
     def __init__(self, reader: Reader, numbers: StepNumbers) -> None:

@@ -1,7 +1,7 @@
-"""How many steps episodes have: records whose features of one group are as many values each.
+"""Counts of the steps of episodes: records whose features of a group have a value for each step.
 
-Counted by the parser's first pass, which decodes no value, of all features of the group: they have
-to agree, and which records they do in is known before any of their steps is asked for.
+The parser's first pass, which decodes no value, counts the steps of all features of the group. So
+it is known which records have features that disagree before any step is read.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..checks import counted
 from ..errors import SchemaError
 from ..parsing.columns.base import Ints, LocatedBlock
 from ..parsing.lengths import locate_sound
@@ -22,18 +23,18 @@ from ..schema.feature import Feature
 from ..schema.schema import Schema
 from ..schema.specs import VarLenFeature
 
-# Of a record whose steps cannot be told: its features do not agree.
+# Number of steps of a record whose features disagree.
 UNKNOWN = -1
 
 
 class CountedFeature(NamedTuple):
-    """A feature whose stored values tell how many steps there are.
+    """A feature whose stored values are counted to find the number of steps.
 
     Attributes:
-        name: In the schema.
-        key: Of what is counted, as stored.
-        dtype: Of what is counted.
-        part: How many of it are one step.
+        name: Name of the feature in the schema.
+        key: Name of the stored feature that is counted.
+        dtype: Stored dtype of its values.
+        part: Number of values in one step.
     """
 
     name: str
@@ -47,8 +48,8 @@ class StepCounter:
     """Counts the steps of records.
 
     Attributes:
-        group: The name of the features that have steps, up to a slash.
-        features: What is counted; all of them have to agree.
+        group: Name of the features that have steps, up to a slash.
+        features: Features that are counted. In a valid record their numbers of steps are equal.
     """
 
     group: str
@@ -56,38 +57,38 @@ class StepCounter:
 
     @classmethod
     def of(cls, schema: Schema, group: str) -> StepCounter:
-        """The counter of a group of a schema's features.
+        """Return the counter of a group of features.
 
         Raises:
-            SchemaError: there is no such group, or a feature of it has no steps, or none can be
-                counted.
+            SchemaError: If the group does not exist, one of its features has no steps, or the steps
+                of none of them can be counted.
         """
         if schema.is_sequence:
-            raise SchemaError("steps are of features of Examples, not of SequenceExamples")
+            raise SchemaError("steps need a schema of Examples, got one of SequenceExamples")
         specs = step_features(schema, group)
-        counted = [(name, spec.step_count(name)) for name, spec in specs.items()]
+        counts = [(name, spec.step_count(name)) for name, spec in specs.items()]
         features = tuple(
             CountedFeature(name, count.key, stored_dtype(count.dtype), count.values_per_item)
-            for name, count in counted
+            for name, count in counts
             if count is not None
         )
         if not features:
-            raise SchemaError(f"no feature of {group!r} tells how many steps there are")
+            raise SchemaError(f"the steps of {group!r} cannot be counted without decoding")
         return cls(group, features)
 
     @property
     def key(self) -> str:
-        """What is counted."""
+        """Name of the counted values, for messages."""
         return f"steps of {self.group}"
 
     def parser(self) -> ExampleParser:
-        """Finds what is counted, and nothing else."""
+        """Return a parser that locates only the counted values."""
         return ExampleParser(Schema({key: VarLenFeature(dtype) for key, dtype in self._keys()}))
 
     def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
-        """Steps of those records of a block that can be parsed, and these records.
+        """Return the numbers of steps of the records that can be parsed, and these records.
 
-        Where features do not agree it is :data:`UNKNOWN`.
+        The number is :data:`UNKNOWN` if the features of a record disagree.
         """
         located, block = locate_sound(parser, block)
         steps = self._steps(located)
@@ -95,7 +96,7 @@ class StepCounter:
         return np.where(agree, steps[0], UNKNOWN), block
 
     def fault(self, block: RecordBlock, position: int) -> RecordFailure:
-        """Why the steps of a record could not be counted."""
+        """Return the failure of a record whose steps could not be counted."""
         others = [other for other in range(len(block)) if other != position]
         record = block.without(others)
         parser = self.parser()
@@ -105,28 +106,33 @@ class StepCounter:
         steps = self._steps(located)[:, 0].tolist()
         for feature, found in zip(self.features, steps, strict=True):
             if found != steps[0]:
-                reason = f"it has {found} steps, {self.features[0].name!r} has {steps[0]}"
+                reason = (
+                    f"it has {counted(found, 'step')}, but {self.features[0].name!r} has {steps[0]}"
+                )
                 return RecordFailure(position, feature.name, None, reason)
-        reason = f"it could not be read when the steps of {self.group!r} were counted"
+        reason = f"the record could not be read when the steps of {self.group!r} were counted"
         return RecordFailure(position, None, None, reason)
 
     def _steps(self, located: LocatedBlock) -> Ints:
-        """How many steps each feature has in each record; int64 ``[features, B]``."""
+        """Return the number of steps of each feature in each record, int64 ``[features, B]``."""
         keys = [key for key, _ in self._keys()]
         counts = {key: np.diff(located.counts(place)[0]) for place, key in enumerate(keys)}
-        # Parts are rounded up: that they are no whole number is told by who parses them.
+        # Incomplete steps are rounded up: parsing the record reports them.
         return np.stack([-(counts[feature.key] // -feature.part) for feature in self.features])
 
     def _keys(self) -> list[tuple[str, str]]:
-        """Each stored feature that is counted, and its dtype."""
+        """Return the name and dtype of each stored feature that is counted."""
         return list({feature.key: feature.dtype for feature in self.features}.items())
 
 
 def step_features(schema: Mapping[str, Feature], group: str) -> dict[str, Feature]:
-    """The features of a group by name: all that begin with it and a slash, or the one so named.
+    """Return the features of a group by name.
+
+    These are all features whose names start with the group and a slash, or the feature of that
+    name.
 
     Raises:
-        SchemaError: there are none, or one of them has no steps.
+        SchemaError: If there are none, or one of them has no steps.
     """
     specs = {name: spec for name, spec in schema.items() if f"{name}/".startswith(f"{group}/")}
     if not specs:
@@ -135,9 +141,9 @@ def step_features(schema: Mapping[str, Feature], group: str) -> dict[str, Featur
     for name, spec in specs.items():
         if not spec.has_steps:
             raise SchemaError(
-                f"a {type(spec).__name__} has no steps; what has is a VarLenFeature, "
-                "RaggedFeature, SequenceFeature, FixedLenSequenceFeature, or a FixedLenFeature "
-                "of a shape",
+                f"a {type(spec).__name__} has no steps. A feature with steps must be a "
+                "VarLenFeature, RaggedFeature, SequenceFeature, FixedLenSequenceFeature, or "
+                "FixedLenFeature with a shape",
                 feature=name,
             )
     return specs

@@ -41,7 +41,7 @@ class StepParsers:
 def step_pipeline(pipeline: IndexedPipeline, group: str, window: int | None) -> IndexedPipeline:
     """Return the parts of a dataset of steps; see :meth:`torchrec_io.TFRecordDataset.steps`."""
     if pipeline.loader.parser.sample_kind != "records":
-        raise ValueError("the samples are steps already: call steps() on the dataset of records")
+        raise ValueError("the samples are already steps: call steps() on the dataset of records")
     check_no_length_batches(pipeline.options, "a dataset of steps")
     if window is not None:
         window = check_integer("window", window, 1)

@@ -26,7 +26,7 @@ _COMMON_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 # EPS runs another program, Ghostscript, on the data. IPTC holds an image of any format, even EPS,
 # and the image may be larger than it claims.
 _REFUSED_FORMATS = ("EPS", "IPTC")
-# Formats whose size is known before decoding. Pillow rotates TIFF by itself; others, such as ICNS,
+# Formats whose size is known before decoding. Pillow itself rotates TIFF; others, such as ICNS,
 # may hold images of another size than their headers have.
 _SIZED_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP")
 
@@ -70,7 +70,7 @@ def decode_image(
         pixels = _convert_dtype(decoded.pixels, data, feature)
         if pixels is not decoded.pixels:
             decoded = DecodedImage(pixels, decoded.position)
-    except (BadValueError, MemoryError):  # the second is not the image's fault
+    except (BadValueError, MemoryError):  # a lack of memory is not an error of the image
         raise
     except UnidentifiedImageError:
         raise BadValueError("the image cannot be decoded: its format is not known") from None

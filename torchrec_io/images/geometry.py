@@ -1,4 +1,4 @@
-"""Geometry of decoding: which part of an image is used, at which size, and where it goes."""
+"""Geometry of decoding: the part of an image that is used, its size and its position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting of the frames of a GIF. It finds truncated files, which Pillow takes for complete."""
+"""Counting of the frames of a GIF. It detects truncated files, which Pillow accepts."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def _count_frames(data: memoryview) -> int:
 
 
 def _end_of_colors(data: memoryview, flags_at: int, colors_at: int) -> int:
-    """Return where a color table ends, or would start if the flags say that there is none."""
+    """Return where a color table ends, or where it would start if the file does not have one."""
     flags = data[flags_at]
     return colors_at + (3 << (1 + (flags & 7)) if flags & 0x80 else 0)

@@ -65,7 +65,7 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the loop as plain numbers and strings.
 
-        It counts what the loop was given, not what workers and copies to the device are ahead.
+        It counts batches that the loop received, not those that are prefetched.
 
         Raises:
             RuntimeError: If the position is not known; :meth:`describe` reports this beforehand.
@@ -82,7 +82,7 @@ class Loader:
         self._given.load_state_dict(state)
 
     def describe(self) -> str:
-        """Return what was chosen and why, in lines of text."""
+        """Return the choices of the loader and their reasons, in lines of text."""
         return "\n".join(self._described)
 
 
@@ -119,9 +119,9 @@ def make_loader(
         pin_memory: Put batches into page-locked memory; by default if ``device`` is CUDA. Ignored
             without CUDA. With False, a batch for a CUDA device is copied into page-locked memory by
             the loop, on its way to the device.
-        collate_fn: Called with what the loader would yield: each Batch (``(keys, Batch)``, or a
-            list without a schema), or each sample without ``batch_size``. For a map-style dataset
-            it is called with the list of samples; the default is :func:`collate`.
+        collate_fn: Called with each item that the loader would yield: a Batch (``(keys, Batch)``,
+            or a list without a schema), or each sample without ``batch_size``. For a map-style
+            dataset it is called with the list of samples; the default is :func:`collate`.
             ``tio.pad_collate(max_len=512)`` takes all of these.
         sampler: Record numbers of a map-style dataset in the order of an epoch. It must yield the
             same numbers whenever that epoch is repeated, or states cannot be resumed. Its
@@ -178,7 +178,7 @@ class _Batches:
         dataset: The dataset that is read.
         loader: Its DataLoader.
         position: Position of the loop.
-        what: Description of what it yields.
+        what: Description of its items.
     """
 
     dataset: Any
@@ -306,7 +306,7 @@ def _name_of(function: Any) -> str:
 
 
 def _about_batches(dataset: RecordDataset) -> str:
-    """Describe what a dataset yields."""
+    """Describe the items of a dataset."""
     dealer = dataset.session.dealer
     if not dealer.in_batches:
         return "samples, one by one"

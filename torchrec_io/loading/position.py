@@ -18,13 +18,13 @@ class LoopPosition:
     """Position of a loop over a loader.
 
     Attributes:
-        description: How the position is known, and what its states allow.
+        description: Source of the position, and the runs that its states can resume.
     """
 
     description: str
 
     def begin(self) -> None:
-        """Note that an iteration starts; called before the loader is asked for its iterator."""
+        """Note that an iteration starts; called before the loader creates its iterator."""
 
     def count(self) -> None:
         """Note that the loop gets a batch."""
@@ -43,7 +43,7 @@ class LoopPosition:
 
 
 class DatasetPosition(LoopPosition):
-    """The dataset's own position: it is read in this process, and nothing reads ahead of it.
+    """The dataset's own position: this process reads the dataset, without reading ahead.
 
     Args:
         dataset: The dataset that is read.
@@ -65,7 +65,7 @@ class DatasetPosition(LoopPosition):
 
 
 class UnknownPosition(DatasetPosition):
-    """No position: only the worker processes know it, and nothing can ask them."""
+    """No position: only the worker processes know it, and they cannot be asked for it."""
 
     description = "not available: worker processes read ahead, and torchdata is not installed"
 
@@ -139,7 +139,7 @@ class CountedPosition(DatasetPosition):
 
 
 class WorkersPosition(LoopPosition):
-    """The positions of the workers, which a StatefulDataLoader asks for.
+    """The positions of the workers, which a StatefulDataLoader collects.
 
     Args:
         dataset: The dataset that is read.
@@ -182,7 +182,7 @@ class SamplerPosition(LoopPosition):
         self._identity = {"batch_size": batch_size, "records": num_records}
         self._epoch = 0
         self._used = 0  # in the epoch, by the last iteration or by a state
-        self._skip = 0  # what the next iteration skips
+        self._skip = 0  # number of items that the next iteration skips
         self._is_begun = False  # whether that iteration has the latest epoch and position
 
     def unused(self, items: Any) -> UnusedItems:
@@ -237,7 +237,7 @@ class UnusedItems:
 
     Args:
         items: The sampler, or batches of its items.
-        position: Knows how many items were used.
+        position: Position with the number of items that were used.
     """
 
     def __init__(self, items: Any, position: SamplerPosition) -> None:

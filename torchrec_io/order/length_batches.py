@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..checks import counted
 from ..records.reader import Reader
 from ..records.record_reader import RecordReader
 from ..storage.digest import digest_number, digest_text
@@ -38,7 +39,7 @@ class Lengths:
 
     Attributes:
         values: int32 ``[N]``, or int64 if a length needs it.
-        feature: As above.
+        feature: Feature whose lengths these are; None if they were given.
 
     Raises:
         ValueError: If a length is negative.
@@ -83,11 +84,11 @@ class LengthBatchedOrder:
         batch_size: Maximum number of records in a batch. One of the two must be given.
 
     Attributes:
-        whole: As above.
+        whole: Order of all records.
         order: Order of the records that are not left out.
-        lengths: As above.
-        batch_tokens: As above.
-        batch_size: As above.
+        lengths: Lengths of all records that ``whole`` selects from.
+        batch_tokens: Maximum of a batch's number of records times its longest length.
+        batch_size: Maximum number of records in a batch.
         too_long: Numbers of the records that are left out; int64, ascending.
 
     Raises:
@@ -105,9 +106,9 @@ class LengthBatchedOrder:
     ) -> None:
         assert batch_tokens is not None or batch_size is not None
         if len(lengths.values) != whole.selection.total:
+            records = counted(whole.selection.total, "record")
             raise ValueError(
-                f"lengths must have one value for each of {whole.selection.total} records, "
-                f"got {len(lengths.values)}"
+                f"lengths must have one value for each of {records}, got {len(lengths.values)}"
             )
         self.whole = whole
         self.lengths = lengths
@@ -207,7 +208,7 @@ class LengthBatchedOrder:
 
 
 class EpochBatches:
-    """The batches of one epoch, computed window by window when they are asked for.
+    """The batches of one epoch, computed window by window when they are needed.
 
     It keeps a number for each window seen and the records of the latest windows. No lock is needed:
     threads that compute the same window get the same result.

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..checks import check_choice
+from ..checks import check_choice, counted
 from ..storage.digest import digest_number
 from .orders import ENDLESS, PositionOrder
 from .selection import Numbers
 from .shuffle import check_seed
 
-# When an epoch of a mixture ends.
+# The rules for the end of an epoch of a mixture.
 Stop: TypeAlias = Literal["first_exhausted", "all_exhausted", "endless"]
 
 STOP_CHOICES: tuple[Stop, ...] = ("first_exhausted", "all_exhausted", "endless")
@@ -80,7 +80,7 @@ class MixedOrder(PositionOrder):
             raise ValueError(f"the number of parts must be from 1 to {CELL}, got {len(parts)}")
         if not len(parts) == len(weights) == len(bases):
             raise ValueError(
-                f"weights and bases must have one value for each of {len(parts)} parts, "
+                f"weights and bases must have one value for each of {counted(len(parts), 'part')}, "
                 f"got {len(weights)} and {len(bases)}"
             )
         self._parts = tuple(parts)
@@ -230,7 +230,7 @@ class _Cell(NamedTuple):
 
     Attributes:
         chosen: Part chosen at each position of the cell, uint16 ``[CELL]``.
-        turns: How often it was chosen before in the cell, int32 ``[CELL]``.
+        turns: Number of times it was chosen before in the cell, int32 ``[CELL]``.
         positions: Positions of the first part, in order, then those of the second, and so on;
             int32 ``[CELL]``.
     """
@@ -260,7 +260,7 @@ class _Choices:
         return chosen, turns
 
     def end(self, sizes: Sequence[int]) -> int:
-        """Return the first position that chooses a part for more than ``sizes[part]`` times."""
+        """Return the first position that chooses a part more than ``sizes[part]`` times."""
         cells, turns = np.divmod(np.array(sizes, np.int64), self._counts)
         number = int(cells.min())
         first = np.flatnonzero(cells == number)

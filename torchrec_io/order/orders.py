@@ -30,16 +30,16 @@ PlanOf: TypeAlias = "Callable[[int], EpochPlan]"
 class Order(Protocol):
     """The records of an epoch in their order, as a function of the position.
 
-    What is assigned to ranks and workers are the units of an order: records, or whole batches where
-    these are made by length.
+    The units of an order are assigned to ranks and workers. They are records, or whole batches
+    where these are made by length.
     """
 
     has_batches: bool
-    """Whether a unit is a whole batch, not a record."""
+    """True if a unit is a whole batch, not a record."""
 
     @property
     def seed(self) -> int:
-        """Seed of all that is random in an epoch, together with the epoch's number."""
+        """Seed of the random choices in an epoch, together with the epoch's number."""
 
     def __len__(self) -> int:
         """Return the number of records in an epoch."""

@@ -35,7 +35,7 @@ class EpochPlan:
         worker: Number of this loader process, in ``0..num_workers-1``.
         num_workers: Number of loader processes of the rank.
         drop_last: Whether a batch of fewer than ``batch_size`` records is left out.
-        uneven: What to do with records that cannot be divided evenly among the ranks. ``"keep"``
+        uneven: Handling of records that cannot be divided evenly among the ranks. ``"keep"``
             reads all of them, so some ranks get one more. ``"drop"`` leaves out fewer than
             ``world_size`` of them. ``"pad"`` repeats fewer than ``world_size`` records from the
             start of the epoch.

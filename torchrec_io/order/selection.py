@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..checks import counted
 from ..storage.digest import digest_text
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -83,8 +84,8 @@ class Span:
     def __post_init__(self) -> None:
         if self.begin < 0 or self.size < 0 or self.begin + self.size > self.total:
             raise ValueError(
-                f"a span of {self.size} records from record {self.begin} extends past "
-                f"{self.total} records"
+                f"a span of {counted(self.size, 'record')} from record {self.begin} extends past "
+                f"{counted(self.total, 'record')}"
             )
 
     def __len__(self) -> int:
@@ -214,7 +215,7 @@ class SubsetBuilder:
         end = self._done + len(mask)
         if mask.dtype != np.bool_ or mask.ndim != 1 or end > self._total:
             raise ValueError(
-                f"mask must be bool of at most {self._total - self._done} records, "
+                f"mask must be bool of at most {counted(self._total - self._done, 'record')}, "
                 f"got {mask.dtype} {list(mask.shape)}"
             )
         if self._done % 8:
@@ -231,7 +232,7 @@ class SubsetBuilder:
             ValueError: If masks of some records are missing.
         """
         if self._done != self._total:
-            raise ValueError(f"masks must cover {self._total} records, got {self._done}")
+            raise ValueError(f"masks must cover {counted(self._total, 'record')}, got {self._done}")
         return Subset(self._total, self._words)
 
 

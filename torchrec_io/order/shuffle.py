@@ -1,4 +1,4 @@
-"""Shuffles of record numbers, computed for the positions that are asked for and stored nowhere."""
+"""Shuffles of record numbers, computed for the requested positions and never stored."""
 
 from __future__ import annotations
 

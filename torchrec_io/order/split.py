@@ -176,7 +176,7 @@ def split_records(
     """
     if len(file_records) != len(file_names):
         raise ValueError(
-            f"file_names must have one name for each of {len(file_records)} files, "
+            f"file_names must have one name for each of {counted(len(file_records), 'file')}, "
             f"got {len(file_names)}"
         )
     total = sum(file_records)
@@ -227,7 +227,8 @@ def split_groups(
     chosen = _all_if_none(selection, total)
     if len(keys) != len(chosen):
         raise ValueError(
-            f"keys must have one value for each of {len(chosen)} records, got {len(keys)}"
+            f"keys must have one value for each of {counted(len(chosen), 'record')}, "
+            f"got {len(keys)}"
         )
     sizes = Counter(keys)
     sizes.pop(None, None)

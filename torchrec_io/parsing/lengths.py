@@ -232,7 +232,7 @@ class _Search:
     def find(self, files: list[_File]) -> None:
         """Find the lengths of files and cache them."""
         total = sum(file.size for file in files)
-        logger.info("finding the lengths of %d records by %r", total, self._measure.key)
+        logger.info("finding the lengths of %s by %r", counted(total, "record"), self._measure.key)
         tasks = [(file, ranges) for file in files for ranges in file.tasks()]
         last_of = {file: number for number, (file, _) in enumerate(tasks)}
         damaged: set[_File] = set()

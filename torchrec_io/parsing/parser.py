@@ -124,7 +124,7 @@ class ExampleParser:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the native core alone makes all columns, and their size depends on no record."""
+        """True if the native core alone makes all columns, and no size depends on the records."""
         return self.native.is_fixed and not self.checked_builders
 
     def load(

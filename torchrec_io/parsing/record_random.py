@@ -1,4 +1,4 @@
-"""Random numbers of a record, which are the same wherever and whenever it is read."""
+"""Random numbers of a record, which do not depend on where and when it is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class RecordRandom(NamedTuple):
 
         Args:
             record: Identifier of the record in its reader: a number, or an item of
-                :data:`torchrec_io.records.stream_reader.PLACE`, whose file and number are used.
+                :data:`torchrec_io.records.stream_reader.STREAM_LOCATION`, of which the file and the
+                number are used.
             feature: Flat name of the feature.
         """
         number = record.item() if isinstance(record, np.generic) else record
@@ -34,5 +35,5 @@ class RecordRandom(NamedTuple):
         return np.random.Generator(np.random.Philox(key=int.from_bytes(key, "little")))
 
 
-# Of records that are read outside of a dataset's epochs.
+# For records that are read outside of a dataset's epochs.
 DEFAULT_RANDOM = RecordRandom()

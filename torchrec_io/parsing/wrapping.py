@@ -24,7 +24,7 @@ _FIRST, _SECOND = b"\x0a", b"\x12"
 
 
 class FixedLengthWrapper:
-    """Wraps records of one length, which have one field after another.
+    """Wraps records of a fixed length, which are a sequence of fields.
 
     Args:
         features: RawFeature of each field, in the order stored.

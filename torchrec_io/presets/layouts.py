@@ -29,7 +29,7 @@ class Layout(NamedTuple):
         arguments: Python source of its arguments.
         schema: Schema that the preset returns.
         marks: Features that identify the layout. The data must have all of them.
-        also: Another reason why the layout fits, if there is one.
+        also: Another reason why the layout fits, or "".
     """
 
     name: str

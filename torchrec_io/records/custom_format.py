@@ -107,7 +107,7 @@ def find_boundaries(
 
 
 def reason_of(error: Exception) -> str:
-    """Return the message of an exception from a user's method, with the class if that helps."""
+    """Return the message of an exception from a user's method, with its class where useful."""
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 

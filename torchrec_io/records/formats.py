@@ -86,7 +86,7 @@ class RecordFormat:
     overhead_bytes = 0
     # True if a new index is worth saving in the cache.
     is_cached: bool = True
-    # True if each frame shows by itself that it starts and ends where the index has it.
+    # True if each frame proves that it starts and ends where the index has it.
     is_self_checking: bool = False
     # Reason of the StaleIndexError for a file in which `find_mismatch` finds a frame.
     mismatch_reason = "no record of that size is at the offset in the index"

@@ -211,7 +211,10 @@ class RecordIndex:
             ValueError: If the data file is compressed, because its readers need file offsets.
         """
         if self.compression is not None:
-            raise ValueError(f"a text index of a {self.compression} file would mean nothing")
+            raise ValueError(
+                "a text index needs a data file that is not compressed, got one compressed by "
+                f"{self.compression}"
+            )
         write_atomically(path, format_text(*self._locate_all()))
         return Path(path)
 

@@ -119,14 +119,14 @@ class Reader(ABC):
 
     @property
     def is_native(self) -> bool:
-        """True if the native core can read and check most plans by itself; see open_files."""
+        """True if the native core can read and check most plans alone; see :meth:`open_files`."""
         return False
 
     def open_files(self, plan: Any) -> list[ByteSource] | None:
         """Return the open files of a plan, all with descriptors, for the native core to read.
 
         Returns:
-            None if the core cannot read and check this plan by itself.
+            None if the core alone cannot read and check this plan.
 
         Raises:
             TorchRecIOError, OSError: If a file is not what was indexed, or cannot be opened.

@@ -193,7 +193,7 @@ class RecordReader(Reader):
         except MemoryError:
             records = counted(len(plan.numbers), "record")
             raise MemoryError(
-                f"there is no memory for {records}, {counted(plan.buffer_bytes, 'byte')} "
+                f"not enough memory for {records}, {counted(plan.buffer_bytes, 'byte')} "
                 "as stored: use a smaller batch_size"
             ) from None
         waits = 0

@@ -17,7 +17,7 @@ _DRAINED_AT_ONCE = 256
 
 
 class ShuffleWindow:
-    """A buffer of records. When it is full, each new record replaces a random one, which goes out.
+    """A buffer of records. When it is full, each new record replaces a random one.
 
     The choice depends on the number of records that came before, not on how many come at once. The
     buffers of all blocks that go in and out hold whole frames, in order and without gaps.

@@ -92,7 +92,7 @@ def feature_kinds(place: Place | None = None) -> list[str]:
 class Feature(Spec, is_abstract=True):
     """Base of feature specs, which say how the values of a record become a column.
 
-    A new kind of feature is a subclass and a column. Nothing else has to know of it: schemas,
+    A new kind of feature is a subclass and a column. Nothing else has to be changed: schemas,
     parsers, datasets, encoders and converters use the attributes and methods below. By default a
     feature is one bytes value, stored under the feature's own name, that every record must have.
 
@@ -133,12 +133,12 @@ class Feature(Spec, is_abstract=True):
 
     @property
     def is_slow(self) -> bool:
-        """Whether values are decoded one by one outside the native parser."""
+        """True if values are decoded one by one outside the native parser."""
         return False
 
     @property
     def has_steps(self) -> bool:
-        """Whether the value of a record can be cut into steps of an episode."""
+        """True if the value of a record can be cut into steps of an episode."""
         return False
 
     def arguments(self) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class Feature(Spec, is_abstract=True):
         return None
 
     def step_count(self, name: str) -> StoredCount | None:
-        """Return the stored values whose number tells the number of steps of a record.
+        """Return the stored values whose number gives the number of steps of a record.
 
         Args:
             name: Flat name of the feature in the schema.

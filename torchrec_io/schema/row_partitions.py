@@ -1,4 +1,4 @@
-"""Row partitions: how the values of a RaggedFeature or a SequenceFeature are divided into rows."""
+"""Row partitions, which divide the values of a RaggedFeature or a SequenceFeature into rows."""
 
 from __future__ import annotations
 
@@ -131,14 +131,14 @@ def partition_keys(partitions: Sequence[Partition], splits_dtype: str) -> list[S
 
 
 def outer_row_count(values: StoredCount, partitions: Sequence[Partition]) -> StoredCount | None:
-    """Return the stored values whose number tells the number of rows of the outermost partition.
+    """Return the stored values whose number gives the number of rows of the outermost partition.
 
     Args:
         values: The values that are divided, which are the rows if there is no partition.
         partitions: Partitions of the values, outermost first.
 
     Returns:
-        The stored values to count; None if counting does not tell the number of rows.
+        The stored values to count; None if counting does not give the number of rows.
     """
     values_per_item = 1
     for partition in partitions:

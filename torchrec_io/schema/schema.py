@@ -208,7 +208,7 @@ class Schema(FeatureMapping):
 
     @property
     def is_sequence(self) -> bool:
-        """Whether records are SequenceExamples."""
+        """True if records are SequenceExamples."""
         return self._sequence is not None
 
     def _adopt(self, features: Mapping[str, Any] | None, place: Place) -> dict[str, Feature]:

@@ -56,7 +56,7 @@ class ByteSource(ABC):
     @property
     @abstractmethod
     def size(self) -> int | None:
-        """Size of the stream in bytes; None if only reading it to its end would tell.
+        """Size of the stream in bytes; None if it is known only after reading it to its end.
 
         A stream of unknown size is best read forwards.
         """

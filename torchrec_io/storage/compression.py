@@ -101,7 +101,7 @@ def _decode(head: bytes, compression: Compression, limit: int = 0) -> bytes | No
 
 
 def _is_plain(head: bytes) -> bool:
-    """Return whether a file that starts like zlib but is not valid is rather something else.
+    """Return whether a file that starts like zlib, but is not valid, is probably not compressed.
 
     Text may start like that ("x^"). So may a TFRecord file with a damaged header: the upper half of
     a record's length is zero, while encoders write no deflate stream with four zeros there.

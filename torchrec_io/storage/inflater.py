@@ -104,7 +104,7 @@ class Inflater:
         return True
 
     def _find_header_fault(self) -> str | None:
-        """Return what is wrong with a header that the decoder accepts or describes badly."""
+        """Return the fault of a header that the decoder accepts or describes badly."""
         if self.restarts and not self._is_member():
             return f"stray bytes follow the last {self._compression} stream"
         # RFC 1952, section 2.3.1.2: a reserved flag is an error.

@@ -26,7 +26,7 @@ class BlockParser:
         schema: Schema of the columns; None if items are not columns.
         is_native: Whether native code does all the work of a record, so that small batches are
             better loaded together.
-        sample_kind: What a sample is. Only datasets of equal kinds can be mixed.
+        sample_kind: Kind of a sample. Only datasets of equal kinds can be mixed.
     """
 
     schema: Any = None
@@ -41,15 +41,15 @@ class BlockParser:
             random: Random number generators of records.
 
         Returns:
-            A :class:`Batch`, or a list of items, of the good records in their order; and a failure
-            for each bad record.
+            A :class:`Batch`, or a list of items, of the valid records in their order; and a failure
+            for each invalid record.
         """
         raise NotImplementedError
 
     def parse_run(
         self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
     ) -> list[Any]:
-        """Read and parse several batches at once, as far as this is possible and nothing is wrong.
+        """Read and parse several batches at once, up to the first one with an error.
 
         Args:
             reader: Reader that made the plans.
@@ -57,7 +57,7 @@ class BlockParser:
             randoms: Random number generators of each batch.
 
         Returns:
-            Batches of the first plans. The others have to be read one by one.
+            Batches of the first plans; maybe none. The others must be read one by one.
         """
         del reader, plans, randoms
         return []
@@ -66,7 +66,7 @@ class BlockParser:
         """Join parsed parts of a batch.
 
         Args:
-            parts: What :meth:`parse` returned for each part.
+            parts: Result of :meth:`parse` for each part.
             block: The records of all parts.
             random: Random number generators of records.
         """
@@ -82,7 +82,7 @@ class BlockParser:
         return self
 
     def for_mixture(self, parsers: Sequence[Any]) -> BlockParser:
-        """Return the parser of records that are numbered on from dataset to dataset.
+        """Return the parser of records whose numbers continue from dataset to dataset.
 
         Args:
             parsers: Parsers of the datasets, all of the same kind and schema.
@@ -170,7 +170,7 @@ class WrappedParser(BlockParser):
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
         parser = ExampleParser.of(self.schema)
         batch, failures = parse_block(parser, self._wrapping.wrap(block), random)
-        # An offset in the Example would not be one in the record.
+        # Offsets in the Example are not offsets in the record.
         return batch, [failure._replace(offset=None) for failure in failures]
 
 
@@ -183,7 +183,7 @@ def parser_of_messages(schema: Any) -> BlockParser:
 
     Raises:
         SchemaError: If the schema is inconsistent.
-        ValueError: If it is none of these.
+        ValueError: If it is something else.
     """
     if hasattr(schema, "message_parser"):
         parser: BlockParser = schema.message_parser()

@@ -1,8 +1,8 @@
 """Reading and parsing of several batches in a few native calls.
 
 Threads that enter and leave Python for each small step wait for each other most of the time. So
-several batches are loaded together as long as nothing is wrong. At the first batch with an error
-this stops, and the batch is loaded again by itself to find the error.
+several batches are loaded together. At the first batch with an error
+this stops, and that batch is loaded again on its own to find the error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def load_run(
             return _load_fixed(parser, reader, plans, files)
         return _load_any(parser, reader, plans, files, randoms[: len(plans)])
     except MemoryError:
-        # One batch is too large, or all together are: loading them one by one shows which.
+        # Loading the batches one by one shows whether one of them or their sum is too large.
         return []
 
 
@@ -75,7 +75,7 @@ def _load_fixed(
     plans: Sequence[ReadPlan],
     files: Sequence[list[ByteSource]],
 ) -> list[Batch]:
-    # One buffer for all: data is parsed while it is in the fastest cache.
+    # All batches share a buffer, so that data is parsed while it is in the fastest cache.
     buffer = _core.allocate(max(plan.buffer_bytes for plan in plans))
     reads = [NativeReads.into(each, plan, buffer) for each, plan in zip(files, plans, strict=True)]
     blocks = [LocatedBlock(parser, read.block) for read in reads]
@@ -97,7 +97,7 @@ def _arena_of(block: LocatedBlock) -> Tensor:
 
 
 def _open_files(reader: RecordReader, plans: Sequence[ReadPlan]) -> list[list[ByteSource]]:
-    """Return the files of each plan, up to the first that the core cannot read by itself."""
+    """Return the files of each plan, up to the first plan that the core cannot read."""
     opened: list[list[ByteSource]] = []
     for plan in plans:
         try:

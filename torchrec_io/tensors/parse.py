@@ -1,4 +1,4 @@
-"""Parsing of records in memory, as ``tf.io.parse_example`` and its siblings do it."""
+"""Parsing of records in memory, like ``tf.io.parse_example`` and related functions."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def parse_block(
         random: Source of random numbers.
 
     Returns:
-        The batch of the good records, in their order, and a failure for each bad record, by its
-        position in ``block``.
+        The batch of the valid records, in their order, and a failure for each invalid record, by
+        its position in ``block``.
 
     Raises:
         MemoryError: If there is not enough memory for the batch.
@@ -48,12 +48,13 @@ def parse_sound(
 
     Args:
         block: The records.
-        parse: Returns the batch of all records of a block, or failures of some of them.
+        parse: Function that returns the batch of all records of a block, or failures of some of
+            them.
     """
     found = parse(block)
     failures: dict[int, RecordFailure] = {}
     kept: Sequence[int] = range(len(block))
-    while not isinstance(found, Batch):  # without these records, decoding may find more
+    while not isinstance(found, Batch):  # parsing the others may find more failures
         for failure in found:
             position = kept[failure.position]
             failures.setdefault(position, failure._replace(position=position))
@@ -194,7 +195,7 @@ def _parse(examples: Iterable[Record], schema: Schema) -> Batch:
 
 
 def all_or_error(batch: Batch, failures: list[RecordFailure]) -> Batch:
-    """Return the batch of all records, or raise a DecodeError of the first bad one."""
+    """Return the batch of all records, or raise a DecodeError for the first failure."""
     if failures:
         first = failures[0]
         raise DecodeError(

@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote: read within bounds, and looked at with its place at hand."""
+"""Reader of JSON files within bounds, with the position of each value for errors."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ _INTEGER = re.compile(r"-?[0-9]{1,20}")
 
 
 def read_text(path: StrPath, most_bytes: int) -> str:
-    """What a text file holds.
+    """Return the text of a file.
 
     Raises:
-        SchemaError: it is no file, has more bytes than ``most_bytes``, or is not UTF-8.
-        OSError: there is no such file, or it cannot be read.
+        SchemaError: If this is not a regular file, has more bytes than ``most_bytes``, or is not
+            UTF-8.
+        OSError: If the file cannot be read.
     """
     name = os.fspath(path)
-    # Opening a pipe would wait for somebody to write.
+    # Opening a pipe would wait for a writer.
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise SchemaError("this is no file", path=name)
+        raise SchemaError("this is not a regular file", path=name)
     with open(descriptor, "rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -40,12 +41,12 @@ def read_text(path: StrPath, most_bytes: int) -> str:
 
 
 def read_json(path: StrPath, most_bytes: int) -> Node:
-    """The JSON that a file holds.
+    """Return the JSON of a file.
 
     Raises:
-        SchemaError: as :func:`read_text`; or it is not JSON, is too deep, names a thing twice, or
-            has numbers that JSON has not.
-        OSError: there is no such file, or it cannot be read.
+        SchemaError: If the text cannot be read (see :func:`read_text`), is not valid JSON, is
+            nested too deeply, or repeats a name in an object.
+        OSError: If the file cannot be read.
     """
     name = os.fspath(path)
     return Node(_parse(read_text(path, most_bytes), name, ""), name, "")
@@ -61,15 +62,15 @@ def _parse(text: str, path: str, where: str) -> Any:
 
 @dataclass(frozen=True)
 class Node:
-    """A value in a JSON file, and where it is.
+    """A value in a JSON file, and its position.
 
-    Members of messages have two names: proto JSON is written in camelCase and, where it was asked
-    for, in snake_case. ``null`` is as good as nothing, as proto JSON has it.
+    Names of members are written in camelCase or in snake_case, because proto JSON allows both. As
+    in proto JSON, a member that is ``null`` counts as missing.
 
     Attributes:
-        value: As Python has it.
-        path: The file.
-        where: In the file, such as ``"featuresDict.features.image"``.
+        value: Value in Python.
+        path: Path of the file.
+        where: Position in the file, such as ``"featuresDict.features.image"``.
     """
 
     value: Any
@@ -77,116 +78,114 @@ class Node:
     where: str
 
     def error(self, reason: str) -> SchemaError:
-        """An error at this place."""
+        """Return an error that names this position."""
         return SchemaError(f"{self.where}: {reason}" if self.where else reason, path=self.path)
 
     def get(self, name: str) -> Node | None:
-        """A member of an object, by its name in snake_case; None if it is not there.
+        """Return a member of an object by its name in snake_case, or None if it is missing.
 
         Raises:
-            SchemaError: this is no object, or has both spellings of the name.
+            SchemaError: If this is not an object, or has both spellings of the name.
         """
         members = self._members()
         spellings = [s for s in dict.fromkeys((_camel(name), name)) if members.get(s) is not None]
         if len(spellings) > 1:
-            raise self.error(f"{spellings[0]!r} and {spellings[1]!r} are one and the same")
+            raise self.error(f"{spellings[0]!r} and {spellings[1]!r} are two spellings of one name")
         return self._child(spellings[0], members[spellings[0]]) if spellings else None
 
     def need(self, name: str) -> Node:
-        """A member that must be there.
+        """Return a required member.
 
         Raises:
-            SchemaError: it is not.
+            SchemaError: If it is missing.
         """
         found = self.get(name)
         if found is None:
-            raise self.error(f"there is no {_camel(name)!r}")
+            raise self.error(f"{_camel(name)!r} is missing")
         return found
 
     def members(self) -> Iterator[tuple[str, Node]]:
-        """The members of an object, by their names.
+        """Yield the name and value of each member of an object.
 
         Raises:
-            SchemaError: this is none, or a name is no text.
+            SchemaError: If this is not an object, or a name is not valid Unicode.
         """
         for name, value in self._members().items():
             Node(name, self.path, self.where).as_text()
             yield name, self._child(name, value)
 
     def items(self) -> Iterator[Node]:
-        """The items of a list.
+        """Yield the items of a list.
 
         Raises:
-            SchemaError: this is none.
+            SchemaError: If this is not a list.
         """
         if not isinstance(self.value, list):
-            raise self.error(f"a list is needed here, not {shown(self.value)}")
+            raise self.error(f"must be a list, got {shown(self.value)}")
         for number, item in enumerate(self.value):
             yield Node(item, self.path, f"{self.where}[{number}]")
 
     def text(self, name: str, default: str = "") -> str:
-        """A member that is a string.
+        """Return a member that is a string.
 
         Raises:
-            SchemaError: it is something else, or holds what is no text.
+            SchemaError: If it is not a string of valid Unicode.
         """
         found = self.get(name)
         return default if found is None else found.as_text()
 
     def flag(self, name: str) -> bool:
-        """A member that is true or false; false if it is not there.
+        """Return a member that is true or false; False if it is missing.
 
         Raises:
-            SchemaError: it is something else.
+            SchemaError: If it is something else.
         """
         found = self.get(name)
         if found is not None and not isinstance(found.value, bool):
-            raise found.error(f"true or false is needed here, not {shown(found.value)}")
+            raise found.error(f"must be true or false, got {shown(found.value)}")
         return found is not None and found.value is True
 
     def whole(self, name: str, least: int, most: int, default: int | None = None) -> int | None:
-        """A member that is a whole number.
+        """Return a member that is an integer.
 
         Raises:
-            SchemaError: it is something else, or out of range.
+            SchemaError: If it is not an integer in the range.
         """
         found = self.get(name)
         return default if found is None else found.as_whole(least, most)
 
     def as_text(self) -> str:
-        """The string that this is."""
+        """Return this value, which must be a string."""
         if not isinstance(self.value, str):
-            raise self.error(f"a string is needed here, not {shown(self.value)}")
+            raise self.error(f"must be a string, got {shown(self.value)}")
         try:
             self.value.encode()
         except UnicodeEncodeError:
-            raise self.error(f"{shown(self.value)} is no text") from None
+            raise self.error(f"must be valid Unicode text, got {shown(self.value)}") from None
         return self.value
 
     def as_whole(self, least: int, most: int) -> int:
-        """The whole number that this is; proto JSON writes one of 64 bits as a string."""
+        """Return this value as an integer; proto JSON writes one of 64 bits as a string."""
         value = self.value
         if isinstance(value, str) and _INTEGER.fullmatch(value):
             value = int(value)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise self.error(
-                f"a whole number from {least} to {most} is needed here, not {shown(self.value)}"
-            )
+            raise self.error(f"must be an integer from {least} to {most}, got {shown(self.value)}")
         return value
 
     def inner(self) -> Node:
-        """What the JSON says that stands here as a string.
+        """Parse the JSON in this value, which must be a string.
 
         Raises:
-            SchemaError: there is no such text.
+            SchemaError: If it is not a string that contains valid JSON.
         """
         return Node(_parse(self.as_text(), self.path, self.where), self.path, self.where)
 
     def _members(self) -> dict[str, Any]:
         if not isinstance(self.value, dict):
-            raise self.error(f"an object is needed here, not {shown(self.value)}")
+            raise self.error(f"must be an object, got {shown(self.value)}")
         return self.value
 
     def _child(self, name: str, value: Any) -> Node:

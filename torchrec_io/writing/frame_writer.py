@@ -75,7 +75,7 @@ class FrameWriter:
             return self._at + size <= max_bytes
         if self._deflater.max_file_bytes(size) <= max_bytes:
             return True
-        # Flushing the compressor tells how small the data became, but frequent flushes make
+        # Flushing the compressor shows how small the data became, but frequent flushes make
         # compression worse.
         if self._deflater.unflushed + self._pending_bytes < max_bytes >> 4:
             return False

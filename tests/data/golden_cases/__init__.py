@@ -1,1 +1,1 @@
-"""What the golden files hold, one module a subject: records and the cases that read them."""
+"""Contents of the golden files, one module for each subject: records and their cases."""

@@ -1,4 +1,4 @@
-"""What the golden cases are made of: cases, specs, messages by protobuf and by hand."""
+"""Builders of the golden cases: cases, specs, messages by protobuf and by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TensorFlow refuses."""
+"""Cases that TensorFlow refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the golden TFDS directories are made of: datasets, and values to put into them."""
+"""Builders of the golden TFDS directories: datasets and their values."""
 
 from __future__ import annotations
 

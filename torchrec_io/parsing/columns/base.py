@@ -29,7 +29,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 # Codes of Shape in _core/example.h.
 FIXED, RAGGED, FLAT, PADDED, RAW, RESIZED, SPAN, ASIDE = range(8)
 
-# A byte of a record makes at most 8 of a column of int64, except for defaults of missing features.
+# A byte of a record becomes at most 8 bytes of a column, except for defaults of missing features.
 _PLAUSIBLE_GROWTH = 8
 _PLAUSIBLE_BYTES = 1 << 20
 # No arena is larger, so the offsets of columns beyond do not matter.
@@ -39,7 +39,7 @@ MAX_ARENA_BYTES = 1 << 62
 class ColumnBuilder:
     """Builds the column of one feature for every block of records.
 
-    :meth:`native_specs` says what the native parser reads. Once the values of a block are located,
+    :meth:`native_specs` lists what the native parser reads. Once the values of a block are located,
     :meth:`lay_out` reserves the memory of the column. After the native parser has filled it,
     :meth:`finish` does the rest. Builders keep nothing of a block in themselves: several blocks
     are parsed at the same time.

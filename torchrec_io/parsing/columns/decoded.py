@@ -131,7 +131,7 @@ class Elements(NamedTuple):
 
 
 class ElementDecoder:
-    """Decodes bytes values into arrays. A subclass needs :meth:`decode`; the rest is for speed.
+    """Decodes bytes values into arrays. A subclass needs :meth:`decode`; other methods add speed.
 
     Several threads use one decoder at the same time.
 
@@ -253,7 +253,7 @@ class DecodedBuilder(ColumnBuilder):
 class DecodedListBuilder(DecodedBuilder):
     """Builder of a column of one decoded value for each record, each of its own shape.
 
-    The values are decoded before the arena is laid out, because only they tell the shapes.
+    The values are decoded before the arena is laid out, because their shapes are not known earlier.
     """
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
