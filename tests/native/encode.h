@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "wire/bytes.h"
 #include "example/feature.h"
-#include "wire/wire.h"
+#include "wire/bytes.h"
+#include "wire/field.h"
 
 namespace tio::test {
 

@@ -5,8 +5,8 @@
 
 #include <cstdio>
 
-#include "wire/bytes.h"
 #include "check.h"
+#include "wire/bytes.h"
 
 namespace tio::test {
 

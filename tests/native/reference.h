@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "example/parser.h"
 #include "wire/bytes.h"
-#include "example/example.h"
 
 namespace tio::test {
 
@@ -103,15 +103,15 @@ inline const SmallFloat& bfloat16_format() {
 
 // ---- casts, to the bytes of the element; nothing if the value does not fit ----
 
-inline std::optional<std::string> reference_cast(std::int64_t value, Element element) {
-  const std::size_t size = element_bytes(element);
-  const bool is_unsigned = element == Element::uint64 || element == Element::uint32 ||
-                           element == Element::uint16 || element == Element::uint8;
+inline std::optional<std::string> reference_cast(std::int64_t value, Dtype dtype) {
+  const std::size_t size = element_bytes(dtype);
+  const bool is_unsigned = dtype == Dtype::uint64 || dtype == Dtype::uint32 ||
+                           dtype == Dtype::uint16 || dtype == Dtype::uint8;
   const int bits = static_cast<int>(size) * 8 - (is_unsigned ? 0 : 1);
   std::int64_t most =
       bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
   std::int64_t least = is_unsigned ? 0 : -most - 1;
-  if (element == Element::boolean) {
+  if (dtype == Dtype::boolean) {
     least = 0;
     most = 1;
   }
@@ -122,18 +122,18 @@ inline std::optional<std::string> reference_cast(std::int64_t value, Element ele
 }
 
 // NaNs come back as the element's quiet NaN without payload: compare them with same_element.
-inline std::optional<std::string> reference_cast(float value, Element element) {
-  std::string out(element_bytes(element), '\0');
-  if (element == Element::float32) {
+inline std::optional<std::string> reference_cast(float value, Dtype dtype) {
+  std::string out(element_bytes(dtype), '\0');
+  if (dtype == Dtype::float32) {
     std::memcpy(out.data(), &value, sizeof(value));
     return out;
   }
-  if (element == Element::float64) {
+  if (dtype == Dtype::float64) {
     const double wide = value;
     std::memcpy(out.data(), &wide, sizeof(wide));
     return out;
   }
-  const SmallFloat& format = element == Element::float16 ? float16_format() : bfloat16_format();
+  const SmallFloat& format = dtype == Dtype::float16 ? float16_format() : bfloat16_format();
   const auto bits = format.encode(value);
   if (!bits) return std::nullopt;
   std::memcpy(out.data(), &*bits, sizeof(*bits));
@@ -142,22 +142,22 @@ inline std::optional<std::string> reference_cast(float value, Element element) {
 
 // Whether two elements are equal: by their bytes, but where a cast made it, a NaN is as good as
 // another of its sign.
-inline bool same_element(const std::string& a, const std::string& b, Element element) {
+inline bool same_element(const std::string& a, const std::string& b, Dtype dtype) {
   if (a == b) return true;
   if (a.size() != b.size() || a.empty() || (a.back() & 0x80) != (b.back() & 0x80)) return false;
-  const auto is_nan = [element](const std::string& bytes) {
-    if (element == Element::float64) {
+  const auto is_nan = [dtype](const std::string& bytes) {
+    if (dtype == Dtype::float64) {
       double value = 0;
       std::memcpy(&value, bytes.data(), sizeof(value));
       return std::isnan(value);
     }
     std::uint16_t bits = 0;
-    if (element == Element::float16 || element == Element::bfloat16) {
+    if (dtype == Dtype::float16 || dtype == Dtype::bfloat16) {
       std::memcpy(&bits, bytes.data(), sizeof(bits));
     }
-    return element == Element::float16    ? float16_format().is_nan(bits)
-           : element == Element::bfloat16 ? bfloat16_format().is_nan(bits)
-                                          : false;
+    return dtype == Dtype::float16    ? float16_format().is_nan(bits)
+           : dtype == Dtype::bfloat16 ? bfloat16_format().is_nan(bits)
+                                      : false;
   };
   return is_nan(a) && is_nan(b);
 }

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "wire/bytes.h"
 #include "encode.h"
 #include "reference.h"
+#include "wire/bytes.h"
 
 namespace tio::test {
 

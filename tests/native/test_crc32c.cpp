@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "check.h"
-#include "wire/crc32c.h"
 #include "encode.h"
 #include "reference.h"
+#include "wire/crc32c.h"
 
 namespace tio::test {
 namespace {

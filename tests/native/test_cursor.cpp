@@ -2,9 +2,9 @@
 #include <limits>
 
 #include "check.h"
-#include "wire/cursor.h"
 #include "encode.h"
 #include "reference.h"
+#include "wire/cursor.h"
 
 namespace tio::test {
 namespace {

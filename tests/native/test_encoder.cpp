@@ -40,19 +40,19 @@ class Built {
   Built(std::vector<Named> context, std::vector<Named> sequence, bool has_context,
         bool has_sequence)
       : context_(std::move(context)), sequence_(std::move(sequence)) {
-    message.context.present = has_context;
-    message.sequence.present = has_sequence;
+    message.context.is_present = has_context;
+    message.sequence.is_present = has_sequence;
     for (const Named& named : context_) add(message.context, named);
     for (const Named& named : sequence_) add(message.sequence, named);
   }
 
   std::string spelled() const {
     std::string out;
-    if (message.context.present) {
+    if (message.context.is_present) {
       out += delimited(
           1, spelled(context_, [](const Named& named) { return named.features.at(0).spelled(); }));
     }
-    if (message.sequence.present) {
+    if (message.sequence.is_present) {
       out += delimited(2, spelled(sequence_, [](const Named& named) {
                          std::string steps;
                          for (const Plain& step : named.features) {
@@ -229,7 +229,7 @@ void test_messages_of_2_gib() {
   const std::vector<std::byte> chunk(1 << 20);
   for (const int more : {0, 1}) {
     Message message;
-    message.context.present = true;
+    message.context.is_present = true;
     const std::string key = "a";
     message.context.entries.push_back({std::as_bytes(std::span(key)), 0, 1});
     // Views of the same memory, and one that only has a size: nothing is written.
@@ -243,7 +243,7 @@ void test_messages_of_2_gib() {
   }
   // Too large by the sum of many features, of many values, of sizes whose sum would overflow.
   Message message;
-  message.sequence.present = true;
+  message.sequence.is_present = true;
   message.sequence.entries.push_back({{}, 0, 2049});
   message.bytes.push_back(chunk);
   message.features.assign(2049, {Kind::bytes, 0, 1});

@@ -1,4 +1,4 @@
-// Batches of records: wherever in memory they lie, in tiles of every size, and both passes at once.
+// Batches of records: anywhere in memory, in tiles of every size, and with both passes at once.
 #include <limits>
 #include <random>
 
@@ -72,9 +72,9 @@ std::string record_of(std::mt19937_64& random, std::size_t kind) {
 }
 
 const ExampleParser& fixed_parser() {
-  static const ExampleParser parser({with_default(fixed("a", Element::int64), {"12345678"}),
-                                     fixed("b", Element::int64, 3), fixed("f", Element::float32, 2),
-                                     fixed("f", Element::float64, 2)});
+  static const ExampleParser parser({with_default(fixed("a", Dtype::int64), {"12345678"}),
+                                     fixed("b", Dtype::int64, 3), fixed("f", Dtype::float32, 2),
+                                     fixed("f", Dtype::float64, 2)});
   return parser;
 }
 
@@ -165,14 +165,14 @@ void test_failures_in_tiles() {
 
 void test_is_fixed() {
   const auto is_fixed = [](const FeatureSpec& spec) {
-    return ExampleParser({fixed("a", Element::int64), spec}).is_fixed();
+    return ExampleParser({fixed("a", Dtype::int64), spec}).is_fixed();
   };
-  CHECK(is_fixed(fixed("b", Element::float16, 3)));
-  CHECK(is_fixed(with_default(fixed("b", Element::boolean), {"\x01"})));
+  CHECK(is_fixed(fixed("b", Dtype::float16, 3)));
+  CHECK(is_fixed(with_default(fixed("b", Dtype::boolean), {"\x01"})));
   for (const auto& spec :
-       {fixed("b", Element::bytes), ragged("b", Element::int64), flat("b", Element::int64),
-        padded("b", Element::int64), one_bytes("b", Shape::raw), one_bytes("b", Shape::span),
-        aside("b"), in_lists(aside("b"))}) {
+       {fixed("b", Dtype::bytes), ragged("b", Dtype::int64), flat("b", Dtype::int64),
+        padded("b", Dtype::int64), one_bytes("b", ColumnType::raw_bytes),
+        one_bytes("b", ColumnType::span), on_request("b"), in_lists(on_request("b"))}) {
     CHECK(!is_fixed(spec));
   }
 }
@@ -181,39 +181,40 @@ void test_is_fixed() {
 
 void test_faults_of_specs() {
   const auto sound = [](const FeatureSpec& spec) { return spec.fault() == nullptr; };
-  for (const Shape shape : {Shape::raw, Shape::resized, Shape::span}) {
-    CHECK(sound(one_bytes("s", shape, 3)));
-    CHECK(!sound(optional(one_bytes("s", shape, 3))));
-    CHECK(!sound(in_lists(one_bytes("s", shape, 3))));
-    FeatureSpec ints = one_bytes("s", shape, 3);
-    ints.element = Element::int64;
+  for (const ColumnType type :
+       {ColumnType::raw_bytes, ColumnType::resized_bytes, ColumnType::span}) {
+    CHECK(sound(one_bytes("s", type, 3)));
+    CHECK(!sound(optional(one_bytes("s", type, 3))));
+    CHECK(!sound(in_lists(one_bytes("s", type, 3))));
+    FeatureSpec ints = one_bytes("s", type, 3);
+    ints.dtype = Dtype::int64;
     CHECK(!sound(ints));
   }
-  CHECK(sound(fixed("a", Element::int64, 3)));
-  CHECK(!sound(in_lists(fixed("a", Element::int64, 3))));
-  CHECK(!sound(optional(fixed("a", Element::int64, 3))));
-  CHECK(sound(with_default(fixed("a", Element::int64, 2), {"12345678", "12345678"})));
-  CHECK(!sound(with_default(fixed("a", Element::int64, 2), {"12345678", "1234567"})));
-  CHECK(!sound(with_default(fixed("a", Element::int64, 2), {"12345678"})));
-  CHECK(!sound(with_default(fixed("a", Element::int64, std::uint64_t{1} << 61), {})));
-  CHECK(sound(with_default(fixed("s", Element::bytes, 2), {"", "xyz"})));
-  CHECK(!sound(with_default(fixed("s", Element::bytes, 2), {"xyz"})));
-  FeatureSpec other_sizes = with_default(fixed("s", Element::bytes, 2), {"x", "yz"});
+  CHECK(sound(fixed("a", Dtype::int64, 3)));
+  CHECK(!sound(in_lists(fixed("a", Dtype::int64, 3))));
+  CHECK(!sound(optional(fixed("a", Dtype::int64, 3))));
+  CHECK(sound(with_default(fixed("a", Dtype::int64, 2), {"12345678", "12345678"})));
+  CHECK(!sound(with_default(fixed("a", Dtype::int64, 2), {"12345678", "1234567"})));
+  CHECK(!sound(with_default(fixed("a", Dtype::int64, 2), {"12345678"})));
+  CHECK(!sound(with_default(fixed("a", Dtype::int64, std::uint64_t{1} << 61), {})));
+  CHECK(sound(with_default(fixed("s", Dtype::bytes, 2), {"", "xyz"})));
+  CHECK(!sound(with_default(fixed("s", Dtype::bytes, 2), {"xyz"})));
+  FeatureSpec other_sizes = with_default(fixed("s", Dtype::bytes, 2), {"x", "yz"});
   other_sizes.default_sizes = {1, 1};
   CHECK(!sound(other_sizes));
   other_sizes.default_sizes = {std::numeric_limits<std::uint64_t>::max(), 4};
   CHECK(!sound(other_sizes));
-  CHECK(sound(padded("a", Element::int64, 3)));
-  CHECK(sound(in_lists(optional(padded("s", Element::bytes, 3, "x")))));
-  CHECK(!sound(padded("a", Element::int64, 0)));
-  CHECK(!sound(with_values(padded("a", Element::int64, 2), {"12345678"})));
-  CHECK(!sound(with_values(padded("s", Element::bytes, 2, "x"), {"y"})));
-  CHECK(sound(aside("a")) && sound(in_lists(aside("a"))));
-  CHECK(sound(aside("s", Element::bytes)) && sound(in_lists(aside("s", Element::bytes))));
-  FeatureSpec narrow_aside = aside("a");
-  narrow_aside.element = Element::int32;
-  CHECK(!sound(narrow_aside));
-  CHECK(sound(ragged("a", Element::int8)) && sound(in_lists(flat("a", Element::bytes))));
+  CHECK(sound(padded("a", Dtype::int64, 3)));
+  CHECK(sound(in_lists(optional(padded("s", Dtype::bytes, 3, "x")))));
+  CHECK(!sound(padded("a", Dtype::int64, 0)));
+  CHECK(!sound(with_values(padded("a", Dtype::int64, 2), {"12345678"})));
+  CHECK(!sound(with_values(padded("s", Dtype::bytes, 2, "x"), {"y"})));
+  CHECK(sound(on_request("a")) && sound(in_lists(on_request("a"))));
+  CHECK(sound(on_request("s", Dtype::bytes)) && sound(in_lists(on_request("s", Dtype::bytes))));
+  FeatureSpec int32_on_request = on_request("a");
+  int32_on_request.dtype = Dtype::int32;
+  CHECK(!sound(int32_on_request));
+  CHECK(sound(ragged("a", Dtype::int8)) && sound(in_lists(flat("a", Dtype::bytes))));
 }
 
 }  // namespace

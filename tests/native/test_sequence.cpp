@@ -26,7 +26,7 @@ std::string int_step(const Ints& values) { return feature(Kind::ints, packed_int
 
 // The integers of list "a", step by step, of a record with these fields of FeatureLists.
 MaybeSteps read_lists(const std::string& lists) {
-  static const ExampleParser parser({in_lists(ragged("a", Element::int64))});
+  static const ExampleParser parser({in_lists(ragged("a", Dtype::int64))});
   const Parsed parsed = parse(parser, delimited(2, lists));
   if (!parsed.good()) return std::nullopt;
   const Cell& cell = parsed.cells[0][0];
@@ -223,7 +223,7 @@ void test_entries() {
   CHECK_EQ(read(key + delimited(2, raw({0x0e})) + one), kRefused);
 
   // Whether the list is there shows where it must be.
-  const ExampleParser required({in_lists(padded("a", Element::int64))});
+  const ExampleParser required({in_lists(padded("a", Dtype::int64))});
   CHECK(parse(required, delimited(2, delimited(1, key))).good());
   CHECK(parse(required, delimited(2, list_entry("a", {}))).good());
   CHECK(!parse(required, delimited(2, list_entry("b", {}))).good());
@@ -238,7 +238,7 @@ void test_several_entries() {
   CHECK_EQ(read_lists(other + list_entry("b", {""}) + one), (Steps{{1}, {2}}));
   CHECK_EQ(read_lists(one + list_entry("a", {})), Steps{});
   CHECK_EQ(read_lists(list_entry("a", {feature(Kind::floats, "")}) + one), (Steps{{1}, {2}}));
-  static const ExampleParser parser({in_lists(ragged("a", Element::int64))});
+  static const ExampleParser parser({in_lists(ragged("a", Dtype::int64))});
   const Parsed parts = parse(parser, delimited(2, one) + example("") + delimited(2, other));
   CHECK(parts.good());
   CHECK_EQ(parts.cells[0][0].units, std::vector<std::uint64_t>{1});
@@ -258,8 +258,8 @@ void test_several_entries() {
 
 // A context feature and a list of one name are two things.
 void test_same_key_in_context() {
-  const ExampleParser parser({ragged("a", Element::int64), in_lists(ragged("a", Element::float32)),
-                              in_lists(ragged("c", Element::int64))});
+  const ExampleParser parser({ragged("a", Dtype::int64), in_lists(ragged("a", Dtype::float32)),
+                              in_lists(ragged("c", Dtype::int64))});
   CHECK_EQ(parser.slots(), 3U);
   const std::string floats = feature(Kind::floats, packed_floats({1, 2}));
   const Parsed parsed = parse(

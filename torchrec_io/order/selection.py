@@ -147,7 +147,7 @@ class Subset:
     def positions_of(self, numbers: Numbers) -> Numbers:
         """How many of the records selected have a smaller number; see :class:`Span`."""
         _check_range(numbers, self.total + 1, "number")
-        return _core.rank_bits(self._words, self._counts, numbers)
+        return _core.count_bits_below(self._words, self._counts, numbers)
 
     def mask(self, begin: int, end: int) -> Mask:
         """Which of the records ``begin..end-1`` are selected: bool ``[end - begin]``."""

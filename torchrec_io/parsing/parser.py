@@ -10,10 +10,9 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
-from ..records.reader import NativeReads, ReadArguments, RecordBlock, RecordList
+from ..records.reader import NativeReads, RecordBlock, RecordList
 from ..schema.schema import Schema
 from .columns.base import Arena, ColumnMaker, Ints, view_of
 from .columns.plain import maker_of
@@ -56,15 +55,6 @@ class Picks(NamedTuple):
     names: Collection[str]
     elements: Ints
     starts: Ints
-
-
-class ColumnSizes(NamedTuple):
-    """How much room a column needs; see ColumnSize in _core/example.h."""
-
-    values: int
-    bytes: int
-    steps: int
-    longest: int
 
 
 class ExampleParser:
@@ -163,21 +153,18 @@ class ExampleParser:
             LocatedBlock(self, read.block, draw, threads)
             for read, draw in zip(reads, draws, strict=True)
         ]
-        arguments = _arguments(reads, located)
-        found, waits = _core.load(self._core, arguments, verify_crc)
-        for number, core_located in enumerate(found):
-            located[number].lay_out(core_located)
+        found = _core.load_batches(self._core, _batch_reads(reads, located), verify_crc)
+        batches = found.located
+        for number, batch in enumerate(batches):
+            located[number].lay_out(batch)
             if located[number].failures:
-                return located[:number], waits
-        return located[: len(found)], waits
+                return located[:number], found.waits
+        return located[: len(batches)], found.waits
 
     def fill(self, located: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
         """Fills arenas with located blocks, until anything is wrong; returns how many went well."""
-        done = _core.fill_run(
-            self._core,
-            [block._located for block in located],
-            [(block._places, arena) for block, arena in zip(located, arenas, strict=True)],
-        )
+        targets = [block._targets for block in located]
+        done = _core.fill_batches([block._located for block in located], targets, arenas)
         for number, (block, arena) in enumerate(zip(located[:done], arenas, strict=False)):
             block.finish(arena)
             if block.failures:
@@ -197,8 +184,10 @@ class ExampleParser:
         Returns:
             How many went well, and how often the system had to wait.
         """
-        targets = [(block._places, arena) for block, arena in zip(located, arenas, strict=True)]
-        return _core.load_fixed(self._core, _arguments(reads, located), targets, verify_crc)
+        batches = _batch_reads(reads, located)
+        targets = [block._targets for block in located]
+        found = _core.load_fixed_batches(self._core, batches, targets, arenas, verify_crc)
+        return found.loaded, found.waits
 
     # ---- what LocatedBlock needs ----
 
@@ -207,7 +196,7 @@ class ExampleParser:
         layout = self._dense_layouts.get(rows)
         if layout is None:
             room = Room()
-            places = np.zeros((len(self._owners), 4), np.uint64)
+            targets = _core.ColumnTargets(len(self._owners))
             columns: list[Column] = []
             for makers, dtype, shape in self._dense_groups:
                 names = tuple(maker.name for maker in makers)
@@ -216,24 +205,23 @@ class ExampleParser:
                 if room.size > _MOST_BYTES:
                     continue
                 for number, maker in enumerate(makers):
-                    places[maker.first, 3] = dense.at + number * dense.stride
-            layout = _DenseLayout(tuple(columns), places, room.size)
+                    targets.set(maker.first, data=dense.at + number * dense.stride)
+            layout = _DenseLayout(tuple(columns), targets, room.size)
             # Batches come in two sizes; do not keep what a caller's odd sizes leave behind.
             if len(self._dense_layouts) > 8:
                 self._dense_layouts.clear()
             self._dense_layouts[rows] = layout
         return layout
 
-    def failures(self, tuples: list[tuple[int, int, int, str]]) -> list[RecordFailure]:
-        """Failures as the core tells them."""
-        return [
-            self.failure(record, feature, None if offset < 0 else offset, reason)
-            for record, feature, offset, reason in tuples
-        ]
+    def failures(self, found: list[_core.Failure]) -> list[RecordFailure]:
+        """Return failures of native specs as failures of features."""
+        return [self.failure(each.record, each.feature, each.offset, each.reason) for each in found]
 
-    def failure(self, record: int, feature: int, offset: int | None, reason: str) -> RecordFailure:
-        """A failure of a native spec, or of none (-1)."""
-        if feature < 0:
+    def failure(
+        self, record: int, feature: int | None, offset: int | None, reason: str
+    ) -> RecordFailure:
+        """Return a failure of a native spec, or of the record as a whole (None)."""
+        if feature is None:
             return RecordFailure(record, None, offset, reason)
         name, key = self._owners[feature]
         if key != name:
@@ -243,7 +231,7 @@ class ExampleParser:
 
 class _DenseLayout(NamedTuple):
     columns: tuple[Column, ...]
-    places: npt.NDArray[np.uint64]  # [specs, 4]
+    targets: _core.ColumnTargets
     size: int
 
 
@@ -281,11 +269,11 @@ class LocatedBlock:
         dense = parser._dense_layout(self._rows)
         self.room = Room(dense.size)
         self.columns = dense.columns
-        self._places = dense.places
+        self._targets = dense.targets
         self.failures: list[RecordFailure] = []
         # Unless a schema asks for so much more than the records can hold that it must be wrong
         # about them.
-        likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.bytes
+        likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.total_bytes
         self.is_fixed = parser.is_fixed and dense.size <= likely
 
     @property
@@ -293,14 +281,13 @@ class LocatedBlock:
         """The size of the arena that :meth:`fill` needs."""
         return self.room.size
 
-    def lay_out(self, located: _core.Located) -> None:
+    def lay_out(self, located: _core.LocatedBatch) -> None:
         """Reserves room for what was located."""
         self._located = located
         self.failures += self._parser.failures(located.failures)
         if self.failures or not self._parser._sized:
             return
-        self._places = self._places.copy()
-        self._sizes = located.sizes().reshape(-1, 4).tolist()
+        self._targets = self._targets.copy()
         columns: list[Column] = []
         for maker in self._parser._sized:
             columns += maker.lay_out(self)
@@ -319,11 +306,10 @@ class LocatedBlock:
             Where the columns lie, and the records that turned out bad; if there are any, the arena
             is of no use.
         """
-        core = self._parser._core
         if self.is_fixed:
-            found = core.parse_fixed(self.records, self._places, arena)
+            found = self._parser._core.parse_fixed(self.records, self._targets, arena)
         else:
-            found = core.fill(self._located, self._places, arena)
+            found = self._located.fill(self._targets, arena)
         self.failures = self._parser.failures(found)
         if not self.failures and not self.is_fixed:
             self.finish(arena)
@@ -345,29 +331,45 @@ class LocatedBlock:
         """How many may decode images at a time."""
         return self._threads or default_threads()
 
-    def sizes(self, position: int) -> ColumnSizes:
-        """How much room the column of a native spec needs."""
-        return ColumnSizes(*self._sizes[position])
+    def sizes(self, position: int) -> _core.ColumnSize:
+        """Return the room that the column of a native spec needs."""
+        return self._located.size(position)
 
     def counts(self, position: int) -> tuple[Ints, Ints]:
         """How many values there are, as offsets of units; and each record's units, as offsets."""
-        return self._parser._core.counts(self._located, position)
+        units = self._located.units(position)
+        return units.values, units.records
 
     def integers(self, position: int) -> tuple[Ints, Ints, Ints]:
         """Stored integers, and as :meth:`counts`."""
-        values, offsets, rows, failures = self._parser._core.integers(self._located, position)
-        self.failures += self._parser.failures(failures)
-        return values, offsets, rows
+        ints = self._located.ints(position)
+        self.failures += self._parser.failures(ints.failures)
+        return ints.values, ints.units.values, ints.units.records
 
-    def tensors(self, position: int, tensor_type: int) -> _core.Tensors:
-        """The serialized tensors of a feature."""
-        tensors = self._parser._core.tensors(self._located, position, tensor_type)
+    def tensors(self, position: int, tensor_type: _core.TensorType) -> _core.TensorBatch:
+        """Return the serialized tensors of a feature."""
+        tensors = self._located.tensors(position, tensor_type)
         self.failures += self._parser.failures(tensors.failures)
         return tensors
 
+    def fill_tensors(
+        self, tensors: _core.TensorBatch, offsets: list[int], data: list[int], arena: Arena
+    ) -> None:
+        """Write tensors into the arena.
+
+        Args:
+            tensors: Tensors of a feature.
+            offsets: Where the offsets of each tensor of strings go; 0 for numbers.
+            data: Where the data of each tensor goes.
+            arena: Arena of the batch.
+        """
+        failures = tensors.fill(np.array(offsets, np.uint64), np.array(data, np.uint64), arena)
+        self.failures += self._parser.failures(failures)
+
     def spans(self, position: int) -> tuple[Ints, Ints, Ints, Ints]:
         """Where in its record each bytes value starts, its size, and as :meth:`counts`."""
-        return self._parser._core.spans(self._located, position)
+        spans = self._located.spans(position)
+        return spans.offsets, spans.sizes, spans.units.values, spans.units.records
 
     def view(self, record: int) -> memoryview:
         """A record's bytes, as they lie in the block."""
@@ -380,12 +382,13 @@ class LocatedBlock:
     def place(self, position: int, values: Values, rows: int = 0, steps: int = 0) -> None:
         """Tells the native parser where to write."""
         self._placed[position] = values
+        if self.room.size > _MOST_BYTES:
+            return
         if isinstance(values, Texts):
-            places = (rows, steps, values.offsets_at, values.data_at)
+            offsets, data = values.offsets_at, values.data_at
         else:
-            places = (rows, steps, 0, values.at)
-        if self.room.size <= _MOST_BYTES:
-            self._places[position] = places
+            offsets, data = 0, values.at
+        self._targets.set(position, rows=rows, steps=steps, values=offsets, data=data)
 
     def placed(self, position: int) -> Values:
         """Where it was told to write."""
@@ -393,7 +396,7 @@ class LocatedBlock:
 
     def data_at(self, position: int) -> int:
         """Where the data of a dense column starts."""
-        return int(self._places[position, 3])
+        return self._targets.data_offset(position)
 
     def write(self, numbers: Numbers, values: Ints) -> None:
         """Has numbers written into the arena once there is one."""
@@ -412,10 +415,10 @@ class LocatedBlock:
         self.failures.append(self._parser.failure(record, position, None, reason))
 
 
-def _arguments(
+def _batch_reads(
     reads: Sequence[NativeReads], located: Sequence[LocatedBlock]
-) -> list[ReadArguments]:
-    return [read.arguments(block.records) for read, block in zip(reads, located, strict=True)]
+) -> list[_core.BatchReads]:
+    return [read.for_core(block.records) for read, block in zip(reads, located, strict=True)]
 
 
 def _group_dense(

@@ -47,14 +47,6 @@ class BlockPlan:
         return set(self.needed.tolist()) <= set(other.needed.tolist())
 
 
-@dataclass(slots=True)
-class _Held:
-    """All frames of a block, as they were read, and where they are."""
-
-    plan: ReadPlan
-    buffer: npt.NDArray[np.uint8]
-
-
 class BlockReader:
     """Reads whole blocks of records, each at once, and keeps those used last in memory.
 
@@ -159,7 +151,7 @@ class BlockReader:
         # First what is in memory, before reading the others drives it out.
         for block in self._gather_held(plan, buffer):
             self._gather(plan, {block: self._hold(block)}, buffer)
-        return self.reader.check(buffer, frames.numbers, frames.placed, frames.sizes)
+        return self.reader.check(buffer, frames.numbers, frames.frame_starts, frames.frame_sizes)
 
     def place(self, number: int) -> tuple[str, int, int]:
         """File, number in that file, and byte offset of a record's frame."""
@@ -183,24 +175,17 @@ class BlockReader:
         return [block for block in plan.needed.tolist() if block not in held]
 
     def _gather(
-        self, plan: BlockPlan, held: dict[int, _Held], buffer: npt.NDArray[np.uint8]
+        self, plan: BlockPlan, held: dict[int, _core.FrameBlock], buffer: npt.NDArray[np.uint8]
     ) -> None:
         """Copies the frames of blocks to their places. The blocks ascend."""
-        frames = plan.frames
         missing = _core.gather_frames(
-            [(h.buffer, h.plan.numbers, h.plan.placed, h.plan.sizes) for h in held.values()],
-            np.array(list(held), np.int64),
-            frames.numbers,
-            plan.blocks,
-            frames.placed,
-            frames.sizes,
-            buffer,
+            list(held.values()), np.array(list(held), np.int64), plan.frames, plan.blocks, buffer
         )
-        if missing >= 0:
+        if missing is not None:
             block = plan.blocks[missing]
             raise ValueError(f"numbers_of({block}) lacks records that block_of puts there")
 
-    def _hold(self, block: int) -> _Held:
+    def _hold(self, block: int) -> _core.FrameBlock:
         """A block from memory, or read by this thread, or by another that is at it."""
         with self._lock:
             future = self._held.get(block)
@@ -212,10 +197,12 @@ class BlockReader:
                 ahead = self._foreseen.pop(block, None)
         return future.result() if future is not None else self._read(block, ahead, reading)
 
-    def _read(self, block: int, ahead: ReadPlan | None, reading: Future[_Held]) -> _Held:
+    def _read(
+        self, block: int, ahead: ReadPlan | None, reading: Future[_core.FrameBlock]
+    ) -> _core.FrameBlock:
         try:
             plan = ahead or self.reader.plan(self._numbers_of(block))
-            held = _Held(plan, self.reader.read(plan))
+            held = _core.FrameBlock(plan, self.reader.read(plan))
         except BaseException as error:
             with self._lock:
                 if self._held.get(block) is reading:
@@ -239,7 +226,7 @@ class BlockReader:
 
     def _forget_blocks(self) -> None:
         self._lock = threading.Lock()
-        self._held: OrderedDict[int, Future[_Held]] = OrderedDict()
+        self._held: OrderedDict[int, Future[_core.FrameBlock]] = OrderedDict()
         # How to read blocks that will be needed: as many as may be held, of which none is.
         self._foreseen: OrderedDict[int, ReadPlan] = OrderedDict()
         # Last: a thread that sees it may use the lock, and the parent's may be held for good.

@@ -209,12 +209,13 @@ def _fault_of(error: Exception) -> tuple[type[TorchRecIOError], str]:
     return CorruptRecordError, reason
 
 
-_FAULTS: dict[str, tuple[type[TorchRecIOError], str]] = {
-    "length_crc": (CorruptRecordError, "the record's length does not match its checksum"),
-    "past_end": (TruncatedFileError, "the record reaches past the end of the file"),
-    "data_crc": (CorruptRecordError, "the record's data does not match its checksum"),
-    "cut_header": (TruncatedFileError, "the file ends inside the header of a record"),
-    "other_length": (StaleIndexError, "the record has another length than the index says"),
+_Fault: TypeAlias = _core.FrameFault
+_FAULTS: dict[_Fault, tuple[type[TorchRecIOError], str]] = {
+    _Fault.length_crc: (CorruptRecordError, "the record's length does not match its checksum"),
+    _Fault.past_end: (TruncatedFileError, "the record reaches past the end of the file"),
+    _Fault.data_crc: (CorruptRecordError, "the record's data does not match its checksum"),
+    _Fault.truncated_header: (TruncatedFileError, "the file ends inside the header of a record"),
+    _Fault.length_mismatch: (StaleIndexError, "the record has another length than the index says"),
 }
 
 
@@ -251,14 +252,15 @@ class TFRecordFormat(RecordFormat):
         error: TorchRecIOError | None = None
         while error is None:
             got, error = read_up_to_damage(source, at, buffer.data[:window])
-            starts, following, fault = _core.scan_frames(buffer[:got], at, stream_end)
+            scan = _core.scan_frames(buffer[:got], at, stream_end)
+            starts, following = scan.starts, scan.next
             found.append(starts)
-            if fault:
-                error = self.error_of(fault, source.path, following, buffer[:got])
+            if scan.fault is not None:
+                error = self.error_of(scan.fault, source.path, following, buffer[:got])
             elif got == 0:
                 break
             elif following == at and error is None:
-                error = self.error_of("cut_header", source.path, at)
+                error = self.error_of(_Fault.truncated_header, source.path, at)
             sparse = len(starts) > 0 and following - at > len(starts) * (1 << 18)
             window = self._SPARSE_WINDOW_BYTES if sparse else self._WINDOW_BYTES
             at = following
@@ -280,18 +282,18 @@ class TFRecordFormat(RecordFormat):
             starts = starts[:-1]
             if error is None:
                 error = TruncatedFileError(
-                    _FAULTS["past_end"][1], path=source.path, record=len(starts), offset=end
+                    _FAULTS[_Fault.past_end][1], path=source.path, record=len(starts), offset=end
                 )
         if error is not None and error.record is None:
             error.record = len(starts)
         return Scan(starts, end, error)
 
     def error_of(
-        self, fault: str, path: str, offset: int, head: npt.NDArray[np.uint8] | None = None
+        self, fault: _Fault, path: str, offset: int, head: npt.NDArray[np.uint8] | None = None
     ) -> TorchRecIOError:
         """The error for a fault that the native core named; ``head`` is how the stream starts."""
         error_class, reason = _FAULTS[fault]
-        if offset == 0 and fault == "length_crc" and head is not None:
+        if offset == 0 and fault is _Fault.length_crc and head is not None:
             reason = _what_else(head[:64].tobytes()) or reason + "; is this a TFRecord file?"
         return error_class(reason, path=path, offset=offset)
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,24 +30,18 @@ from .text_index import parse_text
 
 SUFFIX = ".tfidx"
 
-_COMPRESSION_CODES: dict[Compression | None, int] = {None: 0, "gzip": 1, "zlib": 2}
-_COMPRESSIONS: dict[int, Compression | None] = {v: k for k, v in _COMPRESSION_CODES.items()}
+_COMPRESSION_CODES: dict[Compression | None, _core.Compression] = {
+    None: _core.Compression.none,
+    "gzip": _core.Compression.gzip,
+    "zlib": _core.Compression.zlib,
+}
+_COMPRESSIONS = {code: name for name, code in _COMPRESSION_CODES.items()}
 _MAGIC = b"\x89TFIDX\r\n"
 # Where times differ, as after a copy, so many records are looked up in the data file.
 _SAMPLED_RECORDS = 64
 _HEADER_BYTES = 80
 # Smaller index files are read: a map takes a page, and a process can have some 65,000 maps.
 _SMALLEST_MAPPED = 1 << 14
-
-
-class _Header(NamedTuple):
-    format: int
-    compression: int
-    records: int
-    data_bytes: int
-    data_mtime_ns: int
-    data_fingerprint: int
-    stream_end: int
 
 
 class RecordIndex:
@@ -78,14 +72,10 @@ class RecordIndex:
         self.data_stamp: Stamp | None = None
         self._index_stamp: Stamp | None = None  # of the index file whose bytes these are
         try:
-            self._header = _Header(*_core.read_index_header(self._bytes))
-            self.compression = _COMPRESSIONS[self._header.compression]
+            self._header = _core.read_index_header(self._bytes)
         except ValueError as error:
             raise IndexFormatError(f"the index is damaged: {error}", path=self._name()) from None
-        except KeyError:
-            raise IndexFormatError(
-                "the index is of a compression that this release does not know", path=self._name()
-            ) from None
+        self.compression = _COMPRESSIONS[self._header.compression]
         self.format = record_format
         if self._header.format != record_format.code:
             raise IndexFormatError(
@@ -459,9 +449,7 @@ def encode_index(
         restarts: (Stream offset, file offset) pairs at which decompressing can start.
         record_format: How the file splits into records.
     """
-    return _core.encode_index(
-        starts,
-        np.array(restarts, np.uint64).reshape(-1, 2),
+    header = _core.IndexHeader(
         format=record_format.code,
         compression=_COMPRESSION_CODES[compression],
         data_bytes=file.stamp.size,
@@ -469,6 +457,7 @@ def encode_index(
         data_fingerprint=record_format.fingerprint(file, file.stamp.size),
         stream_end=end,
     )
+    return _core.encode_index(header, starts, np.array(restarts, np.uint64).reshape(-1, 2))
 
 
 def _is_index(name: str) -> bool:

@@ -21,10 +21,7 @@ from .formats import TFRECORD
 from .index import RecordIndex
 from .index_cache import find_promised
 
-_Ints: TypeAlias = "npt.NDArray[np.int64]"
-ReadArguments: TypeAlias = (
-    "tuple[list[int], list[int], _Ints, _Ints, _Ints, npt.NDArray[np.uint8], _core.Records]"
-)
+ReadPlan: TypeAlias = _core.ReadPlan
 
 # Two records at most this far apart are read at once: in memory, reading on over a page costs about
 # as much as a second call.
@@ -183,10 +180,10 @@ class RecordReader:
         numbers = np.ascontiguousarray(numbers, np.int64)
         epoch = self._epoch
         found = self._set.plan(numbers, epoch, gap)
-        while unseen := found[0]:
-            self._look_at(unseen, epoch)
+        while unchecked := found.unchecked_files:
+            self._look_at(unchecked, epoch)
             found = self._set.plan(numbers, epoch, gap)
-        return ReadPlan(numbers, *found[1:])
+        return found
 
     def will_need(self, plan: ReadPlan) -> None:
         """Tells the system which records are fetched next, so that it reads them meanwhile.
@@ -207,7 +204,7 @@ class RecordReader:
             TruncatedFileError: a file became shorter since it was indexed.
             OSError: reading failed.
         """
-        return self.check(self.read(plan), plan.numbers, plan.placed, plan.sizes)
+        return self.check(self.read(plan), plan.numbers, plan.frame_starts, plan.frame_sizes)
 
     def read(self, plan: ReadPlan) -> npt.NDArray[np.uint8]:
         """A buffer that holds all the frames of a plan, unchecked.
@@ -225,16 +222,17 @@ class RecordReader:
                 "stored: a smaller batch_size needs less"
             ) from None
         waits = 0
-        for first in range(0, len(plan.files), _FILES_AT_ONCE):
-            files = plan.files[first : first + _FILES_AT_ONCE]
+        all_files, all_bounds, ranges = plan.files, plan.range_bounds, plan.ranges
+        for first in range(0, len(all_files), _FILES_AT_ONCE):
+            files = all_files[first : first + _FILES_AT_ONCE]
             sources = self._sources(files)
-            cuts = plan.cuts[first : first + len(files) + 1]
-            reading = read_ranges(sources, cuts, plan.ranges, buffer)
-            if reading.short is not None:
+            bounds = all_bounds[first : first + len(files) + 1]
+            reading = read_ranges(sources, bounds, ranges, buffer)
+            if reading.truncated_range is not None:
                 raise TruncatedFileError(
                     "the file became shorter since it was indexed",
-                    path=sources[bisect.bisect_right(cuts, reading.short) - 1].path,
-                    offset=int(plan.ranges[reading.short, 0]),
+                    path=sources[bisect.bisect_right(bounds, reading.truncated_range) - 1].path,
+                    offset=int(ranges[reading.truncated_range, 0]),
                 )
             waits += reading.waits
         self.note_waits(waits)
@@ -302,30 +300,30 @@ class RecordReader:
         self._enter_process()
         epoch = self._epoch
         found = self._set.locate(numbers, epoch)
-        while unseen := found[0]:
-            self._look_at(unseen, epoch)
+        while unchecked := found.unchecked_files:
+            self._look_at(unchecked, epoch)
             found = self._set.locate(numbers, epoch)
-        return found[1:]
+        return found.files, found.starts
 
     def _look_at(self, files: list[int], epoch: int) -> None:
         """Checks files and their indexes where that was not done in an epoch."""
         with self._opening:
-            unseen = self._set.unseen(files, epoch)  # if no other thread was faster
-            find_promised([self.indexes[file] for file in unseen])
-            for file in unseen:
+            unchecked = self._set.unchecked(files, epoch)  # if no other thread was faster
+            find_promised([self.indexes[file] for file in unchecked])
+            for file in unchecked:
                 index = self.indexes[file]
                 index.check_unchanged()
                 source = self._open.get(file)
                 if source is not None and source.stamp != index.data_stamp:
                     del self._open[file]  # another file of the same content has its name now
-                self._set.take(file, index.file_bytes, epoch)
+                self._set.mark_checked(file, index.file_bytes, epoch)
 
     def _sources(self, files: list[int]) -> list[LocalFile | CompressedFile]:
         """The open files."""
         self._enter_process()
         epoch = self._epoch
-        if unseen := self._set.unseen(files, epoch):
-            self._look_at(unseen, epoch)
+        if unchecked := self._set.unchecked(files, epoch):
+            self._look_at(unchecked, epoch)
         with self._opening:
             return [self._open.get(file) or self._opened(file) for file in files]
 
@@ -367,48 +365,11 @@ class NativeReads(NamedTuple):
     ) -> NativeReads:
         """Reads into a buffer: uint8, of ``plan.buffer_bytes`` at least."""
         head = TFRECORD.header_bytes
-        lengths = plan.sizes - (head + TFRECORD.footer_bytes)
-        return cls(files, plan, RecordBlock(buffer, plan.placed + head, lengths, plan.numbers))
+        lengths = plan.frame_sizes - (head + TFRECORD.footer_bytes)
+        block = RecordBlock(buffer, plan.frame_starts + head, lengths, plan.numbers)
+        return cls(files, plan, block)
 
-    def arguments(self, records: _core.Records) -> ReadArguments:
-        """What the core is told; ``records`` are those of the block."""
-        plan, block = self.plan, self.block
-        files = [file.descriptor for file in self.files]
-        return files, plan.cuts, plan.ranges, plan.placed, block.lengths, block.buffer, records
-
-
-@dataclass(slots=True)
-class ReadPlan:
-    """Where some records are, and the reads that fetch them.
-
-    Attributes:
-        numbers: Of the records; int64 ``[n]``.
-        sizes: Of their frames, in bytes; int64 ``[n]``.
-        placed: Where each frame will start in the buffer; int64 ``[n]``.
-        files: Those that are read, in ascending order.
-        cuts: Where the ranges of each file start among all of them, and how many there are.
-        ranges: int64 ``[reads, 3]``: offset, size, place in the buffer.
-        buffer_bytes: The size of that buffer.
-    """
-
-    numbers: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    placed: npt.NDArray[np.int64]
-    files: list[int]
-    cuts: list[int]
-    ranges: npt.NDArray[np.int64]
-    buffer_bytes: int
-
-    def by_file(self) -> list[tuple[int, npt.NDArray[np.int64]]]:
-        """Each file, and its ranges."""
-        return [
-            (file, self.ranges[begin:end])
-            for file, begin, end in zip(self.files, self.cuts[:-1], self.cuts[1:], strict=True)
-        ]
-
-    def continues(self, other: ReadPlan) -> bool:
-        """Whether this is one read, which goes on where another ends."""
-        if len(self.ranges) != 1 or len(other.ranges) != 1 or self.files != other.files:
-            return False
-        offset, size, _ = other.ranges[0].tolist()
-        return bool(self.ranges[0, 0] == offset + size)
+    def for_core(self, records: _core.Records) -> _core.BatchReads:
+        """Return the reads for the native core; ``records`` are those of the block."""
+        descriptors = [file.descriptor for file in self.files]
+        return _core.BatchReads(descriptors, self.plan, self.block.buffer, records)

@@ -132,7 +132,8 @@ def iter_blocks(source: Stream, *, verify_crc: bool = True) -> Iterator[FrameBlo
     window = _Window(source)
     count = 0
     while True:
-        starts, following, fault = _core.scan_frames(window.held, window.at, window.stream_end)
+        scan = _core.scan_frames(window.held, window.at, window.stream_end)
+        starts, following, fault = scan.starts, scan.next, scan.fault
         ends = np.append(starts, np.uint64(following))[1:]
         whole = int(np.searchsorted(ends, window.at + len(window.held), side="right"))
         if whole:
@@ -141,8 +142,14 @@ def iter_blocks(source: Stream, *, verify_crc: bool = True) -> Iterator[FrameBlo
             window.drop(int(ends[whole - 1]) - window.at)
             continue
         need = following - window.at if len(starts) else TFRECORD.header_bytes
-        if fault or not window.fill(need):
-            error = _what_ended(window, fault or ("past_end" if len(starts) else "cut_header"))
+        if fault is not None or not window.fill(need):
+            error = _what_ended(
+                window,
+                fault
+                or (
+                    _core.FrameFault.past_end if len(starts) else _core.FrameFault.truncated_header
+                ),
+            )
             if error is None:
                 return
             error.record = count
@@ -163,9 +170,9 @@ def _block(
     return FrameBlock(window.held, window.at, first, inside, lengths, faults, window.consumed)
 
 
-def _what_ended(window: _Window, fault: str) -> TorchRecIOError | None:
+def _what_ended(window: _Window, fault: _core.FrameFault) -> TorchRecIOError | None:
     """Why no frame follows; None if the stream ends where it should."""
-    if fault != "length_crc" and window.damage is not None:
+    if fault is not _core.FrameFault.length_crc and window.damage is not None:
         return window.damage
     if len(window.held) == 0:
         return None

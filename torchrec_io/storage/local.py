@@ -140,7 +140,7 @@ class LocalFile(OpenFile):
         return done
 
     def read_ranges(self, ranges: npt.NDArray[np.int64], out: npt.NDArray[np.uint8]) -> int | None:
-        return read_ranges([self], [0, len(ranges)], ranges, out).short
+        return read_ranges([self], [0, len(ranges)], ranges, out).truncated_range
 
     def will_need(self, ranges: npt.NDArray[np.int64]) -> None:
         _core.advise_ranges(self._descriptor, ranges)
@@ -205,24 +205,12 @@ class PipeFile(OpenFile):
             raise ValueError(f"a pipe is at byte {self._at}, byte {offset} cannot be read")
 
 
-class Reading(NamedTuple):
-    """How reading went.
-
-    Attributes:
-        short: The number of a range that reaches past the end of its file, if one does.
-        waits: How often the system had to wait for what was read, as far as that is known.
-    """
-
-    short: int | None
-    waits: int
-
-
 def read_ranges(
     sources: Sequence[ByteSource],
     cuts: Sequence[int],
     ranges: npt.NDArray[np.int64],
     out: npt.NDArray[np.uint8],
-) -> Reading:
+) -> _core.ReadResult:
     """Reads ranges of several sources, by one call if all of them are local files.
 
     Args:
@@ -233,13 +221,12 @@ def read_ranges(
     """
     descriptors = [file.descriptor for file in sources if isinstance(file, LocalFile)]
     if len(descriptors) == len(sources):
-        short, waits = _core.read_ranges(descriptors, cuts, ranges, out)
-        return Reading(None if short < 0 else short, waits)
+        return _core.read_ranges(descriptors, cuts, ranges, out)
     for source, begin, end in zip(sources, cuts[:-1], cuts[1:], strict=True):
         short_of = source.read_ranges(ranges[begin:end], out)
         if short_of is not None:
-            return Reading(begin + short_of, waits=0)
-    return Reading(None, waits=0)
+            return _core.ReadResult(begin + short_of)
+    return _core.ReadResult()
 
 
 def open_file(path: StrPath) -> LocalFile | PipeFile:

@@ -91,8 +91,8 @@ def image_threads() -> int | None:
 
 def _no_memory(block: RecordBlock | RecordList, error: MemoryError) -> MemoryError:
     return MemoryError(
-        f"there is no memory to parse a batch of {len(block)} records, {block.native().bytes} bytes"
-        f" as stored ({error}): a smaller batch_size needs less"
+        f"there is no memory to parse a batch of {len(block)} records, "
+        f"{block.native().total_bytes} bytes as stored ({error}): a smaller batch_size needs less"
     )
 
 

@@ -38,7 +38,7 @@ from .batch import Batch
 _INLINE_BYTES = 1 << 12
 # More than a worker has under way (prefetch_factor) and a training step holds.
 _MOST_SLOTS = 16
-_HEAD_BYTES = 64  # before what a slot lends
+_HEAD_BYTES = _core.SLOT_HEADER_BYTES
 _SECONDS_TO_END = 5.0  # of a worker that has been killed
 # So that batches of nearly one size can use each other's slots.
 _GRAIN_BYTES = 1 << 16
@@ -80,11 +80,11 @@ class _Slot:
 
     def is_to_replace(self, size: int) -> bool:
         """Whether it is of no more use; if it is just too small, it is taken."""
-        return _core.is_kept_slot(self.memory) or (not self.holds(size) and self.take())
+        return _core.is_slot_retired(self.memory) or (not self.holds(size) and self.take())
 
     def untake(self) -> None:
         """Has it free again, when nobody was sent what is in it."""
-        self.memory[:_HEAD_BYTES] = 0
+        _core.release_slot(self.memory)
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -140,7 +140,7 @@ class _Sender:
         try:
             slot = _Slot(next(self._numbers), size, None if small is None else small.number)
         except OSError:  # there is no such memory
-            if small is not None and not _core.is_kept_slot(small.memory):
+            if small is not None and not _core.is_slot_retired(small.memory):
                 small.untake()
             return None
         slot.take()

@@ -133,7 +133,7 @@ class RecordFiles:
 
     def _fetch(self, plan: ReadPlan) -> Stretch:
         block, errors = self.reader.fetch(plan)
-        return Stretch(block, int(plan.sizes.sum()), errors)
+        return Stretch(block, int(plan.frame_sizes.sum()), errors)
 
 
 def _with_loss(error: TorchRecIOError) -> TorchRecIOError:

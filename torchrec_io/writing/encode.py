@@ -21,13 +21,12 @@ from ..schema.stored_keys import shape_key_of, uses_of
 
 Kinds: TypeAlias = "Mapping[str, DType] | Schema"
 
-# Field numbers in Feature.
-_BYTES, _FLOATS, _INTS = 1, 2, 3
-_CODES = {
-    name: _BYTES if name == "string" else _INTS if is_integer(name) else _FLOATS for name in DTYPES
+_Kind: TypeAlias = _core.Kind
+_KINDS = {
+    name: _Kind.bytes if name == "string" else _Kind.ints if is_integer(name) else _Kind.floats
+    for name in DTYPES
 }
-# As deep as the native core goes into lists.
-_DEEPEST = 64
+_DEEPEST = _core.MAX_LIST_DEPTH
 _STORABLE = "int, float, str, bytes, lists and arrays of them"
 
 
@@ -75,10 +74,10 @@ class ExampleEncoder:
     """
 
     def __init__(self, kinds: Kinds | None = None) -> None:
-        self._codes = _codes(kinds)
+        self._encoder = _encoder(kinds)
 
     def __call__(self, features: Mapping[str, Any]) -> bytes:
-        return _encode([_as_dict(features, "features")], None, self._codes, numbered=False)[0]
+        return self._encoder.encode([_as_dict(features, "features")], None, False)[0]
 
 
 def encode_examples(
@@ -91,8 +90,10 @@ def encode_examples(
         ValueError: likewise.
         SchemaError: ``kinds`` names no dtype.
     """
-    features = [_as_dict(example, "features", i) for i, example in enumerate(examples)]
-    return _encode(features, None, _codes(kinds), numbered=True)
+    features: list[dict[Any, Any] | None] = [
+        _as_dict(example, "features", i) for i, example in enumerate(examples)
+    ]
+    return _encoder(kinds).encode(features, None, True)
 
 
 def encode_sequence_example(
@@ -118,7 +119,7 @@ def encode_sequence_example(
         SchemaError: ``kinds`` names no dtype.
     """
     contexts, sequences = [_as_part(context, "context")], [_as_part(sequence, "sequence")]
-    return _encode(contexts, sequences, _codes(kinds), numbered=False)[0]
+    return _encoder(kinds).encode(contexts, sequences, False)[0]
 
 
 def encode_sequence_examples(
@@ -141,19 +142,12 @@ def encode_sequence_examples(
     for i, (context, sequence) in enumerate(pairs):
         contexts.append(_as_part(context, "context", i))
         sequences.append(_as_part(sequence, "sequence", i))
-    return _encode(contexts, sequences, _codes(kinds), numbered=True)
+    return _encoder(kinds).encode(contexts, sequences, True)
 
 
-def _encode(
-    contexts: list[Any],
-    sequences: list[Any] | None,
-    codes: dict[str, int] | None,
-    *,
-    numbered: bool,
-) -> list[bytes]:
-    return _core.encode_messages(
-        contexts, sequences, codes, numbered, np.ndarray, np.generic, _simplify
-    )
+def _encoder(kinds: Kinds | None) -> _core.MessageEncoder:
+    stored = None if kinds is None else _stored_kinds(kinds)
+    return _core.MessageEncoder(stored, np.ndarray, np.generic, _simplify)
 
 
 def _as_part(
@@ -174,24 +168,20 @@ def _as_dict(features: Mapping[str, Any], what: str, position: int | None = None
 # ---- kinds ----
 
 
-def _codes(kinds: Kinds | None) -> dict[str, int] | None:
-    return None if kinds is None else _kind_codes(kinds)
-
-
-def _kind_codes(kinds: Kinds) -> dict[str, int]:
-    """Field numbers by name; of what a feature spec refers to as well."""
+def _stored_kinds(kinds: Kinds) -> dict[str, _Kind]:
+    """Return kinds by name, also of the features that a spec refers to."""
     if not isinstance(kinds, Mapping):
         raise TypeError(f"kinds must map names to dtypes, not be a {_type_name(kinds)}")
-    codes = {}
+    stored = {}
     for name, dtype in kinds.items():
         key = name if type(name) is str else _plain_name(name)
-        if type(dtype) is str and dtype in _CODES:
-            codes[key] = _CODES[dtype]
+        if type(dtype) is str and dtype in _KINDS:
+            stored[key] = _KINDS[dtype]
         elif isinstance(dtype, Feature):
-            codes.update(_codes_of_feature(key, dtype))
+            stored.update(_kinds_of_feature(key, dtype))
         else:
-            codes[key] = _CODES[dtype_name(dtype)]
-    return codes
+            stored[key] = _KINDS[dtype_name(dtype)]
+    return stored
 
 
 def _plain_name(name: Any) -> str:
@@ -200,12 +190,12 @@ def _plain_name(name: Any) -> str:
     return name.decode() if isinstance(name, bytes) else str.__str__(name)
 
 
-def _codes_of_feature(name: str, feature: Feature) -> dict[str, int]:
-    codes = {use.key: _CODES[use.manner[1]] for use in uses_of(name, feature)}
+def _kinds_of_feature(name: str, feature: Feature) -> dict[str, _Kind]:
+    stored = {use.key: _KINDS[use.manner[1]] for use in uses_of(name, feature)}
     shape_key = shape_key_of(feature)
     if shape_key is not None:
-        codes[shape_key] = _INTS
-    return codes
+        stored[shape_key] = _Kind.ints
+    return stored
 
 
 # ---- values ----

@@ -11,8 +11,8 @@
 #include <set>
 #include <string>
 
-#include "example/encoder.h"
 #include "example.pb.h"
+#include "example/encoder.h"
 #include "require.h"
 
 namespace tio::fuzz {
@@ -25,11 +25,11 @@ using torchrec_io::SequenceExample;
 class Maker {
  public:
   explicit Maker(FuzzedDataProvider& input) : input_(input) {
-    message.context.present = input_.ConsumeBool();
-    message.sequence.present = input_.ConsumeBool();
+    message.context.is_present = input_.ConsumeBool();
+    message.sequence.is_present = input_.ConsumeBool();
     while (input_.remaining_bytes() > 0) add_entry();
-    if (message.context.present) reference.mutable_context();
-    if (message.sequence.present) reference.mutable_feature_lists();
+    if (message.context.is_present) reference.mutable_context();
+    if (message.sequence.is_present) reference.mutable_feature_lists();
   }
 
   Message message;
@@ -53,8 +53,8 @@ class Maker {
     entry.end = message.features.size();
     part.entries.push_back(entry);
     // What is in a part that is not there is not written.
-    if (!message.context.present) reference.clear_context();
-    if (!message.sequence.present) reference.clear_feature_lists();
+    if (!message.context.is_present) reference.clear_context();
+    if (!message.sequence.is_present) reference.clear_feature_lists();
   }
 
   // UTF-8 of one to four bytes a character, and of all lengths.

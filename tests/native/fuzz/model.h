@@ -142,12 +142,12 @@ inline bool may_hold_wide_tag(const std::string& record) {
 // ---- what a schema makes of it ----
 
 // The values of a Feature as the column stores them; nothing if one does not fit.
-inline std::optional<Values> cast_values(const Feature& feature, Element element) {
+inline std::optional<Values> cast_values(const Feature& feature, Dtype dtype) {
   Values values;
   for (const auto& value : feature.bytes_list().value()) values.push_back(value);
   const auto add = [&](const auto& numbers) {
     for (const auto number : numbers) {
-      const auto cast = test::reference_cast(number, element);
+      const auto cast = test::reference_cast(number, dtype);
       if (!cast) return false;
       values.push_back(*cast);
     }
@@ -164,7 +164,7 @@ inline Values default_values(const FeatureSpec& spec) {
   const auto* data = reinterpret_cast<const char*>(spec.default_data.data());
   for (std::uint64_t i = 0; i < spec.count; ++i) {
     const std::size_t size =
-        spec.element == Element::bytes ? spec.default_sizes[i] : element_bytes(spec.element);
+        spec.dtype == Dtype::bytes ? spec.default_sizes[i] : element_bytes(spec.dtype);
     values.emplace_back(data + at, size);
     at += size;
   }
@@ -181,22 +181,22 @@ inline std::optional<Cell> units_of(Values values, std::uint64_t count) {
 inline std::optional<Cell> shape_values(const FeatureSpec& spec, Values values) {
   const std::uint64_t size = values.size();
   const bool is_one = size == 1;
-  switch (spec.shape) {
-    case Shape::ragged:
-    case Shape::flat:
-    case Shape::aside: return Cell{std::move(values), {size}};
-    case Shape::padded: return units_of(std::move(values), spec.count);
-    case Shape::fixed:
+  switch (spec.column_type) {
+    case ColumnType::ragged:
+    case ColumnType::flat:
+    case ColumnType::on_request: return Cell{std::move(values), {size}};
+    case ColumnType::padded: return units_of(std::move(values), spec.count);
+    case ColumnType::fixed:
       if (size != spec.count) return std::nullopt;
       return Cell{std::move(values), {size}};
-    case Shape::raw:
+    case ColumnType::raw_bytes:
       if (!is_one || values[0].size() != spec.count) return std::nullopt;
       return Cell{std::move(values), {1}};
-    case Shape::resized:
+    case ColumnType::resized_bytes:
       if (!is_one) return std::nullopt;
       values[0].resize(spec.count, '\0');
       return Cell{std::move(values), {1}};
-    case Shape::span:
+    case ColumnType::span:
       if (!is_one) return std::nullopt;
       return Cell{std::move(values), {1}};
   }
@@ -204,8 +204,8 @@ inline std::optional<Cell> shape_values(const FeatureSpec& spec, Values values) 
 }
 
 inline bool may_be_missing(const FeatureSpec& spec) {
-  return spec.optional || spec.shape == Shape::ragged || spec.shape == Shape::flat ||
-         spec.shape == Shape::aside;
+  return spec.is_optional || spec.column_type == ColumnType::ragged ||
+         spec.column_type == ColumnType::flat || spec.column_type == ColumnType::on_request;
 }
 
 inline std::optional<Cell> expected_feature(const FeatureSpec& spec, const Reference& reference) {
@@ -215,10 +215,11 @@ inline std::optional<Cell> expected_feature(const FeatureSpec& spec, const Refer
                         : static_cast<Kind>(found->second.value.kind_case());
   if (kind == Kind::none) {
     if (!may_be_missing(spec)) return std::nullopt;
-    return shape_values(spec, spec.shape == Shape::fixed ? default_values(spec) : Values());
+    return shape_values(spec,
+                        spec.column_type == ColumnType::fixed ? default_values(spec) : Values());
   }
-  if (kind != stored_kind(spec.element)) return std::nullopt;
-  auto values = cast_values(found->second.value, spec.element);
+  if (kind != stored_kind(spec.dtype)) return std::nullopt;
+  auto values = cast_values(found->second.value, spec.dtype);
   if (!values) return std::nullopt;
   return shape_values(spec, std::move(*values));
 }
@@ -232,17 +233,17 @@ inline std::optional<Cell> expected_list(const FeatureSpec& spec, const Referenc
   }
   for (const Feature& step : found->second.value.feature()) {
     const Kind kind = static_cast<Kind>(step.kind_case());
-    if (kind != Kind::none && kind != stored_kind(spec.element)) return std::nullopt;
-    const auto values = cast_values(step, spec.element);
+    if (kind != Kind::none && kind != stored_kind(spec.dtype)) return std::nullopt;
+    const auto values = cast_values(step, spec.dtype);
     if (!values) return std::nullopt;
-    if (spec.shape == Shape::padded && values->size() != spec.count) return std::nullopt;
+    if (spec.column_type == ColumnType::padded && values->size() != spec.count) return std::nullopt;
     cell.values.insert(cell.values.end(), values->begin(), values->end());
     cell.units.push_back(values->size());
   }
   return cell;
 }
 
-// What the record holds of a feature; nothing if the schema refuses it.
+// What the record has of a feature; nothing if the schema refuses it.
 inline std::optional<Cell> expected_cell(const FeatureSpec& spec, const Reference& reference) {
   return spec.in_lists ? expected_list(spec, reference) : expected_feature(spec, reference);
 }
@@ -266,9 +267,9 @@ inline void require_same_cell(const FeatureSpec& spec, const Cell& cell, const C
   require(cell.units == wanted.units, "other units of " + spec.key);
   require(cell.values.size() == wanted.values.size(), "another number of values of " + spec.key);
   for (std::size_t i = 0; i < cell.values.size(); ++i) {
-    const bool same = spec.element == Element::bytes
+    const bool same = spec.dtype == Dtype::bytes
                           ? cell.values[i] == wanted.values[i]
-                          : test::same_element(cell.values[i], wanted.values[i], spec.element);
+                          : test::same_element(cell.values[i], wanted.values[i], spec.dtype);
     require(same, "another value of " + spec.key);
   }
 }

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "wire/bytes.h"
 #include "encode.h"
 #include "reference.h"
+#include "wire/bytes.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

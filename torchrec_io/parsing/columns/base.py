@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import _core
-from ...schema.dtypes import DTYPES, numeric_bytes
+from ...schema.dtypes import numeric_bytes
 from ...schema.valid_range import Limits, as_numbers
 from ..layout import Column, Numbers, Padding
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 Arena: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-# Codes of Shape in _core/example.h.
-FIXED, RAGGED, FLAT, PADDED, RAW, RESIZED, SPAN, ASIDE = range(8)
+_TYPES = _core.ColumnType
+FIXED, RAGGED, FLAT, PADDED = _TYPES.fixed, _TYPES.ragged, _TYPES.flat, _TYPES.padded
+RAW, RESIZED, SPAN, ASIDE = (_TYPES.raw_bytes, _TYPES.resized_bytes, _TYPES.span, _TYPES.on_request)
 
 
 class ColumnMaker:
@@ -96,7 +97,7 @@ class Held(NamedTuple):
 def native_spec(
     key: str,
     dtype: str,
-    shape: int,
+    column_type: _core.ColumnType,
     *,
     count: int = 0,
     in_lists: bool = False,
@@ -113,12 +114,12 @@ def native_spec(
         sizes = [len(value) for value in default] if is_text else []
     return _core.FeatureSpec(
         key.encode(),
-        in_lists=in_lists,
-        element=DTYPES.index("int64" if bitcast else dtype),
-        shape=shape,
+        _core.Dtype["int64" if bitcast else dtype],
+        column_type,
         count=count,
-        optional=optional,
-        narrow_splits=narrow_splits,
+        in_lists=in_lists,
+        is_optional=optional,
+        int32_splits=narrow_splits,
         default_data=data,
         default_sizes=sizes,
     )

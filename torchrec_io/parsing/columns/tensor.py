@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,27 +27,28 @@ class Tensors(ColumnMaker):
         self._feature = feature
 
     def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        tensors = batch.tensors(self.first, _TENSOR_TYPES[self._feature.dtype])
+        tensors = batch.tensors(self.first, _core.TensorType[self._feature.dtype])
         if batch.failures:
             return []
-        sizes = tensors.sizes()
-        for record, (dims, _, _) in enumerate(sizes):
-            if self._feature.shape is not None and tuple(dims) != self._feature.shape:
-                reason = f"its tensor is of shape {dims}, not {list(self._feature.shape)}"
+        headers = tensors.headers
+        for record, header in enumerate(headers):
+            dims = header.shape
+            if self._feature.shape is not None and dims != self._feature.shape:
+                reason = f"its tensor is of shape {list(dims)}, not {list(self._feature.shape)}"
                 batch.fail(record, self.first, reason)
             elif len(dims) > _MOST_DIMS or math.prod(max(1, d) for d in dims) >= MOST_VALUES:
-                batch.fail(record, self.first, f"its shape {dims} is too large for a Tensor")
+                batch.fail(record, self.first, f"its shape {list(dims)} is too large for a Tensor")
         if batch.failures:
             return []
         if self._feature.shape is None:
-            return self._lay_out_list(batch, tensors, sizes)
-        return self._lay_out_together(batch, tensors, [size for _, _, size in sizes])
+            return self._lay_out_list(batch, tensors, headers)
+        return self._lay_out_together(batch, tensors, [header.bytes for header in headers])
 
     def _lay_out_list(
-        self, batch: LocatedBlock, tensors: _core.Tensors, sizes: list[tuple[Any, int, int]]
+        self, batch: LocatedBlock, tensors: _core.TensorBatch, headers: list[_core.TensorHeader]
     ) -> list[Column]:
         dtype = self._feature.dtype
-        arrays = [batch.room.take_values(dtype, tuple(dims), size) for dims, _, size in sizes]
+        arrays = [batch.room.take_values(dtype, each.shape, each.bytes) for each in headers]
         places = [
             (array.offsets_at, array.data_at) if isinstance(array, Texts) else (0, array.at)
             for array in arrays
@@ -56,7 +57,7 @@ class Tensors(ColumnMaker):
         return [ListColumn(self.name, tuple(arrays))]
 
     def _lay_out_together(
-        self, batch: LocatedBlock, tensors: _core.Tensors, sizes: list[int]
+        self, batch: LocatedBlock, tensors: _core.TensorBatch, sizes: list[int]
     ) -> list[Column]:
         assert self._feature.shape is not None
         shape = (len(batch), *self._feature.shape)
@@ -76,8 +77,7 @@ class Tensors(ColumnMaker):
 
     def finish(self, batch: LocatedBlock, arena: Arena) -> None:
         tensors, places, joined = batch.kept(self)
-        for record, reason in tensors.fill(np.array(places, np.uint64).reshape(-1, 2), arena):
-            batch.fail(record, self.first, reason)
+        batch.fill_tensors(tensors, [at for at, _ in places], [at for _, at in places], arena)
         if joined is None:
             return
         # Offsets are of each tensor by itself, its last one overwritten by the next one's first.
@@ -89,23 +89,4 @@ class Tensors(ColumnMaker):
         offsets[-1] = texts.data_bytes
 
 
-# Numbers of tensorflow.DataType.
-_TENSOR_TYPES = {
-    "float32": 1,
-    "float64": 2,
-    "int32": 3,
-    "uint8": 4,
-    "int16": 5,
-    "int8": 6,
-    "string": 7,
-    "complex64": 8,
-    "int64": 9,
-    "bool": 10,
-    "bfloat16": 14,
-    "uint16": 17,
-    "complex128": 18,
-    "float16": 19,
-    "uint32": 22,
-    "uint64": 23,
-}
 _MOST_DIMS = 64  # that PyTorch works with
