@@ -69,7 +69,7 @@ struct Parsed {
 
 // Whether the values do not match the schema, in a record that may be valid.
 inline bool is_about_schema(const std::string& reason) {
-  for (const char* start : {"the record has ", "the feature is required", "the value has ",
+  for (const char* start : {"the record holds ", "the feature is required", "its value has ",
                             "a value does not fit ", "step "}) {
     if (reason.starts_with(start)) return true;
   }

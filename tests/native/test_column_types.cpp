@@ -70,13 +70,13 @@ void test_padded_features() {
   CHECK_EQ(parsed.located.sizes[4].bytes, 3U);
 
   CHECK_EQ(reason_of(padded("i", Dtype::int64, 2), example(ints_entry("i", {1, 2, 3}))),
-           "the record has 3 int64 values, but the schema expects a multiple of 2");
+           "the record holds 3 int64 values, the schema wants a multiple of 2");
   CHECK_EQ(reason_of(padded("i", Dtype::int64, 2), ""),
-           "the feature is required, but the record does not have it");
+           "the feature is required but the record does not have it");
   CHECK_EQ(reason_of(padded("i", Dtype::bytes), example(ints_entry("i", {1}))),
-           "the record has int64 values, but the schema expects bytes");
+           "the record holds int64 values, the schema wants bytes");
   CHECK_EQ(reason_of(padded("i", Dtype::uint8), example(ints_entry("i", {256}))),
-           "a value does not fit in the dtype of the schema");
+           "a value does not fit in the dtype that the schema declares");
 }
 
 void test_padded_lists() {
@@ -105,14 +105,14 @@ void test_padded_lists() {
   const auto reason = [&](const Texts& features) {
     return reason_of(two, delimited(2, list_entry("i", features)));
   };
-  CHECK_EQ(reason({pair, int_step({1})}), "step 1 has 1 int64 value, but the schema expects 2");
+  CHECK_EQ(reason({pair, int_step({1})}), "step 1 holds 1 int64 value, the schema wants 2");
   CHECK_EQ(reason({pair, pair, int_step({})}),
-           "step 2 has 0 int64 values, but the schema expects 2");
+           "step 2 holds 0 int64 values, the schema wants 2");
   CHECK_EQ(reason({pair, pair, int_step({1, 2, 3, 4})}),
-           "step 2 has 4 int64 values, but the schema expects 2");
-  CHECK_EQ(reason({""}), "step 0 has 0 int64 values, but the schema expects 2");
-  CHECK_EQ(reason({pair, half}), "the record has float values, but the schema expects int64");
-  CHECK_EQ(reason_of(two, ""), "the feature is required, but the record does not have it");
+           "step 2 holds 4 int64 values, the schema wants 2");
+  CHECK_EQ(reason({""}), "step 0 holds 0 int64 values, the schema wants 2");
+  CHECK_EQ(reason({pair, half}), "the record holds float values, the schema wants int64");
+  CHECK_EQ(reason_of(two, ""), "the feature is required but the record does not have it");
 }
 
 // ---- offsets ----
@@ -255,13 +255,13 @@ void test_resized() {
   CHECK_EQ(difference_from_alone(parser, records), std::string());
   const FeatureSpec spec = one_bytes("s", ColumnType::resized_bytes, 4);
   CHECK_EQ(reason_of(spec, example(bytes_entry("s", {"a", "b"}))),
-           "the record has 2 bytes values, but the schema expects 1");
+           "the record holds 2 bytes values, the schema wants 1");
   CHECK_EQ(reason_of(spec, example(bytes_entry("s", {}))),
-           "the record has 0 bytes values, but the schema expects 1");
-  CHECK_EQ(reason_of(spec, ""), "the feature is required, but the record does not have it");
+           "the record holds 0 bytes values, the schema wants 1");
+  CHECK_EQ(reason_of(spec, ""), "the feature is required but the record does not have it");
   CHECK_EQ(
       reason_of(one_bytes("s", ColumnType::raw_bytes, 4), example(bytes_entry("s", {"abcde"}))),
-      "the value has 5 bytes, but the schema expects 4");
+      "its value has 5 bytes, the schema wants 4");
 }
 
 // ---- several columns of one stored feature ----

@@ -28,7 +28,7 @@ std::optional<std::string> cast_one(T value, Dtype dtype, ColumnType column_type
   }
   const Parsed parsed = parse(parser, record);
   if (parsed.good()) return parsed.cells[0][0].values[0];
-  CHECK_EQ(parsed.failures[0].reason, "a value does not fit in the dtype of the schema");
+  CHECK_EQ(parsed.failures[0].reason, "a value does not fit in the dtype that the schema declares");
   return std::nullopt;
 }
 

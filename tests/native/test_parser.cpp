@@ -277,22 +277,22 @@ void test_wrong_counts() {
         CHECK(accepts(three, int_list(list), as_values(numbers)));
       } else {
         CHECK(refuses(three, int_list(list),
-                      "the record has " + std::to_string(count) + " int64 value" +
-                          (count == 1 ? "" : "s") + ", but the schema expects 3"));
+                      "the record holds " + std::to_string(count) + " int64 value" +
+                          (count == 1 ? "" : "s") + ", the schema wants 3"));
       }
     }
   }
   CHECK(refuses(fixed("a", Dtype::float32, 2), float_list(packed_floats({1})),
-                "the record has 1 float value, but the schema expects 2"));
+                "the record holds 1 float value, the schema wants 2"));
   CHECK(refuses(fixed("a", Dtype::bytes, 1), bytes_list(bytes_values({"a", "b"})),
-                "the record has 2 bytes values, but the schema expects 1"));
+                "the record holds 2 bytes values, the schema wants 1"));
   CHECK(accepts(fixed("a", Dtype::int64, 0), int_list(""), {}));
   CHECK(accepts(fixed("a", Dtype::int64, 0), int_list(packed_ints({})), {}));
   CHECK(!accepts(fixed("a", Dtype::int64, 0), int_list(packed_ints({1})), {}));
 }
 
 void test_defaults() {
-  const std::string missing = "the feature is required, but the record does not have it";
+  const std::string missing = "the feature is required but the record does not have it";
   const FeatureSpec required = fixed("a", Dtype::int64, 2);
   const FeatureSpec numbers = with_default(required, as_values({7, 8}));
   const FeatureSpec words = with_default(fixed("a", Dtype::bytes, 2), {"", "xyz"});
@@ -305,10 +305,10 @@ void test_defaults() {
     CHECK(refuses(one_bytes("a", ColumnType::span), record, missing));
   }
   CHECK(accepts(numbers, int_list(packed_ints({1, 2})), as_values({1, 2})));
-  CHECK(refuses(numbers, int_list(""), "the record has 0 int64 values, but the schema expects 2"));
+  CHECK(refuses(numbers, int_list(""), "the record holds 0 int64 values, the schema wants 2"));
   CHECK(refuses(words, int_list(packed_ints({1, 2})),
-                "the record has int64 values, but the schema expects bytes"));
-  CHECK(refuses(words, int_list(""), "the record has int64 values, but the schema expects bytes"));
+                "the record holds int64 values, the schema wants bytes"));
+  CHECK(refuses(words, int_list(""), "the record holds int64 values, the schema wants bytes"));
 }
 
 // Failures point into the record that they are about.

@@ -335,7 +335,7 @@ void test_dtypes() {
   check_refused(head(std::uint64_t{101}, {}), float32, "number 101 of DataType");
   check_refused(head(std::uint64_t{257}, {}), float32, "number 257 of DataType");
   check_refused(head(~std::uint64_t{0}, {}), float32, "number -1 of DataType");
-  check_refused(head(int32, {}), float32, "the dtype of the tensor is int32, but the schema expects float32");
+  check_refused(head(int32, {}), float32, "the dtype of the tensor is int32, the schema wants float32");
   const Result<float> zero = {{0.0F}};
   CHECK_EQ(read<float>(varint_field(1, 3) + varint_field(1, 1), float32), zero);
   CHECK_EQ(read<float>(varint_field(1, (std::uint64_t{1} << 32) + 1), float32), zero);

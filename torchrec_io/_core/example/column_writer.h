@@ -107,7 +107,7 @@ class ColumnWriter {
 
   void fail(std::size_t record, const Location& at, WriteResult result) {
     if (result == WriteResult::out_of_range) {
-      return fail(record, at.offset, "a value does not fit in the dtype of the schema");
+      return fail(record, at.offset, "a value does not fit in the dtype that the schema declares");
     }
     if (auto failure = parser_.find_invalid(record, records_[record], feature_)) {
       failures_.push_back(std::move(*failure));
@@ -135,8 +135,8 @@ class ColumnWriter {
   void fail_count(std::size_t record, const Location& at, const std::string& what,
                   std::uint64_t count) {
     fail(record, at.offset,
-         what + " has " + std::to_string(count) + " " + kind_name(stored_kind(spec_->dtype)) +
-             (count == 1 ? " value" : " values") + ", but the schema expects " +
+         what + " holds " + std::to_string(count) + " " + kind_name(stored_kind(spec_->dtype)) +
+             (count == 1 ? " value" : " values") + ", the schema wants " +
              std::to_string(spec_->count));
   }
 

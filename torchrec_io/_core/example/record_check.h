@@ -47,7 +47,7 @@ class RecordCheck {
   bool check_missing(const FeatureSpec& spec, ColumnSize& size) {
     if (may_be_missing(spec.column_type)) return true;
     if (!spec.is_optional) {
-      reason = "the feature is required, but the record does not have it";
+      reason = "the feature is required but the record does not have it";
       return false;
     }
     if (spec.column_type == ColumnType::fixed) {
@@ -60,8 +60,8 @@ class RecordCheck {
   bool check_kind(const FeatureSpec& spec, Location at) {
     const Kind wanted = stored_kind(spec.dtype);
     return at.kind == wanted ||
-           fail(at, std::string("the record has ") + kind_name(at.kind) +
-                        " values, but the schema expects " + kind_name(wanted));
+           fail(at, std::string("the record holds ") + kind_name(at.kind) +
+                        " values, the schema wants " + kind_name(wanted));
   }
 
   bool check_feature(const FeatureSpec& spec, const Location& at, ColumnSize& size) {
@@ -79,8 +79,8 @@ class RecordCheck {
 
   bool check_count(const FeatureSpec& spec, const Location& at, const ValueCount& count) {
     const auto fail_count = [&](const std::string& expected) {
-      return fail(at, "the record has " + plural(count.values, kind_name(at.kind)) +
-                          ", but the schema expects " + expected);
+      return fail(at, "the record holds " + plural(count.values, kind_name(at.kind)) +
+                          ", the schema wants " + expected);
     };
     switch (spec.column_type) {
       case ColumnType::fixed:
@@ -91,8 +91,8 @@ class RecordCheck {
       case ColumnType::raw_bytes:
         if (count.values != 1) return fail_count("1");
         return count.bytes == spec.count ||
-               fail(at, "the value has " + std::to_string(count.bytes) +
-                            " bytes, but the schema expects " + std::to_string(spec.count));
+               fail(at, "its value has " + std::to_string(count.bytes) +
+                            " bytes, the schema wants " + std::to_string(spec.count));
       case ColumnType::resized_bytes:
       case ColumnType::span: return count.values == 1 || fail_count("1");
       case ColumnType::ragged:
@@ -153,9 +153,9 @@ class RecordCheck {
 
   bool fail_step(const FeatureSpec& spec, Location step, std::uint64_t number,
                  std::uint64_t values) {
-    return fail(step, "step " + std::to_string(number) + " has " +
+    return fail(step, "step " + std::to_string(number) + " holds " +
                           plural(values, kind_name(stored_kind(spec.dtype))) +
-                          ", but the schema expects " + std::to_string(spec.count));
+                          ", the schema wants " + std::to_string(spec.count));
   }
 
   Bytes record_;

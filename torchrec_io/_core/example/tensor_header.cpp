@@ -186,7 +186,7 @@ bool check_type(std::uint32_t type, TensorType expected, std::string& reason) {
   if (!is_supported(type)) {
     reason = "the dtype of the tensor is " + type_name(type) + ", which is not supported";
   } else if (type != static_cast<std::uint32_t>(expected)) {
-    reason = "the dtype of the tensor is " + type_name(type) + ", but the schema expects " +
+    reason = "the dtype of the tensor is " + type_name(type) + ", the schema wants " +
              type_name(static_cast<std::uint32_t>(expected));
   } else {
     return true;
