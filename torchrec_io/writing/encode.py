@@ -146,8 +146,9 @@ def encode_sequence_examples(
 
 
 def _encoder(kinds: Kinds | None) -> _core.MessageEncoder:
-    stored = None if kinds is None else _stored_kinds(kinds)
-    return _core.MessageEncoder(stored, np.ndarray, np.generic, _simplify)
+    if kinds is None:
+        return _PLAIN_ENCODER
+    return _core.MessageEncoder(_stored_kinds(kinds), np.ndarray, np.generic, _simplify)
 
 
 def _as_part(
@@ -302,3 +303,6 @@ def _simple_floats(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _type_name(value: Any) -> str:
     return type(value).__name__
+
+
+_PLAIN_ENCODER = _core.MessageEncoder(None, np.ndarray, np.generic, _simplify)

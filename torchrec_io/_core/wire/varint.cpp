@@ -67,6 +67,7 @@ std::size_t VarintReader::read(std::int64_t* out, std::size_t limit) {
   std::size_t done = 0;
   while (done < limit && at_ < packed_.size()) {
     done += decode_fast(path_, packed_, at_, out + done, limit - done);
+    if (done == limit || at_ == packed_.size()) break;
     const std::size_t step = limit - done < kStep ? limit - done : kStep;
     const std::size_t decoded = varint_paths::decode_portable(packed_, at_, out + done, step);
     done += decoded;
