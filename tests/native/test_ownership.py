@@ -149,7 +149,8 @@ class IndexedFile:
     """A TFRecord file and an index set of it."""
 
     def __init__(self, examples: tuple[bytes, ...]) -> None:
-        frames, starts = core.frame_records(list(examples))
+        # Many records, because NumPy keeps small arrays when they are freed.
+        frames, starts = core.frame_records([*examples, *[b""] * 500])
         self.descriptor, path = tempfile.mkstemp()
         os.unlink(path)
         os.write(self.descriptor, frames.tobytes())
@@ -162,7 +163,7 @@ class IndexedFile:
             stream_end=len(frames),
         )
         index = core.encode_index(header, starts, np.empty((0, 2), np.uint64))
-        self.indexes = core.IndexSet(np.array([len(examples)], np.int64))
+        self.indexes = core.IndexSet(np.array([len(starts)], np.int64))
         self.indexes.mark_checked(0, np.frombuffer(index, np.uint8).copy(), 1)
 
     def __del__(self) -> None:
@@ -199,6 +200,17 @@ def test_loaded_batches() -> None:
     del first
     reuse_memory()
     check_located(second, 3)
+
+
+def test_reads_keep_their_buffer() -> None:
+    file = IndexedFile(new_examples())
+    plan = file.plan(0, 1, 2)
+    buffer = np.zeros(plan.buffer_bytes, np.uint8)
+    reads = core.BatchReads([file.descriptor], plan, buffer, core.Records(new_examples()))
+    del plan, buffer
+    reuse_memory()
+    [located] = core.load_batches(new_parser(), [reads], True).located
+    check_located(located, 3)
 
 
 def test_index_set_and_plan() -> None:
