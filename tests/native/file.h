@@ -1,4 +1,4 @@
-// A file without a name, for what reads descriptors.
+// A temporary file for code that reads descriptors.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Slow and plain second answers, sharing nothing with the code that they check.
+// Slow and simple reference implementations, which share no code with the core.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace tio::test {
 
-// CRC-32C bit by bit, as the polynomial division it is.
+// CRC-32C bit by bit, as a polynomial division.
 inline std::uint32_t reference_crc32c(Bytes bytes) {
   std::uint32_t crc = 0xffffffffU;
   for (const std::byte byte : bytes) {
@@ -32,7 +32,8 @@ inline std::uint32_t reference_masked_crc(Bytes bytes) {
   return std::rotr(crc, 15) + 0xa282ead8U;
 }
 
-// One varint of up to 10 bytes from `at` on, which moves behind it. Nothing if it is cut or longer.
+// Reads a varint of up to 10 bytes at `at`, which moves past it. Returns nothing if it is truncated
+// or longer.
 inline std::optional<std::uint64_t> reference_varint(Bytes bytes, std::size_t& at) {
   std::uint64_t value = 0;
   for (unsigned i = 0; i < 10 && at < bytes.size(); ++i) {
@@ -63,10 +64,11 @@ class SmallFloat {
   std::uint32_t quiet_nan() const { return infinity() | 1U << (mantissa_bits_ - 1); }
   bool is_nan(std::uint16_t bits) const { return (bits & 0x7fffU) > infinity(); }
 
-  // The number that `bits`, those of a finite value without sign, stand for.
+  // Returns the number with these bits, of a finite value without sign.
   double decode(std::uint32_t bits) const { return values_[bits]; }
 
-  // The nearest number of the format, ties to the even one. Nothing if a finite value is too large.
+  // Returns the nearest number of the format, ties to even, or nothing if a finite value is too
+  // large.
   std::optional<std::uint16_t> encode(float value) const {
     const std::uint32_t sign = std::signbit(value) ? 0x8000 : 0;
     if (std::isnan(value)) return static_cast<std::uint16_t>(sign | quiet_nan());
@@ -86,8 +88,8 @@ class SmallFloat {
 
  private:
   int mantissa_bits_;
-  // By bits, so ascending. The last one is what infinity's bits would be as a number: values nearer
-  // to it than to the largest finite one are too large.
+  // Indexed by bits, so ascending. The last one is the number that the bits of infinity would be:
+  // values nearer to it than to the largest finite number are too large.
   std::vector<double> values_;
 };
 
@@ -101,7 +103,7 @@ inline const SmallFloat& bfloat16_format() {
   return format;
 }
 
-// ---- casts, to the bytes of the element; nothing if the value does not fit ----
+// ---- casts to the bytes of an element, or nothing if the value does not fit ----
 
 inline std::optional<std::string> reference_cast(std::int64_t value, Dtype dtype) {
   const std::size_t size = element_bytes(dtype);
@@ -121,7 +123,7 @@ inline std::optional<std::string> reference_cast(std::int64_t value, Dtype dtype
   return out;
 }
 
-// NaNs come back as the element's quiet NaN without payload: compare them with same_element.
+// NaNs become quiet NaNs without payload: compare them with same_element.
 inline std::optional<std::string> reference_cast(float value, Dtype dtype) {
   std::string out(element_bytes(dtype), '\0');
   if (dtype == Dtype::float32) {
@@ -140,8 +142,7 @@ inline std::optional<std::string> reference_cast(float value, Dtype dtype) {
   return out;
 }
 
-// Whether two elements are equal: by their bytes, but where a cast made it, a NaN is as good as
-// another of its sign.
+// Returns whether two elements have equal bytes, or are NaNs of the same sign.
 inline bool same_element(const std::string& a, const std::string& b, Dtype dtype) {
   if (a == b) return true;
   if (a.size() != b.size() || a.empty() || (a.back() & 0x80) != (b.back() & 0x80)) return false;

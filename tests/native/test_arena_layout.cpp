@@ -1,4 +1,4 @@
-// Where columns may be written: no place that is not wholly inside the arena, or not aligned.
+// The check of column offsets: every part must lie inside the arena and be aligned.
 #include <functional>
 #include <limits>
 
@@ -17,8 +17,8 @@ const std::string& record() {
   return record;
 }
 
-// The parts of a column, as members of its place, with how many bytes each takes and how it is
-// aligned, for a batch of two of the records above.
+// The parts of a column: the member of its offsets, its size in bytes and its alignment, for a
+// batch of two of the records above.
 struct Part {
   std::uint64_t ColumnOffsets::* member;
   std::uint64_t size;
@@ -64,16 +64,16 @@ std::vector<Case> cases() {
 
 constexpr std::uint64_t kRoom = 64;
 
-// Whether all other parts at the arena's start and this one at `at` fit into `room` bytes.
+// Returns whether the column fits in `room` bytes if this part starts at `at` and all others at 0.
 bool fits(const Case& test, const Part& part, std::uint64_t at, std::uint64_t room) {
   const ExampleParser parser({test.spec});
   const Batch batch = apart({record(), record()});
   const LocateResult located = parser.locate(batch.records);
   CHECK(located.failures.empty());
   alignas(8) std::byte arena[kRoom];
-  ColumnOffsets place;
-  place.*part.member = at;
-  return parser.fits(located, {&place, 1}, MutableBytes(arena).first(room));
+  ColumnOffsets column;
+  column.*part.member = at;
+  return parser.fits(located, {&column, 1}, MutableBytes(arena).first(room));
 }
 
 void test_each_part() {
@@ -104,19 +104,19 @@ void test_room() {
   }
 }
 
-// No counts are so large that their products look small.
+// Products of large counts must not overflow to small numbers.
 void test_sizes_that_overflow() {
   const ExampleParser parser({padded("i", Dtype::int64, std::uint64_t{1} << 32),
                               ragged("s", Dtype::bytes), in_lists(ragged("l", Dtype::int64)),
                               one_bytes("r", ColumnType::raw_bytes, std::uint64_t{1} << 63)});
   alignas(8) std::byte arena[kRoom];
-  const std::vector<ColumnOffsets> places(4);
+  const std::vector<ColumnOffsets> columns(4);
   LocateResult located;
   located.records = 2;
   const auto fits_with = [&](std::size_t feature, ColumnSize size) {
     located.sizes.assign(4, ColumnSize());
     located.sizes[feature] = size;
-    return parser.fits(located, places, arena);
+    return parser.fits(located, columns, arena);
   };
   located.records = 0;
   CHECK(fits_with(0, {}));
@@ -128,7 +128,7 @@ void test_sizes_that_overflow() {
   const auto fits_without = [&](std::size_t feature, ColumnSize size) {
     located.sizes.assign(3, ColumnSize());
     located.sizes[feature] = size;
-    return without_raw.fits(located, std::span(places).first(3), arena);
+    return without_raw.fits(located, std::span(columns).first(3), arena);
   };
   constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
   CHECK(fits_without(0, {}));
@@ -146,29 +146,29 @@ void test_the_arena_itself() {
   const Batch batch = apart({record()});
   const LocateResult located = parser.locate(batch.records);
   alignas(8) std::byte arena[kRoom + 8];
-  const std::vector<ColumnOffsets> places(3);
-  CHECK(parser.fits(located, std::span(places).first(2), MutableBytes(arena)));
-  CHECK(!parser.fits(located, std::span(places).first(1), MutableBytes(arena)));
-  CHECK(!parser.fits(located, places, MutableBytes(arena)));
-  CHECK(!parser.fits(LocateResult(), std::span(places).first(2), MutableBytes(arena)));
+  const std::vector<ColumnOffsets> columns(3);
+  CHECK(parser.fits(located, std::span(columns).first(2), MutableBytes(arena)));
+  CHECK(!parser.fits(located, std::span(columns).first(1), MutableBytes(arena)));
+  CHECK(!parser.fits(located, columns, MutableBytes(arena)));
+  CHECK(!parser.fits(LocateResult(), std::span(columns).first(2), MutableBytes(arena)));
   for (std::size_t by = 1; by < 8; ++by) {
-    CHECK(!parser.fits(located, std::span(places).first(2), MutableBytes(arena).subspan(by)));
+    CHECK(!parser.fits(located, std::span(columns).first(2), MutableBytes(arena).subspan(by)));
   }
 }
 
-// parse_fixed finds out by itself, and writes nothing where it does not fit.
+// parse_fixed checks the offsets itself, and writes nothing if they do not fit.
 void test_parse_fixed() {
   const ExampleParser parser({fixed("i", Dtype::int64, 3)});
   const Batch batch = apart({record(), record()});
   alignas(8) std::byte arena[48] = {};
   std::vector<Failure> found;
-  ColumnOffsets place;
+  ColumnOffsets column;
   for (const std::size_t room : {std::size_t{0}, std::size_t{47}}) {
-    CHECK(!parser.parse_fixed(batch.records, {&place, 1}, MutableBytes(arena).first(room), found));
+    CHECK(!parser.parse_fixed(batch.records, {&column, 1}, MutableBytes(arena).first(room), found));
   }
   CHECK(!parser.parse_fixed(batch.records, {}, arena, found));
   CHECK(std::ranges::all_of(arena, [](std::byte byte) { return byte == std::byte{0}; }));
-  CHECK(parser.parse_fixed(batch.records, {&place, 1}, arena, found));
+  CHECK(parser.parse_fixed(batch.records, {&column, 1}, arena, found));
   CHECK(found.empty());
   CHECK_EQ(load<std::int64_t>(arena, 40), 3);
 }

@@ -65,7 +65,7 @@ void test_padded_features() {
   CHECK_EQ(third[3].units, Units{});
   CHECK_EQ(parsed.located.sizes[0].longest, 3U);
   CHECK_EQ(parsed.located.sizes[1].longest, 6U);
-  // Nine cells: three values and six times the padding.
+  // Nine cells: three values, and the padding six times.
   CHECK_EQ(parsed.located.sizes[3].bytes, 3 + 6 * 7U);
   CHECK_EQ(parsed.located.sizes[4].bytes, 3U);
 
@@ -106,8 +106,7 @@ void test_padded_lists() {
     return reason_of(two, delimited(2, list_entry("i", features)));
   };
   CHECK_EQ(reason({pair, int_step({1})}), "step 1 holds 1 int64 value, the schema wants 2");
-  CHECK_EQ(reason({pair, pair, int_step({})}),
-           "step 2 holds 0 int64 values, the schema wants 2");
+  CHECK_EQ(reason({pair, pair, int_step({})}), "step 2 holds 0 int64 values, the schema wants 2");
   CHECK_EQ(reason({pair, pair, int_step({1, 2, 3, 4})}),
            "step 2 holds 4 int64 values, the schema wants 2");
   CHECK_EQ(reason({""}), "step 0 holds 0 int64 values, the schema wants 2");
@@ -178,7 +177,7 @@ void test_flat_and_on_request() {
   CHECK_EQ(parsed.cells[2][5].values, (Values{"a", "", "bcd"}));
   CHECK_EQ(parsed.cells[2][5].units, (Units{2, 1}));
   for (const std::size_t record : {0, 1, 2}) {
-    for (const std::size_t column : {2, 5}) {  // without a column it is the same
+    for (const std::size_t column : {2, 5}) {  // the same values without a column
       const Cell& same = parsed.cells[record][column == 2 ? 7 : 8];
       CHECK_EQ(same.values, parsed.cells[record][column].values);
       CHECK_EQ(same.units, parsed.cells[record][column].units);
@@ -293,7 +292,7 @@ void test_columns_share_a_slot() {
     CHECK_EQ(cells[6].values, as_values({1, 2}));
     CHECK_EQ(cells[7].values, narrowed({1, 2}));
   }
-  // What one column refuses the record is refused for.
+  // The record is rejected if one of its columns rejects it.
   const Parsed refused =
       parse(parser, example(ints_entry("i", {1, 40000}) + ints_entry("other", {6})));
   CHECK_EQ(refused.failures.size(), 1U);

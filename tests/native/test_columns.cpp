@@ -15,7 +15,7 @@ constexpr Dtype kInts[] = {Dtype::int64,  Dtype::int32,  Dtype::int16, Dtype::in
                            Dtype::uint32, Dtype::uint16, Dtype::uint8, Dtype::boolean};
 constexpr Dtype kFloats[] = {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16};
 
-// What becomes of one stored value; nothing if it is refused.
+// Returns the element that one stored value is cast to, or nothing if it is rejected.
 template <class T>
 std::optional<std::string> cast_one(T value, Dtype dtype, ColumnType column_type) {
   FeatureSpec spec = column_type == ColumnType::ragged ? ragged("a", dtype) : fixed("a", dtype);
@@ -51,7 +51,7 @@ void test_int_casts() {
   }
 }
 
-// Parses `values` as one list and compares each with the reference, which takes all of them.
+// Parses `values` as one list and compares each with the reference, which accepts all of them.
 void check_float_list(const std::vector<float>& values, Dtype dtype) {
   const ExampleParser parser({ragged("a", dtype)});
   const Parsed parsed = parse(parser, example(floats_entry("a", values)));
@@ -67,7 +67,8 @@ void check_float_list(const std::vector<float>& values, Dtype dtype) {
 
 float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// Around every number of a format: the number, the middle to the next one, and their neighbours.
+// For every number of a format: the number, the middle between it and the next one, and their
+// neighbors.
 std::vector<float> around_every_number(const SmallFloat& format) {
   std::vector<float> values;
   for (std::uint32_t bits = 0; bits + 1 < format.infinity(); ++bits) {
@@ -119,7 +120,7 @@ void test_random_floats() {
 
 void test_floats_out_of_range() {
   const float largest = std::numeric_limits<float>::max();
-  // Half way to what the next exponent would start with is already too much: the tie is to even.
+  // The middle between the largest number and the next power of two is too large: ties go to even.
   for (const float value : {65504.0F, std::nextafter(65520.0F, 0.0F), 65520.0F, 65536.0F, 1e30F,
                             largest, float_of(0x7f7f7fff), float_of(0x7f7f8000)}) {
     for (const float signed_value : {value, -value}) {
@@ -147,7 +148,7 @@ void test_floats_are_bit_exact() {
   }
 }
 
-// A batch of `records`, each with so many values, in all spellings of a list.
+// Parses a batch of records with the given numbers of values, in several encodings of a list.
 template <class Make>
 void check_batches(const FeatureSpec& spec, const std::vector<std::size_t>& counts, Make&& make) {
   const ExampleParser parser({spec});
@@ -193,7 +194,7 @@ void test_int_batches() {
 }
 
 void test_scalar_ints() {
-  // Of every length of varint, also at the very end of the record.
+  // Varints of every length, also at the end of the record.
   const ExampleParser parser({fixed("a", Dtype::int64)});
   for (unsigned bit = 0; bit < 64; ++bit) {
     const auto value = static_cast<std::int64_t>(std::uint64_t{1} << bit);
@@ -243,7 +244,7 @@ void test_raw_bytes_and_span() {
              .good());
 }
 
-// Defaults among stored values, for a column of several features at once.
+// Defaults between stored values, in several columns at once.
 void test_mixed_batch() {
   const ExampleParser parser({with_default(fixed("i", Dtype::int16, 2), {"\x01\x02", "\x03\x04"}),
                               with_default(fixed("s", Dtype::bytes), {"none"}),

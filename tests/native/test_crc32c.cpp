@@ -1,4 +1,4 @@
-// Every path of CRC-32C against the published vectors and a bitwise division.
+// Every path of CRC-32C, compared with the published vectors and a bitwise division.
 #include <numeric>
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// Entries foreseen from the record before: never another answer than parsing a record on its own.
+// Entries predicted from the previous record: the result is always that of parsing the record
+// alone.
 #include <limits>
 
 #include "batch.h"
@@ -16,7 +17,7 @@ const ExampleParser& parser() {
   return parser;
 }
 
-// What one record of a writer looks like; the members are what differs from record to record.
+// A record of a writer. The members are the parts that differ between records.
 struct Record {
   std::size_t ints = 3;
   std::size_t floats = 2;
@@ -37,7 +38,7 @@ void check_pair(const std::string& first, const std::string& second) {
   CHECK_EQ_IN(difference_from_alone(parser(), {first, second}), std::string(), second);
 }
 
-// Lengths on both sides of where a length takes a second byte, for the entry or inside it.
+// Lengths on both sides of the size at which a length needs a second byte, for the entry or in it.
 void test_other_lengths() {
   const std::vector<std::size_t> sizes = {
       0,   1,   2,   5,   8,   100, 108, 109, 110, 111, 112, 113, 114, 115,   116,   117,  118,
@@ -62,7 +63,7 @@ void test_other_orders_and_keys() {
   const std::vector<std::string> entries = {
       ints_entry("a", {1}), floats_entry("f", {1}), bytes_entry("s", {"x"}), ints_entry("one", {2}),
       ints_entry("b", {0}), ints_entry("ab", {4}), entry("a", ""), group(5, ""),
-      // The value is not the last thing in its entry.
+      // The value is not the last field of its entry.
       delimited(1, delimited(2, feature(Kind::ints, packed_ints({8}))) + delimited(1, "a")),
       delimited(1, delimited(1, "s") + delimited(2, feature(Kind::bytes, bytes_values({"y"}))) +
                        varint_field(7, 1))};
@@ -76,7 +77,7 @@ void test_other_orders_and_keys() {
   }
 }
 
-// Keys up to and past the longest header that is kept.
+// Keys up to and past the longest header that is predicted.
 void test_long_keys() {
   for (std::size_t size = 0; size <= 70; ++size) {
     const std::string key(size, 'k');
@@ -109,8 +110,8 @@ void test_damage_at_every_byte() {
   }
 }
 
-// Damage may be learned from as well: what it teaches must not harm the good record behind it.
-void test_good_behind_damaged() {
+// A prediction may be learned from a damaged record. It must not affect the good record after it.
+void test_good_after_damaged() {
   const std::string good = Record().bytes();
   for (std::size_t at = 0; at < good.size(); ++at) {
     for (int flip = 1; flip < 256; flip += 6) {
@@ -122,8 +123,8 @@ void test_good_behind_damaged() {
   }
 }
 
-// Every length for an entry, with the lengths inside it following as a template expects them to,
-// and wrapping around where they cannot.
+// Every length of an entry. The lengths inside it are those that a predictor expects, or wrap
+// around.
 void test_every_claimed_length() {
   const std::string first = example(bytes_entry("s", {"hello"}) + ints_entry("one", {1}));
   for (int claimed = 0; claimed < 256; ++claimed) {
@@ -136,7 +137,7 @@ void test_every_claimed_length() {
   }
 }
 
-// An entry whose header differs from the learned one by some amount in any set of its bytes.
+// An entry whose header differs from the learned one by 2 in any set of its bytes.
 void test_shifted_headers() {
   const std::string value = feature(Kind::bytes, bytes_values({"hello"}));
   const std::string tail = ints_entry("one", {1});
@@ -147,11 +148,11 @@ void test_shifted_headers() {
     const std::size_t header = first.size() - 5;
     for (std::size_t set = 0; set < std::size_t{1} << (header - 2); ++set) {
       std::string second = first;
-      second[1] = static_cast<char>(second[1] + 2);  // the entry's own length is always among them
+      second[1] = static_cast<char>(second[1] + 2);  // the length of the entry always differs
       for (std::size_t i = 2; i < header; ++i) {
         if (set >> (i - 2) & 1) second[i] = static_cast<char>(second[i] + 2);
       }
-      // Two more bytes, which are a legal field where they are not the end of the value.
+      // Two more bytes, which are a valid field if they are not the end of the value.
       const std::vector<std::string> records = {example(first + tail),
                                                 example(second + "\x38\x01" + tail)};
       CHECK_EQ(difference_from_alone(parser(), records), std::string());
@@ -159,12 +160,12 @@ void test_shifted_headers() {
   }
 }
 
-// An entry that is spelled as foreseen, but longer than the Features that it lies in.
+// An entry that is encoded as predicted, but extends past its Features.
 void test_entries_past_their_message() {
   const std::string last = bytes_entry("s", {"hello" + varint_field(7, 1)});
   for (const std::string& fields : {last, ints_entry("one", {1}) + last}) {
     for (std::size_t missing = 0; missing < 8; ++missing) {
-      // What is behind the Features is a legal field if it starts with that of the text.
+      // The bytes after the Features are a valid field if they start with that of the text.
       const std::string second =
           field_tag(1, wire::delimited) + varint(fields.size() - missing) + fields;
       check_pair(example(fields), second);
@@ -208,8 +209,8 @@ void test_entry_without_key() {
   }
 }
 
-// An overlong length takes the two bytes that a key would: what shifts with the length of the entry
-// is then no length, so the second record is not legal.
+// An overlong length takes the two bytes of a key. The byte that changes with the length of the
+// entry is then not a length, so the second record is invalid.
 void test_overlong_length_in_place_of_a_key() {
   const ExampleParser unnamed({ragged("", Dtype::int64)});
   const auto spelled = [](const std::string& payload, int shifted) {
@@ -222,7 +223,7 @@ void test_overlong_length_in_place_of_a_key() {
   CHECK_EQ(difference_from_alone(unnamed, records), std::string());
 }
 
-void test_more_entries_than_templates() {
+void test_more_entries_than_predictors() {
   std::string fields;
   for (int i = 0; i < 5000; ++i) fields += ints_entry("k" + std::to_string(i), {i});
   const std::string record = example(fields + ints_entry("a", {1, 2}) + ints_entry("one", {3}));
@@ -238,13 +239,13 @@ int main() {
   test_other_orders_and_keys();
   test_long_keys();
   test_damage_at_every_byte();
-  test_good_behind_damaged();
+  test_good_after_damaged();
   test_every_claimed_length();
   test_shifted_headers();
   test_entries_past_their_message();
   test_overlong_spellings();
   test_entry_without_key();
   test_overlong_length_in_place_of_a_key();
-  test_more_entries_than_templates();
+  test_more_entries_than_predictors();
   return finish();
 }

@@ -1,4 +1,4 @@
-// Lists of examples: where their parts lie, and what is said of damaged records.
+// Lists of examples: the locations of their parts, and the failures of damaged records.
 #include "batch.h"
 #include "check.h"
 #include "encode.h"
@@ -34,8 +34,8 @@ void test_repeated_context() {
   CHECK_EQ(parts.context_sizes[1], static_cast<std::int64_t>(kTwo.size()));
 }
 
-// Other fields, and these fields of other types, are skipped as protobuf skips what it does not
-// know.
+// Other fields, and these fields with other wire types, are skipped as protobuf skips unknown
+// fields.
 void test_unknown_fields() {
   const std::string list = varint_field(1, 5) + group(2, delimited(1, kOne)) + delimited(3, kOne) +
                            field_tag(2, wire::fixed32) + "abcd" + delimited(1, kTwo);
@@ -46,7 +46,7 @@ void test_unknown_fields() {
   CHECK_EQ(part(list, parts.example_offsets[0], parts.example_sizes[0]), kTwo);
 }
 
-// A damaged record loses its parts, and the others keep theirs.
+// A damaged record has no parts. The other records keep theirs.
 void check_damage(const std::string& damage, const std::string& reason) {
   const std::string start = delimited(1, kOne) + delimited(2, kTwo);
   const ListParts parts = split_lists(apart({start, start + damage, start}).records);
@@ -73,7 +73,7 @@ void test_damage() {
   check_damage(raw({0x0e, 1}), "a field has an invalid wire type");
 }
 
-// Cut anywhere, a record is either damaged or shorter: nothing outside of it is read.
+// A truncated record is either damaged or shorter. Nothing outside of it is read.
 void test_cuts() {
   const std::string list = delimited(1, kOne) + delimited(2, kTwo) + delimited(1, kTwo);
   for (std::size_t size = 0; size < list.size(); ++size) {

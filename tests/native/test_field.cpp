@@ -1,4 +1,4 @@
-// Skipping fields that nobody asked for, groups included.
+// Skipping of fields, including groups.
 #include "check.h"
 #include "encode.h"
 #include "wire/field.h"
@@ -6,7 +6,7 @@
 namespace tio::test {
 namespace {
 
-// Whether `field` is skipped, all of it and nothing of what comes behind it.
+// Returns whether exactly `field` is skipped, and nothing after it.
 bool skips(const std::string& field) {
   const auto bytes = exact(field + "\x08\x01");
   Cursor cursor(bytes);
@@ -21,7 +21,7 @@ bool skips_at_end(const std::string& field) {
   return cursor.read_tag(tag) && wire::skip_field(cursor, tag) && cursor.done();
 }
 
-std::vector<std::string> legal_fields() {
+std::vector<std::string> valid_fields() {
   return {
       varint_field(3, 7),
       varint_field(3, ~std::uint64_t{0}),
@@ -39,22 +39,22 @@ std::vector<std::string> legal_fields() {
   };
 }
 
-void test_legal_fields() {
-  for (const auto& field : legal_fields()) {
+void test_valid_fields() {
+  for (const auto& field : valid_fields()) {
     CHECK_EQ_IN(skips(field), true, field);
     CHECK_EQ_IN(skips_at_end(field), true, field);
   }
 }
 
 void test_every_cut() {
-  for (const auto& field : legal_fields()) {
+  for (const auto& field : valid_fields()) {
     for (std::size_t size = 0; size < field.size(); ++size) {
       CHECK_EQ_IN(skips_at_end(field.substr(0, size)), false, field);
     }
   }
 }
 
-void test_illegal_fields() {
+void test_invalid_fields() {
   for (const auto& field : {
            raw({0x0e}),  // wire type 6
            raw({0x0f}),  // wire type 7
@@ -77,7 +77,7 @@ void test_depth() {
   CHECK(skips(nested_groups(100)));
   CHECK(!skips(nested_groups(101)));
   CHECK(!skips(std::string(100000, '\x1b')));  // only starts
-  // Depth counts what is open, not what there was.
+  // The depth counts open groups, not closed ones.
   std::string siblings;
   for (int i = 0; i < 300; ++i) siblings += nested_groups(99);
   CHECK(skips(group(3, siblings)));
@@ -88,9 +88,9 @@ void test_depth() {
 
 int main() {
   using namespace tio::test;
-  test_legal_fields();
+  test_valid_fields();
   test_every_cut();
-  test_illegal_fields();
+  test_invalid_fields();
   test_depth();
   return finish();
 }

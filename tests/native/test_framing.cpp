@@ -1,4 +1,4 @@
-// Walking and checking TFRecord frames: every cut of a good file, and lengths that lie.
+// Scanning and checking TFRecord frames: every truncation of a good file, and wrong lengths.
 #include <limits>
 
 #include "check.h"
@@ -36,7 +36,7 @@ std::ostream& operator<<(std::ostream& out, const Walk& walk) {
   return out << describe(walk.starts) << " next " << walk.next << " fault " << describe(walk.fault);
 }
 
-// What a good file cut to `size` bytes must give.
+// The expected scan of a good file that is truncated to `size` bytes.
 Walk walk_of_cut(std::uint64_t size) {
   Walk walk;
   for (const auto& record : records()) {
@@ -51,8 +51,8 @@ Walk walk_of_cut(std::uint64_t size) {
   return walk;
 }
 
-// Scans `file` in windows that end at each of `ends`, as a reader does: each from where the last
-// scan came to.
+// Scans `file` in windows that end at each of `ends`, as a reader does: each window starts where
+// the last scan stopped.
 Walk scan_in_windows(const std::string& file, const std::vector<std::size_t>& ends,
                      std::uint64_t offset, std::uint64_t stream_end) {
   Walk walk;
@@ -106,7 +106,7 @@ void test_data_behind_the_window() {
 
 void test_damaged_length() {
   const std::string file = good_file();
-  const std::size_t second = kFrameOverheadBytes;  // behind the empty first record
+  const std::size_t second = kFrameOverheadBytes;  // after the empty first record
   for (std::size_t at = second; at < second + kFrameHeaderBytes; ++at) {
     for (int flip = 1; flip < 256; ++flip) {
       std::string damaged = file;
@@ -120,7 +120,7 @@ void test_damaged_length() {
   }
 }
 
-// Lengths with a right checksum, up to those where adding the overhead wraps around.
+// Wrong lengths with a valid checksum, up to those where adding the overhead wraps around.
 void test_huge_lengths() {
   std::vector<std::uint64_t> lengths = {std::uint64_t{1} << 40, std::uint64_t{1} << 62,
                                         (std::uint64_t{1} << 63) - 1, std::uint64_t{1} << 63};
@@ -136,7 +136,7 @@ void test_huge_lengths() {
       CHECK_EQ_IN(check_frame(file, 18, length, check_data), FrameFault::past_end, length);
       CHECK_EQ_IN(check_frame(file, 18, 2, check_data), FrameFault::length_mismatch, length);
     }
-    // With an unknown end, a length that would pass the last offset there is.
+    // With an unknown end: a length that extends past the largest offset.
     if (length > kUnknownEnd - 18 - kFrameOverheadBytes) {
       CHECK_EQ_IN(scan_frames(file, 0, kUnknownEnd).fault, FrameFault::past_end, length);
     }
@@ -150,7 +150,7 @@ void test_stray_bytes() {
     const FrameScan scan = scan_frames(padded, 0, padded.size());
     CHECK_EQ(scan.starts.size(), records().size());
     CHECK_EQ(scan.next, file.size());
-    // Zeros are no header: their checksum would not be zero.
+    // Zeros are not a header, because the checksum of zeros is not zero.
     CHECK_EQ(scan.fault, extra < kFrameHeaderBytes ? kNoFault : FrameFault::length_crc);
   }
 }
@@ -191,7 +191,7 @@ void test_writing() {
   for (const std::string& record :
        {std::string(), std::string("a"), std::string(20, '\0'), large}) {
     const std::string wanted = frame(record);
-    std::string out(wanted.size() + 3, '!');  // what is behind it stays
+    std::string out(wanted.size() + 3, '!');  // the bytes after it stay unchanged
     const auto bytes = exact(record);
     const Bytes view = bytes;
     write_frames({&view, 1}, {reinterpret_cast<std::byte*>(out.data()), out.size()});

@@ -79,7 +79,7 @@ void test_round_trips() {
   }
 }
 
-// One huge gap must not spoil the offsets of its block, wherever it lies.
+// One huge gap must not damage the offsets of its block, wherever it is.
 void test_uneven_gaps() {
   for (const std::size_t jump : {1, 2, 1000, 4095, 4096, 4097, 4999}) {
     auto starts = every(32, 5000);

@@ -184,8 +184,8 @@ void test_indexes_are_owned() {
   CHECK(kept.expired());
 }
 
-// Entries that contradict themselves, under a header that is sound: each is refused or gives reads
-// that lie where they say.
+// Entries that contradict themselves, with a valid header: each is rejected, or the reads lie
+// inside the buffer.
 void test_damaged_entries() {
   for (std::uint64_t round = 0; round < 3000; ++round) {
     Files files({20, 20});

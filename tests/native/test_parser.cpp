@@ -1,4 +1,5 @@
-// Parsing Examples: every legal spelling means what protobuf says, everything else is refused.
+// Parsing Examples: every valid encoding has the values that protobuf reads, and all else is
+// rejected.
 #include <algorithm>
 
 #include "batch.h"
@@ -12,7 +13,7 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 
-// The feature "a" of each kind, as many values as there are.
+// Reads all values of the feature "a".
 std::optional<Values> read_a(const std::string& record, Dtype dtype) {
   const ExampleParser parser({ragged("a", dtype)});
   const Parsed parsed = parse(parser, record);
@@ -37,13 +38,13 @@ std::optional<Floats> floats(const std::string& record) {
 }
 std::optional<Values> texts(const std::string& record) { return read_a(record, Dtype::bytes); }
 
-// An Example whose feature "a" has the Feature `feature`.
+// Returns an Example with a feature "a".
 std::string with_a(const std::string& feature) { return example(entry("a", feature)); }
 std::string int_list(const std::string& list) { return with_a(feature(Kind::ints, list)); }
 std::string float_list(const std::string& list) { return with_a(feature(Kind::floats, list)); }
 std::string bytes_list(const std::string& list) { return with_a(feature(Kind::bytes, list)); }
 
-const std::optional<Ints> kRefused;
+const std::optional<Ints> kRejected;
 
 void test_lists() {
   const Ints some = {0, 1, 127, 128, -1, std::int64_t{1} << 62};
@@ -112,15 +113,15 @@ void test_several_entries() {
   CHECK_EQ(ints(example(one + entry("a", ""))), Ints{});
   CHECK_EQ(ints(example(one + delimited(1, delimited(1, "a")))), Ints{});
   CHECK_EQ(ints(example(floats_entry("a", {1}) + one)), Ints{1});  // only the last one's kind
-  CHECK_EQ(ints(example(one + floats_entry("a", {1}))), kRefused);
-  // Those that do not count must be sound all the same.
+  CHECK_EQ(ints(example(one + floats_entry("a", {1}))), kRejected);
+  // Entries that are replaced must be valid, too.
   for (const auto& damaged :
        {entry("a", feature(Kind::ints, delimited(1, "\x80"))),
         entry("a", feature(Kind::ints, delimited(1, std::string(10, '\x80') + "\x01"))),
         entry("a", feature(Kind::floats, delimited(1, "abc"))), entry("a", raw({0x0e}))}) {
-    CHECK_EQ(ints(example(damaged + one)), kRefused);
-    CHECK_EQ(ints(example(damaged) + example(one)), kRefused);
-    CHECK_EQ(ints(example(one + damaged)), kRefused);
+    CHECK_EQ(ints(example(damaged + one)), kRejected);
+    CHECK_EQ(ints(example(damaged) + example(one)), kRejected);
+    CHECK_EQ(ints(example(one + damaged)), kRejected);
   }
 }
 
@@ -136,17 +137,17 @@ void test_kinds() {
   CHECK_EQ(ints(with_a(one + feature(Kind::bytes, "") + two)), Ints{2});
   CHECK_EQ(floats(with_a(word + one + number)), Floats{1.5F});
   CHECK_EQ(texts(with_a(number + word + word)), (Values{"x", "x"}));
-  CHECK_EQ(ints(with_a(one + number)), kRefused);
-  CHECK_EQ(ints(with_a(one + feature(Kind::floats, ""))), kRefused);
+  CHECK_EQ(ints(with_a(one + number)), kRejected);
+  CHECK_EQ(ints(with_a(one + feature(Kind::floats, ""))), kRejected);
   CHECK_EQ(ints(int_list("")), Ints{});
-  CHECK_EQ(ints(float_list("")), kRefused);  // an empty list has a kind
-  CHECK_EQ(ints(bytes_list("")), kRefused);
-  // A list that another one replaces must be sound.
-  CHECK_EQ(ints(with_a(feature(Kind::floats, delimited(1, "abc")) + one)), kRefused);
+  CHECK_EQ(ints(float_list("")), kRejected);  // an empty list has a kind
+  CHECK_EQ(ints(bytes_list("")), kRejected);
+  // A list that is replaced must be valid, too.
+  CHECK_EQ(ints(with_a(feature(Kind::floats, delimited(1, "abc")) + one)), kRejected);
   CHECK_EQ(floats(with_a(feature(Kind::ints, delimited(1, "\x80")) + number)), std::nullopt);
 }
 
-// Fields that the messages do not have, at each level, before and behind what they do have.
+// Unknown fields at each level, before and after the known ones.
 void test_unknown_fields() {
   const std::string list = packed_ints({4});
   const std::string feature_of_list = feature(Kind::ints, list);
@@ -168,17 +169,17 @@ void test_unknown_fields() {
       CHECK_EQ_IN(ints(int_list(beside(list))), Ints{4}, unknown);
     }
   }
-  // A known number with another legal type is an unknown field.
+  // A known field number with another wire type is an unknown field.
   CHECK_EQ(ints(int_list(field_tag(1, wire::fixed32) + "1234" + list)), Ints{4});
   CHECK_EQ(floats(float_list(varint_field(1, 7) + packed_floats({1}))), Floats{1});
   CHECK_EQ(texts(bytes_list(varint_field(1, 7) + bytes_values({"x"}))), Values{"x"});
   CHECK_EQ(ints(with_a(varint_field(3, 7) + feature_of_list)), Ints{4});
 }
 
-void test_illegal_fields() {
+void test_invalid_fields() {
   const std::string list = packed_ints({4});
   const std::string feature_of_list = feature(Kind::ints, list);
-  for (const auto& illegal :
+  for (const auto& invalid :
        {raw({0x00}), raw({0x00, 0x00}), raw({0x02, 0x00}), raw({0x0e}), raw({0x0f}), raw({0x0c}),
         raw({0x0b}), field_tag(9, wire::group) + field_tag(10, wire::end_group),
         varint(10, 6) + varint(0), field_tag(9, wire::delimited) + varint(1000),
@@ -186,25 +187,25 @@ void test_illegal_fields() {
         field_tag(9, wire::varint) + std::string(10, '\x80') + '\x01', nested_groups(101)}) {
     for (const bool before : {true, false}) {
       const auto beside = [&](const std::string& bytes) {
-        return before ? illegal + bytes : bytes + illegal;
+        return before ? invalid + bytes : bytes + invalid;
       };
-      CHECK_EQ_IN(ints(beside(int_list(list))), kRefused, illegal);
-      CHECK_EQ_IN(ints(example(beside(entry("a", feature_of_list)))), kRefused, illegal);
+      CHECK_EQ_IN(ints(beside(int_list(list))), kRejected, invalid);
+      CHECK_EQ_IN(ints(example(beside(entry("a", feature_of_list)))), kRejected, invalid);
       CHECK_EQ_IN(
           ints(example(delimited(1, beside(delimited(1, "a") + delimited(2, feature_of_list))))),
-          kRefused, illegal);
-      CHECK_EQ_IN(ints(with_a(beside(feature_of_list))), kRefused, illegal);
-      CHECK_EQ_IN(ints(int_list(beside(list))), kRefused, illegal);
+          kRejected, invalid);
+      CHECK_EQ_IN(ints(with_a(beside(feature_of_list))), kRejected, invalid);
+      CHECK_EQ_IN(ints(int_list(beside(list))), kRejected, invalid);
     }
   }
 }
 
-void test_illegal_values() {
+void test_invalid_values() {
   for (const auto& packed : {std::string("\x80"), std::string("\x01\x80"),
                              std::string(10, '\x80') + "\x01", std::string(10, '\xff')}) {
-    CHECK_EQ_IN(ints(int_list(delimited(1, packed))), kRefused, packed);
+    CHECK_EQ_IN(ints(int_list(delimited(1, packed))), kRejected, packed);
   }
-  CHECK_EQ(ints(int_list(varint_field(1, 1) + raw({0x08}))), kRefused);
+  CHECK_EQ(ints(int_list(varint_field(1, 1) + raw({0x08}))), kRejected);
   for (std::size_t spare = 1; spare < 4; ++spare) {
     CHECK_EQ(floats(float_list(delimited(1, std::string(4 + spare, 'x')))), std::nullopt);
     CHECK_EQ(floats(float_list(field_tag(1, wire::fixed32) + std::string(spare, 'x'))),
@@ -213,7 +214,7 @@ void test_illegal_values() {
   CHECK_EQ(texts(bytes_list(delimited(1, "abc").substr(0, 4))), std::nullopt);
 }
 
-// A cut is refused, whether or not the lengths around it are mended, but where it falls between
+// A truncated record is rejected, with or without corrected lengths, unless it ends between
 // entries.
 void test_every_cut() {
   const ExampleParser parser({ragged("a", Dtype::int64), ragged("f", Dtype::float32),
@@ -241,8 +242,8 @@ void test_unread_features() {
   const std::string garbage = entry("other", raw({0x0e, 0xff, 0xff}));
   CHECK_EQ(ints(example(garbage + ints_entry("a", {1}))), Ints{1});
   const std::string short_entry = delimited(1, raw({0x0a, 0x05, 'o'}));
-  CHECK_EQ(ints(example(short_entry + ints_entry("a", {1}))), kRefused);
-  CHECK_EQ(ints(example(delimited(1, raw({0x0e})) + ints_entry("a", {1}))), kRefused);
+  CHECK_EQ(ints(example(short_entry + ints_entry("a", {1}))), kRejected);
+  CHECK_EQ(ints(example(delimited(1, raw({0x0e})) + ints_entry("a", {1}))), kRejected);
 }
 
 // ---- what a schema makes of the values ----
@@ -311,8 +312,8 @@ void test_defaults() {
   CHECK(refuses(words, int_list(""), "the record holds int64 values, the schema wants bytes"));
 }
 
-// Failures point into the record that they are about.
-void test_failure_places() {
+// Failures name the record, the feature and the offset.
+void test_failures() {
   const ExampleParser parser({fixed("a", Dtype::int64), ragged("f", Dtype::float32)});
   const std::string good = example(ints_entry("a", {1}));
   const std::vector<std::string> records = {good, example(ints_entry("b", {1})),
@@ -341,12 +342,12 @@ int main() {
   test_several_entries();
   test_kinds();
   test_unknown_fields();
-  test_illegal_fields();
-  test_illegal_values();
+  test_invalid_fields();
+  test_invalid_values();
   test_every_cut();
   test_unread_features();
   test_wrong_counts();
   test_defaults();
-  test_failure_places();
+  test_failures();
   return finish();
 }

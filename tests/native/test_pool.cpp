@@ -1,4 +1,4 @@
-// The memory that batches reuse: aligned, of the size asked for, and never handed out twice.
+// The memory pool: blocks are aligned, large enough, and never allocated twice.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -14,7 +14,7 @@ void test_sizes() {
   for (const std::size_t size : {0, 1, 63, 64, 65, 65535, 65536, 65537, 100000, 9000000}) {
     void* memory = pool::allocate(size);
     CHECK_EQ(reinterpret_cast<std::uintptr_t>(memory) % 64, 0U);
-    std::memset(memory, 1, size);  // a sanitizer sees it if this is too much
+    std::memset(memory, 1, size);  // a sanitizer detects a block that is too small
     pool::release(memory, size);
     void* again = pool::allocate(size);
     std::memset(again, 2, size);
@@ -22,7 +22,7 @@ void test_sizes() {
   }
 }
 
-// A block of nearly the same size is reused, and is large enough.
+// A block of similar size is reused, and is large enough.
 void test_reuse() {
   constexpr std::size_t kSize = 1000000;
   for (std::size_t size = kSize; size < kSize + 200000; size += 777) {

@@ -14,7 +14,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-// Three records; the reads bring the last before the first two.
+// Three records. The last one is read before the other two.
 struct Batch {
   std::string bytes = frame("ab") + frame("") + frame("cde");
   ReadPlan plan{.frame_sizes = {18, 16, 19},

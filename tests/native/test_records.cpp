@@ -78,8 +78,6 @@ const ExampleParser& fixed_parser() {
   return parser;
 }
 
-// Batches of every size around that of a tile, in memory apart and in any order; `parse` holds
-// parse_fixed against both passes.
 void test_parts_are_copied() {
   const auto buffer = exact("0123456789");
   const Ints starts = {6, 0};
@@ -92,12 +90,12 @@ void test_parts_are_copied() {
   CHECK(copy({0, 1}, {2, 0}, 2));
   const auto text = [&] { return std::string(reinterpret_cast<const char*>(out.data()), 4); };
   CHECK_EQ(text(), std::string("8901"));
-  CHECK(!copy({0, 1}, {2}, 2));     // of which record?
-  CHECK(!copy({0}, {0}, 2));        // does not fill it
-  CHECK(!copy({0, 1}, {0, 0}, 3));  // has no room
-  CHECK(!copy({0, 2}, {0, 0}, 2));  // no such record
+  CHECK(!copy({0, 1}, {2}, 2));     // a part without a record
+  CHECK(!copy({0}, {0}, 2));        // does not fill the output
+  CHECK(!copy({0, 1}, {0, 0}, 3));  // exceeds the output
+  CHECK(!copy({0, 2}, {0, 0}, 2));  // the record does not exist
   CHECK(!copy({0, -1}, {0, 0}, 2));
-  CHECK(!copy({0, 1}, {0, 2}, 2));  // ends behind its record
+  CHECK(!copy({0, 1}, {0, 2}, 2));  // ends past its record
   CHECK(!copy({0, 1}, {0, 4}, 2));
   CHECK(!copy({0, 1}, {0, -1}, 2));
   CHECK(!copy({}, {}, 0));
@@ -108,6 +106,8 @@ void test_parts_are_copied() {
   CHECK(!copy({1}, {4}, 0));
 }
 
+// Batches of every size around that of a tile, in separate memory and in any order. `parse`
+// compares parse_fixed with both passes.
 void test_tiles() {
   std::mt19937_64 random(6);
   CHECK(fixed_parser().is_fixed());
@@ -130,7 +130,7 @@ void test_tiles() {
   }
 }
 
-// Damage in some records of several tiles: the same ones are refused, in the order of the batch.
+// Damage in records of several tiles: these records are rejected, in the order of the batch.
 void test_failures_in_tiles() {
   std::mt19937_64 random(8);
   const std::string overlong = feature(Kind::ints, delimited(1, std::string(11, '\x80')));
@@ -148,7 +148,7 @@ void test_failures_in_tiles() {
         records.back() += example(ints_entry("b", {1}));
       }
     }
-    // What shows only when values are decoded.
+    // Damage that is only detected when values are decoded.
     const std::size_t late = random() % size;
     const bool is_late = bad.empty() && random() % 2 == 0;
     if (is_late) records[late] += example(entry("a", overlong));

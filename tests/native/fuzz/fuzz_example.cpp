@@ -1,6 +1,6 @@
-// Examples against protobuf's own parser: the same bytes accepted, the same values read, by records
-// alone and behind others. A refused record's fault is explained, and lies inside it. See model.h
-// for the differences that are meant.
+// Compares the parser with protobuf on Examples: the same bytes are accepted and the same values
+// read, from records alone and after others. The fault of a rejected record is explained, and lies
+// inside it. model.h lists the intended differences.
 #include <string>
 #include <vector>
 
@@ -12,7 +12,8 @@
 namespace tio::fuzz {
 namespace {
 
-using test::aside, test::fixed, test::flat, test::narrow, test::one_bytes, test::optional;
+using test::on_request, test::fixed, test::flat, test::with_int32_splits, test::one_bytes,
+    test::optional;
 using test::padded, test::ragged, test::with_default;
 
 // Accepts nearly every Example: absent features have a default.
@@ -44,7 +45,7 @@ std::vector<FeatureSpec> strict_schema() {
           padded("u", Dtype::bytes, 2, "-")};
 }
 
-// The other shapes, several of each stored feature.
+// The other column types, several of each stored feature.
 std::vector<FeatureSpec> shapes_schema(Dtype ints, Dtype floats) {
   return {on_request("a"),
           flat("a", ints),
@@ -58,7 +59,7 @@ std::vector<FeatureSpec> shapes_schema(Dtype ints, Dtype floats) {
           optional(padded("c", ints, 3, "\x07"))};
 }
 
-// What `parse_fixed` takes.
+// Columns that `parse_fixed` accepts.
 std::vector<FeatureSpec> fixed_schema() {
   return {with_default(fixed("b", Dtype::int64), {"12345678"}),
           with_default(fixed("b", Dtype::int16), {"12"}),
@@ -67,7 +68,7 @@ std::vector<FeatureSpec> fixed_schema() {
           with_default(fixed("g", Dtype::float64, 2), Values(2, "abcdefgh"))};
 }
 
-constexpr std::size_t kMain = 4;  // the first ones, that every input is parsed with
+constexpr std::size_t kMain = 4;  // the first parsers, which parse every input
 
 const Parsers& parsers() {
   static const Parsers all = [] {
@@ -91,7 +92,7 @@ const Parsers& parsers() {
   return all;
 }
 
-// Spelled as writers do; has every feature of the schemas.
+// Encoded as writers do, with every feature of the schemas.
 std::string good_record() {
   using namespace test;
   return example(ints_entry("a", {1, 2, 300}) + ints_entry("b", {7}) + ints_entry("c", {1, 2, 3}) +

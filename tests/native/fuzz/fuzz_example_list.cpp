@@ -1,5 +1,5 @@
-// Lists of examples against protobuf's own parser: the same bytes accepted, the same parts found. A
-// refused record's fault lies inside it, and takes nothing from the records around it.
+// Compares lists of examples with protobuf: the same bytes are accepted and the same parts found.
+// The fault of a rejected record lies inside it, and does not affect other records.
 #include <string>
 #include <vector>
 
@@ -34,7 +34,7 @@ std::string part(const std::string& record, std::int64_t at, std::int64_t size) 
   return record.substr(static_cast<std::size_t>(at), static_cast<std::size_t>(size));
 }
 
-// The parts that were found in each record.
+// Collects the parts of each record.
 std::vector<Expected> found_in(const std::vector<std::string>& records, const ListParts& parts) {
   std::vector<Expected> found(records.size());
   for (const auto& failure : parts.failures) {

@@ -1,7 +1,6 @@
-// Walking frames against a walker that is too simple to be wrong, over any bytes in any windows.
+// Compares the scan of frames with a simple implementation, over any bytes in any windows.
 //
-// Input: options, where the first window ends (2 bytes), where the stream starts (1 byte), the
-// stream.
+// Input: options, end of the first window (2 bytes), start of the stream (1 byte), the stream.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -20,7 +19,7 @@ struct Options {
   bool repair_lengths;
   bool repair_data;
   bool unknown_end;
-  bool late;  // the stream's first byte is near the last offset there is
+  bool late;  // the stream starts near the largest offset
 };
 
 struct Frame {
@@ -69,7 +68,7 @@ void require_same(const FrameScan& scan, const Walk& walk) {
   }
 }
 
-// The same stream in windows of `size` bytes or more, each from where the last one left off.
+// Scans the stream in windows of at least `size` bytes, each from where the last scan stopped.
 FrameScan scan_in_windows(Bytes stream, std::uint64_t offset, std::uint64_t end, std::size_t size) {
   FrameScan all;
   all.next = offset;

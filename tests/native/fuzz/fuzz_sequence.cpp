@@ -1,6 +1,7 @@
-// SequenceExamples against protobuf's own parser: the same bytes accepted, the same steps and
-// values read, of contexts and of feature lists, by records alone and behind others. A refused
-// record's fault is explained, and lies inside it. See model.h for the differences that are meant.
+// Compares the parser with protobuf on SequenceExamples: the same bytes are accepted and the same
+// steps and values read, of contexts and feature lists, from records alone and after others. The
+// fault of a rejected record is explained, and lies inside it. model.h lists the intended
+// differences.
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@
 namespace tio::fuzz {
 namespace {
 
-using test::aside, test::fixed, test::flat, test::in_lists, test::narrow, test::optional;
+using test::on_request, test::fixed, test::flat, test::in_lists, test::with_int32_splits,
+    test::optional;
 using test::padded, test::ragged, test::with_default;
 
 // Accepts nearly every SequenceExample. The keys of context and lists are the same on purpose.
@@ -26,8 +28,8 @@ std::vector<FeatureSpec> lenient_schema(Dtype ints, Dtype floats) {
           in_lists(ragged("b", ints))};
 }
 
-// Lists that are aside or without offsets, several of each stored one.
-std::vector<FeatureSpec> aside_schema(Dtype ints, Dtype floats) {
+// Columns on request or without row splits, several of each stored list.
+std::vector<FeatureSpec> on_request_schema(Dtype ints, Dtype floats) {
   return {in_lists(on_request("a")),
           in_lists(flat("a", ints)),
           in_lists(with_int32_splits(ragged("a", ints))),
@@ -54,19 +56,19 @@ std::vector<FeatureSpec> strict_schema() {
           in_lists(padded("t", Dtype::bytes, 1, "-"))};
 }
 
-constexpr std::size_t kMain = 4;  // the first ones, that every input is parsed with
+constexpr std::size_t kMain = 4;  // the first parsers, which parse every input
 
 const Parsers& parsers() {
   static const Parsers all = [] {
     Parsers made;
     add_parser(made, lenient_schema(Dtype::int64, Dtype::float32));
-    add_parser(made, aside_schema(Dtype::int64, Dtype::float32));
+    add_parser(made, on_request_schema(Dtype::int64, Dtype::float32));
     add_parser(made, padded_schema(Dtype::int64, Dtype::float32));
     add_parser(made, strict_schema());
     add_parser(made, lenient_schema(Dtype::int32, Dtype::float64));
     add_parser(made, lenient_schema(Dtype::uint8, Dtype::float16));
-    add_parser(made, aside_schema(Dtype::int16, Dtype::bfloat16));
-    add_parser(made, aside_schema(Dtype::boolean, Dtype::float64));
+    add_parser(made, on_request_schema(Dtype::int16, Dtype::bfloat16));
+    add_parser(made, on_request_schema(Dtype::boolean, Dtype::float64));
     add_parser(made, padded_schema(Dtype::int32, Dtype::float16));
     add_parser(made, padded_schema(Dtype::uint8, Dtype::float64));
     return made;
@@ -74,7 +76,7 @@ const Parsers& parsers() {
   return all;
 }
 
-// Spelled as writers do; has every feature of the schemas.
+// Encoded as writers do, with every feature of the schemas.
 std::string good_record() {
   using namespace test;
   const std::string number = feature(Kind::floats, packed_floats({1.5F}));

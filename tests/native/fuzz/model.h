@@ -1,14 +1,17 @@
-// What protobuf's own parser and the schema make of a record: the answer that ours is compared to.
+// The reference for parsing: the values that protobuf and a schema read from a record.
 //
-// Where the two differ on purpose:
-//  - Features that the schema does not ask for are not looked into, so damage there is not seen,
-//    and keys need not be UTF-8. The messages of framed.proto let protobuf read the same way.
-//    Whatever protobuf accepts as an Example or SequenceExample it must also accept so, with equal
+// Intended differences:
+//  - Features that the schema does not have are not read, so damage in them is not detected, and
+//  keys
+//    need not be UTF-8. With the messages of framed.proto, protobuf reads the same way. Records
+//    that protobuf accepts as an Example or SequenceExample must also be accepted so, with equal
 //    Features.
-//  - Depth: protobuf counts a group's depth from the root message, we from the field that holds it.
-//    In the few levels between both answers are right (Verdict::either).
-//  - Tags of five bytes may hold more than 32 bits. This protobuf drops those that are too many; we
-//    refuse them, as the format has no such field numbers (may_hold_wide_tag).
+//  - Depth: protobuf counts the depth of a group from the root message, the core from the field
+//  that
+//    contains it. At the few levels in between, both results are right (Verdict::either).
+//  - Tags of five bytes may have more than 32 bits. This protobuf drops the extra bits. The core
+//  rejects
+//    them, because such field numbers do not exist (may_hold_wide_tag).
 #pragma once
 
 #include <google/protobuf/io/coded_stream.h>
@@ -47,14 +50,14 @@ inline bool merge(const std::string& bytes, int depth, Message& message) {
   return message.MergeFromCodedStream(&stream) && stream.ConsumedEntireMessage();
 }
 
-// Parses with the depth that the root has, and again with that of `levels` further down.
+// Parses with the depth limit of the root, and again with that of a message `levels` below it.
 inline Verdict merge_at(const std::string& bytes, int levels, Message& message) {
   std::unique_ptr<Message> strict(message.New());
   if (!merge(bytes, kDeepest + levels, message)) return Verdict::refused;
   return merge(bytes, kDeepest, *strict) ? Verdict::accepted : Verdict::either;
 }
 
-// The worse of two: what is refused in any part is refused.
+// Returns the worse verdict: a message is refused if any part is.
 inline Verdict worse(Verdict a, Verdict b) {
   if (a == Verdict::refused || b == Verdict::refused) return Verdict::refused;
   return a == Verdict::either ? a : b;
@@ -63,7 +66,7 @@ inline Verdict worse(Verdict a, Verdict b) {
 // A Feature or a FeatureList.
 template <class T>
 struct ReadValue {
-  Verdict verdict = Verdict::accepted;  // of every entry of the key, those that do not count too
+  Verdict verdict = Verdict::accepted;  // of all entries of the key, also of replaced ones
   T value;
 };
 template <class T>
@@ -141,7 +144,7 @@ inline bool may_hold_wide_tag(const std::string& record) {
 
 // ---- what a schema makes of it ----
 
-// The values of a Feature as the column stores them; nothing if one does not fit.
+// Returns the values of a Feature as the column stores them, or nothing if one does not fit.
 inline std::optional<Values> cast_values(const Feature& feature, Dtype dtype) {
   Values values;
   for (const auto& value : feature.bytes_list().value()) values.push_back(value);
@@ -171,7 +174,7 @@ inline Values default_values(const FeatureSpec& spec) {
   return values;
 }
 
-// Values of any number of units of `count` each.
+// Divides values into units of `count` values.
 inline std::optional<Cell> units_of(Values values, std::uint64_t count) {
   if (values.size() % count != 0) return std::nullopt;
   std::vector<std::uint64_t> units(values.size() / count, count);
@@ -243,14 +246,14 @@ inline std::optional<Cell> expected_list(const FeatureSpec& spec, const Referenc
   return cell;
 }
 
-// What the record has of a feature; nothing if the schema refuses it.
+// Returns the values of a feature in a record, or nothing if the schema rejects it.
 inline std::optional<Cell> expected_cell(const FeatureSpec& spec, const Reference& reference) {
   return spec.in_lists ? expected_list(spec, reference) : expected_feature(spec, reference);
 }
 
 // ---- the comparison ----
 
-// Of every stored feature that the parser looks into.
+// Returns the verdict on all stored features that the parser reads.
 inline Verdict verdict_of(const ExampleParser& parser, const Reference& reference) {
   Verdict verdict = reference.framing;
   const auto add = [&](const auto& map, const std::string& key) {
@@ -307,8 +310,8 @@ inline void add_parser(Parsers& parsers, std::vector<FeatureSpec> specs) {
   parsers.push_back(std::make_unique<ExampleParser>(std::move(specs)));
 }
 
-// Records must mean the same behind each other, and before and behind a good one. One input does so
-// with two of the first `count` parsers, which ones follows from its size.
+// Records must have the same values after each other, and before and after a good one. Each input
+// checks two of the first `count` parsers, selected by its size.
 inline void require_same_together(const Parsers& parsers, std::size_t count,
                                   const std::vector<std::string>& records,
                                   const std::string& good) {
@@ -322,8 +325,8 @@ inline void require_same_together(const Parsers& parsers, std::size_t count,
   }
 }
 
-// All that is required of an input. Each record is parsed by itself with the first `main` parsers
-// and one of the others, and compared with what `read` makes of it.
+// Runs all checks of an input. Each record is parsed alone with the first `main` parsers and one of
+// the others, and compared with the result of `read`.
 template <class Read>
 void require_all(const Parsers& parsers, std::size_t main, const std::vector<std::string>& records,
                  const std::string& good, Read&& read) {

@@ -49,7 +49,7 @@ std::string describe(nb::handle value) {
   return whole.size() <= kMaxSize ? whole : whole.substr(0, kMaxSize) + "...";
 }
 
-// The kinds that features are stored as, by name.
+// The kinds of features, by name.
 class KindMap {
  public:
   // Names that are not UTF-8 cannot be stored, so they are ignored.
@@ -414,7 +414,8 @@ void bind_encode(nb::module_& m) {
                   "scalar_type: type, simplify: collections.abc.Callable[[object, bool], object]) "
                   "-> None"),
           "Args:\n"
-          "    kinds: What features are stored as, by name. Others follow from their values.\n"
+          "    kinds: Kind of each feature, by name. The kinds of others follow from their "
+          "values.\n"
           "    array_type: numpy.ndarray.\n"
           "    scalar_type: numpy.generic.\n"
           "    simplify: Function of a value and whether it has steps. It converts values of "

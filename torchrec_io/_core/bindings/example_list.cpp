@@ -24,7 +24,7 @@ NumpyVector<std::int64_t> parts_array(ListParts& self) {
 void bind_example_list(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<ListParts>(m, "ListParts",
-                        "Where the parts of some ExampleListWithContext records lie.\n\n"
+                        "Locations of the parts of some ExampleListWithContext records.\n\n"
                         "Offsets count from the start of the record.")
       .def_prop_ro("example_splits", &parts_array<&ListParts::example_splits>,
                    "Number of the first example of each record, and of all; int64 [records + 1].")

@@ -84,7 +84,7 @@ void bind_framing(nb::module_& m) {
   m.def("mask_crc", &mask_crc, "crc"_a,
         "Return the masked form of a CRC, as TFRecord files store it.");
 
-  nb::enum_<FrameFault>(m, "FrameFault", "Why a frame is invalid.")
+  nb::enum_<FrameFault>(m, "FrameFault", "Fault of a frame.")
       .value("length_crc", FrameFault::length_crc, "The length does not match its checksum.")
       .value("past_end", FrameFault::past_end, "The frame extends past the end of the file.")
       .value("data_crc", FrameFault::data_crc, "The data does not match its checksum.")
@@ -98,7 +98,7 @@ void bind_framing(nb::module_& m) {
           "starts", [](FrameScan& self) { return view_of(self.starts); },
           "Stream offsets of the whole frames; uint64 [n].")
       .def_ro("next", &FrameScan::next, "Stream offset where the next header should start.")
-      .def_ro("fault", &FrameScan::fault, "Why the frame at `next` is invalid; None if it is not.");
+      .def_ro("fault", &FrameScan::fault, "Fault of the frame at `next`; None if it has none.");
   m.def("scan_frames", &bind_scan_frames, "window"_a, "at"_a, "stream_end"_a,
         "Find the frames in a part of a stream.\n\n"
         "Args:\n"

@@ -156,14 +156,14 @@ nb::list plan_by_file(PythonReadPlan& self) {
 
 void bind_index_set(nb::module_& m) {
   using namespace nb::literals;
-  nb::class_<FrameLocations>(m, "FrameLocations", "Where the frames of some records are.")
+  nb::class_<FrameLocations>(m, "FrameLocations", "Locations of the frames of some records.")
       .def_ro("files", &FrameLocations::files, "File of each record.")
       .def_ro("starts", &FrameLocations::starts, "Stream offset of each record's frame.")
       .def_ro("unchecked_files", &FrameLocations::unchecked_files,
               "Files that must be checked first. If there are any, the locations are missing.");
 
-  nb::class_<PythonReadPlan>(m, "ReadPlan",
-                             "Where some records are, and the reads that fetch them into a buffer.")
+  nb::class_<PythonReadPlan>(
+      m, "ReadPlan", "A plan of the reads that fetch the frames of some records into a buffer.")
       .def_prop_ro(
           "numbers", [](PythonReadPlan& self) { return self.numbers; },
           "Numbers of the records; int64 [n].")
@@ -208,7 +208,7 @@ void bind_index_set(nb::module_& m) {
            "The first call for a file opens its index, whose bytes must not change.")
       .def("unchecked", &bind_unchecked, "files"_a, "epoch"_a,
            "Return those of `files` that were not checked in the epoch or a later one.")
-      .def("locate", &bind_locate, "numbers"_a, "epoch"_a, "Return where records are.")
+      .def("locate", &bind_locate, "numbers"_a, "epoch"_a, "Locate records.")
       .def("plan", &bind_plan, "numbers"_a, "epoch"_a, "gap"_a,
            "Plan the reads that fetch records.\n\n"
            "Args:\n"
@@ -221,7 +221,7 @@ void bind_index_set(nb::module_& m) {
 
 void bind_index(nb::module_& m) {
   using namespace nb::literals;
-  nb::enum_<Compression>(m, "Compression", "How a data file is compressed.")
+  nb::enum_<Compression>(m, "Compression", "Compression of a data file.")
       .value("none", Compression::none)
       .value("gzip", Compression::gzip)
       .value("zlib", Compression::zlib);
@@ -242,7 +242,7 @@ void bind_index(nb::module_& m) {
           nb::kw_only(), "format"_a, "compression"_a, "data_bytes"_a, "data_mtime_ns"_a,
           "data_fingerprint"_a, "stream_end"_a)
       .def_ro("format", &IndexHeader::format, "Code of the record format; 0 is TFRecord.")
-      .def_ro("compression", &IndexHeader::compression, "How the data file is compressed.")
+      .def_ro("compression", &IndexHeader::compression, "Compression of the data file.")
       .def_ro("records", &IndexHeader::records, "Number of records.")
       .def_ro("data_bytes", &IndexHeader::data_bytes, "Size of the data file.")
       .def_ro("data_mtime_ns", &IndexHeader::data_mtime_ns, "Modification time of the data file.")

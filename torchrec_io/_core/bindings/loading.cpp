@@ -126,7 +126,7 @@ void bind_loading(nb::module_& m) {
         "Args:\n"
         "    parser: Parser of the records, which is fixed.\n"
         "    reads: Reads of each batch. Batches may share a buffer.\n"
-        "    targets: Where the columns of each batch are written.\n"
+        "    targets: Offsets that the columns of each batch are written to.\n"
         "    arenas: Arena of each batch.\n"
         "    check_data: Whether to check the CRC of the data.");
   m.def("fill_batches", &bind_fill_batches, "located"_a, "targets"_a, "arenas"_a,

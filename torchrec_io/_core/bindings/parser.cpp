@@ -159,7 +159,7 @@ std::vector<Failure> bind_fill_tensors(const TensorBatch& self,
 // ---- classes ----
 
 void bind_enums(nb::module_& m) {
-  nb::enum_<Kind>(m, "Kind", "What a Feature stores.")
+  nb::enum_<Kind>(m, "Kind", "Kind of the values that a Feature stores.")
       .value("bytes", Kind::bytes)
       .value("floats", Kind::floats)
       .value("ints", Kind::ints);
@@ -197,7 +197,7 @@ void bind_enums(nb::module_& m) {
       .value("uint64", TensorType::uint64);
   nb::enum_<ColumnType>(
       m, "ColumnType",
-      "How the values of a feature, or of the steps of a feature list, make a column.")
+      "Rule that turns the values of a feature, or of each step of a feature list, into a column.")
       .value("fixed", ColumnType::fixed, "Exactly `count` values per record.")
       .value("ragged", ColumnType::ragged,
              "Any number of values per record or step, with row splits.")
@@ -210,7 +210,7 @@ void bind_enums(nb::module_& m) {
       .value("resized_bytes", ColumnType::resized_bytes,
              "One bytes value per record, truncated or zero-padded to `count` bytes.")
       .value("span", ColumnType::span,
-             "One bytes value per record; no column. `LocatedBatch.spans` tells where it lies.")
+             "One bytes value per record; no column. `LocatedBatch.spans` locates it.")
       .value(
           "on_request", ColumnType::on_request,
           "Any number of int64 or bytes values; no column. `LocatedBatch.ints` or `spans` return\n"
@@ -246,7 +246,7 @@ void bind_results(nb::module_& m) {
       .def_ro("feature", &Failure::feature,
               "Position of the feature in the specs; None for the record as a whole.")
       .def_ro("offset", &Failure::offset, "Byte in the record; None if something is missing.")
-      .def_ro("reason", &Failure::reason, "What is wrong.");
+      .def_ro("reason", &Failure::reason, "Reason, as part of an error message.");
 
   nb::class_<ColumnSize>(m, "ColumnSize", "The room that a column needs.")
       .def_ro("values", &ColumnSize::values, "Number of values.")
@@ -256,7 +256,7 @@ void bind_results(nb::module_& m) {
               "Number of parts (steps) of the record that has the most.");
 
   nb::class_<ColumnTargets>(m, "ColumnTargets",
-                            "Where the columns of a batch are written in its arena.")
+                            "Offsets in an arena that the columns of a batch are written to.")
       .def(
           "__init__",
           [](ColumnTargets* self, std::size_t columns) {
@@ -287,7 +287,7 @@ void bind_results(nb::module_& m) {
           "column"_a, "Return the offset of the data of a column.");
 
   nb::class_<UnitOffsets>(m, "UnitOffsets",
-                          "How the values of a feature are divided into units.\n\n"
+                          "Division of the values of a feature into units.\n\n"
                           "A unit is a record, or a step of a feature list.")
       .def_prop_ro(
           "values", [](UnitOffsets& self) { return view_of(self.values); },
@@ -296,20 +296,20 @@ void bind_results(nb::module_& m) {
           "records", [](UnitOffsets& self) { return view_of(self.records); },
           "Number of the first unit of each record, and of all units; int64 [records + 1].");
 
-  nb::class_<ByteSpans>(m, "ByteSpans", "Where bytes values lie in their records.")
+  nb::class_<ByteSpans>(m, "ByteSpans", "Locations of bytes values in their records.")
       .def_prop_ro(
           "offsets", [](ByteSpans& self) { return view_of(self.offsets); },
           "Offset of each value in its record; int64 [values].")
       .def_prop_ro(
           "sizes", [](ByteSpans& self) { return view_of(self.sizes); },
           "Bytes of each value; int64 [values].")
-      .def_ro("units", &ByteSpans::units, "How the values are divided into units.");
+      .def_ro("units", &ByteSpans::units, "Division of the values into units.");
 
   nb::class_<StoredInts>(m, "StoredInts", "Decoded integers of a feature.")
       .def_prop_ro(
           "values", [](StoredInts& self) { return view_of(self.values); },
           "Values; int64 [values].")
-      .def_ro("units", &StoredInts::units, "How the values are divided into units.")
+      .def_ro("units", &StoredInts::units, "Division of the values into units.")
       .def_ro("failures", &StoredInts::failures, "Records with invalid values.");
 
   nb::class_<TensorHeader>(m, "TensorHeader", "The shape and size of a serialized tensor.")
@@ -364,7 +364,7 @@ void bind_parser(nb::module_& m) {
            "Args:\n"
            "    key: Name of the stored feature.\n"
            "    dtype: Element type of the column.\n"
-           "    column_type: How the values make a column.\n"
+           "    column_type: Rule that turns the values into a column.\n"
            "    count: Number of values or bytes; see ColumnType.\n"
            "    in_lists: Whether the feature is a feature list.\n"
            "    is_optional: Whether records may lack the feature.\n"

@@ -1,4 +1,4 @@
-// What the bindings of the parser share.
+// Code that the bindings of the parser share.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace tio {
 
-// Where the columns of a batch are written.
+// Offsets that the columns of a batch are written to.
 struct ColumnTargets {
   std::vector<ColumnOffsets> columns;
 

@@ -35,7 +35,7 @@ class ArrayView {
   ArrayView(const ArrayView&) = delete;
   ArrayView& operator=(const ArrayView&) = delete;
 
-  // What the values are stored as; none if the object is not such a buffer. The other members are
+  // The kind of the values; none if the object is not such a buffer. The other members are
   // only valid if it is. Only an empty array is of bytes: bytes values need Python code.
   Kind kind() const { return kind_; }
   // The element type, as Python's struct module names it.

@@ -145,7 +145,7 @@ void bind_reads(nb::module_& m) {
         "    ranges: int64 [n, 3]: offset in the source, size, offset in the buffer.\n"
         "    buffer: Bytes that receive the data.");
 
-  nb::class_<PythonFrameBlock>(m, "FrameBlock", "A block of records in memory: all its frames.")
+  nb::class_<PythonFrameBlock>(m, "FrameBlock", "The frames of a block of records, in memory.")
       .def(nb::init<PythonReadPlan, Buffer>(), "plan"_a, "buffer"_a,
            "Args:\n"
            "    plan: Plan of the records, whose numbers ascend.\n"
@@ -156,7 +156,7 @@ void bind_reads(nb::module_& m) {
         "Args:\n"
         "    held: Blocks in memory.\n"
         "    names: Name of each block, ascending.\n"
-        "    wanted: Plan of the records, which tells where their frames go.\n"
+        "    wanted: Plan of the records, with the offset of each frame in the buffer.\n"
         "    blocks: Name of each record's block. Records of other blocks are skipped.\n"
         "    buffer: Bytes that receive the frames.\n\n"
         "Returns:\n"

@@ -1,4 +1,4 @@
-// Where the columns of a batch lie in its arena, the buffer that holds all of them.
+// The layout of the columns of a batch in its arena, the buffer that holds all of them.
 #pragma once
 
 #include <cstdint>

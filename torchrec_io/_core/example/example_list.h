@@ -10,7 +10,7 @@
 
 namespace tio {
 
-// Where the parts of some records lie: the offset of each part in its record, and its size.
+// Locations of the parts of some records: the offset of each part in its record, and its size.
 struct ListParts {
   std::vector<std::int64_t> example_splits;   // [records + 1]; examples of record i: [i] to [i + 1]
   std::vector<std::int64_t> example_offsets;  // [examples]
@@ -23,7 +23,7 @@ struct ListParts {
   std::vector<Failure> failures;              // at most one per record, which then has no parts
 };
 
-// Locates the parts of records, without checking what is inside of them.
+// Locates the parts of records, without checking their content.
 ListParts split_lists(const Records& records);
 
 }  // namespace tio

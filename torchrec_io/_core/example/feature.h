@@ -11,7 +11,7 @@
 
 namespace tio {
 
-// What a Feature stores. The numbers are its field numbers.
+// Kinds of values that a Feature stores. The numbers are field numbers of Feature.
 enum class Kind : std::uint8_t {
   none = 0,
   bytes = fields::kBytesListField,
@@ -32,7 +32,7 @@ enum class Form : std::uint8_t {
   lists     // any number of FeatureLists in one map entry: the location is the entry
 };
 
-// Where the values of a feature lie in their record. A batch has one for each record and feature.
+// Location of the values of a feature in their record. A batch has one per record and feature.
 struct Location {
   std::uint32_t offset = 0;  // a record is smaller than 2 GiB
   std::uint32_t size = 0;

@@ -1,4 +1,4 @@
-// What a parser makes of the stored features: one FeatureSpec for each column.
+// Descriptions of the columns that a parser makes of stored features.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ std::size_t element_bytes(Dtype dtype);
 // Returns what a Feature stores for a dtype.
 Kind stored_kind(Dtype dtype);
 
-// How the values of a feature, or of each step of a feature list, make a column.
+// Rules that turn the values of a feature, or of each step of a feature list, into a column.
 enum class ColumnType : std::uint8_t {
   fixed,          // exactly `count` values per record
   ragged,         // any number of values per record or step, with row splits
@@ -40,8 +40,8 @@ enum class ColumnType : std::uint8_t {
   padded,         // parts (steps) of exactly `count` values, padded to the longest of the batch
   raw_bytes,      // one bytes value of exactly `count` bytes per record, copied
   resized_bytes,  // one bytes value per record, truncated or zero-padded to `count` bytes
-  span,           // one bytes value per record; no column: find_spans tells where it lies
-  on_request      // any number of int64 or bytes values; no column: decode_ints or find_spans
+  span,           // one bytes value per record; no column; find_spans locates it
+  on_request      // any number of int64 or bytes values; no column; decode_ints or find_spans
                   // return them
 };
 

@@ -41,7 +41,7 @@ class LocatedBatch {
   LocateResult located_;
 };
 
-// Where the columns of a batch are written.
+// The memory that the columns of a batch are written to.
 struct BatchTarget {
   std::span<const ColumnOffsets> columns;
   MutableBytes arena;

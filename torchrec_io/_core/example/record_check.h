@@ -18,8 +18,8 @@ class RecordCheck {
  public:
   explicit RecordCheck(Bytes record) : record_(record) {}
 
-  // Returns false if the feature does not match: `reason` tells why, and `offset` where if the
-  // feature exists. Without a reason, the record is invalid.
+  // Returns false if the feature does not match: `reason` explains it, and `offset` locates it if
+  // the feature exists. Without a reason, the record is invalid.
   bool check(const FeatureSpec& spec, const Location& at, ColumnSize& size) {
     offset = std::nullopt;
     if (at.form == Form::missing) return check_missing(spec, size);
@@ -59,9 +59,8 @@ class RecordCheck {
 
   bool check_kind(const FeatureSpec& spec, Location at) {
     const Kind wanted = stored_kind(spec.dtype);
-    return at.kind == wanted ||
-           fail(at, std::string("the record holds ") + kind_name(at.kind) +
-                        " values, the schema wants " + kind_name(wanted));
+    return at.kind == wanted || fail(at, std::string("the record holds ") + kind_name(at.kind) +
+                                             " values, the schema wants " + kind_name(wanted));
   }
 
   bool check_feature(const FeatureSpec& spec, const Location& at, ColumnSize& size) {

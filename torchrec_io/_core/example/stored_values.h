@@ -8,14 +8,14 @@
 
 namespace tio {
 
-// How the values of a feature are divided into units. A unit is a record, or a step of a feature
+// Division of the values of a feature into units. A unit is a record, or a step of a feature
 // list. Unit i has the values from number values[i] up to values[i + 1].
 struct UnitOffsets {
   std::vector<std::int64_t> values{0};   // [units + 1]
   std::vector<std::int64_t> records{0};  // [records + 1]; the number of each record's first unit
 };
 
-// Where bytes values lie in their records.
+// Locations of bytes values in their records.
 struct ByteSpans {
   std::vector<std::int64_t> offsets;  // [values]
   std::vector<std::int64_t> sizes;    // [values]

@@ -10,7 +10,7 @@ namespace tio {
 // A read-only map of the first bytes of a file. It stays valid when the descriptor is closed.
 class MappedFile {
  public:
-  // `size` is positive. On failure, is_open() is false and errno tells why.
+  // `size` is positive. On failure, is_open() is false and errno has the reason.
   MappedFile(int descriptor, std::size_t size);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

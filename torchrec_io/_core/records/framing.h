@@ -17,7 +17,7 @@ inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::size_t kFrameFooterBytes = 4;
 inline constexpr std::size_t kFrameOverheadBytes = kFrameHeaderBytes + kFrameFooterBytes;
 
-// Why a frame is invalid.
+// Faults of a frame.
 enum class FrameFault : std::uint8_t {
   length_crc,        // the length does not match its CRC, so the start of the next frame is unknown
   past_end,          // the frame extends past the end of the file
@@ -30,7 +30,7 @@ struct FrameScan {
   std::vector<std::uint64_t>
       starts;                       // stream offsets of the whole frames with headers in the window
   std::uint64_t next = 0;           // stream offset where the next header should start
-  std::optional<FrameFault> fault;  // why the frame at `next` is invalid, if it is
+  std::optional<FrameFault> fault;  // fault of the frame at `next`, if any
 };
 
 // Walks the frames of `window`, which are the bytes of a stream from offset `at` on. A frame must

@@ -12,7 +12,7 @@
 
 namespace tio {
 
-// How a data file is compressed. The numbers are those of index files.
+// Compression of a data file. The numbers are those of index files.
 enum class Compression : std::uint32_t { none = 0, gzip = 1, zlib = 2 };
 
 struct IndexHeader {
@@ -39,7 +39,7 @@ std::vector<std::byte> encode_index(const IndexHeader& header,
                                     std::span<const Restart> restarts);
 
 // Reads an index without copying it. Each access is checked, so a file that was damaged on purpose,
-// with valid checksums, gives an error but never an invalid offset.
+// with valid checksums, causes an error but never an invalid offset.
 class IndexView {
  public:
   // Checks the header and the sizes, and with `check_body` the checksum of everything else. Returns

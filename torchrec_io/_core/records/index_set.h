@@ -13,7 +13,7 @@
 
 namespace tio {
 
-// Where some records are, in the requested order.
+// Locations of some records, in the requested order.
 struct FrameLocations {
   std::vector<std::int64_t> files;
   std::vector<std::int64_t> starts;           // of the frames, in the stream of the file
