@@ -209,13 +209,13 @@ def _fault_of(error: Exception) -> tuple[type[TorchRecIOError], str]:
     return CorruptRecordError, reason
 
 
-_Fault: TypeAlias = _core.FrameFault
-_FAULTS: dict[_Fault, tuple[type[TorchRecIOError], str]] = {
-    _Fault.length_crc: (CorruptRecordError, "the record's length does not match its checksum"),
-    _Fault.past_end: (TruncatedFileError, "the record reaches past the end of the file"),
-    _Fault.data_crc: (CorruptRecordError, "the record's data does not match its checksum"),
-    _Fault.truncated_header: (TruncatedFileError, "the file ends inside the header of a record"),
-    _Fault.length_mismatch: (StaleIndexError, "the record has another length than the index says"),
+FrameFault: TypeAlias = _core.FrameFault
+_FAULTS: dict[FrameFault, tuple[type[TorchRecIOError], str]] = {
+    FrameFault.length_crc: (CorruptRecordError, "the record's length does not match its checksum"),
+    FrameFault.past_end: (TruncatedFileError, "the record reaches past the end of the file"),
+    FrameFault.data_crc: (CorruptRecordError, "the record's data does not match its checksum"),
+    FrameFault.truncated_header: (TruncatedFileError, "the file ends inside the header of a record"),
+    FrameFault.length_mismatch: (StaleIndexError, "the record has another length than the index says"),
 }
 
 
@@ -223,8 +223,8 @@ class TFRecordFormat(RecordFormat):
     """u64 length, u32 masked CRC-32C of it, data, u32 masked CRC-32C of the data; little-endian."""
 
     name = "tfrecord"
-    header_bytes = 12
-    footer_bytes = 4
+    header_bytes = _core.FRAME_HEADER_BYTES
+    footer_bytes = _core.FRAME_FOOTER_BYTES
     overhead_bytes = header_bytes + footer_bytes
     checks_frames = True
 
@@ -260,7 +260,7 @@ class TFRecordFormat(RecordFormat):
             elif got == 0:
                 break
             elif following == at and error is None:
-                error = self.error_of(_Fault.truncated_header, source.path, at)
+                error = self.error_of(FrameFault.truncated_header, source.path, at)
             sparse = len(starts) > 0 and following - at > len(starts) * (1 << 18)
             window = self._SPARSE_WINDOW_BYTES if sparse else self._WINDOW_BYTES
             at = following
@@ -282,18 +282,18 @@ class TFRecordFormat(RecordFormat):
             starts = starts[:-1]
             if error is None:
                 error = TruncatedFileError(
-                    _FAULTS[_Fault.past_end][1], path=source.path, record=len(starts), offset=end
+                    _FAULTS[FrameFault.past_end][1], path=source.path, record=len(starts), offset=end
                 )
         if error is not None and error.record is None:
             error.record = len(starts)
         return Scan(starts, end, error)
 
     def error_of(
-        self, fault: _Fault, path: str, offset: int, head: npt.NDArray[np.uint8] | None = None
+        self, fault: FrameFault, path: str, offset: int, head: npt.NDArray[np.uint8] | None = None
     ) -> TorchRecIOError:
         """The error for a fault that the native core named; ``head`` is how the stream starts."""
         error_class, reason = _FAULTS[fault]
-        if offset == 0 and fault is _Fault.length_crc and head is not None:
+        if offset == 0 and fault is FrameFault.length_crc and head is not None:
             reason = _what_else(head[:64].tobytes()) or reason + "; is this a TFRecord file?"
         return error_class(reason, path=path, offset=offset)
 

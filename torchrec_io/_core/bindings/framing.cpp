@@ -84,6 +84,8 @@ void bind_framing(nb::module_& m) {
   m.def("mask_crc", &mask_crc, "crc"_a,
         "Return the masked form of a CRC, as TFRecord files store it.");
 
+  m.attr("FRAME_HEADER_BYTES") = kFrameHeaderBytes;
+  m.attr("FRAME_FOOTER_BYTES") = kFrameFooterBytes;
   nb::enum_<FrameFault>(m, "FrameFault", "Fault of a frame.")
       .value("length_crc", FrameFault::length_crc, "The length does not match its checksum.")
       .value("past_end", FrameFault::past_end, "The frame extends past the end of the file.")

@@ -26,12 +26,12 @@ constexpr TypeTraits traits_of(TensorType type) {
     case TensorType::int16: return {2, fields::kIntValField, 1};
     case TensorType::int8: return {1, fields::kIntValField, 1};
     case TensorType::string: return {0, fields::kStringValField, 1};
-    case TensorType::complex64: return {8, fields::kComplexFloatValField, 2};
+    case TensorType::complex64: return {8, fields::kScomplexValField, 2};
     case TensorType::int64: return {8, fields::kInt64ValField, 1};
     case TensorType::boolean: return {1, fields::kBoolValField, 1};
     case TensorType::bfloat16: return {2, fields::kHalfValField, 1};
     case TensorType::uint16: return {2, fields::kIntValField, 1};
-    case TensorType::complex128: return {16, fields::kComplexDoubleValField, 2};
+    case TensorType::complex128: return {16, fields::kDcomplexValField, 2};
     case TensorType::float16: return {2, fields::kHalfValField, 1};
     case TensorType::uint32: return {4, fields::kUint32ValField, 1};
     case TensorType::uint64: return {8, fields::kUint64ValField, 1};
@@ -43,9 +43,9 @@ constexpr TypeTraits traits_of(TensorType type) {
 constexpr bool find_entry_type(std::uint32_t field, wire::Type& type) {
   switch (field) {
     case fields::kFloatValField:
-    case fields::kComplexFloatValField: type = wire::fixed32; return true;
+    case fields::kScomplexValField: type = wire::fixed32; return true;
     case fields::kDoubleValField:
-    case fields::kComplexDoubleValField: type = wire::fixed64; return true;
+    case fields::kDcomplexValField: type = wire::fixed64; return true;
     case fields::kStringValField: type = wire::delimited; return true;
     case fields::kIntValField:
     case fields::kInt64ValField:
