@@ -24,10 +24,11 @@ from benchmarks.common import MB, arguments, ensure_data, memory_of, run_child, 
 from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import BATCH_SIZE, WORKLOADS
 from torchrec_io import _core
-from torchrec_io.order.progress import Arrangement, Progress
+from torchrec_io.order.progress import Progress
 from torchrec_io.order.shuffle import ShuffleChoice, records_at
-from torchrec_io.records.index import SUFFIX
-from torchrec_io.storage.local import LocalFile, fingerprint
+from torchrec_io.records.formats import TFRECORD
+from torchrec_io.records.index_file import SUFFIX
+from torchrec_io.storage.local import LocalFile
 
 _FILES = 10_000
 _RECORDS_OF_A_FILE = 100_000
@@ -65,7 +66,7 @@ def _make_files(folder: Path) -> None:
         compression=_core.Compression.none,
         data_bytes=data.stamp.size,
         data_mtime_ns=data.stamp.mtime_ns,
-        data_fingerprint=fingerprint(data, data.stamp.size),
+        data_fingerprint=TFRECORD.fingerprint(data, data.stamp.size),
         stream_end=data.stamp.size,
     )
     starts = np.arange(_RECORDS_OF_A_FILE, dtype=np.uint64) * np.uint64(_FRAME_BYTES)
@@ -86,9 +87,9 @@ def _open_many(folder: str, shuffle: str) -> dict[str, float]:
     dataset = dataset_class(folder, batch_size=BATCH_SIZE, shuffle=_SHUFFLES[shuffle])
     opened = time.perf_counter()
     # What comes before the reading: there is nothing to read in these files.
-    by = Arrangement(batch_size=BATCH_SIZE)
-    _, numbers = next(dataset._shares.batches(dataset._source.reader, Progress(), by))  # noqa: SLF001
-    plan = dataset._source.reader.plan(numbers)  # noqa: SLF001
+    reader, dealer = dataset.session.pipeline.loader.reader, dataset.session.dealer
+    _, chunk = next(dealer.batches(reader, Progress(), dealer.layout()))
+    plan = chunk.plan(reader)
     end = time.perf_counter()
     assert len(plan.numbers) == BATCH_SIZE
     assert dataset.num_records == _FILES * _RECORDS_OF_A_FILE

@@ -47,7 +47,7 @@ def main(folder: Path) -> None:
     draw(folder / "apples-and-oranges", 50)
 
     # As: torchrec-io convert FOLDER DESTINATION --label-pattern '([a-z]+)_'
-    made = tio.convert_images(
+    made = tio.convert.from_images(
         folder / "apples-and-oranges", folder / "fruit.tfrecord", label_pattern=r"([a-z]+)_"
     )
     print(f"{made.records} pictures in {made.file_bytes:,} bytes")

@@ -33,7 +33,7 @@ SCHEMA = {
 def write(part: str, path: Path) -> None:
     """Writes the digits of a part. They are read once, so without an index."""
     with tio.TFRecordWriter(path, index=True) as writer:
-        for digit in tio.TFRecordDataset(DATA / f"digits-{part}-*", DIGITS, index=None):
+        for digit in tio.TFRecordStream(DATA / f"digits-{part}-*", DIGITS):
             # Integers of any dtype and shape are int64 values one behind the other.
             writer.write({"image": digit["image/encoded"], "label": digit["label"]})
     print(f"{path.name}: {len(writer)} digits in {path.stat().st_size:,} bytes")

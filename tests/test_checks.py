@@ -34,7 +34,7 @@ def test_an_integer_of_numpy_becomes_one_of_python() -> None:
         (-1, 0, MOST, "n must be a non-negative integer, got -1"),
         (1, 2, MOST, "n must be an integer of at least 2, got 1"),
         (5, 0, 4, "n must be an integer from 0 to 4, got 5"),
-        (2**62, 0, MOST, f"n must be a non-negative integer, got {2**62}"),
+        (2**62 + 1, 0, MOST, f"n must be a non-negative integer, got {2**62 + 1}"),
     ],
 )
 def test_ranges(value: int, least: int, most: int, message: str) -> None:

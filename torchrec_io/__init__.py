@@ -11,25 +11,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import convert as convert
     from . import presets as presets
-    from .convert.csv import convert_csv
-    from .convert.folder_out import to_files
-    from .convert.images import convert_images
-    from .convert.jsonl import convert_jsonl
-    from .convert.npz import convert_npz
-    from .convert.outputs import Written
-    from .convert.parquet import convert_parquet
-    from .convert.parquet_out import to_parquet
-    from .convert.target import Conversion
-    from .convert.webdataset import to_webdataset
+    from . import tools as tools
     from .csv.schema import CsvSchema
-    from .datasets.fixed_length import FixedLengthRecordDataset
+    from .datasets.formats import (
+        FixedLengthRecordDataset,
+        RecordFileDataset,
+        TextLineDataset,
+        WholeFileDataset,
+    )
     from .datasets.map_style import TFRecordMapDataset
     from .datasets.mixture import mix
-    from .datasets.record_files import RecordFileDataset
-    from .datasets.text_lines import TextLineDataset
+    from .datasets.stream import TFRecordStream
     from .datasets.tfrecord import TFRecordDataset
-    from .datasets.whole_files import WholeFileDataset
     from .errors import (
         ConversionError,
         CorruptRecordError,
@@ -72,9 +67,6 @@ if TYPE_CHECKING:
     from .tensors.ragged import BytesArray, Ragged, Sparse
     from .tfds.directory import TfdsDirectory
     from .tfds.splits import TfdsSplit, even_splits
-    from .tools.rearrange import merge_files, reshard_files, split_files, subset_files
-    from .tools.recompress import compress_files, decompress_files
-    from .tools.shuffling import shuffle_files
     from .writing.encode import (
         encode_example,
         encode_examples,
@@ -82,27 +74,11 @@ if TYPE_CHECKING:
         encode_sequence_examples,
     )
     from .writing.record_writer import TFRecordWriter
-    from .writing.sharded import ShardedWriter, shard_path
+    from .writing.shards import ShardedWriter, shard_path
 
 _MODULE_OF = {
-    "convert_csv": "convert.csv",
-    "to_files": "convert.folder_out",
-    "convert_images": "convert.images",
-    "convert_jsonl": "convert.jsonl",
-    "convert_npz": "convert.npz",
-    "Written": "convert.outputs",
-    "convert_parquet": "convert.parquet",
-    "to_parquet": "convert.parquet_out",
-    "compress_files": "tools.recompress",
-    "decompress_files": "tools.recompress",
-    "merge_files": "tools.rearrange",
-    "reshard_files": "tools.rearrange",
-    "split_files": "tools.rearrange",
-    "subset_files": "tools.rearrange",
-    "shuffle_files": "tools.shuffling",
-    "Conversion": "convert.target",
-    "to_webdataset": "convert.webdataset",
     "TFRecordDataset": "datasets.tfrecord",
+    "TFRecordStream": "datasets.stream",
     "ConversionError": "errors",
     "CorruptRecordError": "errors",
     "DecodeError": "errors",
@@ -136,10 +112,10 @@ _MODULE_OF = {
     "TfdsDirectory": "tfds.directory",
     "TfdsSplit": "tfds.splits",
     "even_splits": "tfds.splits",
-    "FixedLengthRecordDataset": "datasets.fixed_length",
-    "RecordFileDataset": "datasets.record_files",
-    "TextLineDataset": "datasets.text_lines",
-    "WholeFileDataset": "datasets.whole_files",
+    "FixedLengthRecordDataset": "datasets.formats",
+    "RecordFileDataset": "datasets.formats",
+    "TextLineDataset": "datasets.formats",
+    "WholeFileDataset": "datasets.formats",
     "make_loader": "loading.loader",
     "TFRecordMapDataset": "datasets.map_style",
     "Example": "messages",
@@ -148,8 +124,8 @@ _MODULE_OF = {
     "Shuffle": "order.shuffle",
     "RecordFormat": "records.formats",
     "RecordIndex": "records.index",
-    "ShardedWriter": "writing.sharded",
-    "shard_path": "writing.sharded",
+    "ShardedWriter": "writing.shards",
+    "shard_path": "writing.shards",
     "Batch": "tensors.batch",
     "Sample": "tensors.batch",
     "collate": "tensors.collate",
@@ -171,7 +147,6 @@ _MODULE_OF = {
 __all__ = [
     "Batch",
     "BytesArray",
-    "Conversion",
     "ConversionError",
     "CorruptRecordError",
     "Crop",
@@ -207,6 +182,7 @@ __all__ = [
     "StateMismatchError",
     "TFRecordDataset",
     "TFRecordMapDataset",
+    "TFRecordStream",
     "TFRecordWriter",
     "TextLineDataset",
     "TfdsDirectory",
@@ -215,16 +191,8 @@ __all__ = [
     "TruncatedFileError",
     "VarLenFeature",
     "WholeFileDataset",
-    "Written",
     "WrongShardError",
     "collate",
-    "compress_files",
-    "convert_csv",
-    "convert_images",
-    "convert_jsonl",
-    "convert_npz",
-    "convert_parquet",
-    "decompress_files",
     "encode_example",
     "encode_example_list",
     "encode_examples",
@@ -232,7 +200,6 @@ __all__ = [
     "encode_sequence_examples",
     "even_splits",
     "make_loader",
-    "merge_files",
     "mix",
     "pad_collate",
     "parse_example",
@@ -242,19 +209,12 @@ __all__ = [
     "parse_sequence_examples",
     "pin_collate",
     "pin_memory",
-    "reshard_files",
     "shard_path",
-    "shuffle_files",
-    "split_files",
-    "subset_files",
-    "to_files",
-    "to_parquet",
-    "to_webdataset",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("messages", "presets"):  # torchrec_io.presets.gqn, without an import of its own
+    if name in ("convert", "messages", "presets", "tools"):  # rooms that need no import statement
         return importlib.import_module(f".{name}", __name__)
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

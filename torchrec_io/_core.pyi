@@ -58,8 +58,12 @@ def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', 
 def mask_crc(crc: int) -> int:
     """Return the masked form of a CRC, as TFRecord files store it."""
 
+FRAME_HEADER_BYTES: int = 12
+
+FRAME_FOOTER_BYTES: int = 4
+
 class FrameFault(enum.Enum):
-    """Why a frame is invalid."""
+    """Fault of a frame."""
 
     length_crc = 0
     """The length does not match its checksum."""
@@ -91,7 +95,7 @@ class FrameScan:
 
     @property
     def fault(self) -> FrameFault | None:
-        """Why the frame at `next` is invalid; None if it is not."""
+        """Fault of the frame at `next`; None if it has none."""
 
 def scan_frames(window: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], at: int, stream_end: int) -> FrameScan:
     """
@@ -123,7 +127,7 @@ def frame_ends(record: bytes) -> tuple[bytes, bytes]:
     """Return the header and the footer of the frame of a record."""
 
 class Compression(enum.Enum):
-    """How a data file is compressed."""
+    """Compression of a data file."""
 
     none = 0
 
@@ -142,7 +146,7 @@ class IndexHeader:
 
     @property
     def compression(self) -> Compression:
-        """How the data file is compressed."""
+        """Compression of the data file."""
 
     @property
     def records(self) -> int:
@@ -191,7 +195,7 @@ def locate_records(file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), ord
     """Return the stream offsets where records start and end."""
 
 class FrameLocations:
-    """Where the frames of some records are."""
+    """Locations of the frames of some records."""
 
     @property
     def files(self) -> list[int]:
@@ -208,7 +212,9 @@ class FrameLocations:
         """
 
 class ReadPlan:
-    """Where some records are, and the reads that fetch them into a buffer."""
+    """
+    A plan of the reads that fetch the frames of some records into a buffer.
+    """
 
     @property
     def numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]:
@@ -282,7 +288,7 @@ class IndexSet:
         """
 
     def locate(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int) -> FrameLocations:
-        """Return where records are."""
+        """Locate records."""
 
     def plan(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int, gap: int) -> ReadPlan:
         """
@@ -337,7 +343,7 @@ def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C'
     """
 
 class FrameBlock:
-    """A block of records in memory: all its frames."""
+    """The frames of a block of records, in memory."""
 
     def __init__(self, plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
         """
@@ -353,7 +359,7 @@ def gather_frames(held: Sequence[FrameBlock], names: Annotated[NDArray[numpy.int
     Args:
         held: Blocks in memory.
         names: Name of each block, ascending.
-        wanted: Plan of the records, which tells where their frames go.
+        wanted: Plan of the records, with the offset of each frame in the buffer.
         blocks: Name of each record's block. Records of other blocks are skipped.
         buffer: Bytes that receive the frames.
 
@@ -399,7 +405,7 @@ def count_bits_below(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,),
     """
 
 class Kind(enum.Enum):
-    """What a Feature stores."""
+    """Kind of the values that a Feature stores."""
 
     bytes = 1
 
@@ -475,7 +481,7 @@ class TensorType(enum.Enum):
 
 class ColumnType(enum.Enum):
     """
-    How the values of a feature, or of the steps of a feature list, make a column.
+    Rule that turns the values of a feature, or of each step of a feature list, into a column.
     """
 
     fixed = 0
@@ -500,7 +506,7 @@ class ColumnType(enum.Enum):
 
     span = 6
     """
-    One bytes value per record; no column. `LocatedBatch.spans` tells where it lies.
+    One bytes value per record; no column. `LocatedBatch.spans` locates it.
     """
 
     on_request = 7
@@ -560,7 +566,7 @@ class Failure:
 
     @property
     def reason(self) -> str:
-        """What is wrong."""
+        """Reason, as part of an error message."""
 
 class ColumnSize:
     """The room that a column needs."""
@@ -582,7 +588,7 @@ class ColumnSize:
         """Number of parts (steps) of the record that has the most."""
 
 class ColumnTargets:
-    """Where the columns of a batch are written in its arena."""
+    """Offsets in an arena that the columns of a batch are written to."""
 
     def __init__(self, columns: int) -> None:
         """
@@ -610,7 +616,7 @@ class ColumnTargets:
 
 class UnitOffsets:
     """
-    How the values of a feature are divided into units.
+    Division of the values of a feature into units.
 
     A unit is a record, or a step of a feature list.
     """
@@ -628,7 +634,7 @@ class UnitOffsets:
         """
 
 class ByteSpans:
-    """Where bytes values lie in their records."""
+    """Locations of bytes values in their records."""
 
     @property
     def offsets(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
@@ -640,7 +646,7 @@ class ByteSpans:
 
     @property
     def units(self) -> UnitOffsets:
-        """How the values are divided into units."""
+        """Division of the values into units."""
 
 class StoredInts:
     """Decoded integers of a feature."""
@@ -651,7 +657,7 @@ class StoredInts:
 
     @property
     def units(self) -> UnitOffsets:
-        """How the values are divided into units."""
+        """Division of the values into units."""
 
     @property
     def failures(self) -> list[Failure]:
@@ -728,7 +734,7 @@ class FeatureSpec:
         Args:
             key: Name of the stored feature.
             dtype: Element type of the column.
-            column_type: How the values make a column.
+            column_type: Rule that turns the values into a column.
             count: Number of values or bytes; see ColumnType.
             in_lists: Whether the feature is a feature list.
             is_optional: Whether records may lack the feature.
@@ -820,7 +826,7 @@ def load_fixed_batches(parser: ExampleParser, reads: Sequence[BatchReads], targe
     Args:
         parser: Parser of the records, which is fixed.
         reads: Reads of each batch. Batches may share a buffer.
-        targets: Where the columns of each batch are written.
+        targets: Offsets that the columns of each batch are written to.
         arenas: Arena of each batch.
         check_data: Whether to check the CRC of the data.
     """
@@ -833,7 +839,7 @@ def fill_batches(located: Sequence[LocatedBatch], targets: Sequence[ColumnTarget
 
 class ListParts:
     """
-    Where the parts of some ExampleListWithContext records lie.
+    Locations of the parts of some ExampleListWithContext records.
 
     Offsets count from the start of the record.
     """
@@ -883,7 +889,7 @@ class MessageEncoder:
     def __init__(self, kinds: dict[str, Kind] | None, array_type: type, scalar_type: type, simplify: Callable[[object, bool], object]) -> None:
         """
         Args:
-            kinds: What features are stored as, by name. Others follow from their values.
+            kinds: Kind of each feature, by name. The kinds of others follow from their values.
             array_type: numpy.ndarray.
             scalar_type: numpy.generic.
             simplify: Function of a value and whether it has steps. It converts values of other

@@ -6,8 +6,8 @@ import numbers
 from collections.abc import Collection
 from typing import Any
 
-# The largest integer of a state, a seed or a size: they are stored in 64 bits.
-MOST = 2**62 - 1
+# The largest integer of a size or a state; they are stored in 64 bits.
+MOST = 2**62
 
 
 def is_integer(value: Any) -> bool:
@@ -53,6 +53,6 @@ def check_choice(
         raise error(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a count with its noun: "1 file", "1,200 files"."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset
 import torchrec_io as tio
 from benchmarks.peers.base import Batch, HostBatch, Peer
 from benchmarks.workloads import Column, Workload
-from torchrec_io.schema.specs import Feature
+from torchrec_io.schema.feature import Feature
 
 # Loaded here, not while the clock runs.
 _LOADED = (tio.Batch, tio.Ragged, tio.BytesArray, tio.TFRecordDataset)

@@ -17,7 +17,6 @@ PAGES = Path(__file__).resolve().parents[1]
 SHOWN_AS = {
     "torchrec_io.datasets.base.RecordDataset": "torchrec_io.TFRecordDataset",
     "torchrec_io.loading.loader.Loader": "torchrec_io.loading.loader.Loader",
-    "torchrec_io.convert.target.Options": "torchrec_io.convert.target.Options",
 }
 
 _ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):`~?([\w.]+)`")
@@ -30,8 +29,12 @@ class Docstrings(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Rewrites them."""
-        public = [name for name in map(str, pkg.exports or ()) if name in pkg.members]
-        names = {pkg.members[name].canonical_path: f"{pkg.path}.{name}" for name in public}
+        names: dict[str, str] = {}
+        for module in (pkg, pkg["convert"], pkg["tools"]):
+            public = [name for name in map(str, module.exports or ()) if name in module.members]
+            names |= {
+                module.members[name].canonical_path: f"{module.path}.{name}" for name in public
+            }
         _rewrite_all(pkg, names | SHOWN_AS)
 
 

@@ -1,4 +1,4 @@
-"""Runs the command line as a user does: in a process of its own."""
+"""A fixture that runs the command line in a separate process."""
 
 from __future__ import annotations
 

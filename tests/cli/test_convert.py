@@ -69,7 +69,7 @@ def test_images_that_do_not_open(run: Run, tmp_path: Path) -> None:
     bad.write_bytes(b"")
     result = run("convert", "in", "out")
     assert (result.returncode, result.stdout) == (1, "")
-    line = "in/cat/\\x1b[31m.png: the image does not open: it is of no format that images of this"
+    line = "in/cat/\\x1b[31m.png: the image cannot be opened: its format is not one of JPEG, PNG"
     assert result.stderr.startswith(line)
     assert len(result.stderr.splitlines()) == 1
     assert os.listdir(tmp_path) == ["in"]
@@ -107,15 +107,21 @@ def test_tables(tmp_path: Path) -> None:
     [
         (["nowhere.csv", "x"], "nowhere.csv: No such file or directory"),
         (["nowhere", "x"], "no such file: 'nowhere'"),
-        (["file", "x"], "say what 'file' is with --from: images, npz, csv, parquet, jsonl"),
-        (["a.csv", "x", "--resize", "3"], "--resize is not for --from csv"),
-        ([".", "x", "--types", "a=int64"], "--types is not for --from images"),
-        ([".", "x", "--resize", "3x"], "--resize must be WIDTHxHEIGHT, or one number, not '3x'"),
-        ([".", "x", "--shuffle", "0", "--label-pattern", "a"], "needs a group for the label"),
+        (
+            ["file", "x"],
+            "use --from to give the format of 'file': images, npz, csv, parquet, jsonl",
+        ),
+        (["a.csv", "x", "--resize", "3"], "--resize cannot be used with --from csv"),
+        ([".", "x", "--types", "a=int64"], "--types cannot be used with --from images"),
+        ([".", "x", "--resize", "3x"], "--resize must be WIDTHxHEIGHT or one number, got '3x'"),
+        ([".", "x", "--shuffle", "0", "--label-pattern", "a"], "must have a group for the label"),
         (["a.csv", "x", "--types", "a"], "must be NAME="),
-        (["a.csv", "x", "--types", "a=int8"], 'must be "int64", "float32" or "string", not'),
-        (["a.csv", "x", "--max-bytes", "lots"], "'lots' is no size"),
-        (["a.csv", "x", "--max-bytes", "9", "--num-shards", "2"], "num_shards or max_bytes, not"),
+        (["a.csv", "x", "--types", "a=int8"], "must be one of 'int64', 'float32', 'string', got"),
+        (["a.csv", "x", "--max-bytes", "lots"], "a size must look like 100MB"),
+        (
+            ["a.csv", "x", "--max-bytes", "9", "--num-shards", "2"],
+            "num_shards and max_bytes cannot be used together",
+        ),
     ],
 )
 def test_usage(tmp_path: Path, arguments: list[str], reason: str) -> None:
@@ -140,17 +146,17 @@ def in_this_process(folder: Path, arguments: list[str]) -> Any:
 # Gets a signal when a third of the rows is written.
 STOPPED = """
 import os, signal, sys
-from torchrec_io.convert.jobs import Tally
+from torchrec_io.tools.report import JobReport
 
-add = Tally.add
-def stop(tally, records, size, errors=()):
-    add(tally, records, size, errors)
-    if tally.records > 300:
+add = JobReport.add
+def stop(report, records, size, errors=()):
+    add(report, records, size, errors)
+    if report.records > 300:
         os.kill(os.getpid(), {number})
         signal.pause()
 
 if __name__ == "__main__":
-    Tally.add = stop
+    JobReport.add = stop
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = "torchrec-io convert in.csv out/x --num-shards 2 --jobs {jobs}".split()
     from torchrec_io.cli import main
@@ -207,7 +213,7 @@ def test_a_bar_on_a_terminal(tmp_path: Path) -> None:
         assert process.wait() == 0
     os.close(leader)
     assert b"100%" in shown
-    assert b"a.csv: line 7: 1 fields, where there are 2 columns" in shown
+    assert b"a.csv: line 7: the row has 1 field, expected 2" in shown
     assert b"5 records in 1 file" in shown
 
 

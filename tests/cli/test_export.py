@@ -78,19 +78,22 @@ def test_files() -> None:
     assert found == ["out/0/cat/1.jpg", "out/0/cat/3.jpg", "out/0/dog/2.jpg"]
     result = call("convert", "in.tfrecord", "out", "--to", "files", *arguments)
     assert result.exit_code == 1
-    assert "no empty folder" in result.output
+    assert "must be a new or empty folder" in result.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--to", "files"], "--to files needs --feature"),
-        (["--to", "parquet", "--feature", "image"], "--feature is not for --to parquet"),
-        (["--to", "parquet", "--from", "csv"], "--from is not for --to parquet"),
-        (["--to", "parquet", "--no-index"], "--index is not for --to parquet"),
-        (["--to", "webdataset", "--num-shards", "2"], "--num-shards is not for --to webdataset"),
+        (["--to", "parquet", "--feature", "image"], "--feature cannot be used with --to parquet"),
+        (["--to", "parquet", "--from", "csv"], "--from cannot be used with --to parquet"),
+        (["--to", "parquet", "--no-index"], "--index cannot be used with --to parquet"),
+        (
+            ["--to", "webdataset", "--num-shards", "2"],
+            "--num-shards cannot be used with --to webdataset",
+        ),
         (["--to", "webdataset", "--extensions", "jpg"], "NAME=VALUE"),
-        (["--from", "csv", "--key", "name"], "--key is not for --from csv"),
+        (["--from", "csv", "--key", "name"], "--key cannot be used with --from csv"),
         (["--to", "parquet", "--schema", "no.json"], "no.json: No such file"),
     ],
 )
@@ -101,8 +104,8 @@ def test_options_that_do_not_fit(arguments: list[str], message: str) -> None:
     assert [path.name for path in Path().iterdir()] == ["in.tfrecord"]
 
 
-def test_a_schema_that_is_none() -> None:
+def test_an_invalid_schema() -> None:
     Path("schema.json").write_text("{}")
     result = call("convert", "in.tfrecord", "out", "--to", "parquet", "--schema", "schema.json")
     assert result.exit_code == 1
-    assert result.output.startswith("schema.json: no schema in JSON")
+    assert result.output.startswith('schema.json: "torchrec_io_schema" must be 1')

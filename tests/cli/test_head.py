@@ -68,7 +68,7 @@ def test_sequences_and_empty_records(run: Run, tmp_path: Path) -> None:
     assert "0 bytes, empty" in shown
 
 
-def test_damage_is_told_after_what_is_good(run: Run, tmp_path: Path) -> None:
+def test_damage_is_reported_after_the_good_records(run: Run, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(frame(b"good one") + b"\0" * 30)
     result = run("head", "x")
     assert result.returncode == 1

@@ -41,7 +41,7 @@ def test_puts_an_index_beside_each_file(run: Run, folder: Path) -> None:
     assert len(os.listdir(folder)) == 6  # nothing else is left behind
 
 
-def test_leaves_alone_what_fits_unless_forced(run: Run, folder: Path) -> None:
+def test_a_current_index_is_kept_unless_forced(run: Run, folder: Path) -> None:
     run("index", folder / "a.tfrecord")
     index = folder / "a.tfrecord.tfidx"
     os.utime(index, ns=(1, 1))
@@ -51,7 +51,7 @@ def test_leaves_alone_what_fits_unless_forced(run: Run, folder: Path) -> None:
     assert index.stat().st_mtime_ns != 1
 
 
-def test_builds_anew_what_is_stale_or_damaged(run: Run, folder: Path) -> None:
+def test_a_stale_or_damaged_index_is_rebuilt(run: Run, folder: Path) -> None:
     run("index", folder / "a.tfrecord")
     write_tfrecord(folder / "a.tfrecord", RECORDS[:5])
     assert "indexed, 5 records" in run("index", folder / "a.tfrecord").stdout
@@ -65,7 +65,7 @@ def test_text_for_others(run: Run, folder: Path) -> None:
     assert first == ["0 16", "16 17", "33 18"]
     result = run("index", folder / "b.tfrecord.gz", "--format", "text")
     assert result.returncode == 1
-    assert "a text index of a gzip file would mean nothing" in result.stderr
+    assert "a text index of a gzip file is not possible" in result.stderr
 
 
 def test_a_bad_file_fails_and_the_others_are_done(run: Run, folder: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_bad_file_fails_and_the_others_are_done(run: Run, folder: Path) -> Non
 def test_check(run: Run, folder: Path) -> None:
     missing = run("index", folder, "--check")
     assert missing.returncode == 1
-    assert missing.stderr.count("has no index") == 3
+    assert missing.stderr.count("there is no index") == 3
     assert len(os.listdir(folder)) == 3  # it builds nothing
     run("index", folder)
     assert run("index", folder, "--check").returncode == 0
@@ -95,7 +95,7 @@ def test_check(run: Run, folder: Path) -> None:
     assert "c.tfrecord" in stale.stderr
 
 
-def test_check_reads_what_nothing_else_would_notice(run: Run, folder: Path) -> None:
+def test_check_reads_the_whole_file(run: Run, folder: Path) -> None:
     # Other records in the middle of the file; its ends, its size and its time are the same.
     path = folder / "a.tfrecord"
     ends = [bytes(100_000)]
@@ -107,20 +107,20 @@ def test_check_reads_what_nothing_else_would_notice(run: Run, folder: Path) -> N
     assert "up to date" in run("index", path).stdout
     result = run("index", path, "--check")
     assert result.returncode == 1
-    assert result.stderr == f"{path}.tfidx: the index does not say what the data file holds\n"
+    assert result.stderr == f"{path}.tfidx: the index does not match the records of the data file\n"
 
 
 def test_check_of_text(run: Run, folder: Path) -> None:
     path = folder / "a.tfrecord"
     run("index", path, "--format", "text")
-    assert "index fits" in run("index", path, "--format", "text", "--check").stdout
+    assert "index matches" in run("index", path, "--format", "text", "--check").stdout
     index = folder / "a.tfrecord.idx"
     index.write_text(index.read_text().replace("16 17\n33 18", "16 18\n34 17"))
     assert run("index", path, "--format", "text", "--check").returncode == 1
     assert run("index", path, "--check", "--force").returncode == 2
 
 
-def test_an_index_named_with_its_file_is_no_data(run: Run, folder: Path) -> None:
+def test_an_index_named_with_its_file_is_ignored(run: Run, folder: Path) -> None:
     run("index", folder)
     named = sorted(folder.iterdir())  # as a shell's `*` gives them
     result = run("index", *named, folder / "a.tfrecord")
@@ -140,7 +140,7 @@ def test_progress_moves_within_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("missing",), ("*.tfrecord",), (".",)])
-def test_paths_that_stand_for_nothing(run: Run, arguments: tuple[str]) -> None:
+def test_paths_without_a_match(run: Run, arguments: tuple[str]) -> None:
     result = run("index", *arguments)
     assert result.returncode == 2
     assert result.stderr.startswith("error: ")

@@ -33,7 +33,7 @@ def test_python_on_stdout_and_reasons_on_stderr(run: Run, tmp_path: Path) -> Non
     assert result.returncode == 0, result.stderr
     assert run_source(result.stdout) == tio.Schema(SCHEMA)
     found = rows(result.stderr)
-    assert found["id"] == "int64 30/30 1 0 to 29 FixedLenFeature every record has one value"
+    assert found["id"] == "int64 30/30 1 0 to 29 FixedLenFeature every record has 1 value"
     assert found["name"].startswith("bytes 30/30 1 8 to 9 bytes, UTF-8 text FixedLenFeature every")
     assert "0 to 4 0 to 3 VarLenFeature records have from 0 to 4 values" in found["tokens"]
 
@@ -89,7 +89,7 @@ def test_a_directory_of_tfds(run: Run, tmp_path: Path) -> None:
     (tmp_path / "data" / "features.json").write_text("{}", "utf-8")
     result = run("schema", "data")
     assert result.returncode == 0, result.stderr
-    assert "data is a directory of TensorFlow Datasets: tio.Schema.from_tfds has" in result.stderr
+    assert "data is a directory of TensorFlow Datasets: use tio.Schema.from_tfds" in result.stderr
 
 
 def test_lists_of_examples(run: Run, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_hostile_names_stay_text(run: Run, tmp_path: Path) -> None:
         schema: tio.Schema = read(result.stdout)
         assert set(schema) == {HOSTILE, "x" * 5000}
         assert "\\udcff\\x1b[31m" in result.stderr
-        assert "its name is not UTF-8" in " ".join(result.stderr.split())
+        assert "the name is not UTF-8" in " ".join(result.stderr.split())
 
 
 def test_names_that_the_terminal_lacks(tmp_path: Path, run: Run, monkeypatch: Any) -> None:
@@ -143,7 +143,7 @@ def test_errors_in_one_line(run: Run, tmp_path: Path) -> None:
     for name, reason in {
         "text": "text: the record is neither a tf.train.Example nor a tf.train.SequenceExample "
         "(record 0, offset 0)",
-        "empty": "there is no record to infer a schema from",
+        "empty": "a schema cannot be inferred without records, got none",
     }.items():
         result = run("schema", name)
         assert (result.returncode, result.stdout) == (1, "")

@@ -1,4 +1,4 @@
-"""The command line as such: quick to start, polite in ending."""
+"""Start and end of the command line."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
         "def interrupt(*args, **kwargs):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    signal.pause()\n"
-        "import torchrec_io.cli.report as report\n"
-        "report.expand_paths = interrupt\n"
+        "import torchrec_io.cli.options as options\n"
+        "options.expand_paths = interrupt\n"
         "import sys\n"
         "sys.argv = ['torchrec-io', 'index', 'x']\n"
         "from torchrec_io.cli import main\n"
@@ -64,12 +64,12 @@ def test_ctrl_c_stops_threads_inside_their_files(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(member * 1000)
     script = (
         "import os, signal, sys\n"
-        "import torchrec_io.cli.report as report\n"
-        "add = report.Meter.add\n"
+        "import torchrec_io.cli.progress as progress\n"
+        "add = progress.Meter.add\n"
         "def interrupt(*arguments):\n"
-        "    report.Meter.add = add\n"
+        "    progress.Meter.add = add\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "report.Meter.add = interrupt\n"
+        "progress.Meter.add = interrupt\n"
         "sys.argv = ['torchrec-io', 'verify', 'x']\n"
         "from torchrec_io.cli import main\n"
         "main()\n"
@@ -82,7 +82,7 @@ def test_ctrl_c_stops_threads_inside_their_files(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "interrupted\n")
 
 
-def test_a_reader_that_goes_away_is_no_trouble(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x", [b"some text"] * 5000)
     command = [sys.executable, "-m", "torchrec_io.cli", "head", "-n", "5000", "x"]
     with subprocess.Popen(

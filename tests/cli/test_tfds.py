@@ -23,7 +23,7 @@ GOLDEN = TESTS / "data" / "tfds"
 REASON = "mine.Own is no connector of TFDS's own: only its code knows what it stores"
 
 
-def test_what_is_there(run: Run, tmp_path: Path) -> None:
+def test_output_of_the_command(run: Run, tmp_path: Path) -> None:
     features = features_dict(
         label=label(2),
         pictures=sequence(image(-1, 28, 3)),
@@ -42,8 +42,8 @@ def test_what_is_there(run: Run, tmp_path: Path) -> None:
         "  other versions: 0.9.0",
         "  supervised keys: ('a', 'b')",
         "feature label: ClassLabel int64, 2 classes: cat, dog",
-        "feature pictures: several Image [?, 28, 3] uint8",
-        "feature deep/words: 4 of several Text string",
+        "feature pictures: sequence [?] of Image [?, 28, 3] uint8",
+        "feature deep/words: sequence [4, ?] of Text string",
         f"feature own: mine.Own CANNOT BE READ: {REASON}. Give features={{'own': ...}} a spec",
         "feature packed: Tensor [3, ?] float32 zlib optional",
     ]
@@ -57,7 +57,7 @@ def test_one_of_several_configs(run: Run) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "configs small 1.9.0: " in shown.stdout
     assert "  config large: 2.0.0\n  other versions: 1.0.0, 1.10.0\n" in shown.stdout
-    assert "split train: 1 records in 1 shard, 50 bytes, as said" in shown.stdout
+    assert "split train: 1 record in 1 shard, 50 bytes, as in dataset_info.json" in shown.stdout
     wrong = run("tfds", GOLDEN / "configs", "--config", "tiny")
     assert wrong.returncode == 2
     assert "config must be one of 'large', 'small', not 'tiny'" in " ".join(wrong.stderr.split())
@@ -76,11 +76,14 @@ def test_wrong_shards(run: Run, tmp_path: Path) -> None:
     assert "00001-of-00004: No such file or directory" in result.stderr
     assert "past the end of the file" in result.stderr or "ends inside" in result.stderr
     assert "is it a shard of another dataset?" in result.stderr
-    assert "split train: 2 of 8 records in 4 shards, " in result.stdout
-    assert "split test: 0 of 1 records in 1 shard, " in result.stdout
+    [train, test] = result.stdout.splitlines()[-2:]
+    assert train.startswith("split train: 2 of 8 records in 4 shards, ")
+    assert train.endswith(", 1 missing, 2 invalid")
+    assert test.startswith("split test: 0 of 1 record in 1 shard, ")
+    assert test.endswith(", 1 invalid")
 
 
-def test_a_directory_that_says_what_cannot_be(run: Run, tmp_path: Path) -> None:
+def test_a_directory_with_invalid_metadata(run: Run, tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1)]}, fileFormat="parquet")
     result = run("tfds", ".")
     assert result.returncode == 1

@@ -13,7 +13,7 @@ def test_sound_files(run: Run, tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "b.tfrecord", [b"x"] * 5, "gzip")
     result = run("verify", ".")
     assert result.returncode == 0, result.stderr
-    assert "2 files, 0 of them bad; 15 records" in result.stdout
+    assert "2 files, 0 with errors; 15 records" in result.stdout
     assert "records/s" in result.stdout
 
 
@@ -27,10 +27,10 @@ def test_lists_every_damaged_record_with_its_offset(run: Run, tmp_path: Path) ->
     lines = result.stdout.splitlines()
     assert lines[0].startswith("x: record 1 at offset 20: the record's data does not match")
     assert lines[1].startswith("x: record 3 at offset 60: ")
-    assert "DAMAGED, 3 sound records, 2 damaged" in lines[2]
+    assert "DAMAGED, 3 intact records, 2 damaged" in lines[2]
 
 
-def test_says_what_is_lost_behind_a_damaged_length(run: Run, tmp_path: Path) -> None:
+def test_data_lost_after_a_damaged_length_is_reported(run: Run, tmp_path: Path) -> None:
     content = bytearray(frame(b"abcd") * 5)
     content[40 + 9] ^= 1
     (tmp_path / "x").write_bytes(content)
@@ -39,5 +39,5 @@ def test_says_what_is_lost_behind_a_damaged_length(run: Run, tmp_path: Path) -> 
     assert result.returncode == 1
     assert "x: record 2 at offset 40" in result.stdout
     assert "the rest of the file (60 bytes) is lost" in result.stdout
-    assert "y: sound" in result.stdout
-    assert "2 files, 1 of them bad" in result.stdout
+    assert "y: intact" in result.stdout
+    assert "2 files, 1 with errors" in result.stdout

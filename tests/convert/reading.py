@@ -1,4 +1,4 @@
-"""What conversions have written, as protobuf reads it and as a dataset does."""
+"""Readers of converted records: by protobuf and by a dataset."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import torchrec_io as tio
 from tests.support.messages import Example
-from torchrec_io.convert.jobs import Watcher
 from torchrec_io.records.sequential import iter_records
+from torchrec_io.tools.report import Watcher
 
 Row = dict[str, list[Any]]
 
@@ -37,7 +37,7 @@ def kinds_of(path: str) -> dict[str, set[str | None]]:
     return kinds
 
 
-def count_read(done: tio.Conversion) -> int:
+def count_read(done: tio.tools.Result) -> int:
     """How many records a dataset reads by the schema that the conversion gives."""
     assert done.schema is not None
     return len(list(tio.TFRecordDataset(done.paths, done.schema, num_threads=1)))

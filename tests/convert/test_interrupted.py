@@ -1,4 +1,4 @@
-"""What is left of operations that are interrupted or killed: nothing that has a name."""
+"""Tools and conversions that are interrupted or killed leave no incomplete files."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ import pytest
 import torchrec_io as tio
 from tests.support.tfrecord import write_tfrecord
 from tests.writing.test_endings import new_namespace
-from torchrec_io.convert.folder_out import to_files
-from torchrec_io.convert.jobs import Watcher
-from torchrec_io.convert.outputs import Written
-from torchrec_io.convert.parquet_out import to_parquet
-from torchrec_io.convert.webdataset import to_webdataset
+from torchrec_io.convert.file_export import to_files
+from torchrec_io.convert.parquet_export import to_parquet
+from torchrec_io.convert.webdataset_export import to_webdataset
 from torchrec_io.storage.paths import expand_paths
-from torchrec_io.tools.rearrange import merge_files, reshard_files, split_files
-from torchrec_io.tools.recompress import compress_files
-from torchrec_io.tools.shuffling import shuffle_files
+from torchrec_io.tools.rearrange import merge, reshard, split
+from torchrec_io.tools.recompress import compress
+from torchrec_io.tools.report import Result, Watcher
+from torchrec_io.tools.shuffling import shuffle
 
-OPERATIONS: dict[str, Callable[..., Written]] = {
-    "merge": lambda paths, out, **how: merge_files(paths, out / "all.tfrecord", **how),
-    "split": lambda paths, out, **how: split_files(paths, out / "x", [0.5, 0.5], **how),
-    "reshard": lambda paths, out, **how: reshard_files(paths, out / "x", num_shards=2, **how),
-    "shuffle": lambda paths, out, **how: shuffle_files(paths, out / "x", num_shards=2, **how),
-    "compress": compress_files,
+OPERATIONS: dict[str, Callable[..., Result]] = {
+    "merge": lambda paths, out, **how: merge(paths, out / "all.tfrecord", **how),
+    "split": lambda paths, out, **how: split(paths, out / "x", [0.5, 0.5], **how),
+    "reshard": lambda paths, out, **how: reshard(paths, out / "x", num_shards=2, **how),
+    "shuffle": lambda paths, out, **how: shuffle(paths, out / "x", num_shards=2, **how),
+    "compress": compress,
     "parquet": lambda paths, out, **how: to_parquet(paths, out / "x", num_shards=2, **how),
     "webdataset": lambda paths, out, **how: to_webdataset(paths, out / "x", max_bytes=30000, **how),
     "files": lambda paths, out, **how: to_files(paths, out / "x", "data", **how),
@@ -82,9 +81,9 @@ def test_old_and_new_files_of_a_set_are_never_mixed(
 def test_an_interrupt_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, jobs: int
 ) -> None:
-    monkeypatch.setattr("torchrec_io.tools.record_files._MOST_BYTES", 4000)
-    for module in ("parquet_out", "webdataset", "folder_out"):
-        monkeypatch.setattr(f"torchrec_io.convert.{module}._MOST_BYTES", 4000)
+    monkeypatch.setattr("torchrec_io.tools.record_files._MAX_BYTES", 4000)
+    for module in ("parquet_export", "webdataset_export", "file_export"):
+        monkeypatch.setattr(f"torchrec_io.convert.{module}._MAX_BYTES", 4000)
     paths = write_inputs(tmp_path)
     out = tmp_path / "out"
     if name != "files":  # which needs a new folder
@@ -102,12 +101,14 @@ def test_an_interrupt_leaves_what_was_there(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import torchrec_io.tools.record_files, torchrec_io.convert.parquet_out
-from torchrec_io.convert.jobs import Watcher
+from torchrec_io.tools.report import Watcher
 from tests.convert.test_interrupted import OPERATIONS
 
-for module in ("record_files", "parquet_out", "webdataset", "folder_out"):
-    sys.modules[f"torchrec_io.convert.{module}"]._MOST_BYTES = 4000
+for module in (
+    "tools.record_files", "convert.parquet_export", "convert.webdataset_export",
+    "convert.file_export",
+):
+    sys.modules[f"torchrec_io.{module}"]._MAX_BYTES = 4000
 
 class Killing(Watcher):
     calls = 0
@@ -179,8 +180,8 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
 def test_jobs_do_not_change_a_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    for module in ("parquet_out", "folder_out"):
-        monkeypatch.setattr(f"torchrec_io.convert.{module}._MOST_BYTES", 4000)
+    for module in ("parquet_export", "file_export"):
+        monkeypatch.setattr(f"torchrec_io.convert.{module}._MAX_BYTES", 4000)
     paths = write_inputs(tmp_path)
     trees = []
     for jobs in (1, 2):

@@ -76,7 +76,13 @@ def test_ranks_and_workers_share_the_records(
     seen = []
     for rank in range(world_size):
         dataset = make(
-            kind, files[kind], batch_size=3, shuffle=True, rank=rank, world_size=world_size
+            kind,
+            files[kind],
+            batch_size=3,
+            shuffle=True,
+            rank=rank,
+            world_size=world_size,
+            uneven="keep",
         )
         workers = rank % 3
         loaded = flat(DataLoader(dataset, batch_size=None, num_workers=workers))
@@ -124,9 +130,9 @@ def test_other_options(files: dict[str, Any], kind: str) -> None:
     assert sorted(map(int, other)) == ALL
     assert list(other) != list(dataset.replace(schema=None, batch_size=None))
     assert isinstance(next(iter(other)), bytes)
-    with pytest.raises(TypeError, match="'compression' cannot be replaced"):
+    with pytest.raises(TypeError, match=r"replace\(\) cannot change 'compression'"):
         dataset.replace(compression=None)
-    with pytest.raises(ValueError, match="no batches by length"):
+    with pytest.raises(TypeError, match="cannot change 'batch_tokens'"):
         dataset.replace(batch_tokens=3)
 
 
@@ -134,7 +140,7 @@ def test_make_loader_and_mix(files: dict[str, Any], kind: str) -> None:
     dataset = make(kind, files[kind], shuffle=True)
     assert sorted(flat(tio.make_loader(dataset, batch_size=4))) == ALL
     halves = dataset.split(0.5, 0.5)
-    mixed = tio.mix({halves[0]: 0.5, halves[1]: 0.5}, stop="all_exhausted", batch_size=4)
+    mixed = tio.mix([halves[0], halves[1]], weights=[0.5, 0.5], stop="all_exhausted", batch_size=4)
     assert sorted(flat(mixed)) == ALL
 
 
@@ -143,7 +149,7 @@ def test_what_is_of_two_formats_is_not_mixed(
 ) -> None:
     other = tio.TFRecordDataset(write_tfrecord(tmp_path / "x", [b"1"]), int)
     with pytest.raises(ValueError, match="differ in record format"):
-        tio.mix({make(kind, files[kind]): 1, other: 1})
+        tio.mix([make(kind, files[kind]), other], weights=[1, 1])
 
 
 def test_keys(files: dict[str, Any], kind: str) -> None:
@@ -197,7 +203,7 @@ def test_it_needs_an_index(files: dict[str, Any], kind: str) -> None:
         with pytest.raises(TypeError, match="index"):
             make(kind, files[kind], index=None)
         return
-    with pytest.raises(ValueError, match="only TFRecord files can be read without one"):
+    with pytest.raises(ValueError, match="use TFRecordStream"):
         make(kind, files[kind], index=None)
 
 
@@ -242,4 +248,4 @@ def test_spawned_workers(files: dict[str, Any]) -> None:
     )
     wanted = [[number, item] for number, dataset in enumerate(datasets) for item in dataset]
     assert list(loader) == wanted
-    assert isinstance(datasets[-1]._records.format, Netstrings)
+    assert isinstance(datasets[-1].pipeline.records.format, Netstrings)

@@ -23,7 +23,7 @@ from tests.support.examples import example_of, sequence_example_of
 from tests.support.states import states_of, through_json
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.order import length_batches as module
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 
 SCHEMA = {"id": tio.FixedLenFeature([], "int64"), "tokens": tio.VarLenFeature("int64")}
 LENGTHS = np.random.default_rng(0).integers(0, 20, 70).tolist()
@@ -55,7 +55,7 @@ def record(number: int) -> bytes:
 
 
 def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
-    defaults = {"batch_tokens": MOST, "length_key": "tokens", "seed": 5}
+    defaults = {"batch_tokens": MOST, "length_key": "tokens", "seed": 5, "uneven": "keep"}
     return tio.TFRecordDataset(paths, SCHEMA, **{**defaults, **options})
 
 
@@ -293,7 +293,7 @@ class TestResuming:
             dataset.resume(epoch=1, batches=used)
             loader = DataLoader(dataset, batch_size=None, num_workers=workers)
             assert ids_of(loader) == whole[used:]
-        with pytest.raises(ValueError, match=f"has {len(whole)} batches"):
+        with pytest.raises(ValueError, match=f"batches must be at most {len(whole)}, "):
             dataset.resume(epoch=1, batches=len(whole) + 1)
 
     @pytest.mark.parametrize(
@@ -359,8 +359,8 @@ class TestOnError:
         self, paths: list[str], caplog: pytest.LogCaptureFixture
     ) -> None:
         long = [number for number, length in enumerate(LENGTHS) if length > 15]
-        message = f"{len(long)} of 70 records are longer than batch_tokens=15, the first of them"
-        with pytest.raises(ValueError, match=f"{message} .*length {LENGTHS[long[0]]}"):
+        message = f"{len(long)} of 70 records are longer than batch_tokens=15"
+        with pytest.raises(ValueError, match=f"{message}. The first .* {LENGTHS[long[0]]}"):
             make(paths, batch_tokens=15)
         with pytest.raises(ValueError, match=message):
             make(paths).replace(batch_tokens=15)
@@ -368,7 +368,7 @@ class TestOnError:
         dataset = make(paths, batch_tokens=15, on_error=errors.append, shuffle=True)
         assert dataset.skipped == len(errors) == 1
         assert errors[0].record == long[0]
-        assert f"{len(long)} records are longer" in errors[0].reason
+        assert f"{len(long)} records longer than batch_tokens=15 left out" in errors[0].reason
         assert dataset.num_records == 70 - len(long)
         seen = sorted(itertools.chain(*ids_of(dataset)))
         assert seen == sorted(set(range(70)) - set(long))
@@ -420,37 +420,32 @@ class TestMakingOthers:
         dataset = make(paths)
         plain = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
         with pytest.raises(ValueError, match="batches by length cannot be mixed"):
-            tio.mix({dataset: 1, plain: 1})
-        with pytest.raises(ValueError, match="a mix has no batches by length"):
-            tio.mix({plain: 1}, batch_tokens=MOST)
+            tio.mix([dataset, plain], weights=[1, 1])
+        with pytest.raises(TypeError, match=r"mix.* cannot change 'batch_tokens'"):
+            tio.mix([plain], weights=[1], batch_tokens=MOST)  # type: ignore[call-arg]
 
 
 class TestArguments:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"length_key": "id"}, "of which there are ['tokens'], or integers, one for each"),
-            ({"length_key": "nothing"}, "not 'nothing'"),
+            ({"length_key": "id"}, "of the schema ('tokens') or integers, one for each"),
+            ({"length_key": "nothing"}, "got 'nothing'"),
             ({"length_key": b"tokens"}, "integers of shape [70]"),
-            ({"length_key": 3}, "not int64 []"),
+            ({"length_key": 3}, "got int64 []"),
             ({"length_key": [1] * 69}, "integers of shape [70], one for each record of the files"),
-            ({"length_key": [[1] * 70]}, "not int64 [1, 70]"),
-            ({"length_key": [1.0] * 70}, "not float64 [70]"),
-            ({"length_key": [True] * 70}, "not bool [70]"),
-            ({"length_key": [-1] * 70}, "a length is negative: -1, of record 0"),
-            ({"length_key": np.full(70, 2**63, np.uint64)}, "none may be 2**62 or more"),
-            ({"batch_tokens": None}, "length_key needs batch_tokens or a batch_size"),
-            ({"batch_tokens": 0}, "batch_tokens must be a whole number of at least 1, not 0"),
-            ({"batch_tokens": True}, "batch_tokens must be a whole number"),
-            ({"drop_last": True}, "drop_last has no meaning for batches by length"),
+            ({"length_key": [[1] * 70]}, "got int64 [1, 70]"),
+            ({"length_key": [1.0] * 70}, "got float64 [70]"),
+            ({"length_key": [True] * 70}, "got bool [70]"),
+            ({"length_key": [-1] * 70}, "lengths must not be negative, got -1 for record 0"),
+            ({"length_key": np.full(70, 2**63, np.uint64)}, "lengths must be less than 2**62"),
+            ({"batch_tokens": None}, "length_key needs batch_tokens or batch_size"),
+            ({"batch_tokens": 0}, "batch_tokens must be a positive integer, got 0"),
+            ({"batch_tokens": True}, "batch_tokens must be a positive integer"),
+            ({"drop_last": True}, "drop_last must be False for batches by length"),
             (
                 {"drop_last": True, "batch_size": 3, "batch_tokens": None},
-                "drop_last has no meaning for batches by length",
-            ),
-            ({"index": None}, "a stream without an index has no batches by length"),
-            (
-                {"index": None, "batch_tokens": None},
-                "a stream without an index has no batches by length",
+                "drop_last must be False for batches by length",
             ),
         ],
         ids=str,
@@ -461,7 +456,7 @@ class TestArguments:
 
     def test_which_of_several_features(self, paths: list[str]) -> None:
         schema = {"tokens": tio.VarLenFeature("int64"), "id": tio.VarLenFeature("int64")}
-        with pytest.raises(ValueError, match=re.escape("there are ['tokens', 'id']")):
+        with pytest.raises(ValueError, match=re.escape("of the schema ('tokens', 'id')")):
             tio.TFRecordDataset(paths, schema, batch_tokens=MOST)
         batches = list(tio.TFRecordDataset(paths, schema, batch_tokens=MOST, length_key="id"))
         assert [len(batch["id"]) for batch in batches] == [40, 30]
@@ -469,10 +464,5 @@ class TestArguments:
     @pytest.mark.parametrize("schema", [None, len], ids=["None", "function"])
     def test_a_name_needs_a_schema(self, paths: list[str], schema: Any) -> None:
         for key in (None, "tokens"):
-            with pytest.raises(ValueError, match="without a schema"):
+            with pytest.raises(ValueError, match="must be integers, one for each record, because"):
                 tio.TFRecordDataset(paths, schema, batch_tokens=MOST, length_key=key)
-
-    def test_a_stream_stays_one(self, paths: list[str]) -> None:
-        stream = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, index=None)
-        with pytest.raises(ValueError, match="without an index has no batches by length"):
-            stream.replace(batch_tokens=MOST)

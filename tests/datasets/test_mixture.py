@@ -38,7 +38,7 @@ def pair(
 
 def mixed(paths: tuple[list[str], str], stop: Any = "all_exhausted", **options: Any) -> Any:
     first, second = pair(paths, **options)
-    return tio.mix({first: 3, second: 1}, seed=2, stop=stop)
+    return tio.mix([first, second], weights=[3, 1], seed=2, stop=stop)
 
 
 def ids_of(batches: Iterable[Any]) -> list[list[int]]:
@@ -63,7 +63,7 @@ class TestOrder:
     def test_the_datasets_own_shuffles_splits_and_epochs(self, paths: Any) -> None:
         first, second = pair(paths)
         first = first.split(0.5, 0.5)[0].replace(shuffle=True, seed=7)
-        dataset = tio.mix({first: 1, second: 1}, stop="all_exhausted")
+        dataset = tio.mix([first, second], weights=[1, 1], stop="all_exhausted")
         for epoch in (0, 3):
             first.set_epoch(epoch)
             dataset.set_epoch(epoch)
@@ -81,7 +81,7 @@ class TestOrder:
 
     def test_endless_begins_again(self, paths: Any) -> None:
         first, second = pair(paths, shuffle=True)
-        dataset = tio.mix({first: 3, second: 1}, stop="endless")
+        dataset = tio.mix([first, second], weights=[3, 1], stop="endless")
         with pytest.raises(TypeError, match="endless"):
             len(dataset)
         seen = flat(ids_of(itertools.islice(dataset, 60)))
@@ -112,7 +112,7 @@ class TestOrder:
     def test_ranks_share_it(self, paths: Any) -> None:
         seen = []
         for rank in range(3):
-            dataset = mixed(paths, rank=rank, world_size=3)
+            dataset = mixed(paths, rank=rank, world_size=3, uneven="keep")
             seen += flat(ids_of(dataset))
         assert sorted(seen) == [*range(FIRST), *range(1000, 1000 + SECOND)]
 
@@ -153,11 +153,15 @@ class TestResume:
         state = mixed(paths).state_dict()
         first, second = pair(paths)
         others = {
-            r"weights is \[1.0, 1.0\] here": tio.mix({first: 1, second: 1}, seed=2),
-            "seed is 3 here and 2 in": tio.mix({first: 3, second: 1}, seed=3),
-            "stop is 'endless' here": tio.mix({first: 3, second: 1}, seed=2, stop="endless"),
-            "parts.1.files is": tio.mix({first: 3, first.replace(): 1}, seed=2),
-            "parts.0.shuffle is 'True'": tio.mix({first.replace(shuffle=True): 3, second: 1}),
+            r"weights is \[1.0, 1.0\] here": tio.mix([first, second], weights=[1, 1], seed=2),
+            "seed is 3 here and 2 in": tio.mix([first, second], weights=[3, 1], seed=3),
+            "stop is 'endless' here": tio.mix(
+                [first, second], weights=[3, 1], seed=2, stop="endless"
+            ),
+            "parts.1.files is": tio.mix([first, first.replace()], weights=[3, 1], seed=2),
+            "parts.0.shuffle is 'True'": tio.mix(
+                [first.replace(shuffle=True), second], weights=[3, 1]
+            ),
         }
         for reason, dataset in others.items():
             with pytest.raises(tio.StateMismatchError, match=reason):
@@ -166,19 +170,29 @@ class TestResume:
 
 class TestRefused:
     def test_nothing(self) -> None:
-        with pytest.raises(ValueError, match="nothing to mix"):
-            tio.mix({})
+        with pytest.raises(ValueError, match="must hold at least one dataset"):
+            tio.mix([], weights=[])
+
+    def test_a_dict_of_datasets(self, paths: Any) -> None:
+        first, second = pair(paths)
+        with pytest.raises(TypeError, match=r"datasets must be a list: mix\(\[a, b\], weights="):
+            tio.mix({first: 1, second: 1}, weights=[1, 1])
+
+    @pytest.mark.parametrize("weights", [[1], [1, 2, 3]])
+    def test_weights_of_other_datasets(self, paths: Any, weights: list[float]) -> None:
+        with pytest.raises(ValueError, match="weights must have one number for each of 2 datasets"):
+            tio.mix(pair(paths), weights=weights)
 
     @pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf")])
     def test_weights(self, paths: Any, weight: float) -> None:
         first, second = pair(paths)
         with pytest.raises(ValueError, match="weight 1 must be positive"):
-            tio.mix({first: 1, second: weight})
+            tio.mix([first, second], weights=[1, weight])
 
     def test_stop_rules(self, paths: Any) -> None:
         first, second = pair(paths)
         with pytest.raises(ValueError, match=r"first_exhausted.*all_exhausted.*endless"):
-            tio.mix({first: 1, second: 1}, stop="never")  # type: ignore[arg-type]
+            tio.mix([first, second], weights=[1, 1], stop="never")  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
         ("options", "reason"),
@@ -191,13 +205,13 @@ class TestRefused:
     def test_datasets_that_differ(self, paths: Any, options: Any, reason: str) -> None:
         first, second = pair(paths)
         with pytest.raises(ValueError, match=reason):
-            tio.mix({first: 1, second.replace(**options): 1})
+            tio.mix([first, second.replace(**options)], weights=[1, 1])
 
     def test_a_schema_and_its_dict_are_alike(self, paths: Any) -> None:
         """As one of a TFDS directory and one with a schema written by hand."""
         first, second = pair(paths)
-        alike = tio.mix({first: 1, second.replace(schema=tio.Schema(SCHEMA)): 1})
-        assert ids_of(alike) == ids_of(tio.mix({first: 1, second: 1}))
+        alike = tio.mix([first, second.replace(schema=tio.Schema(SCHEMA))], weights=[1, 1])
+        assert ids_of(alike) == ids_of(tio.mix([first, second], weights=[1, 1]))
 
     def test_names_of_classes_that_differ(self, paths: Any) -> None:
         """What a schema's repr does not show."""
@@ -205,36 +219,36 @@ class TestRefused:
             tio.TFRecordDataset(path, {"id": tio.FixedLenFeature([], "int64", names=names)})
             for path, names in zip(paths, (["a", "b"], ["b", "a"]), strict=True)
         )
-        with pytest.raises(ValueError, match="other names for the classes of 'id'"):
-            tio.mix({first: 1, second: 1})
+        with pytest.raises(ValueError, match="differ in the class names of 'id'"):
+            tio.mix([first, second], weights=[1, 1])
 
     def test_options_of_the_mix_settle_it(self, paths: Any) -> None:
         first, second = pair(paths)
-        dataset = tio.mix({first: 1, second.replace(batch_size=4): 1}, batch_size=5)
+        dataset = tio.mix([first, second.replace(batch_size=4)], weights=[1, 1], batch_size=5)
         assert dataset.batch_size == 5
         with pytest.raises(TypeError, match="shuffle"):
-            tio.mix({first: 1, second: 1}, shuffle=True)
+            tio.mix([first, second], weights=[1, 1], shuffle=True)  # type: ignore[call-arg]
 
     def test_verify_crc(self, paths: Any) -> None:
         first, _ = pair(paths)
         unchecked = tio.TFRecordDataset(paths[1], SCHEMA, batch_size=8, verify_crc=False)
         with pytest.raises(ValueError, match="differ in verify_crc"):
-            tio.mix({first: 1, unchecked: 1})
+            tio.mix([first, unchecked], weights=[1, 1])
 
     def test_what_is_no_dataset(self, paths: Any) -> None:
         first, _ = pair(paths)
-        with pytest.raises(TypeError, match="only a TFRecordDataset"):
-            tio.mix({first: 1, "other": 1})  # type: ignore[dict-item]
-        streamed = tio.TFRecordDataset(paths[1], SCHEMA, batch_size=8, index=None)
-        with pytest.raises(ValueError, match="without an index"):
-            tio.mix({first: 1, streamed: 1})
+        with pytest.raises(TypeError, match="must be datasets of indexed files"):
+            tio.mix([first, "other"], weights=[1, 1])  # type: ignore[list-item]
+        streamed = tio.TFRecordStream(paths[1], SCHEMA, batch_size=8)
+        with pytest.raises(TypeError, match="must be datasets of indexed files"):
+            tio.mix([first, streamed], weights=[1, 1])  # type: ignore[list-item]
 
     def test_an_empty_dataset(self, paths: Any, tmp_path: Path) -> None:
         first, _ = pair(paths)
         empty = tio.TFRecordDataset(write_files(tmp_path, [0]), SCHEMA, batch_size=8)
-        with pytest.raises(ValueError, match="part 1 has no records"):
-            tio.mix({first: 1, empty: 1}, stop="endless")
-        assert flat(ids_of(tio.mix({first: 1, empty: 1}, stop="all_exhausted"))) == list(
+        with pytest.raises(ValueError, match="must have records, part 1 has none"):
+            tio.mix([first, empty], weights=[1, 1], stop="endless")
+        assert flat(ids_of(tio.mix([first, empty], weights=[1, 1], stop="all_exhausted"))) == list(
             range(FIRST)
         )
 
@@ -246,7 +260,7 @@ def test_damage_names_the_file(paths: Any, tmp_path: Path) -> None:
     errors: list[tio.TorchRecIOError] = []
     other = tio.TFRecordDataset(bad, SCHEMA)
     dataset = tio.mix(
-        {first: 1, other: 1}, stop="all_exhausted", on_error=errors.append, batch_size=9
+        [first, other], weights=[1, 1], stop="all_exhausted", on_error=errors.append, batch_size=9
     )
     seen = flat(ids_of(dataset))
     assert sorted(seen) == [*range(FIRST), 2000, 2002]

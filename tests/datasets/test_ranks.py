@@ -12,7 +12,7 @@ from torch import distributed
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import open_records, record, write_files
 from tests.support.loading import error_of
 from tests.support.tfrecord import write_tfrecord
 
@@ -25,8 +25,8 @@ def paths(tmp_path: Path) -> list[str]:
     return write_files(tmp_path, SIZES)
 
 
-def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
-    return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 4, **options})
+def make(paths: Any, **options: Any) -> Any:
+    return open_records(paths, **{"batch_size": 4, "uneven": "keep", **options})
 
 
 def load(dataset: Any, workers: int, method: str = "fork", **options: Any) -> DataLoader[Any]:
@@ -72,11 +72,11 @@ class TestRanks:
     def test_a_world_smaller_than_its_rank(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with pytest.raises(ValueError, match=r"rank must be in 0\.\.1, not 3"):
+        with pytest.raises(ValueError, match=r"rank must be an integer from 0 to 1, got 3"):
             make(paths, rank=3, world_size=2)
         monkeypatch.setenv("RANK", "3")
         monkeypatch.setenv("WORLD_SIZE", "2")
-        with pytest.raises(ValueError, match=r"rank must be in 0\.\.1, not 3"):
+        with pytest.raises(ValueError, match=r"rank must be an integer from 0 to 1, got 3"):
             make(paths)
 
     @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
@@ -116,7 +116,7 @@ class TestMoreReadersThanRecords:
         assert [len(rank) for rank in ranks] == counts
 
     @pytest.mark.parametrize("workers", [0, 2])
-    @pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"epochs": None}, {"index": None}])
+    @pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"epochs": None}, {"stream": True}])
     def test_no_record_at_all(self, tmp_path: Path, workers: int, options: Any) -> None:
         paths = write_files(tmp_path, [0, 0])
         dataset = make(paths, **options)

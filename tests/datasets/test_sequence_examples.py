@@ -212,7 +212,7 @@ BAD: dict[str, tuple[bytes, str | None, str]] = {
     ),
     "kind of a step": (with_changed(0, frames=[[1, 2]]), "frames", "holds int64 values"),
     "lengths of rows": (with_changed(0, v=[[1]], n=[[2]]), "tree", "do not add up"),
-    "number of steps": (with_changed(0, v=[[1]], n=[]), "tree", "has not as many steps"),
+    "number of steps": (with_changed(0, v=[[1]], n=[]), "tree", "has another number of steps"),
     "no range": (with_changed(0, v=[[2**31]], n=[[1]]), "tree", "does not fit"),
     "context": (with_changed(0, {"tags": [1]}), "tags", "holds int64 values"),
     "missing": (sequence_example_of({"id": [0]}, {}), "frames", "required"),

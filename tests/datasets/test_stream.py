@@ -1,4 +1,4 @@
-"""index=None: records as they come, exactly once; and what that cannot do."""
+"""TFRecordStream: records read from front to back, exactly once; and what a stream cannot do."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return write_files(tmp_path_factory.mktemp("streams"), SIZES)
 
 
-def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
-    return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 4, "index": None, **options})
+def make(paths: Any, **options: Any) -> tio.TFRecordStream:
+    return tio.TFRecordStream(paths, SCHEMA, **{"batch_size": 4, **options})
+
+
+def indexed(paths: Any, **options: Any) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 4, **options})
 
 
 def ids_of(batches: Any) -> list[list[int]]:
@@ -45,14 +49,14 @@ def flat(lists: list[list[int]]) -> list[int]:
 
 class TestFiles:
     def test_as_with_an_index(self, paths: list[str]) -> None:
-        assert ids_of(make(paths)) == ids_of(make(paths, index="auto"))
+        assert ids_of(make(paths)) == ids_of(indexed(paths))
         assert ids_of(make(paths, drop_last=True, epochs=2)) == ids_of(
-            make(paths, index="auto", drop_last=True, epochs=2)
+            indexed(paths, drop_last=True, epochs=2)
         )
         samples = list(make(paths, batch_size=None, with_key=True))
         assert [(key, int(sample["id"])) for key, sample in samples] == [
             (key, int(sample["id"]))
-            for key, sample in make(paths, batch_size=None, with_key=True, index="auto")
+            for key, sample in indexed(paths, batch_size=None, with_key=True)
         ]
 
     def test_no_index_is_made(self, tmp_path: Path) -> None:
@@ -74,7 +78,7 @@ class TestFiles:
             seen = []
             for rank in range(world):
                 loader = DataLoader(
-                    make(some, shuffle=6, rank=rank, world_size=world),
+                    make(some, shuffle=6, rank=rank, world_size=world, uneven="keep"),
                     batch_size=None,
                     num_workers=workers,
                     multiprocessing_context="fork" if workers else None,
@@ -172,9 +176,9 @@ class TestFiles:
     def test_an_endless_one_of_damage_alone_ends(self, tmp_path: Path) -> None:
         path = tmp_path / "a.tfrecord"
         path.write_bytes(frame(b"\xff") * 3)
-        for index in (None, "auto"):
-            dataset = make(path, on_error=lambda _: None, epochs=None, index=index)
-            with pytest.raises(tio.DecodeError, match="epoch 0 gave nothing"):
+        for make_any in (make, indexed):
+            dataset = make_any(path, on_error=lambda _: None, epochs=None)
+            with pytest.raises(tio.DecodeError, match="epoch 0 yielded nothing"):
                 next(iter(dataset))
 
 
@@ -197,8 +201,7 @@ class TestPipes:
 
     def test_standard_input(self, paths: list[str]) -> None:
         program = (
-            "import torchrec_io as tio\n"
-            "print(sum(1 for _ in tio.TFRecordDataset('/dev/stdin', index=None)))"
+            "import torchrec_io as tio\nprint(sum(1 for _ in tio.TFRecordStream('/dev/stdin')))"
         )
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -212,7 +215,11 @@ class TestPipes:
     @pytest.mark.parametrize(
         ("options", "workers", "reason"),
         [
-            ({"rank": 0, "world_size": 2}, 0, "one process alone can read it, not 2"),
+            (
+                {"rank": 0, "world_size": 2, "uneven": "keep"},
+                0,
+                "only one process can read it, not 2",
+            ),
             ({}, 1, "is a pipe: read it with num_workers=0"),
             ({}, 2, "is a pipe: read it with num_workers=0"),
         ],
@@ -237,39 +244,67 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("options", "reason"),
         [
-            ({"shuffle": True}, "must be False or a number of records, not True"),
-            ({"shuffle": tio.Shuffle(block=2, window=4)}, "must be False or a number of records"),
-            ({"uneven": "pad"}, "uneven must be 'keep', not 'pad'"),
+            ({"shuffle": True}, "must be False or a positive integer, got True"),
+            ({"shuffle": 0}, "must be False or a positive integer, got 0"),
+            ({"shuffle": tio.Shuffle(block=2, window=4)}, "must be False or a positive integer"),
+            ({"uneven": "pad"}, "uneven of a TFRecordStream must be None or 'keep', got 'pad'"),
             ({"compression": "zip"}, "compression must be one of"),
-            ({"split": "[:5]"}, "a split needs an index"),
         ],
     )
     def test_arguments(self, paths: list[str], options: Any, reason: str) -> None:
         with pytest.raises(ValueError, match=reason):
             make(paths, **options)
 
-    def test_questions_about_what_comes(self, paths: list[str]) -> None:
-        dataset = make(paths)
-        with pytest.raises(TypeError, match="without an index"):
-            len(dataset)
-        with pytest.raises(TypeError, match="without an index"):
-            _ = dataset.num_records
+    @pytest.mark.parametrize("name", ["split", "index", "batch_tokens", "length_key"])
+    def test_it_has_only_the_options_of_a_stream(self, paths: list[str], name: str) -> None:
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+            make(paths, **{name: None})
+
+    @pytest.mark.parametrize("name", ["num_records", "resume", "split", "steps"])
+    def test_it_has_only_the_methods_of_a_stream(self, paths: list[str], name: str) -> None:
+        assert not hasattr(make(paths), name)
+        assert hasattr(indexed(paths), name)
+
+    def test_it_has_no_length(self, paths: list[str]) -> None:
+        with pytest.raises(TypeError, match="has no len"):
+            len(make(paths))  # type: ignore[arg-type]
+
+    def test_a_dataset_without_an_index_is_a_stream(self, paths: list[str]) -> None:
+        with pytest.raises(ValueError, match=r"index must be .*, got None.*use TFRecordStream"):
+            indexed(paths, index=None)
+
+    def test_ranks_need_uneven(self, paths: list[str]) -> None:
+        several = make(paths, rank=1, world_size=3)
+        with pytest.raises(ValueError, match=r"uneven must be 'keep' .* 3 ranks, got None"):
+            next(iter(several))
+        ranks = [make(paths, rank=rank, world_size=3, uneven="keep") for rank in range(3)]
+        assert sorted(itertools.chain(*(flat(ids_of(each)) for each in ranks))) == list(
+            range(COUNT)
+        )
+        assert flat(ids_of(make(paths, rank=0, world_size=1))) == list(range(COUNT))
+
+    def test_nothing_is_read_before_that(self, tmp_path: Path) -> None:
+        pipe = str(tmp_path / "pipe")
+        os.mkfifo(pipe)  # opening it would wait for a writer
+        with pytest.raises(ValueError, match="uneven must be 'keep'"):
+            next(iter(make(pipe, rank=0, world_size=2)))
 
     def test_states_of_others(self, paths: list[str]) -> None:
         dataset = make(paths)
         next(iter(dataset))
         state = dataset.state_dict()
-        other = make(paths, rank=0, world_size=2)
+        other = make(paths, rank=0, world_size=2, uneven="keep")
         other.load_state_dict(state)
-        with pytest.raises(tio.StateMismatchError, match="only the same rank and worker"):
+        with pytest.raises(tio.StateMismatchError, match="only with the same rank, world_size"):
             iter(other)
         for changed, reason in (
             ({"shuffle": 5}, "shuffle is '5' here and 'False'"),
             ({"seed": 1}, "seed is 1 here"),
-            ({"index": "auto"}, "index is None|split is|records is"),
         ):
             with pytest.raises(tio.StateMismatchError, match=reason):
                 make(paths, **changed).load_state_dict(state)
+        with pytest.raises(tio.StateMismatchError, match=r"index is None|split is|records is"):
+            indexed(paths).load_state_dict(state)
 
     def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
@@ -280,7 +315,7 @@ def test_a_file_that_grows_moves_no_record_of_another(tmp_path: Path) -> None:
     paths = write_files(tmp_path, [4, 4])
     seen = []
     for share in range(3):
-        seen += flat(ids_of(make(paths, rank=share, world_size=3)))
+        seen += flat(ids_of(make(paths, rank=share, world_size=3, uneven="keep")))
         with open(paths[0], "ab") as file:
             file.write(frame(record(100 + share)))
     assert [number for number in sorted(seen) if number < 100] == list(range(8))

@@ -128,7 +128,7 @@ class TestBadLines:
 def test_other_schemas(people: Path) -> None:
     assert list(tio.TextLineDataset(people, len, split="[1:3]")) == [10, 16]
     for schema in ({"age": tio.FixedLenFeature([], "int64")}, 3):
-        with pytest.raises(tio.SchemaError, match="the schema of lines is a CsvSchema, a function"):
+        with pytest.raises(tio.SchemaError, match=r"lines must be a csv\.Schema, a function"):
             tio.TextLineDataset(people, schema)  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.records.reader import ReadPlan, RecordReader
+from torchrec_io.records.record_reader import ReadPlan, RecordReader
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -248,7 +248,9 @@ class TestIndexes:
             assert flat(ids_of(dataset)) == list(range(COUNT))
         one = tio.TFRecordDataset(paths[0], index=binary[0])
         assert len(one) == SIZES[0]
-        with pytest.raises(ValueError, match="4 data files need as many index files, not 1"):
+        with pytest.raises(
+            ValueError, match="index must have 4 paths, one for each data file, got 1"
+        ):
             tio.TFRecordDataset(paths, index=binary[0])
         with pytest.raises(tio.StaleIndexError):
             tio.TFRecordDataset(paths[0], index=binary[2])
@@ -447,21 +449,21 @@ class TestDamage:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, not 0"),
+        ({"batch_size": 0}, "batch_size must be a positive integer, got 0"),
         ({"batch_size": 2.5}, "batch_size"),
         ({"batch_size": True}, "batch_size"),
         ({"drop_last": True}, "drop_last needs a batch_size"),
-        ({"shuffle": 0}, "shuffle must be False, True or a window"),
-        ({"shuffle": "yes"}, "shuffle must be False, True or a window"),
+        ({"shuffle": 0}, "shuffle must be False, True, the size of a window"),
+        ({"shuffle": "yes"}, "shuffle must be False, True, the size of a window"),
         ({"epochs": -1}, "epochs"),
-        ({"rank": 0}, "both rank and world_size"),
-        ({"rank": 2, "world_size": 2}, "rank must be in 0..1, not 2"),
+        ({"rank": 0}, "rank and world_size must be given together"),
+        ({"rank": 2, "world_size": 2}, "rank must be an integer from 0 to 1, got 2"),
         ({"uneven": "spread"}, "'keep', 'drop', 'pad'"),
         ({"on_error": "ignore"}, "'raise', 'skip' or a function"),
         ({"compression": "bz2"}, "'gzip', 'zlib'"),
         ({"num_threads": 0}, "num_threads"),
         ({"prefetch": 0}, "prefetch"),
-        ({"schema": 7}, "a Schema, a dict, a function or None"),
+        ({"schema": 7}, "a Schema, a dict of features, a function or None"),
     ],
 )
 def test_bad_arguments_are_named(paths: list[str], options: dict[str, Any], message: str) -> None:

@@ -110,10 +110,10 @@ def test_a_file_of_another_size_than_its_array(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({**CONTENT, "more": CONTENT["content"]}, "give a dict of one"),
-        ({"x": tio.FixedLenFeature([], "int64")}, "not a FixedLenFeature"),
-        ({"x": tio.VarLenFeature("string")}, "not a VarLenFeature"),
-        ({"x": tio.RawFeature("uint8", shape_key="y")}, "not a RawFeature"),
+        ({**CONTENT, "more": CONTENT["content"]}, "must be a dict of one feature"),
+        ({"x": tio.FixedLenFeature([], "int64")}, "got FixedLenFeature"),
+        ({"x": tio.VarLenFeature("string")}, "got VarLenFeature"),
+        ({"x": tio.RawFeature("uint8", shape_key="y")}, "got RawFeature"),
         ({}, "at least one feature"),
     ],
 )

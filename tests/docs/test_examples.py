@@ -101,7 +101,7 @@ def test_shuffle_batches(run_here: Run) -> None:
     assert [title for title, *_ in rows] == [
         "shuffle=400",
         "shuffle=True",
-        "shuffle=100, index=None",
+        "a stream with shuffle=100",
     ]
     [window, everywhere, buffered] = [list(map(int, moved)) for _, *moved in rows]
     assert everywhere[0] > 4 * window[0] > 4 * buffered[0]

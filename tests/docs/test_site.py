@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from pathlib import Path
@@ -16,10 +17,11 @@ from mkdocs.structure.pages import Page
 
 import torchrec_io as tio
 from tests.conftest import ROOT
+from torchrec_io.datasets import options as kinds
 
 DOCS = ROOT / "docs"
 # Not imported by users, but what public functions give or take.
-GIVEN = {"torchrec_io.convert.target.Options", "torchrec_io.loading.loader.Loader"}
+GIVEN = {"torchrec_io.loading.loader.Loader"}
 
 
 def hook(name: str) -> ModuleType:
@@ -35,7 +37,8 @@ def hook(name: str) -> ModuleType:
 @pytest.fixture(scope="module")
 def package() -> Any:
     """The package as the API pages have it."""
-    extensions = griffe.load_extensions(str(DOCS / "hooks" / "docstrings.py"))
+    hooks = [str(DOCS / "hooks" / name) for name in ("options.py", "docstrings.py")]
+    extensions = griffe.load_extensions(*hooks)
     return griffe.load(
         "torchrec_io", search_paths=[ROOT], extensions=extensions, allow_inspection=False
     )
@@ -48,8 +51,43 @@ def test_each_public_name_has_one_place_on_an_api_page() -> None:
         for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
     ]
     assert len(shown) == len(set(shown))
-    presets = {f"torchrec_io.presets.{name}" for name in tio.presets.__all__}
-    assert set(shown) == {f"torchrec_io.{name}" for name in tio.__all__} | presets | GIVEN
+    in_rooms = {
+        f"{room.__name__}.{name}"
+        for room in (tio.convert, tio.presets, tio.tools)
+        for name in room.__all__
+    }
+    assert set(shown) == {f"torchrec_io.{name}" for name in tio.__all__} | in_rooms | GIVEN
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("datasets.tfrecord.TFRecordDataset", kinds.TFRecordOptions),
+        ("datasets.tfrecord.TFRecordDataset.from_tfds", kinds.TfdsOptions),
+        ("datasets.tfrecord.TFRecordDataset.replace", kinds.TFRecordReplaceOptions),
+        ("datasets.stream.TFRecordStream", kinds.StreamOptions),
+        ("datasets.map_style.TFRecordMapDataset", kinds.MapOptions),
+        ("datasets.formats.TextLineDataset", kinds.FileOptions),
+        ("datasets.formats.WholeFileDataset", kinds.WholeFileOptions),
+        ("datasets.mixture.mix", kinds.MixOptions),
+    ],
+)
+def test_api_pages_show_options(package: Any, path: str, kind: Any) -> None:
+    """The pages are made without importing, from the same definitions."""
+    shown = package[path]
+    parameters = (shown["__init__"] if shown.is_class else shown).parameters
+    sections = shown.docstring.parse("google")
+    [arguments] = [section.value for section in sections if section.kind.value == "parameters"]
+    texts = {argument.name: " ".join(argument.description.split()) for argument in arguments}
+    assert "options" not in [parameter.name for parameter in parameters]
+    for name, option in kinds.options_of(kind).items():
+        default = parameters[name].default
+        assert default == "<unchanged>" or ast.literal_eval(default) == option.default
+        assert parameters[name].annotation
+        words = re.sub(r":\w+:`|`|\[|\]\([^)]*\)|docs/\w+\.md", "", option.text).split()
+        assert texts[name].replace("`", "").split()[:6] == words[:6]
+    mkdocs = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert "docs/hooks/options.py" in mkdocs
 
 
 def test_docstrings_have_no_markup_but_markdown(package: Any) -> None:

@@ -19,8 +19,8 @@ from torchrec_io.episodes.parser import StepParser
 from torchrec_io.episodes.reader import StepNumbers
 from torchrec_io.images.decode import decode_image
 from torchrec_io.parsing.columns import image as image_columns
-from torchrec_io.parsing.record_random import NO_EPOCH
-from torchrec_io.records.reader import RecordBlock
+from torchrec_io.parsing.record_random import DEFAULT_RANDOM
+from torchrec_io.records.record_block import RecordBlock
 
 ROWS = tio.RaggedFeature.RowLengths
 UNIFORM = tio.RaggedFeature.UniformRowLength
@@ -190,9 +190,9 @@ class TestEveryKind:
         drawn: list[int] = []
         if len(numbers):
             drawn = data.draw(st.lists(st.integers(0, len(numbers) - 1), max_size=9))
-        rows, begins = (each.tolist() for each in numbers.places(np.array(drawn, np.int64)))
+        rows, begins = (each.tolist() for each in numbers.locate(np.array(drawn, np.int64)))
         parser = StepParser(schema, "s", numbers)
-        batch, failures = parser.parse(block_of(records, rows, drawn), NO_EPOCH)
+        batch, failures = parser.parse(block_of(records, rows, drawn), DEFAULT_RANDOM)
         assert failures == []
         assert list(batch) == list(schema)
         samples = batch.samples()
@@ -217,7 +217,7 @@ def test_rows_that_nobody_validates() -> None:
     data = example_of(**{"v": [1, 2, 3], "l": [5, 2, 3], "s/y": [0, 1, 2]})
     numbers = StepNumbers(np.array([3], np.int64))
     parser = StepParser(schema, "s", numbers)
-    batch, _ = parser.parse(block_of([data], [0, 0, 0], [0, 1, 2]), NO_EPOCH)
+    batch, _ = parser.parse(block_of([data], [0, 0, 0], [0, 1, 2]), DEFAULT_RANDOM)
     assert batch["s/x"].tolist() == [[1, 2, 3], [], [3]]
 
 
@@ -228,7 +228,7 @@ class TestFailures:
     def parse(self, *records: bytes) -> Any:
         rows, numbers = [0, 0, 1, 1, 2], [0, 1, 2, 3, 4]
         parser = StepParser(self.schema, "s", self.numbers)
-        return parser.parse(block_of(list(records), rows, numbers), NO_EPOCH)
+        return parser.parse(block_of(list(records), rows, numbers), DEFAULT_RANDOM)
 
     def test_samples_of_good_records_are_kept(self) -> None:
         values: Any = {"id": [1, 2], "s/one": [0.0, 1.0], "s/text": [b"", b""]}
@@ -256,7 +256,7 @@ def test_no_memory_is_taken_for_what_is_not_asked() -> None:
     schema = tio.Schema({"s/matrix": STEPS["s/matrix"]})
     data = record(1, 60)
     parser = StepParser(schema, "s", StepNumbers(np.array([60], np.int64)))
-    batch, _ = parser.parse(block_of([data], [0], [7]), NO_EPOCH)
+    batch, _ = parser.parse(block_of([data], [0], [7]), DEFAULT_RANDOM)
     assert batch.arena.numel() == 64
     assert batch["s/matrix"].tolist() == [[[114], [115]]]
     assert math.prod(batch["s/matrix"].shape) == 2
@@ -271,7 +271,7 @@ class TestImages:
         numbers = StepNumbers(np.array([len(images)], np.int64), window)
         parser = StepParser(self.schema, "s", numbers)
         block = block_of([example_of(**{"s/x": images})], [0] * len(begins), begins)
-        return parser.parse(block, NO_EPOCH)
+        return parser.parse(block, DEFAULT_RANDOM)
 
     def test_each_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         images = [encoded(smooth(2, 3, i), "PNG") for i in range(9)]

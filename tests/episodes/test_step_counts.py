@@ -20,7 +20,7 @@ from tests.support.episodes import (
 )
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 
 FILES = [[3, 0, 7, 1], [], [5, 2]]
 STEPS = 18
@@ -200,9 +200,9 @@ class TestRefusals:
 
     @pytest.mark.parametrize("schema", [None, len])
     def test_without_a_schema(self, paths: list[str], schema: Any) -> None:
-        with pytest.raises(tio.SchemaError, match="steps need a schema of features, not "):
+        with pytest.raises(tio.SchemaError, match="steps need a schema of features, got "):
             tio.TFRecordDataset(paths, schema).steps()
-        with pytest.raises(tio.SchemaError, match="steps need a schema of features, not "):
+        with pytest.raises(tio.SchemaError, match="steps need a schema of features, got "):
             steps_of(paths).replace(schema=schema)
 
     def test_sequence_examples(self, tmp_path: Path) -> None:
@@ -213,16 +213,12 @@ class TestRefusals:
 
     @pytest.mark.parametrize("window", [0, -1, 1.5, True, "2"])
     def test_windows(self, paths: list[str], window: Any) -> None:
-        with pytest.raises(ValueError, match="window must be a whole number of at least 1"):
+        with pytest.raises(ValueError, match="window must be a positive integer, got "):
             tio.TFRecordDataset(paths, SCHEMA).steps(window=window)
 
     def test_steps_of_steps(self, paths: list[str]) -> None:
-        with pytest.raises(ValueError, match="is one of steps already"):
+        with pytest.raises(ValueError, match="the samples are steps already"):
             steps_of(paths).steps()
-
-    def test_without_an_index(self, paths: list[str]) -> None:
-        with pytest.raises(ValueError, match="steps need an index"):
-            tio.TFRecordDataset(paths, SCHEMA, index=None).steps()
 
     def test_batches_by_length(self, paths: list[str]) -> None:
         match = "a dataset of steps has no batches by length"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io.episodes.order import EpisodeBlocks, StepOrder, samples_of
+from torchrec_io.episodes.order import EpisodeBlocks, StepOrder, select_samples
 from torchrec_io.episodes.reader import StepNumbers
 from torchrec_io.order import selection as subset
 from torchrec_io.order.orders import RecordOrder
@@ -35,7 +35,7 @@ def numbers_of(counts: list[int], window: int | None = None) -> StepNumbers:
 @st.composite
 def selections(draw: st.DrawFn, total: int) -> Selection:
     if draw(st.booleans()):
-        return Subset.of(
+        return Subset.from_mask(
             np.array(draw(st.lists(st.booleans(), min_size=total, max_size=total))) > 0
         )
     begin = draw(st.integers(0, total))
@@ -57,17 +57,17 @@ def test_places(counts: list[int], window: int | None) -> None:
     numbers = numbers_of(counts, window)
     expected = places_of(counts, window)
     assert len(numbers) == len(expected)
-    records, begins = numbers.places(np.arange(len(numbers)))
+    records, begins = numbers.locate(np.arange(len(numbers)))
     assert list(zip(records.tolist(), begins.tolist(), strict=True)) == expected
     for outside in (-1, len(numbers)):
-        with pytest.raises(IndexError, match="a number of a step lies outside"):
-            numbers.places(np.array([outside]))
+        with pytest.raises(IndexError, match="a sample's number lies outside"):
+            numbers.locate(np.array([outside]))
 
 
 @given(Counts, Windows, st.data())
 def test_samples_of_a_selection(counts: list[int], window: int | None, data: st.DataObject) -> None:
     records = data.draw(selections(len(counts)))
-    samples = samples_of(records, numbers_of(counts, window))
+    samples = select_samples(records, numbers_of(counts, window))
     wanted = set(chosen(records))
     expected = [n for n, (record, _) in enumerate(places_of(counts, window)) if record in wanted]
     assert chosen(samples) == expected
@@ -75,8 +75,8 @@ def test_samples_of_a_selection(counts: list[int], window: int | None, data: st.
 
 
 def test_a_selection_of_other_records() -> None:
-    with pytest.raises(ValueError, match="a selection of 3 records is not one of 2"):
-        samples_of(Span(0, 3, 3), numbers_of([1, 2]))
+    with pytest.raises(ValueError, match="must be one of 2 records, got one of 3"):
+        select_samples(Span(0, 3, 3), numbers_of([1, 2]))
 
 
 @given(Counts, Windows, st.integers(1, 70), st.data())
@@ -85,21 +85,21 @@ def test_blocks_hold_each_record_once(
 ) -> None:
     numbers = numbers_of(counts, window)
     records = data.draw(selections(len(counts)))
-    samples = samples_of(records, numbers)
+    samples = select_samples(records, numbers)
     blocks = EpisodeBlocks(samples, size, numbers)
-    held = [blocks.records(block).tolist() for block in range(-(-len(samples) // size))]
+    held = [blocks.numbers_of(block).tolist() for block in range(-(-len(samples) // size))]
     with_samples = sorted(
         {record for record, _ in places_of(counts, window)} & set(chosen(records))
     )
     assert [record for block in held for record in block] == with_samples
     for number, block in enumerate(held):
-        assert set(blocks.of(np.array(block, np.int64)).tolist()) <= {number}
+        assert set(blocks.block_of(np.array(block, np.int64)).tolist()) <= {number}
 
 
 class TestStepOrder:
     def order(self, counts: list[int], window: int | None = None) -> StepOrder:
         records = RecordOrder(Span(0, len(counts), len(counts)), True, 7, "files")
-        return StepOrder.of(records, numbers_of(counts, window))
+        return StepOrder.from_records(records, numbers_of(counts, window))
 
     def test_it_is_that_of_the_records(self) -> None:
         order = self.order([2, 0, 3])

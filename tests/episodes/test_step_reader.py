@@ -11,7 +11,7 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io.episodes.reader import StepNumbers, StepReader
 from torchrec_io.errors import CorruptRecordError
 from torchrec_io.records.index_cache import open_indexes
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 
 RECORDS = [b"one", b"", b"three", b"four" * 3000]
 COUNTS = [2, 0, 3, 2]
@@ -41,7 +41,7 @@ def test_rows_are_samples(path: Path) -> None:
 
 def test_where_a_sample_is(path: Path) -> None:
     reader = open_reader(path)
-    assert reader.place(3) == (str(path), 2, 16 + 3 + 16)
+    assert reader.location(3) == (str(path), 2, 16 + 3 + 16)
     assert reader.keys(np.array([1, 2, 4])) == [f"{path}:0#1", f"{path}:35#0", f"{path}:35#2"]
 
 

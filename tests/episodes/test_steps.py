@@ -23,7 +23,7 @@ from tests.support.episodes import (
     write_episodes,
 )
 from tests.support.states import states_of
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 
 FILES = [[3, 0, 7, 1], [], [5, 2]]
 STEPS = 18
@@ -73,7 +73,7 @@ class TestOrder:
         caplog.set_level(logging.INFO, "torchrec_io")
         dataset = steps_of(paths, 8)
         assert (len(dataset), list(dataset)) == (0, [])
-        assert "6 of 6 records have less than 8 steps" in caplog.text
+        assert "6 of 6 records have fewer than 8 steps" in caplog.text
 
     def test_samples(self, paths: list[str]) -> None:
         samples = list(steps_of(paths, batch_size=None))
@@ -99,7 +99,7 @@ class TestOrder:
         seen = [
             each
             for rank in range(world_size)
-            for each in step_ids(whole.replace(rank=rank, world_size=world_size))
+            for each in step_ids(whole.replace(rank=rank, world_size=world_size, uneven="keep"))
         ]
         expected: list[Any] = windows_of(files, window or 1)
         if window is None:
@@ -223,7 +223,7 @@ class TestParts:
     def test_a_mix(self, paths: list[str], tmp_path: Path) -> None:
         other = write_episodes(tmp_path, [[2, 9]])
         first, second = steps_of(paths, 2), steps_of(other, 2)
-        mixed = tio.mix({first: 2, second: 1}, stop="all_exhausted", batch_size=3)
+        mixed = tio.mix([first, second], weights=[2, 1], stop="all_exhausted", batch_size=3)
         expected = windows_of(FILES, 2) + windows_of([[2, 9]], 2)
         assert sorted(step_ids(mixed)) == sorted(expected)
         assert mixed.num_records == len(expected)
@@ -231,8 +231,8 @@ class TestParts:
     def test_a_mix_of_two_kinds(self, paths: list[str]) -> None:
         records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
         for other in (records.steps(window=3), records):
-            with pytest.raises(ValueError, match="datasets to be mixed differ in steps: "):
-                tio.mix({records.steps(window=2): 1, other: 1})
+            with pytest.raises(ValueError, match="datasets differ in samples: "):
+                tio.mix([records.steps(window=2), other], weights=[1, 1])
 
 
 class TestStates:

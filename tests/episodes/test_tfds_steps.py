@@ -9,7 +9,7 @@ import pytest
 import torchrec_io as tio
 from tests.support.plain import plain
 from tests.support.tfds_golden import GOLDEN, compare, golden_split
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 
 EPISODES = GOLDEN / "episodes"
 
@@ -111,7 +111,7 @@ def test_steps_are_counted_once_however_the_shards_are_opened(
 class TestRefusals:
     @pytest.mark.parametrize("steps", ["all", 0, -1, 1.5, True, None])
     def test_other_steps(self, steps: Any) -> None:
-        match = "steps must be 'ragged', 'each' or a whole number of at least 1, not "
+        match = "steps must be 'ragged', 'each' or a positive integer, got "
         with pytest.raises(ValueError, match=match):
             read("episodes", steps=steps)
 

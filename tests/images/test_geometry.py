@@ -1,4 +1,4 @@
-"""How images are cut, resized and placed: against Pillow, step by step on the whole image."""
+"""Cropping, resizing and placing of images, compared with Pillow's single steps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def cut(image: Image.Image, box: tuple[int, ...]) -> Image.Image:
 
 
 def model(pixels: Pixels, options: dict[str, Any]) -> Pixels:
-    """What an image becomes, one step after the other."""
+    """Crop and resize an image, one step after the other."""
     image = Image.fromarray(pixels)
     if options.get("crop"):
         image = cut(image, options["crop"])
@@ -130,7 +130,7 @@ def test_thin_images_do_not_vanish(shape: tuple[int, int]) -> None:
     assert not lines[5:].any()
 
 
-def test_what_each_policy_does() -> None:
+def test_resize_policies() -> None:
     pixels = np.zeros((4, 8, 1), np.uint8)
     pixels[:, :4], pixels[:, 4:] = 100, 200
     data = encoded(pixels[:, :, 0])
@@ -174,14 +174,14 @@ def test_a_box_without_a_size_makes_a_list_of_equal_images() -> None:
         (tio.Crop(0, 0, 5, 0), "not in the image of 5 x 7"),
         (tio.Crop(0, 0, -5, 7), "not in the image of 5 x 7"),
         (tio.Crop(10**30, 0, 1, 1), "not in the image of 5 x 7"),
-        (tio.Crop(0, 0, 2.0, 2), "gave no Crop, but Crop"),  # type: ignore[arg-type]  # the mistake
-        (tio.Crop(0, 0, 2, 2, np.zeros(2)), "gave no Crop"),  # type: ignore[arg-type]  # as above
-        ((0, 0, 2, 2, False), "gave no Crop, but"),
-        (None, "gave no Crop, but None"),
+        (tio.Crop(0, 0, 2.0, 2), "must return a Crop of integers, got Crop"),  # type: ignore[arg-type]  # the mistake
+        (tio.Crop(0, 0, 2, 2, np.zeros(2)), "must return a Crop of integers"),  # type: ignore[arg-type]  # as above
+        ((0, 0, 2, 2, False), "must return a Crop of integers, got"),
+        (None, "must return a Crop of integers, got None"),
     ],
 )
 @pytest.mark.parametrize("size", [None, (3, 3)])
-def test_what_is_no_box_in_the_image_is_an_error_of_its_record(
+def test_an_invalid_box_is_an_error_of_its_record(
     crop: Any, reason: str, size: tuple[int, int] | None
 ) -> None:
     with pytest.raises(DecodeError, match=reason) as caught:
@@ -197,7 +197,7 @@ def test_numpy_s_integers_will_do() -> None:
     assert found.tolist() == array[1:4, 2:6][:, ::-1].tolist()
 
 
-def test_what_the_function_raises_is_an_error_of_its_record() -> None:
+def test_an_exception_of_the_function_is_an_error_of_its_record() -> None:
     def refuse(height: int, width: int, _: np.random.Generator) -> tio.Crop:
         if height == 5:
             raise KeyError("five")
@@ -208,7 +208,7 @@ def test_what_the_function_raises_is_an_error_of_its_record() -> None:
     assert (caught.value.record, caught.value.feature) == (1, "image")
 
 
-def test_the_function_sees_what_the_crop_left() -> None:
+def test_the_function_gets_the_size_after_the_crop() -> None:
     seen: list[tuple[int, int]] = []
 
     def look(height: int, width: int, _: np.random.Generator) -> tio.Crop:
@@ -324,8 +324,11 @@ def test_an_image_that_is_smaller_than_a_random_crop_is_an_error(shape: tuple[in
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"resize": "fit", "size": (2, 2)}, "resize must be 'stretch', 'cover', 'contain' or None"),
-        ({"resize": "cover"}, "resize='cover' needs a size"),
+        (
+            {"resize": "fit", "size": (2, 2)},
+            "resize must be one of 'stretch', 'cover', 'contain', None",
+        ),
+        ({"resize": "cover"}, "resize='cover' needs size"),
         ({"fill": 256}, "fill must be"),
         ({"fill": -1}, "fill must be"),
         ({"fill": 0.5}, "fill must be"),
@@ -335,9 +338,9 @@ def test_an_image_that_is_smaller_than_a_random_crop_is_an_error(shape: tuple[in
         ({"crop": 5}, "crop must be"),
         ({"crop": (0, 0, 1.5, 1)}, "crop must be"),
         ({"augment": "flip"}, "augment must be a function"),
-        ({"mixed": "stack"}, "mixed must be 'list' or 'pad'"),
-        ({"mixed": "pad", "size": (2, 2)}, "no mixed='pad'"),
-        ({"decoder": "opencv"}, "decoder must be 'pillow', 'simplejpeg' or None"),
+        ({"mixed": "stack"}, "mixed must be one of 'list', 'pad'"),
+        ({"mixed": "pad", "size": (2, 2)}, "mixed='pad' excludes"),
+        ({"decoder": "opencv"}, "decoder must be one of 'pillow', 'simplejpeg', None"),
     ],
 )
 def test_other_arguments_are_refused(arguments: dict[str, Any], reason: str) -> None:
@@ -348,12 +351,12 @@ def test_other_arguments_are_refused(arguments: dict[str, Any], reason: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"scale": (0, 1)}, "scale must be two numbers"),
-        ({"scale": (0.5, 1.1)}, "no part is larger"),
-        ({"scale": (0.5, 0.4)}, "scale must be two numbers"),
-        ({"scale": 0.5}, "scale must be two numbers"),
-        ({"ratio": (1, float("inf"))}, "ratio must be two numbers"),
-        ({"ratio": (True, 2)}, "ratio must be two numbers"),
+        ({"scale": (0, 1)}, "scale must be two positive numbers"),
+        ({"scale": (0.5, 1.1)}, "scale must be at most 1"),
+        ({"scale": (0.5, 0.4)}, "scale must be two positive numbers"),
+        ({"scale": 0.5}, "scale must be two positive numbers"),
+        ({"ratio": (1, float("inf"))}, "ratio must be two positive numbers"),
+        ({"ratio": (True, 2)}, "ratio must be two positive numbers"),
         ({"flip": 1.5}, "flip must be"),
         ({"flip": float("nan")}, "flip must be"),
         ({"flip": "half"}, "flip must be"),

@@ -1,4 +1,4 @@
-"""Random crops belong to record and epoch: however a dataset is read, they are the same."""
+"""Random crops, which depend only on record and epoch, however a dataset is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.images import encoded, noise, record_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.parsing.record_random import Draws
+from torchrec_io.parsing.record_random import RecordRandom
 
 COUNT = 23
 ARRAYS = [noise(20 + number % 3, 24, seed=number) for number in range(COUNT)]
@@ -51,10 +51,10 @@ def by_record(batches: Iterable[Any]) -> dict[int, bytes]:
 
 
 def expected(epoch: int, seed: int, numbers: Iterable[int] = range(COUNT)) -> dict[int, bytes]:
-    """What comes out, by what the documentation says: record, epoch, seed and name, no more."""
+    """The result follows from record, epoch, seed and name alone, as documented."""
     made = {}
     for number in numbers:
-        rng = Draws(seed, epoch).generator(np.int64(number), "image")
+        rng = RecordRandom(seed, epoch).generator(np.int64(number), "image")
         height, width = ARRAYS[number].shape[:2]
         crop = tio.RandomResizedCrop()(height, width, rng)
         box = tio.ImageFeature(crop=crop[:4], size=(6, 5))
@@ -161,14 +161,14 @@ def test_the_same_beside_damaged_records(tmp_path: Path, num_workers: int) -> No
 
 def test_without_an_index_file_and_number_in_it_count(paths: list[str]) -> None:
     def read(**options: Any) -> dict[int, bytes]:
-        dataset = tio.TFRecordDataset(paths, SCHEMA, index=None, seed=3, **options)
+        dataset = tio.TFRecordStream(paths, SCHEMA, seed=3, **options)
         return by_record(dataset)
 
     found = read(batch_size=4)
     assert sorted(found) == list(range(COUNT))
     assert read(batch_size=7) == found
     assert read(batch_size=3, shuffle=6) == found
-    dataset = tio.TFRecordDataset(paths, SCHEMA, index=None, seed=3, batch_size=4)
+    dataset = tio.TFRecordStream(paths, SCHEMA, seed=3, batch_size=4)
     assert by_record(DataLoader(dataset, batch_size=None, num_workers=2)) == found
     dataset.set_epoch(1)
     other = by_record(dataset)
@@ -187,7 +187,7 @@ def test_by_number_and_in_memory_there_is_no_epoch(paths: list[str]) -> None:
 
 def test_a_mix_has_the_seed_of_its_own(paths: list[str]) -> None:
     one, two = (tio.TFRecordDataset(path, SCHEMA, batch_size=4, seed=9) for path in paths)
-    mixed = tio.mix({one: 0.5, two: 0.5}, seed=3, stop="all_exhausted")
+    mixed = tio.mix([one, two], weights=[0.5, 0.5], seed=3, stop="all_exhausted")
     assert by_record(mixed) == expected(0, 3)
 
 
@@ -214,7 +214,7 @@ def test_specs_can_be_pickled() -> None:
 
 def test_draws_depend_on_everything() -> None:
     def first(seed: int, epoch: int, record: Any, feature: str) -> float:
-        return Draws(seed, epoch).generator(record, feature).random()
+        return RecordRandom(seed, epoch).generator(record, feature).random()
 
     place = np.array([(1, 2, 99)], "i4,i8,i8")[0]
     moved = np.array([(1, 2, 98)], "i4,i8,i8")[0]  # its offset is not what names it

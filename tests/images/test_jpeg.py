@@ -1,4 +1,4 @@
-"""JPEGs by simplejpeg, scaled while they are decoded; and JPEGs that are left alone."""
+"""JPEGs decoded by simplejpeg, at full or lower scale; and undecoded JPEGs."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_gray_ones_too(height: int, width: int, quality: int) -> None:
         {"size": (30, 30), "resize": "cover"},
     ],
 )
-def test_what_is_not_scaled_is_the_same(
+def test_unscaled_images_are_the_same(
     options: dict[str, Any], layout: Any, dtype: str, scales: list[tuple[int, int]]
 ) -> None:
     data = encoded(smooth(33, 47), "JPEG", quality=90)
@@ -115,7 +115,7 @@ def test_other_formats_are_pillow_s() -> None:
         assert decoded(data, decoder="simplejpeg").tolist() == decoded(data).tolist()
 
 
-def test_what_simplejpeg_does_not_know_is_pillow_s() -> None:
+def test_pillow_decodes_what_simplejpeg_does_not_support() -> None:
     """Chroma of a third of the width, for one."""
     data = bytearray(encoded(noise(48, 48), "JPEG", subsampling=0))
     data[data.index(b"\xff\xc0") + 11] = 0x31
@@ -325,9 +325,9 @@ def test_views_hold_what_a_decoder_takes() -> None:
         {"apply_exif_orientation": True},
     ],
 )
-def test_what_decodes_is_refused_where_nothing_is_decoded(arguments: dict[str, Any]) -> None:
+def test_decoding_arguments_are_refused_without_a_decoder(arguments: dict[str, Any]) -> None:
     [name] = arguments
-    with pytest.raises(SchemaError, match=f"leaves images undecoded: no {name}"):
+    with pytest.raises(SchemaError, match=f"excludes {name}"):
         tio.ImageFeature(decoder=None, **arguments)
 
 

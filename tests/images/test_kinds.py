@@ -1,4 +1,4 @@
-"""Images that keep their sizes and channels, hold floats, or move."""
+"""Images that keep their sizes and channels, hold floats, or are animated."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_images_of_one_size_stay_as_they_are(decoder: Any, layout: Any, dtype: s
 @pytest.mark.parametrize("decoder", ["pillow", "simplejpeg"])
 def test_images_of_another_size_are_refused(decoder: Any) -> None:
     reason = reason_of(JPEG, size=(24, 16), resize=None, decoder=decoder)
-    assert reason == "the image is of 16 x 24 pixels, the schema wants 24 x 16"
+    assert reason == "the image has 16 x 24 pixels, the schema wants 24 x 16"
     for size in ((8, 12), (32, 48), (16, 23)):
         assert "the schema wants" in reason_of(JPEG, size=size, resize=None, decoder=decoder)
 
 
-def test_what_is_cut_out_counts() -> None:
+def test_the_size_after_the_crop_counts() -> None:
     found = column_of([JPEG], size=(4, 5), resize=None, crop=(1, 2, 4, 5), layout="HWC")
     assert found[0].tolist() == decoded(JPEG)[1:5, 2:7].tolist()
     drawn = column_of([JPEG], size=(4, 5), resize=None, augment=tio.RandomCrop((4, 5)))
@@ -117,7 +117,7 @@ def test_gray_with_alpha(mode: str) -> None:
     assert found[..., 1:].tolist() == decoded(data, channels=4)[..., 3:].tolist()
 
 
-def test_what_is_transparent_does_not_bleed_into_gray() -> None:
+def test_transparent_pixels_do_not_bleed_into_gray() -> None:
     pixels = np.zeros((2, 2, 2), np.uint8)
     pixels[0] = [255, 255]
     small = decoded(encoded(Image.fromarray(pixels, "LA")), channels=2, size=(1, 1))
@@ -161,7 +161,7 @@ def test_floats_need_four_channels_of_8_bits() -> None:
     ]
     for data in others:
         for decoder in ("pillow", "simplejpeg"):
-            assert "bitcast needs it" in reason_of(data, decoder=decoder, **BITCAST)
+            assert "for bitcast" in reason_of(data, decoder=decoder, **BITCAST)
     assert "max_pixels" in reason_of(stored_floats(FLOATS), max_pixels=5, **BITCAST)
     assert "wants 3 x 2" in reason_of(stored_floats(FLOATS), size=(3, 2), resize=None, **BITCAST)
 
@@ -227,7 +227,7 @@ def test_every_cut_of_a_gif_is_refused() -> None:
     for size in range(len(GIF)):
         assert "cannot be decoded" in reason_of(GIF[:size], animated=True)
     assert len(column_of([GIF + b"\0\0"], animated=True)[0]) == 3
-    assert "block where one belongs" in reason_of(GIF[:-1] + b"\1", animated=True)
+    assert "block of an unknown kind" in reason_of(GIF[:-1] + b"\1", animated=True)
 
 
 def test_a_comment_is_no_frame() -> None:
@@ -247,22 +247,22 @@ def test_videos_in_a_sequence() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"resize": None}, "resize=None needs a size"),
+        ({"resize": None}, "resize=None needs size"),
         ({"dtype": "uint16", "size": (2, 3)}, "needs resize=None"),
-        ({"channels": 0, "mixed": "pad"}, "no mixed='pad'"),
+        ({"channels": 0, "mixed": "pad"}, "mixed='pad' excludes"),
         ({"bitcast": True}, "channels=1 and dtype='float32'"),
         ({"bitcast": True, "channels": 1, "dtype": "float64"}, "channels=1 and dtype='float32'"),
         ({**BITCAST, "size": (2, 3)}, "needs resize=None"),
-        ({**BITCAST, "crop": (0, 0, 1, 1)}, "bitcast images take no crop"),
-        ({**BITCAST, "augment": tio.RandomResizedCrop()}, "bitcast images take no augment"),
-        ({**BITCAST, "mixed": "pad"}, "bitcast images take no mixed"),
-        ({**BITCAST, "fill": 1}, "bitcast images take no fill"),
-        ({**BITCAST, "apply_exif_orientation": True}, "take no apply_exif_orientation"),
+        ({**BITCAST, "crop": (0, 0, 1, 1)}, "bitcast excludes crop"),
+        ({**BITCAST, "augment": tio.RandomResizedCrop()}, "bitcast excludes augment"),
+        ({**BITCAST, "mixed": "pad"}, "bitcast excludes mixed"),
+        ({**BITCAST, "fill": 1}, "bitcast excludes fill"),
+        ({**BITCAST, "apply_exif_orientation": True}, "excludes apply_exif_orientation"),
         ({"animated": True, "channels": 1}, "animated needs channels=3"),
         ({"animated": True, "dtype": "uint16"}, "animated needs channels=3"),
-        ({"animated": True, "mixed": "pad"}, "animated images take no mixed"),
-        ({"animated": True, "augment": tio.RandomCrop((1, 1))}, "animated images take no augment"),
-        ({"animated": True, "decoder": None}, "decoder=None leaves images undecoded"),
+        ({"animated": True, "mixed": "pad"}, "animated excludes mixed"),
+        ({"animated": True, "augment": tio.RandomCrop((1, 1))}, "animated excludes augment"),
+        ({"animated": True, "decoder": None}, "decoder=None excludes"),
     ],
 )
 def test_arguments_that_exclude_each_other(arguments: dict[str, Any], reason: str) -> None:

@@ -17,8 +17,8 @@ from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.images import column_of, encoded, noise, write_images
-from torchrec_io.parsing import parser as parse
 from torchrec_io.parsing import threads
+from torchrec_io.parsing.columns import base as parse
 from torchrec_io.parsing.threads import default_threads, run_each
 
 
@@ -35,7 +35,7 @@ def _no_thread_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def four(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine of four CPUs."""
+    """A machine with four CPUs."""
     monkeypatch.setattr(parse, "default_threads", lambda: 4)
 
 
@@ -92,7 +92,7 @@ def test_where_no_thread_can_be_started_this_one_does_it_all(
 
 
 @pytest.mark.parametrize("most", [1, 4])
-def test_what_is_raised_comes_out(most: int) -> None:
+def test_exceptions_are_passed_on(most: int) -> None:
     done: list[int] = []
 
     def work(number: int) -> None:
@@ -192,7 +192,7 @@ def test_several_threads_decode_a_batch(options: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("four")
 @pytest.mark.parametrize("options", [{}, {"size": (5, 6)}])
-def test_the_first_bad_record_is_told(options: dict[str, Any]) -> None:
+def test_the_first_bad_record_is_reported(options: dict[str, Any]) -> None:
     images = [b"none" if number in (7, 8, 30) else image for number, image in enumerate(IMAGES)]
     for _ in range(5):
         with pytest.raises(tio.DecodeError) as caught:

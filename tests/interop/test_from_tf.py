@@ -106,14 +106,14 @@ EXPECTED = {
     ),
 }
 REFUSED = {
-    "unknown_rank": "a shape must be whole numbers",
-    "unknown_size": "size of a shape must be a whole number, not None",
+    "unknown_rank": "shape must be a list of integers",
+    "unknown_size": "shape must be a list of non-negative integers",
     "dtype": "dtype must be one of",
-    "default_size": "default_value has 2 values",
-    "default_kind": "no cast loses digits",
-    "not_missing": "it needs allow_missing=True",
-    "no_spec": "no feature spec",
-    "a_class": "no feature spec",
+    "default_size": "default_value must have 3 values",
+    "default_kind": "must be integers for int64",
+    "not_missing": "needs allow_missing=True",
+    "no_spec": "must be one of torchrec_io or tf.io",
+    "a_class": "must be one of torchrec_io or tf.io",
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
-from torchrec_io.storage.compressed import Compression
+from torchrec_io.storage.compression import Compression
 
 few = settings(max_examples=max(30, settings().max_examples // 2))
 

@@ -68,10 +68,11 @@ MADE: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
     ),
     "mix": lambda paths: (
         tio.mix(
-            {
-                tio.TFRecordDataset(paths[0], SCHEMA): 1.0,
-                tio.TFRecordDataset(paths[2:], SCHEMA, shuffle=True): 2.0,
-            }
+            [
+                tio.TFRecordDataset(paths[0], SCHEMA),
+                tio.TFRecordDataset(paths[2:], SCHEMA, shuffle=True),
+            ],
+            weights=[1.0, 2.0],
         ),
         {"batch_size": 3},
     ),
@@ -89,7 +90,7 @@ MADE: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
 OF_WORKERS: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
     "samples": lambda paths: (tio.TFRecordDataset(paths, SCHEMA, shuffle=True), {}),
     "stream": lambda paths: (
-        tio.TFRecordDataset(paths, SCHEMA, batch_size=4, index=None, shuffle=6),
+        tio.TFRecordStream(paths, SCHEMA, batch_size=4, shuffle=6),
         {},
     ),
     "skipping": lambda paths: (
@@ -335,11 +336,11 @@ def test_states_that_do_not_fit(paths: list[str]) -> None:
     with pytest.raises(tio.StateMismatchError, match="shuffle is 'False' here and 'True'"):
         other.load_state_dict(state)
     by_number = make(paths, "by number")
-    with pytest.raises(tio.StateMismatchError, match="no state of a dataset by number"):
+    with pytest.raises(tio.StateMismatchError, match="not a state of a map-style dataset"):
         by_number.load_state_dict(state)
-    with pytest.raises(tio.StateMismatchError, match=r"batch_size is 4 here and None in it"):
+    with pytest.raises(tio.StateMismatchError, match=r"batch_size is 4 here and None in the state"):
         by_number.load_state_dict(make(paths, "samples by number").state_dict())
-    with pytest.raises(tio.StateMismatchError, match="no state of a dataset"):
+    with pytest.raises(tio.StateMismatchError, match="not a state of a dataset"):
         loader.load_state_dict(by_number.state_dict())
 
 
@@ -350,7 +351,7 @@ def test_without_torchdata(paths: list[str], monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(importlib.util, "find_spec", nothing)
     loader = make(paths, "skipping", 2)
     assert sorted(itertools.chain(*ids_of(loader))) == list(range(sum(SIZES)))
-    with pytest.raises(RuntimeError, match="torchdata is not installed"):
+    with pytest.raises(RuntimeError, match="Install torchdata"):
         loader.state_dict()
     assert "torchdata is not installed" in loader.describe()
     # What can be counted needs none.
@@ -363,11 +364,11 @@ def test_without_torchdata(paths: list[str], monkeypatch: pytest.MonkeyPatch) ->
 def test_it_says_what_it_chose(paths: list[str]) -> None:
     lines = make(paths, "batches").describe().splitlines()
     assert lines == [
-        "gives: batches made by native code, of 4 records",
+        "yields: batches made by native code, of 4 records",
         "read by: this process, with 2 parsing threads",
-        "page-locked memory: no, it is for CUDA devices",
-        "device: none given, batches stay where they are made",
-        "states: the dataset's, for any number of workers",
+        "page-locked memory: no, the device is not CUDA",
+        "device: none, batches stay where they are made",
+        "states: the dataset's own; can be resumed with any number of workers",
     ]
     kept = "kept from epoch to epoch"
     several = make(
@@ -380,12 +381,12 @@ def test_it_says_what_it_chose(paths: list[str]) -> None:
         multiprocessing_context="forkserver",
     )
     assert several.describe().splitlines() == [
-        "gives: batches of 4 records, by number",
+        "yields: batches of 4 records, by number",
         "collated by: pad_collate",
         f"read by: 2 worker processes (forkserver), {kept}; a batch crosses as one buffer",
-        "page-locked memory: no, as asked",
+        "page-locked memory: no, as requested",
         "device: cpu, nothing to copy",
-        "states: batches that were handed out, counted; for any number of workers",
+        "states: counted batches; can be resumed with any number of workers",
     ]
     assert "StatefulDataLoader" in make(paths, "stream", 2).describe()
     made = make(paths, "batches", collate_fn=tio.pad_collate(buckets=(4,))).describe()
@@ -419,7 +420,8 @@ def test_a_gpu_gets_batches_through_page_locked_memory_in_any_case(
     monkeypatch.setattr("torchrec_io.tensors.device.checked_device", torch.device)
     lines = make(paths, "batches", device="cuda", pin_memory=False).describe().splitlines()
     assert (
-        "page-locked memory: no, as asked; each batch passes through it when it is copied" in lines
+        "page-locked memory: no, as requested; batches pass through it when they are copied"
+        in lines
     )
 
 
@@ -464,9 +466,9 @@ def test_a_device_without_streams(paths: list[str]) -> None:
 def test_what_is_refused(paths: list[str]) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
     assert len(tio.make_loader(dataset, batch_size=4)) == 8
-    with pytest.raises(ValueError, match="makes batches of 4 and batch_size is 8"):
+    with pytest.raises(ValueError, match=r"batch_size must be 4, .* got 8"):
         tio.make_loader(dataset, batch_size=8)
-    with pytest.raises(ValueError, match="this one has its own order"):
+    with pytest.raises(ValueError, match="which has its own order"):
         tio.make_loader(dataset, sampler=[1])
     with pytest.raises(ValueError, match="num_workers must be"):
         tio.make_loader(dataset, num_workers=-1)
@@ -479,7 +481,7 @@ def test_what_is_refused(paths: list[str]) -> None:
         def __iter__(self) -> Iterator[int]:
             return iter([1])
 
-    with pytest.raises(TypeError, match="make_loader takes a dataset"):
+    with pytest.raises(TypeError, match="dataset must be one of torchrec_io"):
         tio.make_loader(Other())
 
 

@@ -31,13 +31,13 @@ def test_what_is_given_wins(rank: int, world_size: int, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(("rank", "world_size"), [(0, None), (None, 2)])
 def test_one_without_the_other_is_refused(rank: int | None, world_size: int | None) -> None:
-    with pytest.raises(ValueError, match="both rank and world_size"):
+    with pytest.raises(ValueError, match="rank and world_size must be given together"):
         resolve_rank(rank, world_size)
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [(-1, 2), (2, 2), (0, 0), (5, 2), (0, -1)])
 def test_a_rank_outside_its_world_is_refused(rank: int, world_size: int) -> None:
-    with pytest.raises(ValueError, match=rf"in 0\.\.{world_size - 1}, not {rank}"):
+    with pytest.raises(ValueError, match=r"(rank|world_size) must be .*, got"):
         resolve_rank(rank, world_size)
 
 
@@ -67,7 +67,7 @@ def test_half_an_environment_is_none(name: str, monkeypatch: pytest.MonkeyPatch)
 def test_a_broken_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "3")
-    with pytest.raises(ValueError, match="not 3"):
+    with pytest.raises(ValueError, match="got 3"):
         resolve_rank(None, None)
 
 

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrec_io.datasets.dealing import Shares
-from torchrec_io.datasets.options import LoadOptions
+from torchrec_io.datasets.dealing import EpochDealer
 from torchrec_io.order import length_batches as module
-from torchrec_io.order.length_batches import BatchedOrder, Lengths
+from torchrec_io.order.length_batches import LengthBatchedOrder, Lengths
 from torchrec_io.order.orders import RecordOrder
 from torchrec_io.order.plan import UNEVEN_CHOICES
-from torchrec_io.order.progress import Arrangement, Progress
+from torchrec_io.order.progress import ProcessLayout, Progress
 from torchrec_io.order.selection import Selection, Span, Subset
 from torchrec_io.order.shuffle import Shuffle, ShuffleChoice
 
@@ -39,11 +38,13 @@ def selections(draw: st.DrawFn, total: int) -> Selection:
     if draw(st.booleans()):
         begin = draw(st.integers(0, total))
         return Span(begin, draw(st.integers(0, total - begin)), total)
-    return Subset.of(np.array(draw(st.lists(st.booleans(), min_size=total, max_size=total)), bool))
+    return Subset.from_mask(
+        np.array(draw(st.lists(st.booleans(), min_size=total, max_size=total)), bool)
+    )
 
 
 @st.composite
-def orders(draw: st.DrawFn) -> BatchedOrder:
+def orders(draw: st.DrawFn) -> LengthBatchedOrder:
     lengths = draw(st.lists(st.integers(0, 12), max_size=80))
     tokens = draw(st.one_of(st.none(), st.integers(1, 40)))
     some = st.integers(1, 6)
@@ -53,10 +54,10 @@ def orders(draw: st.DrawFn) -> BatchedOrder:
         draw(st.sampled_from(SHUFFLES)),
         draw(st.integers(0, 3)),
     )
-    return BatchedOrder(whole, Lengths(np.array(lengths, np.int64)), tokens, size)
+    return LengthBatchedOrder(whole, Lengths(np.array(lengths, np.int64)), tokens, size)
 
 
-def batches_of(order: BatchedOrder, epoch: int) -> list[list[int]]:
+def batches_of(order: LengthBatchedOrder, epoch: int) -> list[list[int]]:
     found = order.epoch(epoch)
     return [found.records(number).tolist() for number in range(order.count(epoch))]
 
@@ -77,7 +78,7 @@ def cut(
     return batches
 
 
-def expected_windows(order: BatchedOrder, epoch: int) -> list[list[list[int]]]:
+def expected_windows(order: LengthBatchedOrder, epoch: int) -> list[list[list[int]]]:
     """The batches of each window as the model cuts them."""
     tokens, lengths = order.batch_tokens, order.lengths.values.tolist()
     chosen = [
@@ -87,7 +88,7 @@ def expected_windows(order: BatchedOrder, epoch: int) -> list[list[list[int]]]:
     ]
     mask = np.zeros(len(lengths), bool)
     mask[chosen] = True
-    left = dataclasses.replace(order.whole, selection=Subset.of(mask))
+    left = dataclasses.replace(order.whole, selection=Subset.from_mask(mask))
     records = left.at(np.arange(len(chosen)), epoch).tolist()
     most = len(chosen) if order.batch_size is None else order.batch_size
     if tokens is not None:
@@ -102,7 +103,7 @@ def expected_windows(order: BatchedOrder, epoch: int) -> list[list[list[int]]]:
 
 
 @given(orders(), st.integers(0, 3))
-def test_windows_are_sorted_and_cut(order: BatchedOrder, epoch: int) -> None:
+def test_windows_are_sorted_and_cut(order: LengthBatchedOrder, epoch: int) -> None:
     windows = expected_windows(order, epoch)
     found = iter(batches_of(order, epoch))
     for window in windows:
@@ -116,7 +117,7 @@ def test_windows_are_sorted_and_cut(order: BatchedOrder, epoch: int) -> None:
 
 @given(orders(), st.integers(0, 3))
 def test_each_record_comes_once_and_none_is_over_the_budget(
-    order: BatchedOrder, epoch: int
+    order: LengthBatchedOrder, epoch: int
 ) -> None:
     batches = batches_of(order, epoch)
     lengths = order.lengths.values
@@ -132,9 +133,9 @@ def test_each_record_comes_once_and_none_is_over_the_budget(
 
 
 @given(orders(), st.integers(0, 3), st.randoms(use_true_random=False))
-def test_any_way_to_ask_gives_the_same(order: BatchedOrder, epoch: int, random: Any) -> None:
+def test_any_way_to_ask_gives_the_same(order: LengthBatchedOrder, epoch: int, random: Any) -> None:
     whole = batches_of(order, epoch)
-    other: BatchedOrder = pickle.loads(pickle.dumps(order))
+    other: LengthBatchedOrder = pickle.loads(pickle.dumps(order))
     assert other.describe() == order.describe()
     numbers = list(range(len(whole)))
     random.shuffle(numbers)
@@ -148,9 +149,9 @@ def test_any_way_to_ask_gives_the_same(order: BatchedOrder, epoch: int, random: 
             other.epoch(epoch).records(number)
 
 
-def many(shuffle: Any, seed: int = 1) -> BatchedOrder:
+def many(shuffle: Any, seed: int = 1) -> LengthBatchedOrder:
     lengths = np.random.default_rng(0).integers(1, 30, 300)
-    return BatchedOrder(RecordOrder(Span(0, 300, 300), shuffle, seed), Lengths(lengths), 90)
+    return LengthBatchedOrder(RecordOrder(Span(0, 300, 300), shuffle, seed), Lengths(lengths), 90)
 
 
 def test_another_epoch_or_seed_is_another_order() -> None:
@@ -173,7 +174,7 @@ def test_batches_of_a_window_come_in_any_order() -> None:
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_without_a_budget_only_one_batch_is_short(size: int) -> None:
     whole = RecordOrder(Span(0, 200, 200), True, 1)
-    order = BatchedOrder(whole, Lengths(np.arange(200) % 17), None, size)
+    order = LengthBatchedOrder(whole, Lengths(np.arange(200) % 17), None, size)
     sizes = sorted(map(len, batches_of(order, 0)))
     assert sizes == sorted([*([size] * (200 // size)), *([200 % size] if 200 % size else [])])
 
@@ -215,38 +216,40 @@ class TestLengths:
         assert Lengths(np.array([1, 2])).fingerprint() != Lengths(np.array([2, 1])).fingerprint()
 
     def test_none_is_negative(self) -> None:
-        with pytest.raises(ValueError, match="negative: -3, of record 1"):
+        with pytest.raises(ValueError, match="must not be negative, got -3 for record 1"):
             Lengths(np.array([1, -3]))
 
     def test_they_are_one_for_each_record(self) -> None:
-        with pytest.raises(ValueError, match="2 lengths are not one for each of 3"):
-            BatchedOrder(RecordOrder(Span(0, 3, 3)), Lengths(np.array([1, 2])), 4)
+        with pytest.raises(ValueError, match="one value for each of 3 records, got 2"):
+            LengthBatchedOrder(RecordOrder(Span(0, 3, 3)), Lengths(np.array([1, 2])), 4)
 
 
 # ---- ranks and workers ----
 
 
 class _NoReader:
-    """Stands where a reader does."""
+    """A reader that reads nothing."""
 
     def begin_epoch(self) -> None:
         pass
 
 
-def dealt(
-    order: BatchedOrder, options: LoadOptions, progress: Progress, workers: int
-) -> Iterator[tuple[int, list[int]]]:
-    """Epoch and records of what a DataLoader with so many workers gives a rank."""
-    shares = Shares(order, options)
+def dealt(dealer: EpochDealer, progress: Progress, workers: int) -> Iterator[tuple[int, list[int]]]:
+    """Epoch and records of what a DataLoader with that many workers yields to a rank."""
     reader: Any = _NoReader()
     streams = [
-        shares.batches(reader, progress, shares.arrangement(worker, workers))
+        dealer.batches(reader, progress, dealer.layout(worker, workers))
         for worker in range(workers)
     ]
     for turn in itertools.zip_longest(*streams):
         for item in turn:
             if item is not None:
-                yield item[0], item[1].tolist()
+                yield item[0], item[1].numbers.tolist()
+
+
+def dealer_of(order: LengthBatchedOrder, rank: int, world: int, **options: Any) -> EpochDealer:
+    defaults = {"batch_size": None, "batch_tokens": 1, "drop_last": False, "epochs": 1}
+    return EpochDealer(order, {**defaults, **options}, rank, world)
 
 
 def expected_share(
@@ -269,27 +272,29 @@ def expected_share(
     st.data(),
 )
 def test_ranks_and_workers_are_dealt_the_same_list(
-    order: BatchedOrder, world: int, workers: int, uneven: Any, data: st.DataObject
+    order: LengthBatchedOrder, world: int, workers: int, uneven: Any, data: st.DataObject
 ) -> None:
     epoch = data.draw(st.integers(0, 3))
     batches = batches_of(order, epoch)
     begin = data.draw(st.integers(0, len(batches)))
-    fresh: BatchedOrder = pickle.loads(pickle.dumps(order))  # knows of no window yet
+    fresh: LengthBatchedOrder = pickle.loads(pickle.dumps(order))  # knows of no window yet
     for rank in range(world):
-        options = LoadOptions(batch_tokens=1, rank=rank, world_size=world, uneven=uneven)
-        found = list(dealt(fresh, options, Progress(epoch, epoch, begin), workers))
+        dealer = dealer_of(fresh, rank, world, uneven=uneven)
+        found = list(dealt(dealer, Progress(epoch, epoch, begin), workers))
         assert [number for number, _ in found] == [epoch] * len(found)
         expected = expected_share(batches, begin, rank, world, uneven)
         assert [batch for _, batch in found] == expected
-        plan = Shares(fresh, options).plan(Arrangement(rank, world), Progress(epoch, epoch, begin))
+        plan = dealer.plan(ProcessLayout(rank, world), Progress(epoch, epoch, begin))
         assert plan.num_rank_batches == len(expected)
 
 
 @given(orders(), st.integers(1, 3), st.integers(1, 3))
-def test_workers_take_turns_through_epochs(order: BatchedOrder, world: int, workers: int) -> None:
+def test_workers_take_turns_through_epochs(
+    order: LengthBatchedOrder, world: int, workers: int
+) -> None:
     batches = [batches_of(order, epoch) for epoch in range(2, 5)]
     for rank in range(world):
-        options = LoadOptions(batch_tokens=1, rank=rank, world_size=world, epochs=3)
-        found = [batch for _, batch in dealt(order, options, Progress(2, 2), workers)]
+        dealer = dealer_of(order, rank, world, epochs=3, uneven="keep")
+        found = [batch for _, batch in dealt(dealer, Progress(2, 2), workers)]
         shares = [expected_share(epoch, 0, rank, world, "keep") for epoch in batches]
         assert found == list(itertools.chain(*shares))

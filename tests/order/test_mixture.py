@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from tests.support.orders import Numbers, chi_square_is_plausible
 from torchrec_io import _core
 from torchrec_io.order import mixture as mixed
-from torchrec_io.order.mixture import CELL, ENDLESS, STOP_CHOICES, MixedOrder, Stop, cell_counts
+from torchrec_io.order.mixture import CELL, STOP_CHOICES, MixedOrder, Stop, cell_counts
+from torchrec_io.order.orders import ENDLESS, PositionOrder
 from torchrec_io.order.shuffle import records_at
 
 weight_lists = st.lists(st.one_of(st.integers(1, 9), st.floats(1e-3, 1e3)), min_size=1, max_size=4)
@@ -30,7 +31,7 @@ seeds = st.integers(-(2**70), 2**70)
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class Shuffled(PositionOrder):
     """A uniform order of records ``0..size-1``."""
 
     size: int
@@ -321,15 +322,18 @@ def test_counts_of_a_cell_are_these(weights: list[float], counts: list[int]) -> 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"parts": [], "weights": [], "bases": []}, "from 1 to 65536 parts, not 0"),
-        ({"weights": [1.0]}, "2 parts need as many weights and bases, not 1 and 2"),
-        ({"bases": [0, 1, 2]}, "2 parts need as many weights and bases, not 2 and 3"),
-        ({"weights": [1.0, 0.0]}, "weight 1 must be positive and finite, not 0.0"),
+        ({"parts": [], "weights": [], "bases": []}, "parts must be from 1 to 65536, got 0"),
+        ({"weights": [1.0]}, "for each of 2 parts, got 1 and 2"),
+        ({"bases": [0, 1, 2]}, "for each of 2 parts, got 2 and 3"),
+        ({"weights": [1.0, 0.0]}, "weight 1 must be positive and finite, got 0.0"),
         ({"weights": [-1.0, 1.0]}, "weight 0 must be"),
         ({"weights": [math.nan, 1.0]}, "weight 0 must be"),
         ({"weights": [1.0, math.inf]}, "weight 1 must be"),
-        ({"stop": "never"}, r"one of \('first_exhausted', 'all_exhausted', 'endless'\).*'never'"),
-        ({"stop": "endless", "parts": [Shuffled(1), Shuffled(0)]}, "part 1 has no records"),
+        ({"stop": "never"}, "one of 'first_exhausted', 'all_exhausted', 'endless', got 'never'"),
+        (
+            {"stop": "endless", "parts": [Shuffled(1), Shuffled(0)]},
+            "must have records, part 1 has none",
+        ),
     ],
 )
 def test_other_mixes_are_refused(changes: dict[str, Any], reason: str) -> None:

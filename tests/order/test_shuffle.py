@@ -206,7 +206,7 @@ def test_blocks_and_windows_of_numpy_become_plain_numbers() -> None:
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "yes", None, True, np.bool_(True)])
 @pytest.mark.parametrize("name", ["block", "window"])
 def test_other_blocks_and_windows_are_refused(name: str, bad: Any) -> None:
-    with pytest.raises(ValueError, match=f"^{name} must be an integer of at least 1"):
+    with pytest.raises(ValueError, match=f"^{name} must be a positive integer, got"):
         Shuffle(**{"block": 2, "window": 2, name: bad})
 
 

@@ -1,4 +1,4 @@
-"""What TensorFlow made of Examples and SequenceExamples, written down: we make the same of them.
+"""Results of TensorFlow for Examples and SequenceExamples, stored in files, compared with ours.
 
 See ``tests/data/README.md``. These tests need no TensorFlow.
 """

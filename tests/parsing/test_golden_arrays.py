@@ -1,4 +1,4 @@
-"""What TensorFlow made of raw bytes and serialized tensors, written down: we make the same of them.
+"""Results of TensorFlow for raw bytes and serialized tensors, stored in files.
 
 See ``tests/data/README.md``. These tests need no TensorFlow.
 """

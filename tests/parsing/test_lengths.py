@@ -1,4 +1,4 @@
-"""The lengths of all records, found in one pass and kept: for the data they are of, no other."""
+"""Lengths of records, and their cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.parsing import lengths as module
 from torchrec_io.parsing.lengths import LengthFeature, find_lengths
 from torchrec_io.records.index_cache import cache_path, open_indexes
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.schema.schema import Schema
 
 TOKENS = LengthFeature("tokens", "int64", "example")
@@ -244,7 +244,7 @@ class TestCache:
     @pytest.mark.parametrize(("most", "width"), [(2**31 - 1, 4), (2**31, 8)])
     def test_wide_lengths(self, tmp_path: Path, most: int, width: int) -> None:
         index = tio.RecordIndex.build(write(tmp_path / "data", [1, 2]))
-        file = module._File(index, 1, TOKENS, checked=True)
+        file = module._File(index, 1, TOKENS, verify_crc=True)
         file.save(np.array([0, 7, most, 9]))
         found = np.zeros(4, np.int64)
         assert file.load(found)
@@ -259,7 +259,7 @@ class TestCache:
         monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / "file" / "cache"))
         with caplog.at_level(logging.INFO, "torchrec_io"):
             assert find_lengths(reader, TOKENS).tolist() == [3, 4]
-        assert "lengths are not kept in the cache" in caplog.text
+        assert "lengths cannot be cached" in caplog.text
 
 
 class TestDamage:

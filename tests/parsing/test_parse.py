@@ -1,4 +1,4 @@
-"""Examples to columns: types, casts, errors, and prediction that changes nothing."""
+"""Columns of Examples: types, casts, errors and prediction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.messages import Example
 from tests.support.wire import bytes_feature, entry, example, float_feature, int_feature
 from torchrec_io.errors import DecodeError
 from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.reader import RecordList
+from torchrec_io.records.record_block import RecordList
 from torchrec_io.tensors.parse import parse_block
 
 # ---- types and shapes ----

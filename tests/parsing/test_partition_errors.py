@@ -1,4 +1,4 @@
-"""Partitions of a RaggedFeature that do not tally with its values: each is refused, and named."""
+"""Errors of RaggedFeature partitions that do not match their values."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ MISFITS: list[tuple[str | int, list[int], list[int], str]] = [
     ("splits", [1, 2], [0], "do not end where its values end"),
     ("splits", [1, 2], [], "do not end where its values end"),
     ("splits", [], [0, 1], "do not end where its values end"),
-    ("splits", [1, 2], [0, 2**31], "is no row split"),
-    ("splits", [1, 2], [0, -(2**63)], "is no row split"),
+    ("splits", [1, 2], [0, 2**31], "is not a row split"),
+    ("splits", [1, 2], [0, -(2**63)], "is not a row split"),
     ("limits", [1, 2], [1], "do not end where its values end"),
     ("limits", [1, 2], [1, 3], "do not end where its values end"),
     ("limits", [1, 2], [], "do not end where its values end"),
-    ("limits", [1, 2], [2**63 - 1], "is no row split"),
+    ("limits", [1, 2], [2**63 - 1], "is not a row split"),
     ("starts", [1, 2], [1], "does not start with 0"),
     ("starts", [1, 2], [], "does not start with 0"),
     ("starts", [], [1], "does not start with 0"),
-    ("starts", [1, 2], [0, 2**31], "is no row split"),
+    ("starts", [1, 2], [0, 2**31], "is not a row split"),
     ("lengths", [1, 2], [1], "do not add up"),
     ("lengths", [1, 2], [1, 2], "do not add up"),
     ("lengths", [1, 2], [], "do not add up"),
     ("lengths", [], [1], "do not add up"),
-    ("lengths", [1, 2], [2**62, -(2**62), 2], "is no row split"),
-    ("ids", [1, 2], [0], "not one row id for each value"),
-    ("ids", [1, 2], [0, 0, 1], "not one row id for each value"),
-    ("ids", [1, 2], [], "not one row id for each value"),
+    ("lengths", [1, 2], [2**62, -(2**62), 2], "is not a row split"),
+    ("ids", [1, 2], [0], "not have one row id for each value"),
+    ("ids", [1, 2], [0, 0, 1], "not have one row id for each value"),
+    ("ids", [1, 2], [], "not have one row id for each value"),
     ("ids", [1, 2], [-1, 0], "a row id is negative"),
     ("ids", [1, 2], [0, 4096], "far more rows than there are values"),
     ("ids", [1, 2], [0, 2**31 - 1], "far more rows than there are values"),
-    ("ids", [1, 2], [0, 2**31], "is no row split"),
-    (2, [1, 2, 3], [], "do not make rows of 2"),
-    (3, [1, 2], [], "do not make rows of 3"),
+    ("ids", [1, 2], [0, 2**31], "is not a row split"),
+    (2, [1, 2, 3], [], "cannot be divided into rows of 2"),
+    (3, [1, 2], [], "cannot be divided into rows of 3"),
 ]
 INVALID: list[tuple[str, list[int], list[int], str]] = [
     # what only validate=True refuses
-    ("splits", [1, 2], [0, 2, 1, 2], "overlap or run backwards"),
-    ("splits", [1, 2], [0, -1, 2], "overlap or run backwards"),
-    ("splits", [1, 2], [0, 3, 2], "overlap or run backwards"),
-    ("limits", [1, 2], [2, 1, 2], "overlap or run backwards"),
-    ("limits", [1, 2], [-1, 2], "overlap or run backwards"),
-    ("starts", [1, 2], [0, 2, 1], "overlap or run backwards"),
-    ("starts", [1, 2], [0, -1, 1], "overlap or run backwards"),
-    ("starts", [1, 2], [0, 3], "starts behind its values"),
+    ("splits", [1, 2], [0, 2, 1, 2], "overlap or are out of order"),
+    ("splits", [1, 2], [0, -1, 2], "overlap or are out of order"),
+    ("splits", [1, 2], [0, 3, 2], "overlap or are out of order"),
+    ("limits", [1, 2], [2, 1, 2], "overlap or are out of order"),
+    ("limits", [1, 2], [-1, 2], "overlap or are out of order"),
+    ("starts", [1, 2], [0, 2, 1], "overlap or are out of order"),
+    ("starts", [1, 2], [0, -1, 1], "overlap or are out of order"),
+    ("starts", [1, 2], [0, 3], "starts after the end of its values"),
     ("lengths", [1, 2], [3, -1], "a row length is negative"),
-    ("ids", [1, 2], [1, 0], "overlap or run backwards"),
+    ("ids", [1, 2], [1, 0], "overlap or are out of order"),
 ]
 GOOD: dict[str | int, tuple[list[int], list[int]]] = {
     "splits": ([1, 2], [0, 1, 2]),
@@ -96,7 +96,7 @@ def check_refused(
 
 @pytest.mark.parametrize("validate", [False, True])
 @pytest.mark.parametrize(("kind", "values", "stored", "reason"), MISFITS)
-def test_rows_that_do_not_tally_are_refused(
+def test_rows_that_do_not_match_their_values_are_refused(
     kind: str | int, values: list[int], stored: list[int], reason: str, validate: bool
 ) -> None:
     check_refused(kind, values, stored, reason, validate=validate)
@@ -125,7 +125,7 @@ def test_numbers_up_to_the_ends_of_int32() -> None:
     ]
     assert column.values.offsets.tolist() == [0, 2**31, 2]
     beyond = example_of(values=[1, 2], p0=[0, 2**40 + 1, 2])
-    with pytest.raises(DecodeError, match="is no row split"):
+    with pytest.raises(DecodeError, match="is not a row split"):
         tio.parse_examples([beyond], {"x": feature_of(["splits"], row_splits_dtype="int64")})
 
 
@@ -138,7 +138,7 @@ def test_offsets_of_a_batch_that_pass_int32_are_refused() -> None:
             offsets = tio.parse_examples([good, bad], schema)["x"].values.offsets
             assert offsets.tolist() == [0, 2, 2**31 + 1, 3]
             continue
-        with pytest.raises(DecodeError, match="behind what the row splits") as caught:
+        with pytest.raises(DecodeError, match="beyond the range of the batch") as caught:
             tio.parse_examples([good, bad, good], schema)
         assert caught.value.record == 1
 
@@ -196,7 +196,7 @@ def test_steps_that_differ_in_number_are_refused(lists: Any, validate: bool) -> 
     good = sequence_example_of({}, {"values": [[1], [], [2, 3]], "p0": [[1], [], [2]]})
     bad = sequence_example_of({}, lists)
     assert tio.parse_sequence_example(good, schema)["x"].tolist() == [[[1]], [], [[2, 3]]]
-    with pytest.raises(DecodeError, match="'p0' has not as many steps") as caught:
+    with pytest.raises(DecodeError, match="'p0' has another number of steps") as caught:
         tio.parse_sequence_examples([good, sequence_example_of({}, {}), bad], schema)
     assert (caught.value.record, caught.value.feature) == (2, "x")
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
-from torchrec_io.parsing.columns.partitions import Stored, offsets_of, part
+from torchrec_io.parsing.columns.base import offsets_of
+from torchrec_io.parsing.columns.partitions import StoredNumbers, divide
 from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.reader import RecordList
+from torchrec_io.records.record_block import RecordList
 from torchrec_io.tensors.parse import parse_block
 
 Feature = tio.RaggedFeature
@@ -176,10 +177,10 @@ options = st.fixed_dictionaries(
 
 
 @given(sound_batches, st.sampled_from(["int32", "int64"]), st.booleans())
-def test_parting(batch: Any, splits_dtype: str, validate: bool) -> None:
+def test_dividing_values(batch: Any, splits_dtype: str, validate: bool) -> None:
     kinds, pairs = batch
     units = [unit for unit, _ in pairs]
-    partitions: list[tuple[object, Stored | None]] = []
+    partitions: list[tuple[Any, StoredNumbers | None]] = []
     for number, partition in enumerate(partitions_of(kinds)):
         numbers = [unit.stored[number] for unit in units]
         if isinstance(kinds[number], int):
@@ -187,9 +188,9 @@ def test_parting(batch: Any, splits_dtype: str, validate: bool) -> None:
             continue
         flat = [value for each in numbers if each is not None for value in each]
         counts = np.array([len(each or []) for each in numbers], np.int64)
-        partitions.append((partition, Stored(np.array(flat, np.int64), offsets_of(counts))))
+        partitions.append((partition, StoredNumbers(np.array(flat, np.int64), offsets_of(counts))))
     counts = np.array([len(unit.values) for unit in units], np.int64)
-    rows = part(counts, partitions, splits_dtype, validate=validate)
+    rows = divide(counts, partitions, splits_dtype, validate=validate)
     assert rows.faults == []
     values = [value for unit in units for value in unit.values]
     assert rebuilt(rows.splits, rows.inner, values) == [nested for _, nested in pairs]
@@ -324,12 +325,14 @@ def test_rows_of_a_known_number_among_other_partitions() -> None:
 
 
 def test_values_that_make_no_such_rows_are_refused() -> None:
-    with pytest.raises(tio.DecodeError, match="do not make 3 rows of one length") as caught:
+    with pytest.raises(
+        tio.DecodeError, match="cannot be divided into 3 rows of one length"
+    ) as caught:
         parsed([[1, 2, 3], [1, 2, 3, 4]], Feature.UniformRowCount(3))
     assert caught.value.record == 1
     with pytest.raises(tio.DecodeError, match="far more than there are values"):
         parsed([[]], Feature.UniformRowCount(10**12))
     wrong: list[Any] = [0, -1, True, 1.5]
     for rows in wrong:
-        with pytest.raises(tio.SchemaError, match="rows must be a whole number of at least 1"):
+        with pytest.raises(tio.SchemaError, match="rows must be a positive integer"):
             Feature.UniformRowCount(rows)

@@ -1,4 +1,4 @@
-"""Records that are alike are parsed in one pass: never another answer than each on its own."""
+"""Batches of similar records, compared with each record parsed alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.wire import (
 )
 from torchrec_io.errors import DecodeError
 from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.reader import RecordList
+from torchrec_io.records.record_block import RecordList
 from torchrec_io.tensors.parse import parse_block
 
 KEYS = ["a", "longer key", "f", "pair", "small", "optional"]
@@ -139,7 +139,7 @@ def test_two_columns_of_one_feature() -> None:
     assert batch["a"].tolist() == batch["b"].tolist() == list(range(50))
 
 
-def test_the_first_of_several_failures_of_a_record_is_told() -> None:
+def test_the_first_of_several_failures_of_a_record_is_reported() -> None:
     names = ["one", "two", "three"]
     schema = tio.Schema({name: tio.FixedLenFeature([], "int8") for name in names})
     record = spelled({name: int_feature(1000) for name in names})

@@ -1,4 +1,4 @@
-"""Raw arrays that are big-endian, cut or padded; and tensors as TensorFlow serializes them."""
+"""Raw arrays that are big-endian, cut or padded, and serialized tensors."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_fixed_length_still_needs_one_value() -> None:
         assert (caught.value.record, caught.value.feature) == (1, "x")
 
 
-def test_a_bool_that_is_cut_off_is_not_looked_at() -> None:
+def test_a_bool_that_is_cut_off_is_not_checked() -> None:
     feature = {"x": tio.RawFeature("bool", fixed_length=2)}
     assert tio.parse_example(raw_example(b"\1\0\2"), feature)["x"].tolist() == [True, False]
     with pytest.raises(DecodeError, match="neither 0 nor 1"):
@@ -253,9 +253,9 @@ def test_another_dtype_is_refused(dtype: str, shape: Any) -> None:
 @pytest.mark.parametrize("dtype", ["int32", "string", "complex128"])
 def test_another_shape_is_refused(dtype: str) -> None:
     scalar, cube, filled = map(bytes.fromhex, WRITTEN[dtype])
-    refused(dtype, scalar, r"of shape \[\], not \[2\]", [2])
-    refused(dtype, cube, r"of shape \[1, 2, 2\], not \[2, 2\]", [2, 2])
-    refused(dtype, filled, r"of shape \[2, 2\], not \[4\]", [4])
+    refused(dtype, scalar, r"has the shape \[\], the schema wants \[2\]", [2])
+    refused(dtype, cube, r"has the shape \[1, 2, 2\], the schema wants \[2, 2\]", [2, 2])
+    refused(dtype, filled, r"has the shape \[2, 2\], the schema wants \[4\]", [4])
 
 
 HOSTILE = {

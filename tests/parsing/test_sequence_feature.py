@@ -1,4 +1,4 @@
-"""SequenceFeature: arrays and images, any number in a record, against one by one."""
+"""SequenceFeature of arrays and images, compared with decoding one by one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.images import decoded, encoded
 from torchrec_io import _core
+from torchrec_io.checks import counted
 from torchrec_io.errors import DecodeError, SchemaError
-from torchrec_io.parsing.parser import ExampleParser, Picks
-from torchrec_io.records.reader import RecordList
+from torchrec_io.parsing.columns.base import ElementSelection
+from torchrec_io.parsing.parser import ExampleParser
+from torchrec_io.records.record_block import RecordList
 from torchrec_io.tensors.batch import Batch
 
 Rows = tio.RaggedFeature
@@ -95,7 +97,10 @@ def test_with_a_length_they_are_one_tensor() -> None:
     assert tuple(parse([example_of()], x=sequence(PAIR, 0))["x"].shape) == (1, 0, 2)
     for bad, count in ((example_of(x=[stored(1)]), 1), (example_of(), 0)):
         error = failure_of([records[0], bad], sequence(PAIR, 2))
-        assert (error.record, error.reason) == (1, f"it has {count} elements, the schema wants 2")
+        assert (error.record, error.reason) == (
+            1,
+            f"it has {counted(count, 'element')}, the schema wants 2",
+        )
 
 
 def test_quantized_frames_are_float32() -> None:
@@ -116,7 +121,7 @@ def test_arrays_without_elements_and_many_zeros() -> None:
         assert tuple(column.values.shape) == (2, *shape)
         assert column.offsets.tolist() == [0, 2, 2]
         error = failure_of([example_of(x=[b"", b"!"])], sequence(Raw("int32", shape)))
-        assert error.reason.startswith("it has 1 bytes")
+        assert error.reason.startswith("it has 1 byte")
 
 
 # ---- partitions ----
@@ -150,10 +155,10 @@ def test_rows_of_one_length_are_a_dimension() -> None:
         shapes = [tuple(one.shape) for one in parse(records[:1], x=feature)["x"]]
         assert shapes == [(2, 2, 2)]
         reason = failure_of([example_of(x=[stored(1)])], feature).reason
-        assert reason == "its values do not make rows of 2"
+        assert reason == "its values cannot be divided into rows of 2"
 
 
-def test_partitions_that_do_not_tally() -> None:
+def test_partitions_that_do_not_match_their_values() -> None:
     good = example_of(x=[stored(1)], n=[1])
     for element in (PAIR, Raw("int16", [None])):
         feature = sequence(element, partitions=[Rows.RowLengths("n")])
@@ -189,10 +194,13 @@ def test_arrays_of_other_shapes_are_a_list() -> None:
     ("features", "reason"),
     [
         ({"x": [b"ab", b"abc"], "s": [2, 3]}, "its elements are of different shapes: [2], but [3]"),
-        ({"x": [b"ab", b"ab"], "s": [2]}, "'s' holds 1 values, which are no shapes of 2 arrays"),
+        (
+            {"x": [b"ab", b"ab"], "s": [2]},
+            "'s' holds 1 value, which cannot be the shapes of 2 arrays",
+        ),
         ({"x": [b"ab", b"ab"], "s": []}, "it has 2 bytes, its shape [] of uint8 needs 1"),
-        ({"s": [2]}, "'s' holds 1 values, which are no shapes of 0 arrays"),
-        ({"x": [b"ab", b"a"], "s": [2, 2]}, "it has 1 bytes, its shape [2] of uint8 needs 2"),
+        ({"s": [2]}, "'s' holds 1 value, which cannot be the shapes of 0 arrays"),
+        ({"x": [b"ab", b"a"], "s": [2, 2]}, "it has 1 byte, its shape [2] of uint8 needs 2"),
     ],
 )
 def test_shapes_that_do_not_fit(features: dict[str, Any], reason: str) -> None:
@@ -322,8 +330,8 @@ def picked(records: list[bytes], wanted: list[list[int]], **specs: Any) -> Any:
     parser = ExampleParser.of(tio.Schema(specs))
     starts = np.cumsum([0, *map(len, wanted)], dtype=np.int64)
     elements = np.array([each for some in wanted for each in some], np.int64)
-    picks = Picks({"x", "y"}, elements, starts)
-    located = parser.locate(RecordList.of(records), picks=picks)
+    selection = ElementSelection({"x", "y"}, elements, starts)
+    located = parser.locate(RecordList.of(records), selection=selection)
     if located.failures:
         return located.failures
     arena = _core.allocate(located.arena_bytes)
@@ -351,13 +359,13 @@ def test_only_the_elements_asked_for_are_decoded() -> None:
     assert sized.tolist() == [[pair(3), pair(1)], []]
 
 
-def test_picked_elements_have_their_own_shapes() -> None:
+def test_selected_elements_have_their_own_shapes() -> None:
     record = example_of(x=[b"a", b"bcd", b"efg"], s=[1, 3, 3])
     column = picked([record, record], [[1], [0]], x=sequence(Raw("uint8", shape_key="s")))["x"]
     assert [one.tolist() for one in column] == [[[98, 99, 100]], [[97]]]
 
 
-def test_picked_images_are_decoded_alone() -> None:
+def test_only_selected_images_are_decoded() -> None:
     images = [picture(2, 3, 1), b"no image", picture(2, 3, 2)]
     record = example_of(x=images)
     for image in (tio.ImageFeature(), tio.ImageFeature(size=(2, 3))):
@@ -372,7 +380,7 @@ def test_elements_that_are_not_there(place: int) -> None:
     for element in (PAIR, Raw("int16", [None])):
         [failure] = picked(records, [[0, 2], [1, place]], x=sequence(element))
         assert (failure.position, failure.feature) == (1, "x")
-        assert failure.reason == f"it has 3 elements, of which {place} was asked for"
+        assert failure.reason == f"it has 3 elements, so element {place} does not exist"
 
 
 # ---- values ----
@@ -403,17 +411,17 @@ def test_other_kinds_of_values_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"element": tio.VarLenFeature("int64")}, "an ImageFeature or a RawFeature"),
-        ({"element": tio.SequenceFeature(PAIR)}, "an ImageFeature or a RawFeature"),
-        ({"element": tio.ImageFeature(augment=tio.RandomResizedCrop())}, "no augment"),
-        ({"element": tio.ImageFeature(mixed="pad")}, "no mixed='pad'"),
-        ({"element": tio.ImageFeature(decoder=None)}, "no decoder=None"),
-        ({"element": Raw("int8", fixed_length=3)}, "no fixed_length"),
-        ({"element": Raw("int8", [2], value_key="v")}, "no value_key"),
-        ({"length": -1}, "whole number from 0"),
-        ({"length": True}, "whole number from 0"),
-        ({"length": 2, "partitions": [Rows.RowLengths("n")]}, "not both"),
-        ({"partitions": ["n"]}, "no partition"),
+        ({"element": tio.VarLenFeature("int64")}, "must be one of .*ImageFeature"),
+        ({"element": tio.SequenceFeature(PAIR)}, "must be one of .*ImageFeature"),
+        ({"element": tio.ImageFeature(augment=tio.RandomResizedCrop())}, "excludes augment"),
+        ({"element": tio.ImageFeature(mixed="pad")}, "excludes mixed"),
+        ({"element": tio.ImageFeature(decoder=None)}, "excludes decoder=None"),
+        ({"element": Raw("int8", fixed_length=3)}, "excludes fixed_length"),
+        ({"element": Raw("int8", [2], value_key="v")}, "excludes value_key"),
+        ({"length": -1}, "non-negative integer"),
+        ({"length": True}, "non-negative integer"),
+        ({"length": 2, "partitions": [Rows.RowLengths("n")]}, "either length or partitions"),
+        ({"partitions": ["n"]}, "must be partitions of RaggedFeature"),
         ({"partitions": 5}, "partitions must be a sequence"),
         ({"row_splits_dtype": "int16"}, "dtype must be one of"),
         ({"value_key": ""}, "value_key must be"),
@@ -426,11 +434,11 @@ def test_arguments_that_make_no_sense(arguments: dict[str, Any], reason: str) ->
 
 def test_what_a_schema_refuses() -> None:
     parted = sequence(PAIR, partitions=[Rows.RowLengths("n")])
-    with pytest.raises(SchemaError, match="has no partitions"):
+    with pytest.raises(SchemaError, match="takes no partitions"):
         tio.Schema(context={}, sequence={"x": parted})
-    with pytest.raises(SchemaError, match="is not an integer feature"):
+    with pytest.raises(SchemaError, match="must name an integer feature"):
         tio.Schema({"x": sequence(Raw("int8", shape_key="s")), "s": tio.VarLenFeature("float32")})
-    with pytest.raises(SchemaError, match="is asked for as"):
+    with pytest.raises(SchemaError, match="must be read in one way"):
         tio.Schema({"x": sequence(PAIR), "y": Raw("int16", [2], value_key="x")})
 
 

@@ -15,7 +15,7 @@ from tests.support.examples import example_of
 from tests.support.wire import bytes_feature, entry, example, int_feature
 from torchrec_io.errors import DecodeError
 from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.records.reader import RecordList
+from torchrec_io.records.record_block import RecordList
 from torchrec_io.tensors.parse import parse_block
 
 DTYPES: dict[str, Callable[[int], Any]] = {
@@ -192,14 +192,14 @@ GOOD = {"i0": [0, 1], "i1": [1, 0], "values": [1, 2]}
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"i0": [0]}, "it has 2 values, but 'i0' has 1 indices"),
-        ({"i1": [1, 0, 1]}, "it has 2 values, but 'i1' has 3 indices"),
-        ({"i1": []}, "it has 2 values, but 'i1' has 0 indices"),
-        ({"values": []}, "it has 0 values, but 'i0' has 2 indices"),
-        ({"i0": [0, 3]}, "the index 3 in 'i0' lies outside of the size 3"),
-        ({"i1": [-1, 0]}, "the index -1 in 'i1' lies outside of the size 2"),
-        ({"i1": [2**63 - 1, 0]}, f"the index {2**63 - 1} in 'i1' lies outside"),
-        ({"i0": [-(2**63), 0]}, f"the index {-(2**63)} in 'i0' lies outside"),
+        ({"i0": [0]}, "it has 2 values, but the number of indices in 'i0' is 1"),
+        ({"i1": [1, 0, 1]}, "it has 2 values, but the number of indices in 'i1' is 3"),
+        ({"i1": []}, "it has 2 values, but the number of indices in 'i1' is 0"),
+        ({"values": []}, "it has 0 values, but the number of indices in 'i0' is 2"),
+        ({"i0": [0, 3]}, "the index 3 in 'i0' is outside of the size 3"),
+        ({"i1": [-1, 0]}, "the index -1 in 'i1' is outside of the size 2"),
+        ({"i1": [2**63 - 1, 0]}, f"the index {2**63 - 1} in 'i1' is outside"),
+        ({"i0": [-(2**63), 0]}, f"the index {-(2**63)} in 'i0' is outside"),
         ({"i0": [0.5, 1.0]}, "holds float values, the schema wants int64, in .* feature 'i0'"),
         ({"values": [b"a", b"b"]}, "wants int64, in the stored feature 'values'"),
     ],
@@ -216,7 +216,9 @@ def test_misfits_are_named(changed: dict[str, Any], reason: str, already_sorted:
 def test_counts_do_not_make_up_for_each_other() -> None:
     # TensorFlow compares the numbers of values and indices over the whole batch.
     records = [example_of(i0=[0], values=[1, 2]), example_of(i0=[1, 2], values=[3])]
-    with pytest.raises(DecodeError, match="2 values, but 'i0' has 1") as caught:
+    with pytest.raises(
+        DecodeError, match="2 values, but the number of indices in 'i0' is 1"
+    ) as caught:
         tio.parse_examples(records, {"x": sparse_feature("int64", (3,))})
     assert caught.value.record == 0
 

@@ -46,7 +46,7 @@ def test_what_the_metadata_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "not JSON"),
+        ("", "not valid JSON"),
         ("[" * 100_000, "nested too deeply"),
         ("[]", "an object is needed"),
         ("{}", "there is no 'features'"),
@@ -65,9 +65,9 @@ def test_what_the_metadata_says(tmp_path: Path) -> None:
         (changed("cells", shape=[1, -2]), r"shape\[1\]: a whole number"),
         (changed("cells", shape=[2**40]), r"shape\[0\]: a whole number"),
         (changed("cells", shape=[1.5]), r"shape\[0\]: a whole number"),
-        (changed("cells", shape=[-1, -1, 3]), "only one size of a shape can be found"),
-        (changed("cells", shape=[-1, 0]), "cannot be found"),
-        (changed("cells", shape=[2**31 - 1] * 4), "no memory holds"),
+        (changed("cells", shape=[-1, -1, 3]), "at most one None"),
+        (changed("cells", shape=[-1, 0]), "no 0 beside a None"),
+        (changed("cells", shape=[2**31 - 1] * 4), "must fit in memory"),
         (changed("cells", shape=[1] * 17), "17 dimensions, not up to 16"),
         (changed("new", type="static", shape=[1], dtype="int32"), "'new' is described, but not st"),
         (
@@ -75,8 +75,8 @@ def test_what_the_metadata_says(tmp_path: Path) -> None:
             "'length_sizing_field' is described, and the lengths of another field",
         ),
         (json.dumps({**MESH_META, "field_names": "cells"}), "field_names: a list is needed"),
-        ('{"features": {"a": 1, "a": 2}}', "'a' is there twice"),
-        ('{"features": {"a": {"shape": [%s]}}}' % ("9" * 50), "a number of 50 digits"),
+        ('{"features": {"a": 1, "a": 2}}', "'a' is used twice"),
+        ('{"features": {"a": {"shape": [%s]}}}' % ("9" * 50), "a number has 50 characters"),
     ],
 )
 def test_refused_metadata_of_meshes(tmp_path: Path, text: str, reason: str) -> None:

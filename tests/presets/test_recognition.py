@@ -156,8 +156,8 @@ def test_inferred_lists(tmp_path: Path) -> None:
     relevance = schema.findings["relevance"]
     assert (relevance.present, relevance.records) == (3, 3)  # examples, not lists
     assert (
-        relevance.why == "every example has one value; all values are 0 or 1 and stay int64: "
-        'the dtype "bool" reads them too'
+        relevance.why == "every example has 1 value; all values are 0 or 1, which "
+        'the dtype "bool" can also read'
     )
     assert schema.findings["query_tokens"].counts == (1, 2)
     with pytest.raises(tio.SchemaError, match="no lists of examples"):

@@ -280,13 +280,13 @@ def test_another_schema_is_refused() -> None:
 
 
 def test_what_reads_examples_refuses_schemas_of_lists(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="no schema of Examples"):
+    with pytest.raises(SchemaError, match="must be a dict or a schema of Examples"):
         tio.parse_examples([GOOD], SCHEMA)
-    with pytest.raises(SchemaError, match="nor part of one"):
+    with pytest.raises(SchemaError, match="must be a dict or a schema of Examples"):
         tio.Schema({"lists": SCHEMA})
     write_tfrecord(tmp_path / "lists", [GOOD])
-    with pytest.raises(SchemaError, match="no schema of Examples"):
-        tio.to_parquet(tmp_path / "lists", tmp_path / "x", schema=SCHEMA)
+    with pytest.raises(SchemaError, match="must be a dict or a schema of Examples"):
+        tio.convert.to_parquet(tmp_path / "lists", tmp_path / "x", schema=SCHEMA)
     with pytest.raises(SchemaError, match="steps need a schema of features"):
         tio.TFRecordDataset(tmp_path / "lists", SCHEMA).steps("pair")
 

@@ -78,13 +78,13 @@ def test_a_mapping_of_both_parts() -> None:
         ({"a": NUMBER}, {}, "at least one feature of examples"),
         ({"a": NUMBER}, None, "at least one feature of examples"),
         ({"a": NUMBER}, {"a": NUMBER}, "the context has a feature of the same name"),
-        ({}, {"a": tio.SparseFeature("i", "v", "int64", 3)}, "of examples in lists is a Fixed"),
-        ({}, {"a": tio.ImageFeature()}, "of examples in lists is a Fixed"),
-        ({}, {"a": tio.RawFeature("uint8", shape_key="s")}, "of examples in lists is a Fixed"),
+        ({}, {"a": tio.SparseFeature("i", "v", "int64", 3)}, "of the examples in lists"),
+        ({}, {"a": tio.ImageFeature()}, "of the examples in lists"),
+        ({}, {"a": tio.RawFeature("uint8", shape_key="s")}, "of the examples in lists"),
         (
             {},
             {"a": tio.FixedLenSequenceFeature([], "int64", allow_missing=True)},
-            "of examples in lists is a Fixed",
+            "of the examples in lists",
         ),
         ({}, {"a": 5}, "5"),
         (
@@ -101,9 +101,9 @@ def test_refused_schemas(context: Any, examples: Any, reason: str) -> None:
 
 def test_json_of_the_other_kind_of_schema_is_refused() -> None:
     lists = tio.ExampleListSchema({}, {"a": NUMBER})
-    with pytest.raises(SchemaError, match='has "features", or "context" and "sequence"'):
+    with pytest.raises(SchemaError, match='must have "features" or "context" and "sequence"'):
         tio.Schema.from_json(lists.to_json())
-    with pytest.raises(SchemaError, match='has "context" and "examples", not \'features\''):
+    with pytest.raises(SchemaError, match='must have "context" and "examples", got'):
         tio.ExampleListSchema.from_json(tio.Schema({"a": NUMBER}).to_json())
 
 

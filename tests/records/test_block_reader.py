@@ -1,4 +1,4 @@
-"""BlockReader: what RecordReader gives, by few large reads, from blocks that are kept a while."""
+"""BlockReader: the records of RecordReader, from few large reads of whole blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import CorruptRecordError, RecordIndex, StaleIndexError, TruncatedFileError, _core
 from torchrec_io.records.block_reader import BlockReader
-from torchrec_io.records.reader import ReadPlan, RecordReader
+from torchrec_io.records.record_reader import ReadPlan, RecordReader
 
 Numbers = npt.NDArray[np.int64]
 
@@ -55,7 +55,7 @@ def in_blocks(reader: RecordReader, size: int, keep: int) -> BlockReader:
 
 
 class WatchedReader(RecordReader):
-    """Tells of each read, before it happens, and knows which buffers are still in memory."""
+    """A reader that records its reads, and the buffers that are still in memory."""
 
     def __init__(self, indexes: Sequence[RecordIndex]) -> None:
         super().__init__(indexes)
@@ -87,7 +87,7 @@ def watched(indexes: list[RecordIndex]) -> WatchedReader:
 
 
 def fetch(reader: RecordReader | BlockReader, numbers: Sequence[int]) -> Any:
-    """Everything that fetching gives, as plain values."""
+    """Return all results of fetching as plain values."""
     wanted = np.array(numbers, np.int64)
     if isinstance(reader, BlockReader):
         block, errors = reader.fetch(reader.plan(wanted))
@@ -106,7 +106,7 @@ def fetch(reader: RecordReader | BlockReader, numbers: Sequence[int]) -> Any:
     size=st.integers(1, TOTAL + 3),
     keep=st.integers(1, 5),
 )
-def test_any_records_as_the_plain_reader_gives_them(
+def test_any_records_are_those_of_the_plain_reader(
     indexes: list[RecordIndex], batches: list[list[int]], size: int, keep: int
 ) -> None:
     plain = RecordReader(indexes)
@@ -128,10 +128,10 @@ def test_blocks_need_not_be_of_one_size_nor_of_neighbours(watched: WatchedReader
     assert len(watched.reads) == 2
 
 
-def test_what_a_reader_is_asked_else(watched: WatchedReader) -> None:
+def test_length_location_keys_and_plan(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 10, 2)
     assert len(blocks) == TOTAL
-    assert blocks.place(52) == watched.place(52)
+    assert blocks.location(52) == watched.location(52)
     assert blocks.keys(np.array([52, 0])) == watched.keys(np.array([52, 0]))
     plan = blocks.plan(np.array([30, 5, 30]))
     assert plan.numbers.tolist() == [30, 5, 30]
@@ -145,7 +145,7 @@ def test_no_such_record(watched: WatchedReader, number: int) -> None:
 
 
 def test_at_least_one_block_is_kept(watched: WatchedReader) -> None:
-    with pytest.raises(ValueError, match=r"^keep must be at least 1, not 0"):
+    with pytest.raises(ValueError, match=r"^keep must be a positive integer, got 0"):
         in_blocks(watched, 10, 0)
 
 
@@ -184,7 +184,7 @@ def test_a_block_is_read_once_while_it_is_held(watched: WatchedReader) -> None:
     assert len(watched.reads) == 4
 
 
-def test_the_least_recently_used_block_goes(watched: WatchedReader) -> None:
+def test_the_least_recently_used_block_is_evicted(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 10, 2)
     for block, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (2, 5), (1, 5)):
         fetch(blocks, [block * 10])
@@ -206,7 +206,7 @@ def test_no_more_blocks_are_in_memory_than_are_kept(watched: WatchedReader, keep
     assert watched.most_alive == keep
 
 
-def test_hints_are_given_once_for_each_block_that_is_not_held(
+def test_each_block_not_in_memory_is_announced_once(
     watched: WatchedReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hinted: list[int] = []
@@ -244,7 +244,7 @@ THREADS = 6
 
 
 def all_at_once(work: Callable[[], Any]) -> list[Any]:
-    """What each of some threads gets that begin together: results, or what they raised."""
+    """Run work in threads that start together; return each result or exception."""
     ready = threading.Barrier(THREADS)
 
     def run(_: int) -> Any:
@@ -273,16 +273,16 @@ def test_threads_with_few_blocks_between_them(watched: WatchedReader) -> None:
     with ThreadPoolExecutor(THREADS) as pool:
         found = list(pool.map(functools.partial(fetch, blocks), batches))
     assert found == [fetch(plain, numbers) for numbers in batches]
-    assert len(blocks._held) <= 2
+    assert len(blocks._blocks) <= 2
     assert watched.most_alive <= 2 + THREADS
 
 
 class Interrupted(BaseException):  # as KeyboardInterrupt
-    """What is no Exception."""
+    """An exception that does not derive from Exception."""
 
 
 @pytest.mark.parametrize("kind", [OSError, Interrupted])
-def test_what_ends_a_read_reaches_every_thread_that_waits(
+def test_the_error_of_a_read_reaches_every_waiting_thread(
     watched: WatchedReader, kind: type[BaseException]
 ) -> None:
     error = kind("gone")
@@ -326,7 +326,7 @@ def test_a_forked_child_shares_nothing_that_is_held(watched: WatchedReader) -> N
 # ---- damage ----
 
 
-def test_damage_is_told_as_the_plain_reader_tells_it(tmp_path: Path) -> None:
+def test_damage_is_reported_like_by_the_plain_reader(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb", b"cccc", b"dddd"])
     plain = RecordReader([RecordIndex.build(path)])
     fetch(plain, [0])  # the file is looked at once an epoch, and damaged after that
@@ -342,7 +342,7 @@ def test_damage_is_told_as_the_plain_reader_tells_it(tmp_path: Path) -> None:
         assert len(found[2]) == sum(number in (1, 3) for number in numbers)
 
 
-def test_a_file_that_became_shorter_is_told_to_every_thread(tmp_path: Path) -> None:
+def test_a_shortened_file_is_reported_to_every_thread(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb", b"cccc"])
     reader = WatchedReader([RecordIndex.build(path)])
     fetch(reader, [0])

@@ -1,4 +1,4 @@
-"""Indexes of other record formats: where they are kept, and when they do not fit."""
+"""Indexes of other record formats: where they are cached, and when they are stale."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TestIndexes:
         again = [open_indexes([str(path)], "auto", "auto", each)[0][0] for each in formats]
         assert [index.index_path for index in again] == [str(name) for name in names[:3]]
 
-    def test_what_is_arithmetic_is_not_kept(self, path: Path) -> None:
+    def test_indexes_that_follow_from_the_size_are_not_cached(self, path: Path) -> None:
         for each in (FixedLength(8), WholeFile()):
             open_indexes([str(path)], "auto", "auto", each)
             assert not cache_path(path, each).exists()
@@ -57,7 +57,7 @@ class TestIndexes:
 
     def test_text_indexes_are_of_tfrecord_files(self, path: Path) -> None:
         (path.parent / "x.idx").write_text("0 400\n")
-        with pytest.raises(tio.IndexFormatError, match="only of TFRecord files"):
+        with pytest.raises(tio.IndexFormatError, match="only for TFRecord files"):
             tio.RecordIndex.load(path.parent / "x.idx", path, format=TextLines())
 
     def test_names_and_codes(self) -> None:
@@ -73,7 +73,7 @@ class TestIndexes:
     def test_a_copy_is_fine_and_another_file_is_not(
         self, tmp_path: Path, each: tio.RecordFormat
     ) -> None:
-        """Where only the time differs, records are looked up where the index says."""
+        """If only the time differs, records are looked up at their offsets in the index."""
         ends = 70_000  # what the fingerprint covers, and more
         short = b"1:a,\n" if isinstance(each, TextLines) else b"1:a,"
         long = b"2:aa,\n" if isinstance(each, TextLines) else b"2:aa,"
@@ -94,7 +94,7 @@ class TestIndexes:
 
     @pytest.mark.parametrize("beside", [False, True])
     def test_lines_that_moved_inside_of_a_file(self, tmp_path: Path, beside: bool) -> None:
-        """Where nothing else shows it, the time of the last change does."""
+        """Only the time of the last change shows that lines were moved."""
         lines = [b"%d," % number * (1 + number % 3) for number in range(30_000)]
         path = tmp_path / "x"
         path.write_bytes(b"\n".join(lines))
@@ -107,15 +107,17 @@ class TestIndexes:
         assert len(tio.RecordIndex.load(cache_path(path, TextLines()), path, format=TextLines()))
         for _ in range(2):
             assert list(tio.TextLineDataset(path)) == lines
-        assert not open_indexes([str(path)], "auto", "auto", TextLines())[0][0].was_touched
+        assert not open_indexes([str(path)], "auto", "auto", TextLines())[0][0].is_data_touched
 
     @pytest.mark.parametrize(
         ("start", "end", "is_line"),
         [(0, 3, True), (3, 4, True), (4, 6, True), (1, 3, False), (0, 4, False), (0, 2, False)],
     )
-    def test_what_is_a_line(self, tmp_path: Path, start: int, end: int, is_line: bool) -> None:
+    def test_which_ranges_are_lines(
+        self, tmp_path: Path, start: int, end: int, is_line: bool
+    ) -> None:
         (tmp_path / "x").write_bytes(b"ab\n\ncd")
-        wrong = TextLines().first_misplaced(
+        wrong = TextLines().find_mismatch(
             LocalFile(tmp_path / "x"), np.array([0, start]), np.array([3, end])
         )
         assert wrong == (None if is_line else start)
@@ -124,13 +126,13 @@ class TestIndexes:
     def test_a_file_that_is_cut_short_in_use(self, path: Path, each: tio.RecordFormat) -> None:
         index = tio.RecordIndex.build(path, format=each)
         os.truncate(path, 160)
-        with pytest.raises(tio.TruncatedFileError, match="became shorter"):
+        with pytest.raises(tio.TruncatedFileError, match="has become shorter"):
             index.check_unchanged()
 
     def test_a_whole_file_that_was_touched(self, path: Path) -> None:
         index = tio.RecordIndex.build(path, format=WholeFile())
         os.utime(path, ns=(1, 1))
-        with pytest.raises(tio.StaleIndexError, match="it was changed since it was found"):
+        with pytest.raises(tio.StaleIndexError, match="the file was changed since it was listed"):
             index.check_unchanged()
 
 

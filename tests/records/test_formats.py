@@ -22,15 +22,16 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.records import custom_format as walking
+from torchrec_io.checks import counted
+from torchrec_io.records import custom_format
 from torchrec_io.records import lines as lines_module
 from torchrec_io.records.fixed_length import FixedLength
 from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.index_cache import open_indexes
 from torchrec_io.records.lines import TextLines
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
 from torchrec_io.records.whole_file import WholeFile
-from torchrec_io.storage.compressed import open_source
+from torchrec_io.storage.opening import open_decompressed, open_file
 from torchrec_io.storage.paths import expand_paths
 
 NETSTRINGS = Netstrings()
@@ -61,7 +62,7 @@ LINES = st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"\0", b"\xff", b
 
 
 def model_lines(data: bytes, skip: int) -> list[bytes]:
-    """As TensorFlow's TextLineReader has it."""
+    """Return the lines that TensorFlow's TextLineReader returns."""
     lines = data.split(b"\n")
     lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
     if not lines[-1]:
@@ -123,13 +124,13 @@ def test_lines_of_a_damaged_stream(tmp_path: Path, cut: int) -> None:
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "1"])
 def test_parameters_are_checked(value: Any) -> None:
-    with pytest.raises(ValueError, match="skip_header_lines must be a whole number of at least 0"):
+    with pytest.raises(ValueError, match="skip_header_lines must be a non-negative integer, got"):
         TextLines(value)
-    with pytest.raises(ValueError, match="header_bytes must be a whole number of at least 0"):
+    with pytest.raises(ValueError, match="header_bytes must be a non-negative integer, got"):
         FixedLength(3, value)
-    with pytest.raises(ValueError, match="footer_bytes must be a whole number of at least 0"):
+    with pytest.raises(ValueError, match="footer_bytes must be a non-negative integer, got"):
         FixedLength(3, 0, value)
-    with pytest.raises(ValueError, match="record_bytes must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="record_bytes must be a positive integer, got"):
         FixedLength(0 if value == 1 else value)
 
 
@@ -156,15 +157,13 @@ def test_fixed_length(
         assert isinstance(error, tio.TruncatedFileError)
         assert (error.path, error.record) == (str(path), count)
         assert error.offset == head + count * size
-        assert f"{len(data)} bytes" in error.reason
-        assert f"{left} bytes are left over" in error.reason
+        assert f"the file has {counted(len(data), 'byte')}:" in error.reason
+        assert f"{counted(left, 'byte')} left over after {counted(count, 'record')}" in error.reason
 
 
 def test_a_file_too_short_for_its_header(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"abc")
-    with pytest.raises(
-        tio.TruncatedFileError, match="3 bytes, which are too few for a header of 2"
-    ):
+    with pytest.raises(tio.TruncatedFileError, match="3 bytes, too few for a header of 2"):
         tio.RecordIndex.build(tmp_path / "x", format=FixedLength(1, 2, 2))
 
 
@@ -197,7 +196,7 @@ def test_whole_files_are_not_read_before_they_are_needed(
     assert [block[0], block[1], block[2]] == [b"3", b"0", b"3"]
 
 
-def test_whole_files_of_another_name_are_others(tmp_path: Path) -> None:
+def test_whole_files_are_identified_by_name(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"same")
     (tmp_path / "b").write_bytes(b"same")
     (tmp_path / "c").mkdir()
@@ -270,7 +269,7 @@ def test_a_header_and_a_footer(tmp_path: Path, compression: Any, size: int) -> N
     assert read_all(index) == (records, [f"x#{i}@{starts[i]}" for i in range(3)])
 
 
-def test_what_a_format_raises_ends_the_file(tmp_path: Path) -> None:
+def test_an_exception_of_a_format_ends_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"HEAP")
     with pytest.raises(tio.CorruptRecordError, match="does not begin with HEAD") as caught:
@@ -283,6 +282,17 @@ def test_what_a_format_raises_ends_the_file(tmp_path: Path) -> None:
     assert "struct.error" not in type(error).__name__
     assert (error.path, error.record, error.offset) == (str(path), 2, 16)
     assert read_all(index)[0] == [b"abc", b"d"]
+
+
+def test_progress_of_a_search_that_fails_at_once(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"HEAP")
+    seen: list[tuple[int, int]] = []
+    index, error = tio.RecordIndex.build_partial(
+        tmp_path / "x", format=Framed(), progress=lambda *done: seen.append(done)
+    )
+    assert len(index) == 0
+    assert isinstance(error, tio.CorruptRecordError)
+    assert seen == []
 
 
 class Backwards(tio.RecordFormat):
@@ -372,24 +382,24 @@ def test_only_plain_files_are_read_backwards(tmp_path: Path) -> None:
     plain = stored(tmp_path / "plain", b"a" * 100_000, None)
     assert read_all(tio.RecordIndex.build(plain, format=Rereading()))[0] == [b"a" * 100_000]
     packed = stored(tmp_path / "packed", b"a" * 100_000, "gzip")
-    with pytest.raises(io.UnsupportedOperation, match="where a compressed file ends"):
+    with pytest.raises(io.UnsupportedOperation, match="the size of a compressed file"):
         tio.RecordIndex.build(packed, format=Rereading())
 
 
-def test_a_compressed_stream_goes_forwards(tmp_path: Path) -> None:
+def test_a_compressed_stream_seeks_only_forwards(tmp_path: Path) -> None:
     path = stored(tmp_path / "x", b"0123456789", "gzip")
     index = tio.RecordIndex.build(path, format=TextLines())
-    file = walking.StreamFile(open_source(str(path), "gzip"))
+    file = custom_format.SourceFile(open_decompressed(open_file(path), "gzip"))
     assert len(index) == 1
     assert file.seek(4) == 4
     assert file.read(3) == b"456"
     with pytest.raises(io.UnsupportedOperation, match="from front to back"):
         file.seek(0)
-    with pytest.raises(ValueError, match="no offset -1"):
+    with pytest.raises(ValueError, match="offset must not be negative, got -1"):
         file.seek(-8, io.SEEK_CUR)
 
 
-def test_damage_to_a_record_is_told_of_that_record(tmp_path: Path) -> None:
+def test_damage_is_reported_for_its_record(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(netstring(b"one") + b"3:two;" + netstring(b"three"))
     reader = RecordReader([tio.RecordIndex.build(path, format=NETSTRINGS)])
@@ -405,15 +415,15 @@ def test_a_format_has_a_name(tmp_path: Path, name: Any) -> None:
     (tmp_path / "x").write_bytes(b"")
     nameless = Netstrings()
     nameless.name = name
-    with pytest.raises(ValueError, match="a RecordFormat that has a name"):
+    with pytest.raises(ValueError, match="a RecordFormat with a name"):
         tio.RecordFileDataset(tmp_path, nameless)
-    with pytest.raises(ValueError, match="a RecordFormat that has a name"):
+    with pytest.raises(ValueError, match="a RecordFormat with a name"):
         tio.RecordFileDataset(tmp_path, Netstrings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("data", [b"80\n", b"x^2", b"\x1f\x8b\x07\0abc", b"\x1f\x8b\x08\xe0abc"])
 def test_only_gzip_is_found_out(tmp_path: Path, data: bytes) -> None:
-    """What text may begin with is no zlib stream."""
+    """Text may start like a zlib stream."""
     path = tmp_path / "x"
     path.write_bytes(data)
     assert list(tio.TextLineDataset(path)) == [data.rstrip(b"\n")]

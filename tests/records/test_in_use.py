@@ -1,4 +1,4 @@
-"""Files that are replaced, changed or removed while a reader is at work."""
+"""Files that are replaced, changed or removed while they are read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TruncatedFileError
-from torchrec_io.records import reader as reader_module
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records import record_reader as reader_module
+from torchrec_io.records.record_reader import RecordReader
 
 COUNT = 20_000  # so many that their index is mapped
 RECORDS = [b"%05d" % i for i in range(COUNT)]
@@ -100,7 +100,7 @@ class TestData:
         for _ in range(2):
             reader.begin_epoch()
             check_reads(reader)
-            assert reader._sources([0])[0].stamp.inode == path.stat().st_ino
+            assert reader._sources([0])[0].stamp.file[1] == path.stat().st_ino
 
     def test_found_by_a_process_that_starts_with_it(self, path: Path) -> None:
         reader = open_reader(path)
@@ -129,7 +129,7 @@ class TestData:
             check_reads(reader)
 
 
-def test_cut_short_is_told_from_rewritten(tmp_path: Path) -> None:
+def test_a_truncated_file_is_distinguished_from_a_rewritten_one(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", RECORDS)
     reader = open_reader(path)
     for size in (21 * 1000 + 5, 100, 5, 0):
@@ -147,7 +147,7 @@ def test_a_file_that_is_opened_again_in_an_epoch_is_the_same(
 ) -> None:
     paths = [write_tfrecord(tmp_path / name, RECORDS[:10]) for name in "ab"]
     reader = RecordReader([RecordIndex.build(path) for path in paths])
-    monkeypatch.setattr(reader_module, "_MOST_OPEN_FILES", 1)
+    monkeypatch.setattr(reader_module, "_MAX_OPEN_FILES", 1)
     check_reads(reader)
     reader.fetch(reader.plan(np.array([11])))  # which closes the first
     replace(paths[0], OTHERS)
@@ -205,7 +205,7 @@ class TestIndex:
 
 
 @pytest.mark.parametrize("threads", [1, 8])
-def test_each_file_is_looked_at_once_an_epoch(
+def test_each_file_is_checked_once_an_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     paths = [str(write_tfrecord(tmp_path / f"{number}", RECORDS[:5])) for number in range(4)]
@@ -231,7 +231,7 @@ def test_each_file_is_looked_at_once_an_epoch(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_file_that_goes_is_told_in_the_turn_of_the_batch_that_needs_it(
+def test_a_removed_file_is_reported_with_the_batch_that_needs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     paths = [write_tfrecord(tmp_path / name, RECORDS[:8]) for name in "ab"]

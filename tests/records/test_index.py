@@ -24,9 +24,9 @@ from torchrec_io import (
     StaleIndexError,
     TorchRecIOError,
     TruncatedFileError,
+    _core,
 )
 from torchrec_io.records.index_cache import cache_path, find_or_build, open_indexes
-from torchrec_io.storage.local import LocalFile
 
 RECORDS = [bytes([i]) * (i * i) for i in range(40)]
 OFFSETS = np.cumsum([0] + [len(r) + 16 for r in RECORDS])
@@ -65,7 +65,7 @@ def test_an_empty_file_and_an_empty_record_are_fine(tmp_path: Path) -> None:
 
 
 class TestDamagedData:
-    """What a damaged data file gives: the records before it and a typed error with its place."""
+    """Damaged data files: records before the damage, then a typed error with its location."""
 
     def check(
         self,
@@ -185,7 +185,7 @@ class TestSaved:
         def refuse(*_: object) -> None:
             raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
-        monkeypatch.setattr(LocalFile, "mapped", refuse)
+        monkeypatch.setattr(_core, "map_file", refuse)
         assert RecordIndex.load(tmp_path / "x").lengths.tolist() == [2] * 20_000
 
     def test_pickles_by_its_file_and_without(self, data: Path) -> None:
@@ -324,7 +324,7 @@ class TestFinding:
         built.save()
         assert find_or_build(data)[0].index_path == str(data) + ".tfidx"
 
-    def test_a_stale_or_damaged_sidecar_is_passed_over(self, data: Path) -> None:
+    def test_a_stale_or_damaged_sidecar_is_ignored(self, data: Path) -> None:
         sidecar = RecordIndex.build(data).save()
         write_tfrecord(data, RECORDS[:3])
         assert len(find_or_build(data)[0]) == 3
@@ -339,7 +339,7 @@ class TestFinding:
         index, error = find_or_build(data)
         assert (len(index), index.index_path, error) == (len(RECORDS), None, None)
 
-    def test_what_cannot_be_read_as_an_index_is_passed_over(
+    def test_unreadable_indexes_are_ignored(
         self, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         Path(f"{data}.tfidx").mkdir()
@@ -400,7 +400,9 @@ class TestOpeningMany:
     def test_bad_choices_are_refused(self, paths: list[str]) -> None:
         with pytest.raises(ValueError, match="'auto', a path or a list of paths"):
             open_indexes(paths, None, "auto")  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="100 data files need as many index files, not 1"):
+        with pytest.raises(
+            ValueError, match="index must have 100 paths, one for each data file, got 1"
+        ):
             open_indexes(paths, paths[0], "auto")
         with pytest.raises(FileNotFoundError):
             open_indexes([*paths, "/no/such/file"], "auto", "auto")

@@ -1,4 +1,4 @@
-"""IndexSet from Python: what it refuses; tests/native has the rest."""
+"""Invalid arguments of IndexSet; tests/native has the other tests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_files_and_indexes_that_are_not_there(index: npt.NDArray[np.uint8]) -> N
         indexes.plan(counts(0), 1, -1)
 
 
-def test_an_index_is_kept_as_long_as_it_is_looked_at(index: npt.NDArray[np.uint8]) -> None:
+def test_an_index_lives_as_long_as_it_is_used(index: npt.NDArray[np.uint8]) -> None:
     indexes = _core.IndexSet(counts(2))
     indexes.mark_checked(0, index.copy(), 1)
     np.full(1 << 16, 255, np.uint8)  # would take its place

@@ -1,4 +1,4 @@
-"""iter_records: every sound record in order, then the damage, in bounded memory."""
+"""iter_records: every valid record in order, then the damage, in bounded memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_reads_everything(tmp_path: Path, compression: str | None) -> None:
     cut=st.integers(0, 300),
     packed=st.booleans(),
 )
-def test_any_cut_gives_the_whole_records_then_an_error(
+def test_any_truncation_yields_whole_records_then_raises(
     tmp_path_factory: pytest.TempPathFactory, records: list[bytes], cut: int, packed: bool
 ) -> None:
     whole = b"".join(map(frame, records))
@@ -79,7 +79,7 @@ def test_a_huge_length_is_refused_without_memory_for_it(
     assert error.offset == 20
 
 
-def test_records_before_a_wrong_gzip_trailer_are_given(tmp_path: Path) -> None:
+def test_records_before_a_wrong_gzip_trailer_are_read(tmp_path: Path) -> None:
     records = [b"abc"] * 50
     content = bytearray(gzip.compress(b"".join(map(frame, records))))
     content[-6] ^= 1

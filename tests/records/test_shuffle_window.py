@@ -1,4 +1,4 @@
-"""ShuffleWindow against a list from which one record after the other is picked."""
+"""ShuffleWindow compared with a list from which records are picked one by one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tfrecord import frame
-from torchrec_io.records.reader import RecordBlock
+from torchrec_io.records.record_block import RecordBlock
 from torchrec_io.records.shuffle_window import ShuffleWindow
 
 NUMBERS = np.dtype(np.int64)
@@ -56,13 +56,13 @@ def test_picks_as_from_a_list(parts: list[list[bytes]], size: int, seed: int) ->
     assert check(window.push(block_of([], 0))) == []
 
 
-def test_memory_stays_near_what_is_held() -> None:
+def test_memory_is_proportional_to_the_window() -> None:
     window = ShuffleWindow(100, [0], NUMBERS)
     count = 0
     for first in range(0, 20_000, 50):
         count += len(window.push(block_of([bytes(1000)] * 50, first)))
         assert len(window._store) < 3 * 150 * 1016
-        assert len(window._held) <= 200
+        assert len(window._rows) <= 200
     assert count == 19_900
     assert sum(map(len, window.drain())) == 100
 

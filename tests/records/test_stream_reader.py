@@ -1,4 +1,4 @@
-"""StreamReader against a plain model: who gets which records, in what pieces, and what damage."""
+"""StreamReader compared with a simple model of partitions, chunks and damage."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from tests.support.pipes import feeding
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
 from torchrec_io import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from torchrec_io.records.reader import RecordBlock
-from torchrec_io.records.stream_reader import PLACE, StreamPiece, StreamReader
+from torchrec_io.records.record_block import RecordBlock
+from torchrec_io.records.stream_reader import STREAM_LOCATION, StreamChunk, StreamReader
 
 
 class Record(NamedTuple):
-    """A record that a share gets."""
+    """A record of a partition."""
 
     path: str
     number: int
@@ -34,7 +34,7 @@ class Record(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What ended a file."""
+    """Damage that ends a file."""
 
     path: str
     number: int
@@ -48,8 +48,8 @@ Event: TypeAlias = Record | Damage
 # ---- the model ----
 
 
-def walk(path: str) -> list[Event]:
-    """The records of a file, and its damage, read in the plainest way."""
+def read_events(path: str) -> list[Event]:
+    """Return the records of a file and its damage, read in the simplest way."""
     content = Path(path).read_bytes()
     events: list[Event] = []
     at = 0
@@ -71,58 +71,58 @@ def walk(path: str) -> list[Event]:
     return events
 
 
-def deal(paths: Sequence[str], share: int, shares: int) -> list[Event]:
-    """What one share gets."""
-    files = [walk(path) for path in paths]
-    if len(files) >= shares:
-        return [event for file in files[share::shares] for event in file]
+def assign(paths: Sequence[str], partition: int, partitions: int) -> list[Event]:
+    """Return the events of one partition."""
+    files = [read_events(path) for path in paths]
+    if len(files) >= partitions:
+        return [event for file in files[partition::partitions] for event in file]
     events: list[Event] = []
     for number, file in enumerate(files):
         count = number
         for event in file:
-            if count % shares == share:
+            if count % partitions == partition:
                 events.append(event)
             count += isinstance(event, Record)
     return events
 
 
 def grouped(events: Sequence[Event], size: int, skip: int) -> list[list[Event]]:
-    """Events in pieces of so many records. Damage is in the piece that is being filled."""
-    pieces: list[list[Event]] = []
+    """Group events by a number of records. Damage is in the group that is being filled."""
+    chunks: list[list[Event]] = []
     records = 0
     for event in events:
         records += isinstance(event, Record)
         if records - isinstance(event, Record) < skip:
             continue
-        if not pieces or sum(isinstance(e, Record) for e in pieces[-1]) == size:
-            pieces.append([])
-        pieces[-1].append(event)
-    return pieces
+        if not chunks or sum(isinstance(e, Record) for e in chunks[-1]) == size:
+            chunks.append([])
+        chunks[-1].append(event)
+    return chunks
 
 
-# ---- what the reader gives, in the model's words ----
+# ---- the reader's chunks as events of the model ----
 
 
-def events_of(reader: StreamReader, piece: StreamPiece) -> list[Event]:
-    block, errors = reader.fetch(reader.plan(piece))
-    assert block.numbers.dtype == PLACE
+def events_of(reader: StreamReader, chunk: StreamChunk) -> list[Event]:
+    block, errors = reader.fetch(reader.plan(chunk))
+    assert block.numbers.dtype == STREAM_LOCATION
     assert reader.keys(block.numbers) == [
-        f"{path}:{offset}" for path, _, offset in map(reader.place, block.numbers)
+        f"{path}:{offset}" for path, _, offset in map(reader.location, block.numbers)
     ]
     sound = {
-        reader.place(number): Record(*reader.place(number), block[i], sound=True)
+        reader.location(number): Record(*reader.location(number), block[i], sound=True)
         for i, number in enumerate(block.numbers)
     }
     events: list[Event] = []
-    for i, number in enumerate(piece.block.numbers):
-        place = reader.place(number)
+    for i, number in enumerate(chunk.block.numbers):
+        place = reader.location(number)
         if place in sound:
             events.append(sound[place])
             continue
         error = errors.pop(0)
         assert isinstance(error, CorruptRecordError)
         assert (error.path, error.record, error.offset) == place
-        events.append(Record(*place, piece.block[i], sound=False))
+        events.append(Record(*place, chunk.block[i], sound=False))
     return events + [damage_of(error) for error in errors]
 
 
@@ -134,7 +134,7 @@ def damage_of(error: TorchRecIOError) -> Damage:
 
 
 def records_first(events: Sequence[Event]) -> list[Event]:
-    """As a piece tells of them: its records, then its damage."""
+    """Return events in the order of a chunk: records, then damage."""
     return sorted(events, key=lambda event: isinstance(event, Damage))
 
 
@@ -175,37 +175,37 @@ def write(folder: Path, files: Contents) -> list[str]:
     return paths
 
 
-SHARES = st.integers(1, 7)
+PARTITIONS = st.integers(1, 7)
 SIZES = st.integers(1, 9)
 SKIPS = st.integers(0, 30)
 
 
-@given(files=contents(), shares=SHARES, size=SIZES, skip=SKIPS)
-def test_every_share_gets_what_the_model_says(
-    tmp_path_factory: pytest.TempPathFactory, files: Contents, shares: int, size: int, skip: int
+@given(files=contents(), partitions=PARTITIONS, size=SIZES, skip=SKIPS)
+def test_every_partition_matches_the_model(
+    tmp_path_factory: pytest.TempPathFactory, files: Contents, partitions: int, size: int, skip: int
 ) -> None:
     paths = write(tmp_path_factory.mktemp("files"), files)
     reader = StreamReader(paths, compression=None)
-    for share in range(shares):
-        pieces = list(reader.pieces(share, shares, size=size, skip=skip))
-        expected = grouped(deal(paths, share, shares), size, skip)
-        assert [events_of(reader, piece) for piece in pieces] == list(map(records_first, expected))
+    for partition in range(partitions):
+        chunks = list(reader.chunks(partition, partitions, size=size, skip=skip))
+        expected = grouped(assign(paths, partition, partitions), size, skip)
+        assert [events_of(reader, chunk) for chunk in chunks] == list(map(records_first, expected))
 
 
 @given(
     files=contents(),
-    shares=SHARES,
+    partitions=PARTITIONS,
     size=SIZES,
     window=st.integers(2, 40),
     skip=SKIPS,
     seed=st.integers(-(2**70), 2**70),
     epoch=st.integers(0, 3),
 )
-def test_a_shuffle_gives_the_same_near_their_places(
+def test_a_shuffle_keeps_all_records_near_their_positions(
     tmp_path_factory: pytest.TempPathFactory,
     *,
     files: Contents,
-    shares: int,
+    partitions: int,
     size: int,
     window: int,
     skip: int,
@@ -215,22 +215,22 @@ def test_a_shuffle_gives_the_same_near_their_places(
     paths = write(tmp_path_factory.mktemp("files"), files)
     reader = StreamReader(paths, compression=None)
     options: dict[str, Any] = {"size": size, "window": window, "seed": seed, "epoch": epoch}
-    for share in range(shares):
-        pieces = list(reader.pieces(share, shares, **options))
-        events = [event for piece in pieces for event in events_of(reader, piece)]
-        dealt = deal(paths, share, shares)
-        assert sorted(events, key=repr) == sorted(dealt, key=repr)
-        assert [len(piece) for piece in pieces[:-1]] == [size] * (len(pieces) - 1)
+    for partition in range(partitions):
+        chunks = list(reader.chunks(partition, partitions, **options))
+        events = [event for chunk in chunks for event in events_of(reader, chunk)]
+        assigned = assign(paths, partition, partitions)
+        assert sorted(events, key=repr) == sorted(assigned, key=repr)
+        assert [len(chunk) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
         given_ones = [event for event in events if isinstance(event, Record)]
-        in_order = [event for event in dealt if isinstance(event, Record)]
+        in_order = [event for event in assigned if isinstance(event, Record)]
         for at, event in enumerate(given_ones):
             # It comes out once it is in, and while others are held.
             assert in_order.index(event) <= at + window
         # The same again, from any place on.
-        behind = list(reader.pieces(share, shares, skip=skip, **options))
-        events = [event for piece in behind for event in events_of(reader, piece)]
+        behind = list(reader.chunks(partition, partitions, skip=skip, **options))
+        events = [event for chunk in behind for event in events_of(reader, chunk)]
         assert [event for event in events if isinstance(event, Record)] == given_ones[skip:]
-        assert {e for e in events if isinstance(e, Damage)} <= set(dealt)
+        assert {e for e in events if isinstance(e, Damage)} <= set(assigned)
 
 
 @given(
@@ -238,37 +238,39 @@ def test_a_shuffle_gives_the_same_near_their_places(
     size=SIZES,
     window=st.sampled_from([1, 4]),
     skip=SKIPS,
-    chunk=st.integers(1, 100),
+    part=st.integers(1, 100),
 )
-def test_pipes_give_what_files_give(
+def test_pipes_read_like_files(
     tmp_path_factory: pytest.TempPathFactory,
     *,
     files: Contents,
     size: int,
     window: int,
     skip: int,
-    chunk: int,
+    part: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
     paths = write(folder, files)
     whole = [Path(path).read_bytes() for path in paths]
     options: dict[str, Any] = {"size": size, "window": window, "skip": skip}
     reader = StreamReader(paths, compression=None)
-    expected = [events_of(reader, piece) for piece in reader.pieces(0, 1, **options)]
+    expected = [events_of(reader, chunk) for chunk in reader.chunks(0, 1, **options)]
     with ExitStack() as pipes:
         for path, content in zip(paths, whole, strict=True):
             os.unlink(path)
-            parts = [content[at : at + chunk] for at in range(0, len(content), chunk)]
+            parts = [content[at : at + part] for at in range(0, len(content), part)]
             pipes.enter_context(feeding(Path(path), parts))
         reader = StreamReader(paths, compression=None)
-        found = [events_of(reader, piece) for piece in reader.pieces(0, 1, **options)]
+        found = [events_of(reader, chunk) for chunk in reader.chunks(0, 1, **options)]
     assert found == expected
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
-@pytest.mark.parametrize("shares", [1, 3, 5])
+@pytest.mark.parametrize("partitions", [1, 3, 5])
 @pytest.mark.parametrize("window", [1, 1000])
-def test_larger_files(tmp_path: Path, compression: str | None, shares: int, window: int) -> None:
+def test_larger_files(
+    tmp_path: Path, compression: str | None, partitions: int, window: int
+) -> None:
     records = [
         [struct.pack("<II", file, number) * (1 + number % 50) for number in range(6000)]
         for file in range(3)
@@ -280,11 +282,11 @@ def test_larger_files(tmp_path: Path, compression: str | None, shares: int, wind
     ]
     reader = StreamReader(paths)
     found = []
-    for share in range(shares):
-        for piece in reader.pieces(share, shares, size=64, window=window):
-            block, errors = reader.fetch(piece)
+    for partition in range(partitions):
+        for chunk in reader.chunks(partition, partitions, size=64, window=window):
+            block, errors = reader.fetch(chunk)
             assert errors == []
-            found += [(reader.place(n)[:2], block[i]) for i, n in enumerate(block.numbers)]
+            found += [(reader.location(n)[:2], block[i]) for i, n in enumerate(block.numbers)]
     expected = [
         ((paths[file], number), data)
         for file, part in enumerate(records)
@@ -294,23 +296,25 @@ def test_larger_files(tmp_path: Path, compression: str | None, shares: int, wind
 
 
 def numbers_of(reader: StreamReader, **options: Any) -> list[int]:
-    pieces = reader.pieces(options.pop("share", 0), options.pop("shares", 1), size=10, **options)
-    return [record for piece in pieces for record in piece.block.numbers["record"].tolist()]
+    chunks = reader.chunks(
+        options.pop("partition", 0), options.pop("num_partitions", 1), size=10, **options
+    )
+    return [record for chunk in chunks for record in chunk.block.numbers["record"].tolist()]
 
 
 def test_orders_repeat_and_differ(tmp_path: Path) -> None:
     path = str(write_tfrecord(tmp_path / "x", [b"%d" % i for i in range(500)]))
     reader = StreamReader([path, path])
     orders = [
-        numbers_of(reader, shares=2, window=100, **options)
-        for options in ({}, {"seed": 1}, {"epoch": 1}, {"share": 1})
+        numbers_of(reader, num_partitions=2, window=100, **options)
+        for options in ({}, {"seed": 1}, {"epoch": 1}, {"partition": 1})
     ]
     assert all(sorted(order) == list(range(500)) for order in orders)
     assert len(set(map(tuple, orders))) == 4
     again = pickle.loads(pickle.dumps(reader))
-    assert numbers_of(again, shares=2, window=100, epoch=1) == orders[2]
+    assert numbers_of(again, num_partitions=2, window=100, epoch=1) == orders[2]
     # A window of all records is a uniform shuffle: no record stays near its place.
-    far = np.abs(np.array(numbers_of(reader, shares=2, window=500)) - np.arange(500))
+    far = np.abs(np.array(numbers_of(reader, num_partitions=2, window=500)) - np.arange(500))
     assert 120 < far.mean() < 210  # 500 / 3
 
 
@@ -318,39 +322,39 @@ def test_without_verify_crc_the_data_is_not_checked(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(content_of([(b"abcd", 13), (b"efgh", None)], 0))
     reader = StreamReader([str(path)], verify_crc=False)
-    (piece,) = reader.pieces(0, 1, size=9)
-    block, errors = reader.fetch(piece)
+    (chunk,) = reader.chunks(0, 1, size=9)
+    block, errors = reader.fetch(chunk)
     assert errors == []
     assert [block[0], block[1]] == [b"accd", b"efgh"]
 
 
 @given(sizes=st.lists(st.integers(0, 20), max_size=8), cut=st.integers(0, 10))
-def test_cut_and_joined_are_opposites(
+def test_split_and_joined_are_inverse(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], cut: int
 ) -> None:
     path = tmp_path_factory.mktemp("x") / "x"
     path.write_bytes(b"".join(frame(bytes([i] * n)) for i, n in enumerate(sizes)) + b"stray")
     reader = StreamReader([str(path)], compression=None)
-    (piece,) = reader.pieces(0, 1, size=100)
-    first, rest = piece.cut(cut)
+    (chunk,) = reader.chunks(0, 1, size=100)
+    first, rest = chunk.split(cut)
     assert len(first) == min(cut, len(sizes))
     assert first.damage == []
-    assert events_of(reader, first) + events_of(reader, rest) == events_of(reader, piece)
-    assert len(first.block.buffer) + len(rest.block.buffer) == len(piece.block.buffer)
-    for parts in ([first, rest], [first, rest.cut(1)[0], rest.cut(1)[1]]):
-        joined = StreamPiece.joined(parts)
-        assert events_of(reader, joined) == events_of(reader, piece)
-    assert len(StreamPiece.joined([])) == 0
+    assert events_of(reader, first) + events_of(reader, rest) == events_of(reader, chunk)
+    assert len(first.block.buffer) + len(rest.block.buffer) == len(chunk.block.buffer)
+    for parts in ([first, rest], [first, rest.split(1)[0], rest.split(1)[1]]):
+        joined = StreamChunk.joined(parts)
+        assert events_of(reader, joined) == events_of(reader, chunk)
+    assert len(StreamChunk.joined([])) == 0
 
 
-def test_blocks_of_pieces_do_what_blocks_do(tmp_path: Path) -> None:
+def test_blocks_of_chunks_have_all_methods_of_blocks(tmp_path: Path) -> None:
     path = str(write_tfrecord(tmp_path / "x", [b"ab", b"c", b"", b"def"]))
     reader = StreamReader([path])
-    (piece,) = reader.pieces(0, 1, size=4)
-    block = piece.block.without([1])
+    (chunk,) = reader.chunks(0, 1, size=4)
+    block = chunk.block.without([1])
     assert [bytes(block.view(i)) for i in range(3)] == [b"ab", b"", b"def"]
     assert reader.keys(block.numbers) == [f"{path}:{at}" for at in (0, 35, 51)]
-    both = RecordBlock.joined([block, piece.block])
+    both = RecordBlock.joined([block, chunk.block])
     assert [both[i] for i in range(7)] == [b"ab", b"", b"def", b"ab", b"c", b"", b"def"]
 
 
@@ -358,17 +362,20 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"share": -1}, "share must be at least 0, not -1"),
-            ({"share": 2, "shares": 2}, "shares must be at least 3, not 2"),
-            ({"size": 0}, "size must be at least 1"),
-            ({"window": 0}, "window must be at least 1"),
-            ({"skip": -1}, "skip must be at least 0"),
+            ({"partition": -1}, "partition must be a non-negative integer, got -1"),
+            (
+                {"partition": 2, "num_partitions": 2},
+                "num_partitions must be an integer of at least 3, got 2",
+            ),
+            ({"size": 0}, "size must be a positive integer"),
+            ({"window": 0}, "window must be a positive integer"),
+            ({"skip": -1}, "skip must be a non-negative integer"),
         ],
     )
     def test_bad_arguments(self, tmp_path: Path, options: dict[str, int], message: str) -> None:
         reader = StreamReader([str(write_tfrecord(tmp_path / "x", [b"a"]))])
         with pytest.raises(ValueError, match=message):
-            reader.pieces(**{"share": 0, "shares": 1, "size": 1, **options})
+            reader.chunks(**{"partition": 0, "num_partitions": 1, "size": 1, **options})
 
     def test_a_bad_compression_and_a_missing_file(self, tmp_path: Path) -> None:
         path = str(write_tfrecord(tmp_path / "x", [b"a"]))
@@ -379,24 +386,24 @@ class TestRefused:
         reader = StreamReader([path])
         os.unlink(path)
         with pytest.raises(FileNotFoundError):
-            next(reader.pieces(0, 1, size=1))
+            next(reader.chunks(0, 1, size=1))
 
     def test_a_pipe_for_several_or_twice(self, tmp_path: Path) -> None:
         with feeding(tmp_path / "pipe", [frame(b"abc")]) as pipe:
             reader = StreamReader([str(pipe)])
-            with pytest.raises(ValueError, match="one process alone can read it, not 2"):
-                reader.pieces(0, 2, size=1)
-            assert len(list(reader.pieces(0, 1, size=1))) == 1
+            with pytest.raises(ValueError, match="only one process can read it, not 2"):
+                reader.chunks(0, 2, size=1)
+            assert len(list(reader.chunks(0, 1, size=1))) == 1
             for again in (reader, pickle.loads(pickle.dumps(reader))):
                 with pytest.raises(ValueError, match="it can be read only once"):
-                    again.pieces(0, 1, size=1)
+                    again.chunks(0, 1, size=1)
 
 
 def test_an_iterator_that_is_dropped_closes_its_file(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with feeding(tmp_path / "pipe", itertools.repeat(frame(b"abc"))) as pipe:
-        pieces = StreamReader([str(pipe)]).pieces(0, 1, size=5, window=3)
-        next(pieces)
+        chunks = StreamReader([str(pipe)]).chunks(0, 1, size=5, window=3)
+        next(chunks)
         assert len(os.listdir("/proc/self/fd")) > before
-        pieces.close()  # type: ignore[attr-defined]
+        chunks.close()  # type: ignore[attr-defined]
     assert len(os.listdir("/proc/self/fd")) == before

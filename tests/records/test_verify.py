@@ -1,4 +1,4 @@
-"""verify_file: counts, damage and what is lost."""
+"""verify_file: counts, damage and lost bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_damaged_record_is_found(
     assert report.ok == (not flips)
 
 
-def test_what_a_damaged_length_and_a_cut_lose(tmp_path: Path) -> None:
+def test_the_rest_is_lost_after_a_damaged_length_or_a_truncation(tmp_path: Path) -> None:
     content = bytearray(frame(b"abcd") * 5)
     content[60] ^= 1
     (tmp_path / "x").write_bytes(content)

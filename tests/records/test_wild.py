@@ -315,7 +315,7 @@ def test_counts_of_sequence_examples(wild: Wild, entry: dict[str, Any]) -> None:
 
 
 @entries("not_tfrecord")
-def test_what_is_no_tfrecord_file_is_refused(wild: Wild, entry: dict[str, Any]) -> None:
+def test_other_files_are_refused(wild: Wild, entry: dict[str, Any]) -> None:
     path = path_of(wild, entry)
     with pytest.raises(TorchRecIOError) as caught:
         tio.RecordIndex.build(path)

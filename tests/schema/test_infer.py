@@ -1,4 +1,4 @@
-"""Schema.infer: what it sees, what it makes of that, and that the result reads the data."""
+"""Schema.infer: findings, specs, and parsing the data with the result."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def seen_alike(found: Finding, given: list[Values], records: int) -> None:
         sizes = [len(v) if isinstance(v, bytes) else v for v in flat]
         sizes = [size for size in sizes if not math.isnan(size)]
         assert found.extent == ((min(sizes), max(sizes)) if sizes else None)
-        assert bool(found.looks) == any(isinstance(value, bytes) for value in flat)
+        assert bool(found.formats) == any(isinstance(value, bytes) for value in flat)
     else:
         assert found.spec is None
         assert found.extent is None
@@ -240,16 +240,16 @@ def test_numbers(tmp_path: Path) -> None:
         counts=(1, 1),
         steps=None,
         extent=(-9, 3),
-        looks=(),
+        formats=(),
         spec=tio.FixedLenFeature([], "int64"),
-        why="every record has one value",
+        why="every record has 1 value",
     )
     assert finding(schema, "box").extent == (-1.0, 2.5)
     assert finding(schema, "box").why == "every record has 2 values"
     assert finding(schema, "tokens").why == "records have from 0 to 2 values"
-    assert finding(schema, "rare").why == "1 of 2 records lacks it, and no default is made up"
+    assert finding(schema, "rare").why == "1 of 2 records lacks it, and no default is known"
     for name in ("flag", "same"):
-        assert finding(schema, name).why.endswith('stay int64: the dtype "bool" reads them too')
+        assert finding(schema, name).why.endswith('which the dtype "bool" can also read')
 
 
 def test_what_is_left_out(tmp_path: Path) -> None:
@@ -268,11 +268,11 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     assert (mixed.kind, mixed.spec, mixed.present) == ("mixed", None, 2)
     assert (
         mixed.why
-        == "it holds bytes and int64 values by turns, and no spec reads more than one kind"
+        == "it has bytes and int64 values in different records, and a spec reads only one kind"
     )
     never = finding(schema, "never")
     assert (never.kind, never.spec, never.present, never.counts) == ("none", None, 0, None)
-    assert finding(schema, "\udcff\udcfe").why == "its name is not UTF-8"
+    assert finding(schema, "\udcff\udcfe").why == "the name is not UTF-8"
     assert finding(schema, "\udcff\udcfe").kind == "int64"
     assert schema["empty"] == tio.VarLenFeature("float32")
 
@@ -284,7 +284,7 @@ def test_nothing_but_empty_lists(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "looks"),
+    ("kinds", "formats"),
     [
         (["JPEG"], ("JPEG",)),
         (["PNG"], ("PNG",)),
@@ -295,13 +295,13 @@ def test_nothing_but_empty_lists(tmp_path: Path) -> None:
         (["PNG", "JPEG", "PNG"], ("PNG", "JPEG")),
     ],
 )
-def test_images(tmp_path: Path, kinds: list[str], looks: tuple[str, ...]) -> None:
+def test_images(tmp_path: Path, kinds: list[str], formats: tuple[str, ...]) -> None:
     records = [example_of(image=[picture(kind)]) for kind in kinds]
     schema = infer(tmp_path, records)
     assert schema["image"] == tio.ImageFeature()
     found = finding(schema, "image")
-    assert found.looks == looks
-    assert found.why == f"it is one image in every record ({', '.join(looks)})"
+    assert found.formats == formats
+    assert found.why == f"every record has one image ({', '.join(formats)})"
     images = tio.parse_examples(records, schema)["image"]
     assert [tuple(image.shape) for image in images] == [(3, 2, 3)] * len(kinds)
 
@@ -311,11 +311,27 @@ def test_images(tmp_path: Path, kinds: list[str], looks: tuple[str, ...]) -> Non
     [
         ([[picture("PNG")], None], tio.VarLenFeature("string"), "needs one image in every record"),
         ([[picture("PNG")] * 2], tio.FixedLenFeature([2], "string"), "needs one image"),
-        ([[picture("PNG")], [b"x"]], tio.FixedLenFeature([], "string"), "and some are not"),
-        ([[picture("PNG")], [b""]], tio.FixedLenFeature([], "string"), "and some are not"),
-        ([[picture("PNG")], [picture("PNG")[:20]]], tio.FixedLenFeature([], "string"), "sound"),
-        ([[picture("BMP")[:2] + b"\xff" * 60]], tio.FixedLenFeature([], "string"), "sound"),
-        ([[picture("PNG", (10_000, 7_000), "1")]], tio.FixedLenFeature([], "string"), "size"),
+        (
+            [[picture("PNG")], [b"x"]],
+            tio.FixedLenFeature([], "string"),
+            "only some of the values are images",
+        ),
+        (
+            [[picture("PNG")], [b""]],
+            tio.FixedLenFeature([], "string"),
+            "only some of the values are images",
+        ),
+        (
+            [[picture("PNG")], [picture("PNG")[:20]]],
+            tio.FixedLenFeature([], "string"),
+            "damaged or too large",
+        ),
+        (
+            [[picture("BMP")[:2] + b"\xff" * 60]],
+            tio.FixedLenFeature([], "string"),
+            "damaged or too large",
+        ),
+        ([[picture("PNG", (10_000, 7_000), "1")]], tio.FixedLenFeature([], "string"), "too large"),
     ],
     ids=["missing", "two", "text", "empty", "cut", "damaged", "huge"],
 )
@@ -361,15 +377,15 @@ def tensor_proto(dtype: int, sizes: list[int], values: bytes) -> bytes:
 def test_what_bytes_look_like(tmp_path: Path, value: bytes, look: str) -> None:
     schema = infer(tmp_path, [example_of(x=[value])])
     found = finding(schema, "x")
-    assert found.looks == (look,)
+    assert found.formats == (look,)
     assert found.extent == (len(value), len(value))
     assert schema["x"] == tio.FixedLenFeature([], "string")
     assert ("SerializedTensorFeature" in found.why) == (look == "serialized tensor")
 
 
-def test_looks_the_most_frequent_first(tmp_path: Path) -> None:
+def test_formats_are_listed_most_frequent_first(tmp_path: Path) -> None:
     schema = infer(tmp_path, [example_of(x=[b"\xff", b"a", b"b", b"c", b"", b""])])
-    assert finding(schema, "x").looks == ("UTF-8 text", "empty", "bytes")
+    assert finding(schema, "x").formats == ("UTF-8 text", "empty", "bytes")
 
 
 def test_feature_lists(tmp_path: Path) -> None:
@@ -397,14 +413,14 @@ def test_feature_lists(tmp_path: Path) -> None:
         counts=(2, 2),
         steps=(1, 3),
         extent=(0.0, 2.0),
-        looks=(),
+        formats=(),
         spec=schema["boxes"],
         why="every step has 2 values",
     )
-    rare = "every step has one value, and 1 of 2 records lacks it"
+    rare = "every step has 1 value, and 1 of 2 records lacks it"
     assert finding(schema, "rare").why.startswith(rare)
     assert finding(schema, "words").why == "steps have from 1 to 2 values"
-    assert finding(schema, "no").why == "no record has values of any kind for it"
+    assert finding(schema, "no").why == "no record has values for it"
 
 
 def test_images_in_feature_lists_stay_bytes(tmp_path: Path) -> None:

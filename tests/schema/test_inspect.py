@@ -1,4 +1,4 @@
-"""peek: the features of a record of unknown schema, as protobuf reads them."""
+"""The features of records whose schema is not known, compared with protobuf."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.messages import Example, SequenceExample
-from torchrec_io.schema.inspect import peek, peek_sequence
+from torchrec_io.schema.inspect import inspect_example, inspect_sequence_example
 
 FIELDS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
 
@@ -38,7 +38,7 @@ def fill(message: Any, wanted: dict[str, tuple[str, list[Any]]]) -> None:
 def test_gives_what_was_put_in(wanted: dict[str, tuple[str, list[Any]]]) -> None:
     example = Example()
     fill(example.features, wanted)
-    assert peek(example.SerializeToString()) == wanted
+    assert inspect_example(example.SerializeToString()) == wanted
 
 
 @given(features, st.dictionaries(st.text(max_size=5), st.lists(values, max_size=3), max_size=3))
@@ -54,7 +54,7 @@ def test_sequences(
             if kind != "none":
                 getattr(feature, FIELDS[kind]).SetInParent()
                 getattr(feature, FIELDS[kind]).value.extend(items)
-    assert peek_sequence(sequence.SerializeToString()) == (context, lists)
+    assert inspect_sequence_example(sequence.SerializeToString()) == (context, lists)
 
 
 def as_protobuf_reads(record: bytes) -> dict[str, tuple[str, list[Any]]] | None:
@@ -80,7 +80,7 @@ def test_any_bytes_are_read_as_protobuf_reads_them(
     for at, byte in changes:
         if at < len(record):
             record[at] = byte
-    ours, theirs = peek(bytes(record)), as_protobuf_reads(bytes(record))
+    ours, theirs = inspect_example(bytes(record)), as_protobuf_reads(bytes(record))
     if theirs is None:
         # Keys that are not UTF-8 are the one thing that is read here and not there.
         assert ours is None or any(not _is_text(name) for name in ours)
@@ -169,13 +169,13 @@ wire_examples = joined(messages(1, joined(messages(1, wire_entries))), most=3)
 def test_every_spelling_is_read_as_protobuf_reads_it(record: bytes) -> None:
     theirs = as_protobuf_reads(record)
     assert theirs is not None
-    assert peek(record) == theirs
+    assert inspect_example(record) == theirs
 
 
 def test_unknown_fields_in_an_entry_are_skipped() -> None:
     value = delimited(2, delimited(3, delimited(1, b"\x07")))
     entry = delimited(1, b"a") + varint(9 << 3) + varint(1) + value
-    assert peek(delimited(1, delimited(1, entry))) == {"a": ("int64", [7])}
+    assert inspect_example(delimited(1, delimited(1, entry))) == {"a": ("int64", [7])}
 
 
 @pytest.mark.parametrize(
@@ -194,17 +194,17 @@ def test_unknown_fields_in_an_entry_are_skipped() -> None:
 def test_what_is_not_legal_is_no_example(feature: bytes) -> None:
     record = delimited(1, delimited(1, delimited(1, b"a") + delimited(2, feature)))
     assert as_protobuf_reads(record) is None
-    assert peek(record) is None
+    assert inspect_example(record) is None
 
 
 def test_keys_that_are_not_utf8_are_kept() -> None:
     record = delimited(1, delimited(1, delimited(1, b"\xff")))
-    features = peek(record)
+    features = inspect_example(record)
     assert features is not None
     assert [name.encode("utf-8", "surrogateescape") for name in features] == [b"\xff"]
 
 
 @given(st.binary(max_size=60))
 def test_never_raises(record: bytes) -> None:
-    peek(record)
-    peek_sequence(record)
+    inspect_example(record)
+    inspect_sequence_example(record)

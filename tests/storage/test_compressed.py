@@ -1,4 +1,4 @@
-"""Compressed files against zlib itself, damage included."""
+"""Reading of compressed files, whole and damaged, compared with zlib."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.reading import read
 from tests.support.tfrecord import frame
+from torchrec_io import RecordIndex, TFRecordDataset
 from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from torchrec_io.storage.compressed import (
-    CompressedFile,
-    Inflater,
-    detect_compression,
-    open_source,
-    resolve_compression,
-)
+from torchrec_io.records.sequential import iter_records
+from torchrec_io.storage.compressed import CompressedFile
+from torchrec_io.storage.compression import detect_compression
+from torchrec_io.storage.inflater import Inflater
 from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.opening import open_decompressed, open_file
 
 DATA = b"".join(frame(bytes([i % 251]) * (i * 37 % 2000)) for i in range(300))
 
 
 def inflate(path: Path, kind: str) -> tuple[bytes, TorchRecIOError | None]:
-    """All that comes out of a file, and what ended it."""
+    """Return all decoded bytes of a file, and the error that ended it."""
     inflater = Inflater(LocalFile(path), kind)  # type: ignore[arg-type]
     out = bytearray()
     try:
@@ -63,7 +63,9 @@ class TestInflater:
             assert isinstance(error, CorruptRecordError), stray
             assert error.path == str(file)
 
-    def test_every_cut_gives_what_zlib_gives_then_an_error(self, tmp_path: Path, kind: str) -> None:
+    def test_every_truncation_decodes_like_zlib_then_raises(
+        self, tmp_path: Path, kind: str
+    ) -> None:
         whole = compressed(kind, DATA[:3000], DATA[3000:6000])
         first = len(compressed(kind, DATA[:3000]))
         file = tmp_path / "x"
@@ -91,7 +93,7 @@ class TestInflater:
         assert isinstance(error, CorruptRecordError)
         assert error.offset == len(DATA)
 
-    def test_damage_inside_keeps_what_came_before(self, tmp_path: Path, kind: str) -> None:
+    def test_bytes_before_damage_are_kept(self, tmp_path: Path, kind: str) -> None:
         rng = np.random.default_rng(0)
         noise = rng.integers(0, 256, 300_000, np.uint8).tobytes()  # stored, so 1:1
         whole = bytearray(compressed(kind, noise))
@@ -106,11 +108,11 @@ class TestInflater:
     def test_detected_by_content(self, tmp_path: Path, kind: str) -> None:
         file = tmp_path / "misleading.tfrecord"
         file.write_bytes(compressed(kind, DATA))
-        assert detect_compression(LocalFile(file)) == kind
+        assert detect_compression(LocalFile(file).head()) == kind
 
 
 def _reference(data: bytes, kind: str) -> bytes:
-    """What Python's zlib decodes of concatenated, perhaps cut, streams."""
+    """Return what Python's zlib decodes from concatenated, perhaps truncated, streams."""
     out = bytearray()
     while data:
         decoder = zlib.decompressobj(31 if kind == "gzip" else 15)
@@ -119,20 +121,92 @@ def _reference(data: bytes, kind: str) -> bytes:
     return bytes(out)
 
 
-def test_plain_files_that_look_compressed_are_plain(tmp_path: Path) -> None:
-    # Lengths whose first bytes are those of gzip (1f 8b) and zlib (78 9c).
-    for length in (0x8B1F, 0x9C78):
-        file = tmp_path / f"{length}"
-        file.write_bytes(frame(bytes(length)))
-        assert detect_compression(LocalFile(file)) is None
+RECORDS = [b"first", b"", b"x" * 40, bytes(range(30)), b"last"]
+LEVELS = {"gzip": (1, 9), "zlib": (1, 5, 6, 9)}  # each writes another zlib header
+
+
+def compressed_at(kind: str, level: int, records: list[bytes]) -> bytes:
+    stream = b"".join(map(frame, records))
+    if kind == "gzip":
+        return gzip.compress(stream, level, mtime=0)
+    return zlib.compress(stream, level)
+
+
+@pytest.mark.parametrize(
+    ("kind", "level"), [(kind, level) for kind, levels in LEVELS.items() for level in levels]
+)
+@pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
+def test_damage_to_any_byte_is_the_same_error_with_and_without_auto(
+    tmp_path: Path, kind: str, level: int, flip: int
+) -> None:
+    whole = compressed_at(kind, level, RECORDS)
+    file = tmp_path / "x"
+    for at in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[at] ^= flip
+        file.write_bytes(damaged)
+        found, error = read(file, compression="auto")
+        expected, expected_error = read(file, compression=kind)
+        assert found == expected, at
+        assert repr(error) == repr(expected_error), at
+        assert str(error) == str(expected_error), at
+        auto, auto_error = RecordIndex.build_partial(file, compression="auto")
+        given_one, given_error = RecordIndex.build_partial(file, compression=kind)  # type: ignore[arg-type]
+        assert auto.offsets.tolist() == given_one.offsets.tolist(), at
+        assert str(auto_error) == str(given_error), at
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zlib"])
+def test_damage_at_the_end_keeps_every_record(tmp_path: Path, kind: str) -> None:
+    whole = bytearray(compressed_at(kind, 6, RECORDS))
+    whole[-1] ^= 1
+    file = tmp_path / "x"
+    file.write_bytes(whole)
+    found, error = read(file)
+    assert [data for _, data in found] == RECORDS
+    assert isinstance(error, CorruptRecordError)
+    assert f"the {kind} stream is damaged" in error.reason
+    dataset = TFRecordDataset(file, on_error="skip")
+    assert list(dataset) == RECORDS
+    assert dataset.skipped == 1
+
+
+# The first bytes of these lengths are those of gzip (1f 8b) and zlib, also in text ("x^").
+LOOK_ALIKES = (0x8B1F, 0x0178, 0x5E78, 0x9C78, 0xDA78, 0x3838)
+
+
+@pytest.mark.parametrize("length", LOOK_ALIKES)
+def test_plain_files_that_look_compressed_are_plain(tmp_path: Path, length: int) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(frame(bytes(length)))
+    assert detect_compression(LocalFile(file).head()) is None
+    assert [len(data) for _, data in iter_records(file)] == [length]
+
+
+@pytest.mark.parametrize("length", LOOK_ALIKES[1:])
+def test_a_damaged_header_does_not_make_a_plain_file_zlib(tmp_path: Path, length: int) -> None:
+    whole = bytearray(frame(bytes(length)))
+    whole[8] ^= 1
+    file = tmp_path / "x"
+    file.write_bytes(whole)
+    _, error = read(file)
+    assert error is not None
+    assert error.reason.startswith("the record's length does not match its checksum")
+
+
+def test_text_that_starts_like_zlib_is_called_text(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(b"x^2 + 1 is a polynomial\n" * 9)
+    _, error = read(file)
+    assert error is not None
+    assert "looks like text" in error.reason
 
 
 def test_compression_argument_is_checked(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_bytes(DATA)
     with pytest.raises(ValueError, match="'auto', None, 'gzip', 'zlib'"):
-        resolve_compression(LocalFile(file), "bz2")  # type: ignore[arg-type]
-    assert resolve_compression(LocalFile(file), "gzip") == "gzip"
+        next(iter_records(file, compression="bz2"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("members", [1, 7, 300])
@@ -142,13 +216,13 @@ def test_compressed_file_reads_anywhere(tmp_path: Path, members: int) -> None:
     size = -(-len(data) // members)
     file = tmp_path / "x.gz"
     file.write_bytes(compressed("gzip", *(data[i : i + size] for i in range(0, len(data), size))))
-    front = CompressedFile(file, "gzip")
+    front = CompressedFile(LocalFile(file), "gzip")
     sink = memoryview(bytearray(1 << 16))
     at = 0
     while got := front.read_into(at, sink):
         at += got
     assert at == len(data)
-    source = CompressedFile(file, "gzip", front.restarts)
+    source = CompressedFile(LocalFile(file), "gzip", front.restarts)
     for offset in [*rng.integers(0, len(data), 60).tolist(), 0, len(data) - 5, len(data), 2**40]:
         out = bytearray(7777)
         got = source.read_into(offset, memoryview(out))
@@ -172,6 +246,6 @@ def test_read_ranges_of_both_sources_equal_slices(
     ).reshape(-1, 3)
     for name, kind in (("plain", None), ("gz", "gzip")):
         out = np.zeros(int(places[-1]), np.uint8)
-        source = open_source(folder / name, kind)  # type: ignore[arg-type]
+        source = open_decompressed(open_file(folder / name), kind)  # type: ignore[arg-type]
         assert source.read_ranges(ranges, out) is None
         assert out.tobytes() == b"".join(DATA[o : o + s] for o, s in rows)

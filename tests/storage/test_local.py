@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from torchrec_io import _core
-from torchrec_io.storage.local import LocalFile, write_atomically
+from torchrec_io.storage.local import LocalFile
+from torchrec_io.storage.pending_file import write_atomically
 
 _DATA = bytes(range(200))
 
 
-def test_read_ranges_tells_which_one_reaches_past_the_end(tmp_path: Path) -> None:
+def test_read_ranges_returns_the_range_past_the_end(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(_DATA)
     ranges = np.array([(0, 10, 0), (len(_DATA) - 5, 10, 10)], np.int64)
     assert LocalFile(tmp_path / "plain").read_ranges(ranges, np.zeros(20, np.uint8)) == 1

@@ -1,4 +1,4 @@
-"""What names, patterns and directories stand for."""
+"""Expansion of names, patterns and directories."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def test_paths_that_stand_for_nothing(tmp_path: Path) -> None:
         expand_paths(tmp_path)
     with pytest.raises(ValueError, match="paths is empty"):
         expand_paths([])
-    with pytest.raises(ValueError, match="only local files"):
+    with pytest.raises(ValueError, match="paths must be local files, got 'gs:"):
         expand_paths("gs://bucket/x.tfrecord")

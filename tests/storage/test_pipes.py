@@ -1,4 +1,4 @@
-"""Reading what cannot seek: FIFOs, standard input, /dev/fd."""
+"""Reading of files that cannot seek: FIFOs, standard input, /dev/fd."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WINDOW_BITS = {"gzip": 31, "zlib": 15}
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
 @pytest.mark.parametrize("choice", ["auto", "given"])
-def test_gives_what_a_file_gives(tmp_path: Path, compression: str | None, choice: str) -> None:
+def test_a_pipe_reads_like_a_file(tmp_path: Path, compression: str | None, choice: str) -> None:
     file = write_tfrecord(tmp_path / "file", RECORDS, compression)
     with feeding(tmp_path / "pipe", [file.read_bytes()]) as pipe:
         found = read(pipe, compression=compression if choice == "given" else "auto")
@@ -49,7 +49,7 @@ def test_gives_what_a_file_gives(tmp_path: Path, compression: str | None, choice
     cut_inside=st.booleans(),
     size=st.integers(1, 40),
 )
-def test_any_cut_in_any_pieces_gives_what_a_file_gives(
+def test_any_truncation_in_any_parts_reads_like_a_file(
     tmp_path_factory: pytest.TempPathFactory,
     *,
     records: list[bytes],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torchrec_io as tio
 from tests.support.messages import Example
@@ -36,3 +37,9 @@ def write_files(folder: Path, sizes: list[int], compression: str | None = None) 
         first += size
         paths.append(str(path))
     return paths
+
+
+def open_records(paths: Any, *, stream: bool = False, **options: Any) -> Any:
+    """A dataset of these files, or a stream of them."""
+    open_as: Any = tio.TFRecordStream if stream else tio.TFRecordDataset
+    return open_as(paths, SCHEMA, **options)

@@ -15,9 +15,10 @@ from tests.support.datasets import SCHEMA, write_files
 from tests.support.forms import batch_to_json
 from torchrec_io import _core
 from torchrec_io.parsing.parser import ExampleParser
-from torchrec_io.parsing.record_random import NO_EPOCH
+from torchrec_io.parsing.record_random import DEFAULT_RANDOM
 from torchrec_io.records.index_cache import open_indexes
-from torchrec_io.records.reader import RecordReader
+from torchrec_io.records.record_reader import RecordReader
+from torchrec_io.storage.byte_source import descriptors_of
 from torchrec_io.tensors.native_run import load_run
 from torchrec_io.tensors.parse import parse_block
 
@@ -32,7 +33,7 @@ def reader_of(paths: list[str], **options: Any) -> RecordReader:
 
 
 def run_of(parser: ExampleParser, reader: RecordReader, plans: list[Any]) -> list[tio.Batch]:
-    return load_run(parser, reader, plans, [NO_EPOCH] * len(plans))
+    return load_run(parser, reader, plans, [DEFAULT_RANDOM] * len(plans))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +134,8 @@ def test_what_does_not_fit_together_is_refused(files: list[str]) -> None:
     buffer = np.zeros(plan.buffer_bytes, np.uint8)
     starts, lengths = plan.frame_starts + 12, plan.frame_sizes - 16
     records = _core.Records(buffer, starts, lengths)
-    descriptors = [file.descriptor for file in opened]
+    descriptors = descriptors_of(opened)
+    assert descriptors is not None
     good = _core.BatchReads(descriptors, plan, buffer, records)
     assert len(_core.load_batches(parser, [good], True).located) == 1
     for wrong in ([], [*descriptors, 0]):

@@ -238,12 +238,12 @@ def test_depth_is_bounded(tmp_path: Path) -> None:
 
 
 HOSTILE: dict[str, tuple[Any, str]] = {
-    "no JSON": ("{", "this is not JSON"),
-    "nothing": ("", "this is not JSON"),
+    "no JSON": ("{", "the text is not valid JSON"),
+    "nothing": ("", "the text is not valid JSON"),
     "a list": ("[]", "an object is needed here"),
-    "twice": ('{"type": 1, "a": 2, "type": 3}', "'type' is there twice"),
-    "nan": ('{"type": NaN}', "NaN is no number"),
-    "digits": ('{"type": ' + "1" * 5000 + "}", "a number of 5000 digits"),
+    "twice": ('{"type": 1, "a": 2, "type": 3}', "'type' is used twice"),
+    "nan": ('{"type": NaN}', "NaN is not a JSON number"),
+    "digits": ('{"type": ' + "1" * 5000 + "}", "a number has 5000 characters"),
     "no class": ({}, "there is no 'pythonClassName'"),
     "class of another type": ({"pythonClassName": 3}, "a string is needed here, not 3"),
     "a surrogate": ('{"pythonClassName": "\\ud800"}', "is no text"),
@@ -271,7 +271,10 @@ HOSTILE: dict[str, tuple[Any, str]] = {
         connector("translation_feature", "Translation", translation={"languages": ["a", "a"]}),
         "languages must each have a name of its own",
     ),
-    "inner JSON": (connector("x", "Text", jsonFeature={"json": "{"}), "jsonFeature.json: this is"),
+    "inner JSON": (
+        connector("x", "Text", jsonFeature={"json": "{"}),
+        "jsonFeature.json: the text is",
+    ),
 }
 
 

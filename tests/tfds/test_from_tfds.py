@@ -134,7 +134,7 @@ def test_a_random_split_and_a_mix(data: Path) -> None:
     by_group = dataset.split(0.5, 0.5, group_by=lambda sample: int(sample["id"]) % 5)
     assert not {n % 5 for n in ids(by_group[0])} & {n % 5 for n in ids(by_group[1])}
     test = tio.TFRecordDataset.from_tfds(data, "test")
-    mixed = tio.mix({dataset: 1, test: 1}, seed=0, stop="first_exhausted")
+    mixed = tio.mix([dataset, test], weights=[1, 1], seed=0, stop="first_exhausted")
     assert set(ids(mixed)) >= {100, 101, 102}
 
 

@@ -172,7 +172,7 @@ def test_a_dataset_of_no_features_or_two_of_one_name(tmp_path: Path) -> None:
     (tmp_path / "features.json").write_text(json.dumps(twice))
     makers = (tio.Schema.from_tfds, lambda folder: tio.TFRecordDataset.from_tfds(folder, "train"))
     for make in makers:
-        with pytest.raises(tio.SchemaError, match="two features have this name") as caught:
+        with pytest.raises(tio.SchemaError, match="two features have this flat name") as caught:
             make(tmp_path)
         assert (caught.value.path, caught.value.feature) == (str(tmp_path), "a/id")
 

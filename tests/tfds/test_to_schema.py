@@ -155,7 +155,7 @@ def test_defaults_of_optional_features(dtype: str, expected: Any) -> None:
         (several(tensor(None, 3), None), "several unknown dimensions, (None, None, 3)"),
         (several(tensor(None), None, None), "several unknown dimensions"),
         (tensor(None, 0), "an unknown dimension beside one of 0"),
-        (tensor(0, None), "rows must be a whole number of at least 1"),
+        (tensor(0, None), "rows must be a positive integer"),
         (tensor(dtype="int65"), "dtype must be one of"),
         (several(tensor(dtype="float8_e4m3fn"), None), "dtype must be one of"),
         (tensor(dtype="complex64"), "stores complex64 with an encoding only"),

@@ -1,4 +1,4 @@
-"""Merged, split, dealt to shards, cut down, compressed: each against a plain model of it."""
+"""The tools for whole files, compared with simple models of them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import CorruptRecordError, TFRecordDataset
-from torchrec_io.convert.outputs import Written
 from torchrec_io.records.index import RecordIndex
 from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compressed import Compression, detect_compression
+from torchrec_io.storage.compression import Compression, detect_compression
 from torchrec_io.storage.local import LocalFile
-from torchrec_io.tools.rearrange import merge_files, reshard_files, split_files, subset_files
-from torchrec_io.tools.recompress import compress_files, decompress_files
-from torchrec_io.tools.shuffling import shuffle_files
+from torchrec_io.tools.rearrange import merge, reshard, split, subset
+from torchrec_io.tools.recompress import compress, decompress
+from torchrec_io.tools.report import Result
+from torchrec_io.tools.shuffling import shuffle
 
 COMPRESSIONS: st.SearchStrategy[Compression | None] = st.sampled_from([None, "gzip", "zlib"])
 FILES = st.lists(
@@ -57,22 +57,22 @@ def test_merging_joins_records(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         out = folder / "new" / "all.tfrecord"
-        done = merge_files(write_all(folder, files), out, compression=compression)
+        done = merge(write_all(folder, files), out, compression=compression)
         expected = [record for records, _ in files for record in records]
         assert records_in(out) == expected
-        assert detect_compression(LocalFile(out)) == compression
+        assert detect_compression(LocalFile(out).head()) == compression
         assert len(RecordIndex.load(out)) == done.records == len(expected)
         assert done.paths == (str(out),)
 
 
 @given(files=FILES, num_shards=st.integers(1, 5), compression=COMPRESSIONS)
-def test_shards_take_turns(
+def test_records_go_to_shards_in_turn(
     files: list[tuple[list[bytes], str | None]], num_shards: int, compression: Compression | None
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = write_all(folder, files)
-        done = reshard_files(paths, folder / "out", num_shards=num_shards, compression=compression)
+        done = reshard(paths, folder / "out", num_shards=num_shards, compression=compression)
         records = [record for each, _ in files for record in each]
         assert [records_in(path) for path in done.paths] == [
             records[number::num_shards] for number in range(num_shards)
@@ -88,7 +88,7 @@ def test_a_shuffle_is_that_of_a_dataset(
         patch.setattr("torchrec_io.tools.shuffling._BUCKET_BYTES", 100)
         folder = Path(name)
         paths = write_all(folder, files)
-        done = shuffle_files(paths, folder / "out", num_shards=2, seed=seed)
+        done = shuffle(paths, folder / "out", num_shards=2, seed=seed)
         order = list(TFRecordDataset(paths, shuffle=True, seed=seed))
         assert [records_in(path) for path in done.paths] == [order[::2], order[1::2]]
         assert done.records == len(order)
@@ -101,7 +101,7 @@ def test_small_records_take_little_memory_to_shuffle(tmp_path: Path) -> None:
     RecordIndex.build(path).save()
     tracemalloc.start()
     try:
-        shuffle_files(path, tmp_path / "out", num_shards=1, index=False)
+        shuffle(path, tmp_path / "out", num_shards=1, index=False)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -121,17 +121,17 @@ def test_parts_are_those_of_a_dataset(counts: list[int], seed: int, fractions: l
             for number, count in enumerate(counts)
         ]
         paths = write_all(folder, files)
-        done = split_files(paths, folder / "out", fractions, seed=seed)
+        done = split(paths, folder / "out", fractions, seed=seed)
         parts = TFRecordDataset(paths).split(*fractions, seed=seed)
         assert [records_in(path) for path in done.paths] == [list(part) for part in parts]
         assert done.counts == tuple(map(len, parts))
 
 
 @given(count=st.integers(1, 40), every=st.integers(1, 50))
-def test_every_so_many_th_record(count: int, every: int) -> None:
+def test_every_nth_record(count: int, every: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = write_tfrecord(Path(name, "in"), numbered(count))
-        subset_files(path, Path(name, "out"), every=every)
+        subset(path, Path(name, "out"), every=every)
         assert records_in(Path(name, "out")) == numbered(count)[::every]
 
 
@@ -142,14 +142,14 @@ def test_every_so_many_th_record(count: int, every: int) -> None:
 def test_slices(tmp_path: Path, records: str, expected: slice) -> None:
     paths = [write_tfrecord(tmp_path / "a", numbered(40)[:15]), tmp_path / "b"]
     write_tfrecord(paths[1], numbered(40)[15:], "gzip")
-    done = subset_files(paths, tmp_path / "out", records=records)
+    done = subset(paths, tmp_path / "out", records=records)
     assert records_in(tmp_path / "out") == numbered(40)[expected]
     assert done.records == len(numbered(40)[expected])
 
 
 def test_a_sample_is_the_first_part_of_a_split(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(40))
-    subset_files(path, tmp_path / "out", sample=0.1, seed=3)
+    subset(path, tmp_path / "out", sample=0.1, seed=3)
     assert records_in(tmp_path / "out") == list(TFRecordDataset(path).split(0.1, 0.9, seed=3)[0])
 
 
@@ -157,12 +157,14 @@ def test_a_sample_is_the_first_part_of_a_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize("before", [None, "gzip", "zlib"])
 def test_compressing_and_back(tmp_path: Path, compression: Compression, before: str | None) -> None:
     paths = [write_tfrecord(tmp_path / f"{n}.tfrecord", numbered(n), before) for n in (0, 3, 900)]
-    packed = compress_files(paths, tmp_path / "packed", compression, jobs=2)
+    packed = compress(paths, tmp_path / "packed", compression, jobs=2)
     suffix = {"gzip": ".gz", "zlib": ".zz"}[compression]
     assert [Path(path).name for path in packed.paths] == [f"{p.name}{suffix}" for p in paths]
-    assert {detect_compression(LocalFile(path)) for path in packed.paths[1:]} == {compression}
+    assert {detect_compression(LocalFile(path).head()) for path in packed.paths[1:]} == {
+        compression
+    }
     assert packed.records == 903
-    again = decompress_files(packed.paths, tmp_path / "again", jobs=2)
+    again = decompress(packed.paths, tmp_path / "again", jobs=2)
     assert [Path(path).name for path in again.paths] == [path.name for path in paths]
     for number, path in zip((0, 3, 900), again.paths, strict=True):
         assert Path(path).read_bytes() == b"".join(map(frame, numbered(number)))
@@ -171,7 +173,7 @@ def test_compressing_and_back(tmp_path: Path, compression: Compression, before: 
 
 def test_shards_up_to_a_size_keep_the_order(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(50))
-    done = reshard_files(path, tmp_path / "out", max_bytes=200)
+    done = reshard(path, tmp_path / "out", max_bytes=200)
     assert len(done.paths) > 3
     assert all(Path(path).stat().st_size <= 200 for path in done.paths)
     assert [record for path in done.paths for record in records_in(path)] == numbered(50)
@@ -179,14 +181,14 @@ def test_shards_up_to_a_size_keep_the_order(tmp_path: Path) -> None:
 
 # ---- the same by any number of jobs ----
 
-OPERATIONS: dict[str, Callable[..., Written]] = {
-    "merge": lambda paths, out, **how: merge_files(paths, out / "all.tfrecord", **how),
-    "split": lambda paths, out, **how: split_files(paths, out / "x", [0.5, 0.3, 0.2], **how),
-    "reshard": lambda paths, out, **how: reshard_files(paths, out / "x.t", num_shards=3, **how),
-    "shuffle": lambda paths, out, **how: shuffle_files(paths, out / "x.t", num_shards=3, **how),
-    "subset": lambda paths, out, **how: subset_files(paths, out / "x.tfrecord", every=1, **how),
-    "compress": compress_files,
-    "decompress": decompress_files,
+OPERATIONS: dict[str, Callable[..., Result]] = {
+    "merge": lambda paths, out, **how: merge(paths, out / "all.tfrecord", **how),
+    "split": lambda paths, out, **how: split(paths, out / "x", [0.5, 0.3, 0.2], **how),
+    "reshard": lambda paths, out, **how: reshard(paths, out / "x.t", num_shards=3, **how),
+    "shuffle": lambda paths, out, **how: shuffle(paths, out / "x.t", num_shards=3, **how),
+    "subset": lambda paths, out, **how: subset(paths, out / "x.tfrecord", every=1, **how),
+    "compress": compress,
+    "decompress": decompress,
 }
 each_operation = pytest.mark.parametrize("name", OPERATIONS)
 
@@ -195,7 +197,7 @@ each_operation = pytest.mark.parametrize("name", OPERATIONS)
 def test_jobs_do_not_change_a_byte(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchrec_io.tools.record_files._MOST_BYTES", 500)
+    monkeypatch.setattr("torchrec_io.tools.record_files._MAX_BYTES", 500)
     paths = [write_tfrecord(tmp_path / f"{n}.tfrecord", numbered(n)) for n in (100, 0, 300)]
     found = []
     for jobs in (1, 2):
@@ -224,7 +226,7 @@ def damaged(tmp_path: Path) -> list[Path]:
 
 @each_operation
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_damage_ends_it_and_leaves_nothing(
+def test_damage_ends_a_tool_and_leaves_nothing(
     tmp_path: Path, damaged: list[Path], name: str, jobs: int
 ) -> None:
     out = tmp_path / "out"
@@ -237,7 +239,7 @@ def test_damage_ends_it_and_leaves_nothing(
 
 @each_operation
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_damage_that_is_skipped_is_counted(
+def test_skipped_damage_is_counted(
     tmp_path: Path, damaged: list[Path], name: str, jobs: int
 ) -> None:
     out = tmp_path / "out"
@@ -256,68 +258,68 @@ def test_damage_that_is_skipped_is_counted(
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.endswith("compress")])
-def test_what_is_read_is_not_written_over(tmp_path: Path, name: str) -> None:
+def test_inputs_are_not_overwritten(tmp_path: Path, name: str) -> None:
     path = write_tfrecord(tmp_path / "a", numbered(9))
     source = OPERATIONS[name]([path], tmp_path, index=False).paths[0]
     before = contents(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
-    with pytest.raises(ValueError, match="written over the input"):
+    with pytest.raises(ValueError, match="overwrite the input"):
         OPERATIONS[name]([source], tmp_path / "link")
     assert contents(tmp_path) == before
 
 
-def test_what_is_compressed_is_not_written_over(tmp_path: Path) -> None:
+def test_compressed_inputs_are_not_overwritten(tmp_path: Path) -> None:
     packed = write_tfrecord(tmp_path / "a.gz", numbered(9), "gzip")
     plain = write_tfrecord(tmp_path / "b", numbered(9))
-    for call, path in ((compress_files, packed), (decompress_files, plain)):
-        with pytest.raises(ValueError, match="written over the input"):
+    for call, path in ((compress, packed), (decompress, plain)):
+        with pytest.raises(ValueError, match="overwrite the input"):
             call(path, tmp_path)
         assert records_in(path) == numbered(9)
 
 
-def test_shards_of_unknown_number_are_not_written_over_what_is_read(tmp_path: Path) -> None:
+def test_shards_of_unknown_number_do_not_overwrite_inputs(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x-00000-of-00001", numbered(9))
-    for call in (reshard_files, shuffle_files):
-        with pytest.raises(ValueError, match="could be written over the input"):
+    for call in (reshard, shuffle):
+        with pytest.raises(ValueError, match="could overwrite the input"):
             call(path, tmp_path / "x", max_bytes=100)
 
 
 def test_another_number_of_shards_is_refused(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(9))
-    reshard_files(path, tmp_path / "x", num_shards=2)
+    reshard(path, tmp_path / "x", num_shards=2)
     with pytest.raises(FileExistsError):
-        reshard_files(path, tmp_path / "x", num_shards=3)
+        reshard(path, tmp_path / "x", num_shards=3)
     assert not list(tmp_path.glob("x*-of-00003"))
 
 
 def test_a_second_run_replaces_the_first(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(9))
     for count in (5, 9):
-        done = split_files(path, tmp_path / "x", [0.5, 0.5], seed=count)
+        done = split(path, tmp_path / "x", [0.5, 0.5], seed=count)
         assert sum(len(RecordIndex.load(path)) for path in done.paths) == 9
-    split_files(path, tmp_path / "x", [0.5, 0.5], index=False)
+    split(path, tmp_path / "x", [0.5, 0.5], index=False)
     assert not list(tmp_path.glob("*.tfidx"))
 
 
 @pytest.mark.parametrize("name", ["", ".", "new/", "new/.."])
-def test_shards_are_called_something(
+def test_shards_need_a_file_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(9))
     monkeypatch.chdir(tmp_path)
-    for call in (reshard_files, shuffle_files):
+    for call in (reshard, shuffle):
         with pytest.raises(ValueError, match="is a folder"):
             call(path, name, num_shards=1)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_two_files_of_one_name(tmp_path: Path) -> None:
+def test_two_outputs_of_the_same_name(tmp_path: Path) -> None:
     paths = [tmp_path / "a" / "x", tmp_path / "b" / "x"]
     for path in paths:
         path.parent.mkdir()
         write_tfrecord(path, [])
-    with pytest.raises(ValueError, match=r"2 of the files would be .*out/x.gz'"):
-        compress_files(paths, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"2 files would be written to .*out/x.gz'"):
+        compress(paths, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -332,23 +334,23 @@ def test_two_files_of_one_name(tmp_path: Path) -> None:
         {"records": ":3"},
     ],
 )
-def test_choices_of_records_that_mean_nothing(tmp_path: Path, options: dict[str, object]) -> None:
+def test_invalid_selections_of_records(tmp_path: Path, options: dict[str, object]) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(5))
-    with pytest.raises(ValueError, match=r"exactly one|1 or more|between 0 and 1|slice"):
-        subset_files(path, tmp_path / "out", **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"exactly one|positive integer|between 0 and 1|slice"):
+        subset(path, tmp_path / "out", **options)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", "../b"], ["a", ""]])
-def test_names_of_parts_that_are_refused(tmp_path: Path, names: list[str]) -> None:
+def test_invalid_names_of_parts(tmp_path: Path, names: list[str]) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(5))
     with pytest.raises(ValueError, match=r"names|file name"):
-        split_files(path, tmp_path / "out", [0.5, 0.5], names=names)
+        split(path, tmp_path / "out", [0.5, 0.5], names=names)
 
 
 def test_parts_in_a_folder(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(5))
-    done = split_files(path, f"{tmp_path}/out/", [0.5, 0.5])
+    done = split(path, f"{tmp_path}/out/", [0.5, 0.5])
     assert [Path(p).relative_to(tmp_path) for p in done.paths] == [
         Path("out/train.tfrecord"),
         Path("out/test.tfrecord"),

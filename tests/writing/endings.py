@@ -1,4 +1,4 @@
-"""What ``test_endings.py`` runs in processes of their own: writers that are cut short.
+"""Programs that ``test_endings.py`` runs in separate processes: interrupted writers.
 
 Each of the functions that it names takes a folder, and fails by an exception.
 """
@@ -14,12 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from torchrec_io.records.index import SUFFIX, RecordIndex
+from torchrec_io.records.index import RecordIndex
+from torchrec_io.records.index_file import SUFFIX
 from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compressed import Compression
+from torchrec_io.storage.compression import Compression
 from torchrec_io.storage.paths import expand_paths
 from torchrec_io.writing.record_writer import TFRecordWriter, Writer
-from torchrec_io.writing.sharded import ShardedWriter, shard_path
+from torchrec_io.writing.shards import ShardedWriter, shard_path
 
 OLD = [b"old %d" % number for number in range(30)]
 NEW = [b"new %d" % number for number in range(30)]  # files of the same size
@@ -150,7 +151,7 @@ def refused(call: Callable[[], object]) -> None:
     try:
         call()
     except RuntimeError as error:
-        assert "was opened in another process: open one in each" in str(error)  # noqa: PT017
+        assert "was opened in another process; open one in each" in str(error)  # noqa: PT017
     else:
         raise AssertionError("not refused")
 

@@ -1,4 +1,4 @@
-"""Encoding, against protobuf's own serializer and back through our parser."""
+"""Encoding of Examples, compared with protobuf's serializer and parsed back."""
 
 from __future__ import annotations
 
@@ -298,15 +298,15 @@ def test_a_schema_names_kinds() -> None:
     assert tio.encode_example({"other": 1}, schema) == example_bytes(other=ints(1))
 
 
-def test_what_names_no_kinds() -> None:
+def test_kinds_that_are_not_a_mapping() -> None:
     no_kinds: Any
     for no_kinds in (["x"], "int64", {1: "int64"}):
-        with pytest.raises(TypeError, match=r"kinds must map names|a name in kinds must be a str"):
+        with pytest.raises(TypeError, match=r"kinds must be a mapping|names in kinds must be str"):
             tio.encode_example({"x": 1}, no_kinds)
     assert tio.encode_example({"x": 1}, {np.str_("x"): "float32"}) == example_bytes(x=floats(1))
 
 
-def test_no_such_dtype() -> None:
+def test_unknown_dtypes() -> None:
     with pytest.raises(tio.SchemaError, match="dtype must be one of"):
         tio.encode_example({}, {"x": "complex64"})
     unhashable: Any = {"x": []}

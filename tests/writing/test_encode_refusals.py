@@ -1,4 +1,4 @@
-"""What encoding refuses, and values that run code while they are read."""
+"""Values that cannot be encoded, and values that run code while they are read."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (np.zeros(1, [("a", "i4")]), TypeError, "an array of .* cannot be stored"),
     (decimal.Decimal(1), TypeError, "a Decimal cannot be stored"),
     (iter([1]), TypeError, "a list_iterator cannot be stored"),
-    (object(), TypeError, "a object cannot be stored: int, float, str, bytes"),
+    (object(), TypeError, "a object cannot be stored; use int, float, str, bytes"),
     ([1, None], TypeError, "a NoneType cannot be stored"),
     (np.array([1, None], object), TypeError, "a NoneType cannot be stored"),
     (np.ma.array([1, 2], mask=[False, True]), ValueError, "masked"),
-    (torch.eye(2).to_sparse(), TypeError, "values of this Tensor cannot be taken"),
-    (torch.empty(2, device="meta"), TypeError, "values of this Tensor cannot be taken"),
+    (torch.eye(2).to_sparse(), TypeError, "values of this Tensor cannot be read"),
+    (torch.empty(2, device="meta"), TypeError, "values of this Tensor cannot be read"),
     (nested_lists(65), ValueError, "nested more than 64 deep"),
     ([range(1), nested_lists(64)], ValueError, "nested more than 64 deep"),
     (SELF, ValueError, "nested more than 64 deep"),
@@ -149,17 +149,17 @@ def test_numbers_that_do_not_fit_a_named_kind() -> None:
 
 
 @pytest.mark.parametrize("value", [1, 1.5, "ab", b"ab", bytearray(b"ab"), None, np.int64(1)])
-def test_what_has_no_steps(value: Any) -> None:
-    with pytest.raises(TypeError, match=r"a sequence feature needs .* steps.*\(feature 'x'\)"):
+def test_values_without_steps(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"a sequence feature must be .* steps.*\(feature 'x'\)"):
         tio.encode_sequence_example(None, {"x": value})
 
 
 @pytest.mark.parametrize(
     ("value", "error", "reason"),
     [
-        (np.array(1), TypeError, "needs a list or array of steps"),
-        (torch.tensor(1), TypeError, "needs a list or array of steps"),
-        ({"a": 1}, TypeError, "needs a list or array of steps, not a dict"),
+        (np.array(1), TypeError, "must be a list or array of steps"),
+        (torch.tensor(1), TypeError, "must be a list or array of steps"),
+        ({"a": 1}, TypeError, "must be a list or array of steps, got dict"),
         ([1, "a"], TypeError, "both numbers and bytes"),
         ([[1], ["a"]], TypeError, "both numbers and bytes"),
         ([[], []], ValueError, "an empty list has no kind"),
@@ -181,9 +181,17 @@ def test_refused_steps(value: Any, error: type[Exception], reason: str) -> None:
     [
         ({1: 1}, TypeError, r"a feature name must be a str, got int \(feature 1\)"),
         ({None: 1}, TypeError, r"a feature name must be a str, got NoneType"),
-        ({"\ud800": 1}, ValueError, r"the feature name cannot be encoded as UTF-8 \(feature '\\ud800'\)"),
+        (
+            {"\ud800": 1},
+            ValueError,
+            r"the feature name cannot be encoded as UTF-8 \(feature '\\ud800'\)",
+        ),
         ({b"\xff": 1}, ValueError, r"the feature name is not UTF-8 \(feature b'\\xff'\)"),
-        ({"é": 1, "é".encode(): 2}, ValueError, r"the feature name occurs twice \(feature '\\xe9'\)"),
+        (
+            {"é": 1, "é".encode(): 2},
+            ValueError,
+            r"the feature name occurs twice \(feature '\\xe9'\)",
+        ),
     ],
 )
 def test_refused_names(features: Any, error: type[Exception], reason: str) -> None:
@@ -193,18 +201,18 @@ def test_refused_names(features: Any, error: type[Exception], reason: str) -> No
         tio.encode_sequence_example(None, {name: [1] for name in features})
 
 
-def test_what_is_no_mapping() -> None:
+def test_features_that_are_not_a_mapping() -> None:
     no_mapping: Any = [("x", 1)]
-    with pytest.raises(TypeError, match="features must map names to values, not be a list"):
+    with pytest.raises(TypeError, match="features must be a mapping of names to values, got list"):
         tio.encode_example(no_mapping)
     nothing: Any = None
-    with pytest.raises(TypeError, match="not be a NoneType"):
+    with pytest.raises(TypeError, match="got NoneType"):
         tio.encode_example(nothing)
-    with pytest.raises(TypeError, match=r"features must map .* a list \(example 1\)"):
+    with pytest.raises(TypeError, match=r"features must be a mapping .* got list \(example 1\)"):
         tio.encode_examples([{}, no_mapping])
-    with pytest.raises(TypeError, match=r"context must map .* a list \(example 0\)"):
+    with pytest.raises(TypeError, match=r"context must be a mapping .* got list \(example 0\)"):
         tio.encode_sequence_examples([(no_mapping, None)])
-    with pytest.raises(TypeError, match="sequence must map names"):
+    with pytest.raises(TypeError, match="sequence must be a mapping of names"):
         tio.encode_sequence_example({}, no_mapping)
 
 

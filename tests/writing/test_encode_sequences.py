@@ -1,4 +1,4 @@
-"""Encoding SequenceExamples, against protobuf's own serializer."""
+"""Encoding of SequenceExamples, compared with protobuf's serializer."""
 
 from __future__ import annotations
 

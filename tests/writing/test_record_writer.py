@@ -1,4 +1,4 @@
-"""TFRecordWriter: what it takes, what it leaves behind, and what goes wrong on the way."""
+"""TFRecordWriter: accepted records, the resulting files, and errors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.tfrecord import frame
 from torchrec_io.records.sequential import iter_records
-from torchrec_io.storage.compressed import CompressedFile, Compression
+from torchrec_io.storage.compressed import CompressedFile
+from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.local import LocalFile
 from torchrec_io.storage.paths import expand_paths
-from torchrec_io.writing.frame_writer import FrameWriter, publish
+from torchrec_io.writing.output_group import OutputGroup
 
 COMPRESSIONS: tuple[Compression | None, ...] = (None, "gzip", "zlib")
 every_compression = pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -63,10 +65,11 @@ def test_any_records_come_back(
     tmp_path: Path, compression: Compression | None, records: list[bytes], buffer_bytes: int
 ) -> None:
     path = tmp_path / "x.tfrecord"
-    writer = FrameWriter(path, compression, index=True, buffer_bytes=buffer_bytes)
-    for record in records:
-        writer.write(record)
-    publish([writer], [str(path)])
+    with OutputGroup() as group:
+        writer = group.open_records(path, compression, index=True, buffer_bytes=buffer_bytes)
+        for record in records:
+            writer.write(record)
+    assert writer.counts == [len(records)]
     assert stream_of(path, compression) == b"".join(map(frame, records))
     assert read(path) == records
     built = tio.RecordIndex.build(path).file_bytes.tobytes()
@@ -75,7 +78,7 @@ def test_any_records_come_back(
 
 @every_compression
 @pytest.mark.parametrize("index", [False, True])
-def test_the_writer_itself(tmp_path: Path, compression: Compression | None, index: bool) -> None:
+def test_all_options(tmp_path: Path, compression: Compression | None, index: bool) -> None:
     path = tmp_path / "x.tfrecord"
     records = [b"%d" % number for number in range(1000)]
     with tio.TFRecordWriter(path, compression, index) as writer:
@@ -108,12 +111,12 @@ def test_reading_can_start_in_a_gzip_file(tmp_path: Path) -> None:
     assert read(path) == records
     # From the last record to the first, without decompressing the file into a temporary one.
     index = tio.RecordIndex.load(path)
-    file = CompressedFile(path, "gzip", restarts)
+    file = CompressedFile(LocalFile(path), "gzip", restarts)
     for start, record in reversed(list(zip(index.offsets.tolist(), records, strict=True))):
         out = memoryview(bytearray(len(record)))
         assert file.read_into(start + 12, out) == len(record)
         assert out == record
-    assert file._spilled is None
+    assert file._temporary is None
 
 
 def test_a_zlib_file_is_one_stream(tmp_path: Path) -> None:
@@ -180,10 +183,10 @@ def test_kinds_are_of_dicts(tmp_path: Path) -> None:
         ({"good": 1, "bad": object()}, TypeError, "feature 'bad'"),
         ({"bad": 2**70}, ValueError, "feature 'bad'"),
         ({"bad": []}, ValueError, "feature 'bad'"),
-        (None, TypeError, "not a NoneType"),
-        (3, TypeError, "not a int"),
-        ([b"a"], TypeError, "not a list"),
-        (np.arange(3), TypeError, "not a ndarray"),
+        (None, TypeError, "got NoneType"),
+        (3, TypeError, "got int"),
+        ([b"a"], TypeError, "got list"),
+        (np.arange(3), TypeError, "got ndarray"),
         ("\ud800", ValueError, "surrogates"),
     ],
 )
@@ -242,22 +245,22 @@ def test_closing_twice(tmp_path: Path) -> None:
     writer.close()
     writer.close()
     writer.discard()
-    with pytest.raises(ValueError, match=r"TFRecordWriter\('.*x', 1 records\) is closed"):
+    with pytest.raises(ValueError, match=r"TFRecordWriter\('.*x', 1 record\) is closed"):
         writer.write(b"b")
     assert read(tmp_path / "x") == [b"a"]
 
 
-def test_dropped(tmp_path: Path) -> None:
+def test_a_dropped_writer(tmp_path: Path) -> None:
     writer = tio.TFRecordWriter(tmp_path / "x")
     writer.write(b"a")
     held = [writer]
     del writer
-    with pytest.warns(RuntimeWarning, match="was never closed: nothing of it is kept"):
+    with pytest.warns(RuntimeWarning, match="was never closed; its data was discarded"):
         held.clear()
     assert os.listdir(tmp_path) == []
 
 
-def test_it_stays_in_its_process(tmp_path: Path) -> None:
+def test_a_writer_cannot_be_pickled(tmp_path: Path) -> None:
     with tio.TFRecordWriter(tmp_path / "x") as writer:
         for copied in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match="TFRecordWriter cannot be pickled or copied"):
@@ -288,12 +291,12 @@ def test_the_mode_is_that_of_open(tmp_path: Path, umask: int) -> None:
 
 @pytest.mark.parametrize("choice", ["auto", "GZIP", "", "zstd", False])
 def test_other_compressions(tmp_path: Path, choice: Any) -> None:
-    with pytest.raises(ValueError, match=r"one of \(None, 'gzip', 'zlib'\)"):
+    with pytest.raises(ValueError, match=r"one of None, 'gzip', 'zlib', got"):
         tio.TFRecordWriter(tmp_path / "x", choice)
     assert os.listdir(tmp_path) == []
 
 
-def test_targets_that_are_no_file(tmp_path: Path) -> None:
+def test_targets_that_are_not_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for target, error in [
         (tmp_path, IsADirectoryError),
@@ -316,7 +319,7 @@ def test_names_as_long_as_can_be(tmp_path: Path) -> None:
     assert read(tmp_path / f"{name}-alone") == [b"b"]
 
 
-def test_an_index_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
+def test_an_invalid_index_path_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "x.tfidx").mkdir()
     for name, error in [("y" * 250, OSError), ("x", IsADirectoryError)]:
         with pytest.raises(error) as caught:
@@ -325,9 +328,7 @@ def test_an_index_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x.tfidx"]
 
 
-def test_the_folder_is_that_of_the_beginning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_working_directory_may_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(IsADirectoryError):
@@ -341,9 +342,7 @@ def test_the_folder_is_that_of_the_beginning(
 
 
 @pytest.mark.parametrize("call", ["writev", "fsync", "replace"])
-def test_what_the_system_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_errors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     path = tmp_path / "x"
     write(path, [b"old"])
     writer = tio.TFRecordWriter(path, index=True)
@@ -358,7 +357,7 @@ def test_what_the_system_refuses(
     monkeypatch.undo()
     assert caught.value.filename == str(path)
     for again in (writer.close, lambda: writer.write(b"more")):
-        with pytest.raises(OSError, match="gave up before: the disk is broken") as caught:
+        with pytest.raises(OSError, match="an earlier write failed: the disk is broken") as caught:
             again()
         assert (caught.value.errno, caught.value.filename) == (5, str(path))
     assert os.listdir(tmp_path) == ["x"]
@@ -378,12 +377,12 @@ def test_an_interrupted_write_is_the_end(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt):
         writer.write(b"x" * 100_000)
     monkeypatch.undo()
-    with pytest.raises(OSError, match="gave up before: KeyboardInterrupt"):
+    with pytest.raises(OSError, match="an earlier write failed: KeyboardInterrupt"):
         writer.close()
     assert os.listdir(tmp_path) == []
 
 
-def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writev = os.writev
 
     def short(descriptor: int, parts: list[memoryview]) -> int:

@@ -1,4 +1,4 @@
-"""The command line: ``torchrec-io convert``, ``index``, ``head`` and others. Holds no logic."""
+"""The command line ``torchrec-io``. It prints; the logic is in the other rooms."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import typer
 from .convert import convert
 from .head import show_head
 from .index import make_indexes
-from .rearrange import COMMANDS
 from .schema import print_schema
 from .tfds import show_tfds
+from .tools import COMMANDS
 from .verify import verify_files
 
 app = typer.Typer(
     name="torchrec-io",
-    help="Makes, converts, rearranges, indexes, shows and checks TFRecord files.",
+    help="Convert, rearrange, index, show and verify TFRecord files.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -51,7 +51,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Makes, converts, rearranges, indexes, shows and checks TFRecord files."""
+    """Convert, rearrange, index, show and verify TFRecord files."""
 
 
 def _end(number: int, _: object) -> None:
@@ -59,10 +59,10 @@ def _end(number: int, _: object) -> None:
 
 
 def main() -> None:
-    """Runs the command line. ``kill`` ends it as Ctrl-C does: what is half done is cleared away."""
+    """Run the command line. ``kill`` ends it like Ctrl-C: unfinished files are removed."""
     signal.signal(signal.SIGTERM, _end)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Names and data may hold what the terminal cannot show; that must not end the run.
+            # Names and data may contain characters that the terminal cannot show.
             stream.reconfigure(errors="backslashreplace")
     app(prog_name="torchrec-io")

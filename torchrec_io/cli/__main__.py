@@ -1,4 +1,4 @@
-"""``python -m torchrec_io.cli`` is ``torchrec-io``."""
+"""``python -m torchrec_io.cli``, which is the same as ``torchrec-io``."""
 
 from . import main
 

@@ -1,27 +1,38 @@
-"""``torchrec-io convert``: images, arrays, CSV, Parquet and JSON lines to TFRecord, and back."""
+"""The command ``convert``: other formats to TFRecord, and TFRecord to other formats."""
 
 from __future__ import annotations
 
 import functools
 import glob
 import os
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
-from typing import Annotated, Any, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
-from rich.filesize import decimal
 
-from ..convert.sizes import parse_size
-from ..convert.target import Conversion, Options
-from .export import OPTIONS, Target, export_records
-from .report import DEFAULT_JOBS, interruptible, jobs_option, printable
-from .running import Compression, OnError, run, usage_errors
+from .. import convert as conversions
+from ..errors import SchemaError
+from ..schema.schema import Schema
+from ..tools.report import Result, Watcher
+from .options import (
+    DEFAULT_JOBS,
+    CompressionOption,
+    MaxBytesOption,
+    OnError,
+    ShardsOption,
+    calls,
+    files_of,
+    given_options,
+    jobs_option,
+)
+from .progress import print_result, run_job, summary_of
+from .text import printable
 
 
 class SourceKind(str, Enum):
-    """What is converted."""
+    """Format of the sources."""
 
     images = "images"
     npz = "npz"
@@ -30,8 +41,17 @@ class SourceKind(str, Enum):
     jsonl = "jsonl"
 
 
+class Target(str, Enum):
+    """Format of the output."""
+
+    tfrecord = "tfrecord"
+    parquet = "parquet"
+    webdataset = "webdataset"
+    files = "files"
+
+
 class Encoding(str, Enum):
-    """What images are encoded as."""
+    """Format of encoded images."""
 
     jpeg = "jpeg"
     png = "png"
@@ -46,76 +66,113 @@ _KINDS = {
     ".jsonl": SourceKind.jsonl,
     ".ndjson": SourceKind.jsonl,
 }
-# Options that are not for every kind of source.
-_OWN = {
+# Options of each source kind and target.
+_COMMON_OPTIONS = {"jobs", "on_error"}
+_TFRECORD_OPTIONS = {"num_shards", "max_bytes", "compression", "index"}
+_SOURCE_OPTIONS: dict[SourceKind, set[str]] = {
     SourceKind.images: {"label_pattern", "labels", "resize", "encode", "quality", "shuffle"},
+    SourceKind.npz: set(),
     SourceKind.csv: {"columns", "types"},
+    SourceKind.parquet: set(),
     SourceKind.jsonl: {"types"},
 }
-Form: TypeAlias = "Callable[[str], Any]"
+_TARGET_OPTIONS: dict[Target, set[str]] = {
+    Target.parquet: {"schema", "num_shards"},
+    Target.webdataset: {"schema", "max_bytes", "key", "extensions"},
+    Target.files: {"feature", "name_from", "by_class"},
+}
 
 
-@interruptible
+def _convert(
+    sources: list[str],
+    destination: str,
+    *,
+    target: Target,
+    kind: SourceKind | None,
+    **options: Any,
+) -> None:
+    given = given_options(options)
+    if target is not Target.tfrecord:
+        if kind is not None:
+            given["from"] = kind.value
+        _check_allowed(given, _TARGET_OPTIONS[target], f"--to {target.value}")
+        if target is Target.files and "feature" not in given:
+            raise typer.BadParameter("--to files needs --feature")
+        function = getattr(conversions, f"to_{target.value}")
+        files = files_of(sources)
+        print_result(run_job(functools.partial(_export, function, files, destination, given)))
+        return
+    kind = kind or _kind_of(sources[0])
+    if kind is SourceKind.images and len(sources) > 1:
+        raise typer.BadParameter("--from images takes a single folder")
+    _check_allowed(given, _TFRECORD_OPTIONS | _SOURCE_OPTIONS[kind], f"--from {kind.value}")
+    function = getattr(conversions, f"from_{kind.value}")
+    source = sources[0] if kind is SourceKind.images else sources
+    result = run_job(functools.partial(function, source, destination, **given))
+    _print_code(result, destination)
+
+
+@calls(_convert)
 def convert(
     sources: Annotated[
         list[str],
         typer.Argument(
             metavar="SOURCE",
-            help="A folder of images, or files of one other kind; with --to, TFRecord files.",
+            help="A folder of images, or files of one other format; with --to, TFRecord files.",
         ),
     ],
     destination: Annotated[
         str,
         typer.Argument(
-            help="Name of the file, or of the shards without their numbers; or the new folder."
+            help="Output file, common start of the paths of several, or new folder (--to files)."
         ),
     ],
     *,
     target: Annotated[
-        Target, typer.Option("--to", help="What to write; files: a folder of plain ones.")
+        Target, typer.Option("--to", help="Output format. files: a folder with a file per record.")
     ] = Target.tfrecord,
     kind: Annotated[
         SourceKind | None,
-        typer.Option("--from", help="What SOURCE is, if its name does not tell."),
+        typer.Option("--from", help="Format of SOURCE. Default: detected from the name."),
     ] = None,
-    num_shards: Annotated[
-        int | None, typer.Option("--num-shards", min=1, help="Write so many files.")
-    ] = None,
-    max_bytes: Annotated[
-        str | None,
-        typer.Option("--max-bytes", help="Write files of at most so many bytes: 100MB, 1GiB."),
-    ] = None,
-    compression: Annotated[Compression | None, typer.Option(help="Compress the files.")] = None,
+    num_shards: ShardsOption = None,
+    max_bytes: MaxBytesOption = None,
+    compression: CompressionOption = None,
     index: Annotated[
         bool | None,
         typer.Option(
-            "--index/--no-index", help="Write FILE.tfidx beside each file.  [default: index]"
+            "--index/--no-index",
+            help="Write an index FILE.tfidx beside each file.  [default: index]",
         ),
     ] = None,
-    jobs: Annotated[int, jobs_option("Processes (images: threads) at work.")] = DEFAULT_JOBS,
+    jobs: Annotated[
+        int, jobs_option("Number of processes, or threads for images and --to.")
+    ] = DEFAULT_JOBS,
     on_error: Annotated[
         OnError,
-        typer.Option(help="skip: leave out what cannot be converted, and name it."),
+        typer.Option(
+            help="raise: stop at data that cannot be converted; skip: skip and report it."
+        ),
     ] = OnError.fail,
     label_pattern: Annotated[
         str | None,
-        typer.Option(help="Images: regular expression for file names; its group is the label."),
+        typer.Option(help="Images: regular expression for file names, with a group for the label."),
     ] = None,
     labels: Annotated[
         str | None, typer.Option(help="Images: CSV file with the columns name and label.")
     ] = None,
     resize: Annotated[
         str | None,
-        typer.Option(metavar="WxH|SHORT", help="Images: new size, or length of the shorter side."),
+        typer.Option(metavar="WxH|SHORT", help="Images: size, or length of the shorter side."),
     ] = None,
     encode: Annotated[
-        Encoding | None, typer.Option(help="Images: encode them anew, as this.")
+        Encoding | None, typer.Option(help="Images: format to encode them to.")
     ] = None,
     quality: Annotated[
         int | None, typer.Option(min=1, max=100, help="Images: quality of JPEG.  [default: 90]")
     ] = None,
     shuffle: Annotated[
-        int | None, typer.Option(metavar="SEED", help="Images: put them in a random order.")
+        int | None, typer.Option(metavar="SEED", help="Images: seed of a random order.")
     ] = None,
     columns: Annotated[
         str | None,
@@ -125,80 +182,39 @@ def convert(
         list[str] | None,
         typer.Option(
             metavar="NAME=TYPE,...",
-            help="CSV, JSON lines: dtype of some columns: int64, float32 or string.",
+            help="CSV, JSON lines: dtypes of some columns: int64, float32 or string.",
         ),
     ] = None,
     schema: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="To Parquet, WebDataset: what to read, as 'schema --format json' prints it.",
+            help="To Parquet, WebDataset: schema, printed by 'schema --format json'.",
         ),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(metavar="FEATURE", help="To WebDataset: what samples are called by."),
+        typer.Option(metavar="FEATURE", help="To WebDataset: feature with the keys of samples."),
     ] = None,
     extensions: Annotated[
         list[str] | None,
-        typer.Option(metavar="FEATURE=EXT,...", help="To WebDataset: what files end in."),
+        typer.Option(metavar="FEATURE=EXT,...", help="To WebDataset: file extensions."),
     ] = None,
     feature: Annotated[
-        str | None, typer.Option(metavar="FEATURE", help="To files: what is in them.")
+        str | None, typer.Option(metavar="FEATURE", help="To files: feature with the content.")
     ] = None,
     name_from: Annotated[
-        str | None, typer.Option(metavar="FEATURE", help="To files: what they are called by.")
+        str | None, typer.Option(metavar="FEATURE", help="To files: feature with the file names.")
     ] = None,
     by_class: Annotated[
-        str | None, typer.Option(metavar="FEATURE", help="To files: folders they are put in.")
+        str | None, typer.Option(metavar="FEATURE", help="To files: feature with the folders.")
     ] = None,
 ) -> None:
-    """Converts to TFRecord: a folder of images, .npz, CSV, Parquet or JSON lines; and back, --to.
+    """Convert images, .npz, CSV, Parquet or JSON lines to TFRecord, or TFRecord to others (--to).
 
-    To TFRecord, stdout has the Python that reads what was written, and stderr what was done. Status
-    1 if something cannot be converted: then nothing is written.
+    A conversion to TFRecord prints Python code that reads the output to stdout, and a summary to
+    stderr. If something cannot be converted, nothing is written and the exit status is 1.
     """
-    own: dict[str, tuple[Any, Form]] = {
-        "label_pattern": (label_pattern, str),
-        "labels": (labels, str),
-        "resize": (resize, _parse_resize),
-        "encode": (encode and encode.value, str),
-        "quality": (quality, int),
-        "shuffle": (shuffle, int),
-        "columns": (columns, lambda text: text.split(",")),
-        "types": (types, _parse_pairs),
-        "schema": (schema, str),
-        "key": (key, str),
-        "extensions": (extensions, _parse_pairs),
-        "feature": (feature, str),
-        "name_from": (name_from, str),
-        "by_class": (by_class, str),
-    }
-    if target is not Target.tfrecord:
-        own["from"] = (kind and kind.value, str)
-        own["num_shards"] = (num_shards, int)
-        own["max_bytes"] = (max_bytes, parse_size)
-        own["compression"] = (compression and compression.value, str)
-        own["index"] = (index, bool)
-        with usage_errors():
-            arguments = _arguments_of(own, OPTIONS[target], f"--to {target.value}")
-            if target is Target.files and feature is None:
-                raise ValueError("--to files needs --feature: what is in them")
-        export_records(sources, destination, target, arguments, on_error=on_error, jobs=jobs)
-        return
-    kind = kind or _kind_of(sources[0])
-    with usage_errors():
-        arguments = _arguments_of(own, _OWN.get(kind, set()), f"--from {kind.value}")
-        shared = Options(
-            num_shards=num_shards,
-            max_bytes=None if max_bytes is None else parse_size(max_bytes),
-            compression=compression and compression.value,
-            index=index is not False,
-            jobs=jobs,
-            on_error="raise" if on_error is OnError.fail else "skip",
-        )
-    work = functools.partial(_converter(kind, sources), destination, **arguments, **shared)
-    _report(run(work), destination)
 
 
 def _kind_of(source: str) -> SourceKind:
@@ -211,75 +227,38 @@ def _kind_of(source: str) -> SourceKind:
         typer.echo(f"error: no such file: {printable(repr(source))}", err=True)
         raise typer.Exit(2)
     kinds = ", ".join(kind.value for kind in SourceKind)
-    raise typer.BadParameter(f"say what {source!r} is with --from: {kinds}")
+    raise typer.BadParameter(f"use --from to give the format of {source!r}: {kinds}")
 
 
-def _arguments_of(
-    own: Mapping[str, tuple[Any, Form]], allowed: Collection[str], choice: str
-) -> dict[str, Any]:
-    """The options that were given, as the function for this choice takes them."""
-    arguments = {name: form(value) for name, (value, form) in own.items() if value}
-    arguments |= {name: value for name, (value, _) in own.items() if value == 0}  # --shuffle 0
-    for name in arguments:
-        if name not in allowed:
-            raise ValueError(f"--{name.replace('_', '-')} is not for {choice}")
-    return arguments
+def _check_allowed(given: Iterable[str], allowed: Collection[str], choice: str) -> None:
+    for name in given:
+        if name not in allowed and name not in _COMMON_OPTIONS:
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(f"{option} cannot be used with {choice}")
 
 
-def _parse_resize(text: str) -> tuple[int, int] | int:
-    found = re.fullmatch(r"(\d{1,6})(?:[xX](\d{1,6}))?", text)
-    if found is None:
-        raise ValueError(f"--resize must be WIDTHxHEIGHT, or one number, not {text!r}")
-    return int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
+def _export(
+    function: Callable[..., Result],
+    files: Sequence[str],
+    destination: str,
+    options: dict[str, Any],
+    watcher: Watcher,
+) -> Result:
+    path = options.get("schema")
+    if path is not None:
+        try:
+            options["schema"] = Schema.from_json(Path(path).read_bytes())
+        except SchemaError as error:
+            raise SchemaError(error.reason, path=path, feature=error.feature) from None
+    return function(files, destination, **options, watcher=watcher)
 
 
-def _parse_pairs(texts: Iterable[str]) -> dict[str, str]:
-    pairs = {}
-    for item in ",".join(texts).split(","):
-        name, equals, value = item.rpartition("=")
-        if not equals:
-            raise ValueError(f"--types and --extensions must be NAME=VALUE,..., not {item!r}")
-        pairs[name] = value
-    return pairs
-
-
-def _converter(kind: SourceKind, sources: list[str]) -> Callable[..., Conversion]:
-    # Each needs packages that take a while to import.
-    if kind is SourceKind.images:
-        from ..convert.images import convert_images  # noqa: PLC0415
-
-        if len(sources) > 1:
-            raise typer.BadParameter("images are converted of one folder")
-        return functools.partial(convert_images, sources[0])
-    if kind is SourceKind.npz:
-        from ..convert.npz import convert_npz as convert  # noqa: PLC0415
-    elif kind is SourceKind.csv:
-        from ..convert.csv import convert_csv as convert  # noqa: PLC0415
-    elif kind is SourceKind.parquet:
-        from ..convert.parquet import convert_parquet as convert  # noqa: PLC0415
-    else:
-        from ..convert.jsonl import convert_jsonl as convert  # noqa: PLC0415
-    return functools.partial(convert, sources)
-
-
-def _report(done: Conversion, destination: str) -> None:
-    if done.schema is not None:
-        source = f"dataset = tio.TFRecordDataset({_paths_of(done, destination)!r}, schema)"
-        typer.echo(f"{done.schema.to_python()}{source}")
-    ignored = [f"{count:,} {kind}" for kind, count in sorted(done.ignored.items())]
-    files = "1 file" if len(done.paths) == 1 else f"{len(done.paths):,} files"
-    parts = [
-        f"{done.records:,} records in {files}",
-        decimal(done.file_bytes),
-        f"{done.skipped:,} skipped",
-        *(["ignored " + ", ".join(ignored)] if ignored else []),
-        f"{done.seconds:.2f} s",
-    ]
-    typer.echo(printable(", ".join(parts)), err=True)
-
-
-def _paths_of(done: Conversion, destination: str) -> str:
-    """All files in one word that a dataset takes."""
-    if len(done.paths) == 1:
-        return done.paths[0]
-    return f"{glob.escape(destination)}-*-of-{len(done.paths):05d}"
+def _print_code(result: Result, destination: str) -> None:
+    """Print code that reads the output to stdout, and a summary to stderr."""
+    if result.schema is not None:
+        paths = result.paths[0]
+        if len(result.paths) > 1:
+            paths = f"{glob.escape(destination)}-*-of-{len(result.paths):05d}"
+        code = f"dataset = tio.TFRecordDataset({paths!r}, schema)"
+        typer.echo(f"{result.schema.to_python()}{code}")
+    typer.echo(summary_of(result), err=True)

@@ -1,4 +1,4 @@
-"""``torchrec-io head``: shows the first records of files."""
+"""The command ``head``."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.sequential import iter_records
-from ..schema.inspect import PeekedFeature, peek, peek_sequence
-from .report import Paths, files_of, interruptible, printable, reason_of
-from .values import TABLE_WIDTH, bytes_text, shorten, values_text
+from ..schema.inspect import InspectedFeature, inspect_example, inspect_sequence_example
+from .options import Paths, files_of, interruptible
+from .text import TABLE_WIDTH, bytes_text, error_line, printable, shorten, values_text
 
 
 @interruptible
 def show_head(
     paths: Paths,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=0, help="Records shown of each file.")
+        int, typer.Option("--count", "-n", min=0, help="Number of records to show from each file.")
     ] = 5,
 ) -> None:
-    """Shows the first records of each file: what features they have, or what else they are."""
+    """Show the first records of each file: their features, or their bytes."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else TABLE_WIDTH)
     failed = False
     for path in files_of(paths):
@@ -35,7 +36,7 @@ def show_head(
             for number, (offset, record) in enumerate(islice(iter_records(path), count)):
                 _show(console, number, offset, record)
         except (TorchRecIOError, OSError, MemoryError) as error:
-            typer.echo(reason_of(path, error), err=True)
+            typer.echo(error_line(path, error), err=True)
             failed = True
     if failed:
         raise typer.Exit(1)
@@ -43,7 +44,7 @@ def show_head(
 
 def _show(console: Console, number: int, offset: int, record: bytes) -> None:
     rows = _rows(record)
-    place = f"record {number} at offset {offset}: {len(record):,} bytes"
+    place = f"record {number} at offset {offset}: {counted(len(record), 'byte')}"
     if rows:
         console.print(Text(place), soft_wrap=True)
         console.print(_table(rows))
@@ -55,9 +56,9 @@ def _show(console: Console, number: int, offset: int, record: bytes) -> None:
 
 
 def _rows(record: bytes) -> list[tuple[str, str, str, str]]:
-    """Name, kind, count and values of each feature; none if the record has no features."""
-    sequence = peek_sequence(record)
-    context, lists = (peek(record) or {}, {}) if sequence is None else sequence
+    """Return the name, kind, count and values of each feature."""
+    sequence = inspect_sequence_example(record)
+    context, lists = (inspect_example(record) or {}, {}) if sequence is None else sequence
     rows = [
         (name, feature.kind, str(len(feature.values)), values_text(feature.values))
         for name, feature in sorted(context.items())
@@ -65,11 +66,11 @@ def _rows(record: bytes) -> list[tuple[str, str, str, str]]:
     return rows + [_list_row(name, steps) for name, steps in sorted(lists.items())]
 
 
-def _list_row(name: str, steps: list[PeekedFeature]) -> tuple[str, str, str, str]:
+def _list_row(name: str, steps: list[InspectedFeature]) -> tuple[str, str, str, str]:
     kinds = sorted({step.kind for step in steps}) or ["none"]
     shown = ", ".join(f"[{values_text(step.values)}]" for step in steps[:8])
     more = ", …" if len(steps) > 8 else ""
-    return name, "/".join(kinds), f"{len(steps)} steps", shorten(shown + more)
+    return name, "/".join(kinds), counted(len(steps), "step"), shorten(shown + more)
 
 
 def _table(rows: list[tuple[str, str, str, str]]) -> Table:

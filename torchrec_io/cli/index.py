@@ -1,4 +1,4 @@
-"""``torchrec-io index``: writes an index beside each data file, or checks the one that is there."""
+"""The command ``index``."""
 
 from __future__ import annotations
 
@@ -9,117 +9,125 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
+from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError
 from ..records.formats import Progress
-from ..records.index import SUFFIX, RecordIndex
-from ..storage.compressed import detect_compression
-from ..storage.local import LocalFile
-from .report import DEFAULT_JOBS, Jobs, Meter, Paths, Result, files_of, for_each_file, interruptible
+from ..records.index import RecordIndex
+from ..records.index_file import SUFFIX
+from ..storage.compression import detect_compression
+from ..storage.opening import open_file
+from .options import DEFAULT_JOBS, FileJobs, Paths, files_of, interruptible
+from .progress import FileOutcome, Meter, for_each_file
 
 
-class IndexForm(str, Enum):
-    """The two kinds of index file."""
+class IndexFormat(str, Enum):
+    """Format of an index file."""
 
     tfidx = "tfidx"
     text = "text"
 
 
-class _Outcome(NamedTuple):
-    what: str
+class _Indexed(NamedTuple):
+    state: str  # "indexed", "up to date" or "index matches"
     records: int
 
 
 @interruptible
 def make_indexes(
     paths: Paths,
-    form: Annotated[
-        IndexForm,
+    index_format: Annotated[
+        IndexFormat,
         typer.Option(
-            "--format", help="tfidx: FILE.tfidx. text: FILE.idx, as DALI and tfrecord read it."
+            "--format", help="tfidx writes FILE.tfidx; text writes FILE.idx, for DALI and tfrecord."
         ),
-    ] = IndexForm.tfidx,
-    jobs: Jobs = DEFAULT_JOBS,
-    force: Annotated[bool, typer.Option("--force", help="Build even what is up to date.")] = False,
+    ] = IndexFormat.tfidx,
+    jobs: FileJobs = DEFAULT_JOBS,
+    force: Annotated[
+        bool, typer.Option("--force", help="Build indexes again that are up to date.")
+    ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Build nothing; say if each index is there and fits.")
+        bool,
+        typer.Option("--check", help="Build nothing; report indexes that are missing or stale."),
     ] = False,
 ) -> None:
-    """Writes an index beside each TFRecord file, compressed ones too, unless it has one that fits.
+    """Write an index beside each TFRecord file, unless there is one that is up to date.
 
-    Status 1 if a file failed; the others are still done.
+    Files may be compressed. The exit status is 1 if a file fails; the other files are still
+    indexed.
     """
     if check and force:
-        raise typer.BadParameter("--check builds nothing, so it cannot go with --force")
-    outcomes: Counter[str] = Counter()
+        raise typer.BadParameter("--check cannot be used with --force: it builds nothing")
+    states: Counter[str] = Counter()
 
-    def work(path: str, progress: Progress) -> _Outcome:
+    def work(path: str, progress: Progress) -> _Indexed:
         if check:
-            return _check(path, form, progress)
-        return _make(path, form, force, progress)
+            return _check(path, index_format, progress)
+        return _make(path, index_format, force, progress)
 
-    def done(meter: Meter, result: Result[_Outcome]) -> None:
-        if result.error is not None:
-            meter.error(result.path, result.error)
-        outcome = result.value
-        outcomes[outcome.what if outcome else "failed"] += 1
-        if outcome and not meter.has_bar:
+    def done(meter: Meter, outcome: FileOutcome[_Indexed]) -> None:
+        if outcome.error is not None:
+            meter.error(outcome.path, outcome.error)
+        indexed = outcome.value
+        states[indexed.state if indexed else "failed"] += 1
+        if indexed and not meter.has_bar:
+            records = counted(indexed.records, "record")
+            size = counted(outcome.file_bytes, "byte")
             meter.line(
-                f"{result.path}: {outcome.what}, {outcome.records} records, "
-                f"{result.file_bytes} bytes, {result.seconds:.3f} s"
+                f"{outcome.path}: {indexed.state}, {records}, {size}, {outcome.seconds:.3f} s"
             )
 
     meter = for_each_file(files_of(paths), jobs, work, done)
     if meter.has_bar:
-        files = ", ".join(f"{count} {what}" for what, count in outcomes.items())
-        typer.echo(f"{files}; {meter.summary()}")
-    if outcomes["failed"]:
+        totals = ", ".join(f"{count:,} {state}" for state, count in states.items())
+        typer.echo(f"{totals}; {meter.summary()}")
+    if states["failed"]:
         raise typer.Exit(1)
 
 
-def _make(path: str, form: IndexForm, force: bool, progress: Progress) -> _Outcome:
-    if form is IndexForm.text:
+def _make(path: str, index_format: IndexFormat, force: bool, progress: Progress) -> _Indexed:
+    if index_format is IndexFormat.text:
         _refuse_compressed(path)
     if not force:
         try:
-            return _Outcome("up to date", len(_load(path, form)))
+            return _Indexed("up to date", len(_load(path, index_format)))
         except (FileNotFoundError, IndexFormatError, StaleIndexError):
-            pass  # the index, not the data, is missing or wrong; the data is looked at next
+            pass  # the index is missing or stale, so it is built
     index = RecordIndex.build(path, progress=progress)
-    if form is IndexForm.text:
-        index.to_text(_index_path(path, form))
+    if index_format is IndexFormat.text:
+        index.to_text(_index_path(path, index_format))
     else:
         index.save()
-    return _Outcome("indexed", len(index))
+    return _Indexed("indexed", len(index))
 
 
-def _check(path: str, form: IndexForm, progress: Progress) -> _Outcome:
-    target = _index_path(path, form)
+def _check(path: str, index_format: IndexFormat, progress: Progress) -> _Indexed:
+    target = _index_path(path, index_format)
     try:
-        index = _load(path, form)
+        index = _load(path, index_format)
     except FileNotFoundError:
-        raise ValueError("has no index") from None
+        raise ValueError("there is no index") from None
     fresh = RecordIndex.build(path, progress=progress)
     same_end = index.stream_end == fresh.stream_end
     if not (same_end and np.array_equal(index.offsets, fresh.offsets)):
-        raise StaleIndexError("the index does not say what the data file holds", path=target)
-    return _Outcome("index fits", len(index))
+        raise StaleIndexError("the index does not match the records of the data file", path=target)
+    return _Indexed("index matches", len(index))
 
 
-def _load(path: str, form: IndexForm) -> RecordIndex:
-    target = _index_path(path, form)
-    if form is IndexForm.text:
+def _load(path: str, index_format: IndexFormat) -> RecordIndex:
+    target = _index_path(path, index_format)
+    if index_format is IndexFormat.text:
         return RecordIndex.from_text(target, path)
     return RecordIndex.load(target, path)
 
 
-def _index_path(path: str, form: IndexForm) -> str:
-    return path + (SUFFIX if form is IndexForm.tfidx else ".idx")
+def _index_path(path: str, index_format: IndexFormat) -> str:
+    return path + (SUFFIX if index_format is IndexFormat.tfidx else ".idx")
 
 
 def _refuse_compressed(path: str) -> None:
-    compression = detect_compression(LocalFile(path))
+    compression = detect_compression(open_file(path).head())
     if compression is not None:
         raise ValueError(
-            f"a text index of a {compression} file would mean nothing: its readers look for the "
-            "offsets in the file as it is; use --format tfidx"
+            f"a text index of a {compression} file is not possible: its readers do not decompress; "
+            "use --format tfidx"
         )

@@ -1,4 +1,4 @@
-"""``torchrec-io schema``: prints a schema that fits the data, and why."""
+"""The command ``schema``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rich.text import Text
 
 from ..errors import TorchRecIOError
 from ..schema.infer import Finding
-from .report import Paths, files_of, interruptible, printable, reason_of
-from .values import TABLE_WIDTH, shorten, values_text
+from .options import Paths, files_of, interruptible
+from .text import TABLE_WIDTH, error_line, printable, shorten, values_text
 
 
-class SchemaForm(str, Enum):
-    """What a schema is printed as."""
+class SchemaFormat(str, Enum):
+    """Format of a printed schema."""
 
     python = "python"
     json = "json"
@@ -30,18 +30,21 @@ class SchemaForm(str, Enum):
 @interruptible
 def print_schema(
     paths: Paths,
-    form: Annotated[
-        SchemaForm, typer.Option("--format", help="Python source, or JSON for Schema.from_json.")
-    ] = SchemaForm.python,
+    schema_format: Annotated[
+        SchemaFormat, typer.Option("--format", help="Python code, or JSON for Schema.from_json.")
+    ] = SchemaFormat.python,
     max_records: Annotated[
-        int, typer.Option("--max-records", min=1, help="Records looked at, evenly from all files.")
+        int,
+        typer.Option(
+            "--max-records", min=1, help="Number of records to inspect, evenly from all files."
+        ),
     ] = 1000,
 ) -> None:
-    """Prints a schema that reads the files' records; on stderr, what was seen and why it fits.
+    """Print a schema that reads the records; the reasons for it go to stderr.
 
-    Records of a well-known layout have a preset, which is printed in its place.
+    If the records have a well-known layout, the preset for it is printed.
     """
-    # Loads what decodes images, which no other command should wait for.
+    # It loads the image decoders, which the other commands do not need.
     from ..presets.recognition import infer_any, recognize_schema  # noqa: PLC0415
 
     files = files_of(paths)
@@ -49,26 +52,26 @@ def print_schema(
         schema = infer_any(files, max_records)
         preset = recognize_schema(schema, files)
     except (TorchRecIOError, OSError, MemoryError) as error:
-        typer.echo(reason_of(getattr(error, "filename", None) or "error", error), err=True)
+        typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(1) from None
     _show_findings(schema.findings or {})
     if preset is not None:
         why = printable(preset.why)
         typer.echo(f"tio.presets.{preset.name} reads these records: {why}.", err=True)
     _point_to_tfds(files)
-    if form is SchemaForm.json:
+    if schema_format is SchemaFormat.json:
         typer.echo((preset.schema if preset else schema).to_json(indent=2))
     else:
         typer.echo((preset or schema).to_python(), nl=False)
 
 
 def _point_to_tfds(files: Sequence[str]) -> None:
-    """Says so where files are of a directory that says itself what is in them."""
+    """Print a hint if the files are in a directory with a features.json."""
     for folder in dict.fromkeys(os.path.dirname(file) for file in files):
         if os.path.exists(os.path.join(folder, "features.json")):
             typer.echo(
-                f"{printable(folder or '.')} is a directory of TensorFlow Datasets: "
-                "tio.Schema.from_tfds has the schema that its features.json says.",
+                f"{printable(folder or '.')} is a directory of TensorFlow Datasets: use "
+                "tio.Schema.from_tfds to get the schema of its features.json.",
                 err=True,
             )
 
@@ -78,7 +81,7 @@ def _show_findings(findings: Mapping[str, Finding]) -> None:
         stderr=True, highlight=False, width=None if sys.stderr.isatty() else TABLE_WIDTH
     )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("feature", "kind", "records", "values", "range", "spec", "why"):
+    for title in ("feature", "kind", "records", "values", "range", "spec", "reason"):
         table.add_column(title, overflow="fold", no_wrap=title in ("kind", "records"))
     for name, found in findings.items():
         spec = type(found.spec).__name__ if found.spec is not None else "left out"
@@ -97,13 +100,13 @@ def _show_findings(findings: Mapping[str, Finding]) -> None:
 def _counts_text(found: Finding) -> str:
     if found.steps is None:
         return _from_to(found.counts)
-    return f"{_from_to(found.steps)} steps of {_from_to(found.counts) or 'none'}"
+    return f"{_counted(found.steps, 'step')} of {_from_to(found.counts) or 'none'}"
 
 
 def _extent_text(found: Finding) -> str:
     if found.kind == "bytes":
-        size = f"{_from_to(found.extent)} bytes" if found.extent else ""
-        return ", ".join([size, *found.looks] if size else found.looks)
+        size = _counted(found.extent, "byte") if found.extent else ""
+        return ", ".join([size, *found.formats] if size else found.formats)
     return _from_to(found.extent)
 
 
@@ -112,3 +115,8 @@ def _from_to(ends: tuple[float, float] | None) -> str:
         return ""
     least, most = (values_text([end]) for end in ends)
     return least if least == most else f"{least} to {most}"
+
+
+def _counted(ends: tuple[float, float], noun: str) -> str:
+    text = _from_to(ends)
+    return f"{text} {noun}" if text == "1" else f"{text} {noun}s"

@@ -1,4 +1,4 @@
-"""``torchrec-io tfds``: shows a TFDS directory, and holds its shards against what it says."""
+"""The command ``tfds``."""
 
 from __future__ import annotations
 
@@ -8,45 +8,38 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
+from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
 from ..tfds.connectors import Audio, BBox, ClassLabel, Connector, Image, Tensor, TfdsShape, Unknown
 from ..tfds.directory import Outline, TfdsDirectory
 from ..tfds.finding import find_configs
 from ..tfds.promised import check_shard
-from .report import (
-    DEFAULT_JOBS,
-    Jobs,
-    Meter,
-    Result,
-    for_each_file,
-    interruptible,
-    printable,
-    reason_of,
-)
-from .values import shorten
+from .options import DEFAULT_JOBS, FileJobs, interruptible
+from .progress import FileOutcome, Meter, for_each_file
+from .text import error_line, printable, shorten
 
-_SHOWN_NAMES = 8
+_MAX_SHOWN_NAMES = 8
 
 
 @interruptible
 def show_tfds(
     directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="Of a dataset, a config of it, or a version.")
+        str, typer.Argument(metavar="DIR", help="Directory of a dataset, config or version.")
     ],
     config: Annotated[
-        str | None, typer.Option("--config", help="Which config, if there are several.")
+        str | None, typer.Option("--config", help="Config to show, if there are several.")
     ] = None,
     version: Annotated[
-        str | None, typer.Option("--version", help="By default the greatest there is.")
+        str | None, typer.Option("--version", help="Version to show. By default the newest.")
     ] = None,
-    jobs: Jobs = DEFAULT_JOBS,
+    jobs: FileJobs = DEFAULT_JOBS,
 ) -> None:
-    """Shows what TensorFlow Datasets wrote: splits, shards, features, names of classes.
+    """Show and check a directory of TensorFlow Datasets: splits, shards, features and class names.
 
-    Every shard is indexed, its records are counted and compared with dataset_info.json, and the
-    first one must have the features that features.json says. Status 1 if anything is wrong.
-    Of several configs, all are listed.
+    The records of every shard are counted and compared with dataset_info.json, and the features of
+    its first record with features.json. The exit status is 1 if anything is wrong. If there are
+    several configs, they are listed.
     """
     configs = find_configs(directory)
     if config is None and len(configs) > 1 and "" not in configs:
@@ -59,7 +52,7 @@ def show_tfds(
     except ValueError as error:
         raise typer.BadParameter(printable(str(error))) from None
     except (TorchRecIOError, OSError, MemoryError) as error:
-        typer.echo(reason_of(getattr(error, "filename", None) or "error", error), err=True)
+        typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(1) from None
     _show_names(found, configs)
     _show_features(outline)
@@ -69,17 +62,17 @@ def show_tfds(
 def _list_configs(configs: dict[str, list[str]]) -> None:
     for name, versions in configs.items():
         typer.echo(printable(f"config {name}: {', '.join(versions)}"))
-    typer.echo(f"{len(configs)} configs; --config shows one")
+    typer.echo(f"{counted(len(configs), 'config')}; use --config to show one")
 
 
 def _show_names(found: TfdsDirectory, configs: dict[str, list[str]]) -> None:
     name = " ".join(filter(None, (found.name or "?", found.config, found.version)))
     typer.echo(printable(f"{name}: {found.path}"))
     for config, versions in configs.items():
-        own = config in ("", found.config)
-        others = ", ".join(one for one in versions if not own or one != found.version)
+        is_shown = config in ("", found.config)
+        others = ", ".join(one for one in versions if not is_shown or one != found.version)
         if others:
-            which = "other versions" if own else f"config {config}"
+            which = "other versions" if is_shown else f"config {config}"
             typer.echo(printable(f"  {which}: {others}"))
     if found.supervised_keys is not None:
         typer.echo(printable(f"  supervised keys: {found.supervised_keys}"))
@@ -91,15 +84,11 @@ def _show_names(found: TfdsDirectory, configs: dict[str, list[str]]) -> None:
 def _show_features(outline: Outline) -> None:
     for name, around, feature in outline.leaves:
         reason = f" CANNOT BE READ: {outline.unread[name]}" if name in outline.unread else ""
-        several = "".join(f"{_count(one.length)} of " for one in around[:-1])
-        several += f"{_count(around[-1].length)} " if around else ""
-        typer.echo(printable(f"feature {name}: {several}{_described(feature)}{reason}"))
+        lengths = tuple(one.length for one in around)
+        sequence = f"sequence {_shape(lengths)} of " if lengths else ""
+        typer.echo(printable(f"feature {name}: {sequence}{_described(feature)}{reason}"))
     if not outline.leaves:
-        typer.echo("no features.json: the schema is inferred from the records")
-
-
-def _count(length: int | None) -> str:
-    return "several" if length is None else str(length)
+        typer.echo("there is no features.json; the schema is inferred from the records")
 
 
 def _described(feature: Connector) -> str:
@@ -130,20 +119,21 @@ def _shape(shape: TfdsShape) -> str:
 
 
 def _names(names: tuple[str, ...]) -> str:
-    more = ", ..." if len(names) > _SHOWN_NAMES else ""
-    return f"{len(names)} classes: {shorten(', '.join(names[:_SHOWN_NAMES]) + more)}"
+    more = ", ..." if len(names) > _MAX_SHOWN_NAMES else ""
+    noun = "class" if len(names) == 1 else "classes"
+    return f"{len(names)} {noun}: {shorten(', '.join(names[:_MAX_SHOWN_NAMES]) + more)}"
 
 
 # ---- splits ----
 
 
 def _shards(found: TfdsDirectory) -> dict[str, tuple[str, int | None]]:
-    """Split and stated number of records of each shard, by its path."""
+    """Return the split and expected number of records of each shard, by path."""
     shards: dict[str, tuple[str, int | None]] = {}
     for name, info in found.splits.items():
         lengths = info.shard_lengths or [None] * len(info.paths)
         for path, length in zip(info.paths, lengths, strict=True):
-            if length != 0:  # TFDS need not write a file for no records
+            if length != 0:  # TFDS may omit the file of an empty shard
                 shards[path] = name, length
     return shards
 
@@ -158,25 +148,32 @@ def _check(
         progress(0, records)
         return records
 
-    def done(meter: Meter, result: Result[int]) -> None:
-        split = shards[result.path][0]
-        counts[split, "records"] += result.value or 0
-        counts[split, "bytes"] += result.file_bytes
-        if result.error is not None:
-            counts[split, "bad"] += 1
-            counts["", "bad"] += 1
-            meter.error(result.path, result.error)
+    def done(meter: Meter, outcome: FileOutcome[int]) -> None:
+        split = shards[outcome.path][0]
+        counts[split, "records"] += outcome.value or 0
+        counts[split, "bytes"] += outcome.file_bytes
+        if outcome.error is not None:
+            is_missing = isinstance(outcome.error, FileNotFoundError)
+            counts[split, "missing" if is_missing else "invalid"] += 1
+            meter.error(outcome.path, outcome.error)
 
     for_each_file(list(shards), jobs, work, done)
+    has_errors = False
     for name, info in found.splits.items():
-        total, bad = counts[name, "records"], counts[name, "bad"]
-        wrong = info.num_examples not in (None, total)
-        said = f" of {info.num_examples:,}" if wrong else ""
-        shown = f"{len(info.paths)} shard{'' if len(info.paths) == 1 else 's'}"
-        state = ", as said" if info.num_examples is not None and not wrong else ""
-        state = f", {bad} of them bad" if bad else state
+        records = counts[name, "records"]
+        expected = records if info.num_examples is None else info.num_examples
+        total = counted(expected, "record")
         size = decimal(counts[name, "bytes"])
-        typer.echo(printable(f"split {name}: {total:,}{said} records in {shown}, {size}{state}"))
-        counts["", "bad"] += wrong
-    if counts["", "bad"]:
+        states = [
+            f"{counts[name, state]:,} {state}"
+            for state in ("missing", "invalid")
+            if counts[name, state]
+        ]
+        has_errors = has_errors or records != expected or bool(states)
+        if info.num_examples == records and not states:
+            states = ["as in dataset_info.json"]
+        found_text = total if records == expected else f"{records:,} of {total}"
+        line = f"split {name}: {found_text} in {counted(len(info.paths), 'shard')}"
+        typer.echo(printable(", ".join([line, size, *states])))
+    if has_errors:
         raise typer.Exit(1)

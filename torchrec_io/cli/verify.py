@@ -1,4 +1,4 @@
-"""``torchrec-io verify``: checks every checksum."""
+"""The command ``verify``."""
 
 from __future__ import annotations
 
@@ -6,43 +6,47 @@ from collections import Counter
 
 import typer
 
+from ..checks import counted
 from ..records.formats import Progress
 from ..records.verify import VerifyReport, verify_file
-from .report import DEFAULT_JOBS, Jobs, Meter, Paths, Result, files_of, for_each_file, interruptible
+from .options import DEFAULT_JOBS, FileJobs, Paths, files_of, interruptible
+from .progress import FileOutcome, Meter, for_each_file
 
 
 @interruptible
-def verify_files(paths: Paths, jobs: Jobs = DEFAULT_JOBS) -> None:
-    """Checks the length and the data of every record against its checksum.
+def verify_files(paths: Paths, jobs: FileJobs = DEFAULT_JOBS) -> None:
+    """Verify the checksums of the length and data of every record.
 
-    Prints a line for each damaged record, and one for each file. Status 1 if anything is damaged.
+    Prints a line for each damaged record and for each file. The exit status is 1 if anything is
+    damaged.
     """
     totals: Counter[str] = Counter()
 
     def work(path: str, progress: Progress) -> VerifyReport:
         return verify_file(path, progress=progress)
 
-    def done(meter: Meter, result: Result[VerifyReport]) -> None:
-        report = result.value
+    def done(meter: Meter, outcome: FileOutcome[VerifyReport]) -> None:
+        report = outcome.value
         if report is None:
-            assert result.error is not None
-            meter.error(result.path, result.error)
-            totals["unreadable"] += 1
+            assert outcome.error is not None
+            meter.error(outcome.path, outcome.error)
+            totals["files with errors"] += 1
             return
-        totals["damaged records"] += report.damaged
-        totals["damaged files"] += not report.ok
+        totals["files with errors"] += not report.ok
         _print_damage(meter, report)
         if not (report.ok and meter.has_bar):
-            found = f"sound, {report.records} records"
+            found = f"intact, {counted(report.records, 'record')}"
             if not report.ok:
-                found = f"DAMAGED, {report.records} sound records, {report.damaged} damaged"
-            meter.line(f"{report.path}: {found}, {report.file_bytes} bytes, {result.seconds:.3f} s")
+                intact = counted(report.records, "intact record")
+                found = f"DAMAGED, {intact}, {report.damaged:,} damaged"
+            size = counted(report.file_bytes, "byte")
+            meter.line(f"{report.path}: {found}, {size}, {outcome.seconds:.3f} s")
 
     files = files_of(paths)
     meter = for_each_file(files, jobs, work, done)
-    bad = totals["damaged files"] + totals["unreadable"]
-    typer.echo(f"{len(files)} files, {bad} of them bad; {meter.summary()}")
-    if bad:
+    with_errors = totals["files with errors"]
+    typer.echo(f"{counted(len(files), 'file')}, {with_errors:,} with errors; {meter.summary()}")
+    if with_errors:
         raise typer.Exit(1)
 
 
@@ -51,11 +55,11 @@ def _print_damage(meter: Meter, report: VerifyReport) -> None:
         meter.line(_place(report.path, error.record, error.offset) + error.reason)
     unlisted = report.damaged - len(report.damage)
     if unlisted:
-        meter.line(f"{report.path}: and {unlisted} more damaged records")
+        meter.line(f"{report.path}: {counted(unlisted, 'more damaged record')}")
     if report.lost is not None:
-        rest = "" if report.lost_bytes is None else f" ({report.lost_bytes} bytes)"
+        size = "" if report.lost_bytes is None else f" ({counted(report.lost_bytes, 'byte')})"
         place = _place(report.path, report.lost.record, report.lost.offset)
-        meter.line(f"{place}{report.lost.reason}; the rest of the file{rest} is lost")
+        meter.line(f"{place}{report.lost.reason}; the rest of the file{size} is lost")
 
 
 def _place(path: str, record: int | None, offset: int | None) -> str:

@@ -1,1 +1,5 @@
-"""Conversion of other formats to TFRecord and back."""
+"""Conversion of other formats to TFRecord, and of TFRecord to other formats."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

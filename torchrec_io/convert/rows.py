@@ -1,4 +1,4 @@
-"""Rows of values to serialized Examples; those that cannot be are named, the others still are."""
+"""Serialization of rows; errors name the rows that cannot be serialized."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 from ..errors import ConversionError, TorchRecIOError
 from ..writing.encode import encode_examples, encode_sequence_examples
-from .shapes import Shapes
-from .target import Made
+from .conversion import ConvertedPiece
+from .value_counts import ValueCounts
 
-# How the encoder ends what it says of a feature.
+# The end of the encoder's messages about a feature.
 _FEATURE = re.compile(r" \((?:example \d+, )?feature ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\)\Z")
 
 
 class Row(NamedTuple):
-    """What is to be a record.
+    """A row that becomes a record.
 
     Attributes:
-        path: The file it is from.
-        place: Where in there, as errors say it: "line 3".
-        features: Its values by name.
+        path: Path of its file.
+        place: Position in the file, for error messages: "line 3".
+        features: Values by name.
     """
 
     path: str
@@ -29,38 +29,38 @@ class Row(NamedTuple):
     features: dict[str, Any]
 
     def error(self, reason: str, feature: str | None = None) -> ConversionError:
-        """Why it is not one."""
+        """Return an error of this row."""
         return ConversionError(f"{self.place}: {reason}", path=self.path, feature=feature)
 
 
 def encode_rows(
     rows: Sequence[Row | TorchRecIOError],
-    kinds: Mapping[str, str],
+    dtypes: Mapping[str, str],
     size: int,
     lists: frozenset[str] = frozenset(),
-) -> Made:
-    """Serializes rows.
+) -> ConvertedPiece:
+    """Serialize the rows of a piece.
 
     Args:
-        rows: In their order; errors in place of rows that are wrong already.
-        kinds: Stored dtype of each feature.
-        size: Bytes of the source that this piece of it has.
-        lists: Features that are lists of steps; with any, records are SequenceExamples.
+        rows: Rows in order, or errors in place of those that could not be read.
+        dtypes: Stored dtype of each feature.
+        size: Size of the piece in bytes.
+        lists: Names of feature lists. If there are any, the records are SequenceExamples.
     """
-    sound = [row for row in rows if isinstance(row, Row)]
+    valid = [row for row in rows if isinstance(row, Row)]
     errors: list[TorchRecIOError] = [row for row in rows if not isinstance(row, Row)]
     try:
-        records = _encode(sound, kinds, lists)
+        records = _encode(valid, dtypes, lists)
     except (TypeError, ValueError):
-        records, sound, errors = _encode_one_by_one(rows, kinds, lists)
-    shapes = Shapes.of((row.features for row in sound), lists)
-    return Made(records, size, errors, shapes)
+        records, valid, errors = _encode_one_by_one(rows, dtypes, lists)
+    counts = ValueCounts.of((row.features for row in valid), lists)
+    return ConvertedPiece(records, size, errors, counts)
 
 
-def _encode(rows: Sequence[Row], kinds: Mapping[str, str], lists: frozenset[str]) -> list[bytes]:
+def _encode(rows: Sequence[Row], dtypes: Mapping[str, str], lists: frozenset[str]) -> list[bytes]:
     features = [row.features for row in rows]
     if not lists:
-        return encode_examples(features, kinds)
+        return encode_examples(features, dtypes)
     pairs = [
         (
             {name: value for name, value in row.items() if name not in lists},
@@ -68,24 +68,24 @@ def _encode(rows: Sequence[Row], kinds: Mapping[str, str], lists: frozenset[str]
         )
         for row in features
     ]
-    return encode_sequence_examples(pairs, kinds)
+    return encode_sequence_examples(pairs, dtypes)
 
 
 def _encode_one_by_one(
-    rows: Sequence[Row | TorchRecIOError], kinds: Mapping[str, str], lists: frozenset[str]
+    rows: Sequence[Row | TorchRecIOError], dtypes: Mapping[str, str], lists: frozenset[str]
 ) -> tuple[list[bytes], list[Row], list[TorchRecIOError]]:
-    records, sound, errors = [], [], list[TorchRecIOError]()
+    records, valid, errors = [], [], list[TorchRecIOError]()
     for row in rows:
         if not isinstance(row, Row):
             errors.append(row)
             continue
         try:
-            records += _encode([row], kinds, lists)
+            records += _encode([row], dtypes, lists)
         except (TypeError, ValueError) as error:
             errors.append(_with_feature(row, str(error)))
         else:
-            sound.append(row)
-    return records, sound, errors
+            valid.append(row)
+    return records, valid, errors
 
 
 def _with_feature(row: Row, reason: str) -> ConversionError:

@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..checks import is_integer
 from ..errors import SchemaError
 from ..parsing.parser import RecordFailure
-from ..schema.checks import is_text, is_whole
-from ..schema.dtypes import integer_range, is_integer
+from ..schema.checks import is_text
+from ..schema.dtypes import integer_range, is_integer_dtype
 from ..schema.specs import FixedLenFeature, as_feature
 from ..schema.valid_range import Limits
 from .numbers import floats_of, integers_of
@@ -118,6 +119,12 @@ class CsvSchema:
 
     # ---- parsing ----
 
+    def line_parser(self) -> Any:
+        """Return the parser of lines, as datasets use it."""
+        from .parser import CsvParser  # noqa: PLC0415  # needs torch
+
+        return CsvParser(self)
+
     def parse(self, lines: Sequence[bytes]) -> tuple[Columns, list[RecordFailure]]:
         """Columns of the lines that are good, and what is wrong with each other one.
 
@@ -204,7 +211,7 @@ class CsvSchema:
             return texts, wrong
         for row in absent:
             texts[row] = b"0"
-        if is_integer(spec.dtype):
+        if is_integer_dtype(spec.dtype):
             values, misfits = integers_of(texts, spec.dtype, integer_range(spec.dtype))
         else:
             values, misfits = floats_of(texts, spec.dtype)
@@ -251,7 +258,7 @@ def _column(name: Any, spec: Any) -> FixedLenFeature:
     if feature.bitcast:
         raise SchemaError("a field of CSV holds digits, not stored bits: no bitcast", feature=name)
     dtype = feature.dtype
-    if not is_integer(dtype) and dtype not in (*_FLOATS, "string"):
+    if not is_integer_dtype(dtype) and dtype not in (*_FLOATS, "string"):
         raise SchemaError(
             f"a column of CSV is of integers, 'float32', 'float64' or 'string', not {dtype!r}",
             feature=name,
@@ -268,7 +275,7 @@ def _positions(given: Sequence[int] | None, count: int) -> tuple[int, ...] | Non
     if given is None:
         return None
     positions = tuple(given)
-    ascend = all(is_whole(position) for position in positions) and all(
+    ascend = all(is_integer(position) for position in positions) and all(
         before < after for before, after in zip((-1, *positions), positions, strict=False)
     )
     if not ascend or len(positions) != count:

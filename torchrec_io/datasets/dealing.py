@@ -1,216 +1,350 @@
-"""How epochs are dealt to the processes that share them."""
+"""Assignment of an order's records to the ranks and workers that share an epoch."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from ..checks import counted
 from ..errors import StateMismatchError
-from ..order.distributed import resolve_rank
-from ..order.length_batches import BatchedOrder
-from ..order.mixture import ENDLESS
-from ..order.orders import Order, StreamedOrder
+from ..order.orders import ENDLESS, Order, StreamOrder
 from ..order.plan import EpochPlan
-from ..order.progress import Arrangement, Progress
+from ..order.progress import ProcessLayout, Progress
 from ..records.stream_reader import StreamReader
-from .options import LoadOptions
-from .record_loader import Reader
+from .options import makes_batches
+from .prefetch import Chunk, NumberedChunk
 
-# Without a batch size, records are still read and parsed this many at once.
+# Number of records that are assigned and loaded at a time without a batch size.
 _MOST_AT_ONCE = 256
-# So many epochs are looked into for batches by length, where there are too few for each rank.
+# Number of later epochs that are searched if an epoch has no batch for a worker. Batches by length
+# may be fewer in one epoch than in another.
 _EPOCHS_AHEAD = 100
-# So many workers have something to do where there are few records.
+# Number of workers that all get records if there are few.
 _WORKERS = 8
 
 
-@dataclass(frozen=True)
-class Shares:
-    """An order of records, and how it is dealt to ranks and workers.
+class Dealer(ABC):
+    """Assigns epochs to processes.
+
+    Args:
+        order: Order of the records.
+        options: Batch size, epochs, ranks and so on.
+        rank: Rank of this process.
+        world_size: Number of ranks.
 
     Attributes:
-        order: Which record comes when. Of a :class:`BatchedOrder` batches are dealt, each as one
-            thing, in the place of records.
-        options: With the batch size, ranks and epochs.
+        order: As above.
+        options: As above.
+        rank: As above.
+        world_size: As above.
     """
 
-    order: Order | StreamedOrder | BatchedOrder
-    options: LoadOptions
+    order: Any
+
+    def __init__(self, order: Any, options: Mapping[str, Any], rank: int, world_size: int) -> None:
+        self.order = order
+        self.options = options
+        self.rank = rank
+        self.world_size = world_size
 
     @property
-    def by_length(self) -> bool:
-        """Whether batches are made by the lengths of their records, before they are dealt."""
-        return isinstance(self.order, BatchedOrder)
+    def in_batches(self) -> bool:
+        """Whether the dataset yields batches, not samples."""
+        return makes_batches(self.options)
 
     @property
-    def num_records(self) -> int:
-        """Records of an epoch, for all ranks together.
+    def fills_up(self) -> bool:
+        """Whether batches that lost records are filled up from the next ones."""
+        return True
+
+    @property
+    @abstractmethod
+    def unit_batch_size(self) -> int:
+        """Number of units assigned to a process at a time."""
+
+    def layout(self, worker: int = 0, num_workers: int = 1) -> ProcessLayout:
+        """Return the process layout of a worker of this rank; worker 0 of 1 without workers."""
+        return ProcessLayout(self.rank, self.world_size, worker, num_workers, self.unit_batch_size)
+
+    def batches(
+        self, reader: Any, progress: Progress, layout: ProcessLayout
+    ) -> Iterator[tuple[int, Chunk]]:
+        """Yield the epoch and the records of each remaining batch of an iteration.
 
         Raises:
-            TypeError: there is no index to know it from.
+            ValueError: If ranks would get different numbers of batches and ``uneven`` is None.
         """
-        if isinstance(self.order, StreamedOrder):
-            raise TypeError("without an index nobody knows how many records there are")
-        return len(self.order)
+        epochs = self.options["epochs"]
+        while epochs is None or progress.epoch < progress.first_epoch + epochs:
+            self.check_uneven(progress, layout)
+            reader.begin_epoch()
+            has_any = progress.consumed > 0
+            for chunk in self._epoch_batches(reader, progress, layout):
+                has_any = has_any or len(chunk) > 0
+                yield progress.epoch, chunk
+            if not has_any and not self._has_later(progress, layout):
+                return
+            progress = self.next_epoch(progress, layout)
 
-    def num_dealt(self, epoch: int) -> int:
-        """What an epoch deals to all ranks together: records, or batches made by length.
+    def check_in_worker(self, reader: Any) -> None:
+        """Raise ValueError if the files cannot be read in a DataLoader worker."""
+        del reader
+
+    @abstractmethod
+    def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
+        """Raise ValueError if ``uneven`` does not fit the ranks."""
+
+    @abstractmethod
+    def _epoch_batches(
+        self, reader: Any, progress: Progress, layout: ProcessLayout
+    ) -> Iterator[Chunk]:
+        """Yield the records of each remaining batch of an epoch."""
+
+    @abstractmethod
+    def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
+        """Return whether a process without records in an epoch may have some in a later one."""
+
+    @abstractmethod
+    def next_epoch(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        """Return the start of the next epoch."""
+
+    @abstractmethod
+    def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
+        """Return from where ``now`` continues the progress of ``before``.
 
         Raises:
-            TypeError: there is no index.
+            StateMismatchError: If it cannot.
         """
-        return self.order.count(epoch) if isinstance(self.order, BatchedOrder) else self.num_records
 
-    def arrangement(self, worker: int, num_workers: int) -> Arrangement:
-        """The place of a DataLoader worker of this rank; worker 0 of 1 where there are none."""
-        rank, world_size = resolve_rank(self.options.rank, self.options.world_size)
-        batch_size = 1 if self.by_length else self.options.batch_size
-        if batch_size is None:
-            streamed = isinstance(self.order, StreamedOrder)
-            batch_size = _chunk_size(ENDLESS if streamed else self.num_records, world_size)
-        return Arrangement(rank, world_size, worker, num_workers, batch_size)
+    @abstractmethod
+    def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
+        """Raise StateMismatchError if a progress is not possible in this order."""
 
-    def plan(self, by: Arrangement, progress: Progress) -> EpochPlan:
-        """The plan of the epoch that a progress is in.
+    @abstractmethod
+    def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        """Return a progress at the end of its epoch, as far as this process knows it."""
 
-        Raises:
-            TypeError: there is no index.
-        """
-        return self._plan_of(self.num_dealt(progress.epoch), by, progress)
 
-    def _plan_of(self, count: int, by: Arrangement, progress: Progress) -> EpochPlan:
+class EpochDealer(Dealer):
+    """Assigns the units of an order: records, or batches that are made by length.
+
+    Args:
+        order: Order of the records.
+        options: Batch size, epochs, ranks and so on.
+        rank: Rank of this process.
+        world_size: Number of ranks.
+    """
+
+    order: Order
+
+    @property
+    def fills_up(self) -> bool:
+        return not self.order.has_batches
+
+    @property
+    def unit_batch_size(self) -> int:
+        if self.order.has_batches:
+            return 1
+        batch_size: int | None = self.options["batch_size"]
+        return batch_size or _chunk_size(len(self.order), self.world_size)
+
+    def count(self, epoch: int) -> int:
+        """Return the number of units in an epoch."""
+        return self.order.count(epoch)
+
+    def plan(self, layout: ProcessLayout, progress: Progress) -> EpochPlan:
+        """Return the plan of the epoch of a progress."""
+        return self._plan_of(self.count(progress.epoch), layout, progress)
+
+    def _plan_of(self, count: int, layout: ProcessLayout, progress: Progress) -> EpochPlan:
         return EpochPlan(
             num_records=count,
-            batch_size=by.batch_size,
+            batch_size=layout.batch_size,
             begin=progress.begin,
-            rank=by.rank,
-            world_size=by.world_size,
-            # Whose turn it is goes on from epoch to epoch.
-            worker=(by.worker - progress.dealt) % by.num_workers,
-            num_workers=by.num_workers,
-            drop_last=self.options.drop_last,
-            uneven=self.options.uneven,
+            rank=layout.rank,
+            world_size=layout.world_size,
+            # The rotation of workers continues from epoch to epoch.
+            worker=(layout.worker - progress.assigned) % layout.num_workers,
+            num_workers=layout.num_workers,
+            drop_last=self.options["drop_last"],
+            uneven=self.options["uneven"] or "keep",
         )
 
-    def moved(self, progress: Progress, before: Arrangement, now: Arrangement) -> Progress:
-        """What ``now`` goes on from where ``before`` has come; see :meth:`Progress.moved`."""
-        if isinstance(self.order, StreamedOrder):
-            if before != now and progress.consumed:
-                raise StateMismatchError(
-                    "without an index only the same rank and worker of as many can go on"
-                )
-            return progress
+    def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
+        is_endless = self.options["epochs"] is None or len(self.order) == ENDLESS
+        if self.options["uneven"] is not None or layout.world_size == 1 or is_endless:
+            return
+        count = self.count(progress.epoch)
+        steps = [
+            self._steps_of(self._plan_of(count, dataclasses.replace(layout, rank=rank), progress))
+            for rank in range(layout.world_size)
+        ]
+        if len(set(steps)) > 1:
+            raise ValueError(_about_uneven(steps, in_batches=self.in_batches))
+
+    def _steps_of(self, plan: EpochPlan) -> int:
+        return plan.num_rank_batches if self.in_batches else plan.num_rank_records
+
+    def num_steps(self, epoch: int) -> int:
+        """Return the number of batches, or of samples without a batch size, of this rank."""
+        return self._steps_of(self.plan(self.layout(), Progress(epoch)))
+
+    def _epoch_batches(
+        self, reader: Any, progress: Progress, layout: ProcessLayout
+    ) -> Iterator[Chunk]:
+        del reader
+        batches = self.order.deal(
+            progress.epoch,
+            lambda count: self._plan_of(count, layout, progress),
+            progress.consumed,
+        )
+        return map(NumberedChunk, batches)
+
+    def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
+        later = range(progress.epoch + 1, progress.epoch + 1 + _EPOCHS_AHEAD)
+        if not self.order.has_batches:  # all epochs are equal
+            later = later[:1]
+        return any(self.plan(layout, Progress(epoch)).num_rank_batches > 0 for epoch in later)
+
+    def next_epoch(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        assigned = progress.assigned + self.plan(layout, progress).num_rank_batches
+        return Progress(progress.epoch + 1, progress.first_epoch, assigned=assigned)
+
+    def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
         return progress.moved(
             before,
             now,
-            num_records=self.num_dealt(progress.epoch),
-            share=self.plan(before, progress).num_worker_records,
-            by_batches=self.options.in_batches,
+            num_units=self.count(progress.epoch),
+            num_own=self.plan(before, progress).num_worker_records,
+            in_batches=self.in_batches,
         )
 
-    def check_state(self, progress: Progress, by: Arrangement) -> None:
-        """Raises StateMismatchError if a progress cannot be in this order."""
-        if isinstance(self.order, StreamedOrder):
-            return
+    def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
         try:
-            self.plan(by, progress)
+            self.plan(layout, progress)
         except ValueError as error:
-            raise StateMismatchError(f"this is no state of a dataset: {error}") from None
+            raise StateMismatchError(f"this is not a state of a dataset: {error}") from None
 
-    def next_epoch(self, progress: Progress, by: Arrangement) -> Progress:
-        """The start of the epoch behind that of a progress."""
-        dealt = 0
-        if not isinstance(self.order, StreamedOrder):
-            dealt = progress.dealt + self.plan(by, progress).num_rank_batches
-        return Progress(progress.epoch + 1, progress.first_epoch, dealt=dealt)
+    def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        if layout.num_workers != 1 or progress.ahead:  # other processes may not be there yet
+            return progress
+        return dataclasses.replace(progress, begin=self.count(progress.epoch), consumed=0)
 
-    def advanced(self, progress: Progress, by: Arrangement, batches: int) -> Progress:
-        """How far a rank without workers comes from a progress with so many batches given.
+    def advanced(self, progress: Progress, layout: ProcessLayout, batches: int) -> Progress:
+        """Return the progress of a rank without workers after a number of further batches.
 
-        Where it ends an epoch, it stands there and not at the start of the next.
+        At the end of an epoch, this is its end and not the start of the next one.
         """
         while batches > 0:
-            plan = self.plan(by, progress)
-            done = -(-progress.consumed // by.batch_size)
+            plan = self.plan(layout, progress)
+            done = -(-progress.consumed // layout.batch_size)
             left = plan.num_rank_batches - done
             if batches <= left:
-                consumed = min((done + batches) * by.batch_size, plan.num_rank_records)
+                consumed = min((done + batches) * layout.batch_size, plan.num_rank_records)
                 return dataclasses.replace(progress, consumed=consumed)
             batches -= max(0, left)
-            progress = self.next_epoch(progress, by)
+            progress = self.next_epoch(progress, layout)
         return progress
 
-    def batches(
-        self, reader: Reader, progress: Progress, by: Arrangement
-    ) -> Iterator[tuple[int, Any]]:
-        """Epoch and records of each batch that is left of an iteration."""
-        epochs = self.options.epochs
-        while epochs is None or progress.epoch < progress.first_epoch + epochs:
-            reader.begin_epoch()
-            came = progress.consumed > 0
-            for records in self._epoch_batches(reader, progress, by):
-                came = came or len(records) > 0
-                yield progress.epoch, records
-            if not came and not self._may_come_later(progress, by):
-                return
-            progress = self.next_epoch(progress, by)
 
-    def _epoch_batches(self, reader: Reader, progress: Progress, by: Arrangement) -> Iterator[Any]:
-        if isinstance(self.order, StreamedOrder):
-            assert isinstance(reader, StreamReader)
-            return reader.pieces(
-                by.worker * by.world_size + by.rank,
-                by.world_size * by.num_workers,
-                size=by.batch_size,
-                window=max(1, int(self.order.shuffle)),
-                seed=self.order.seed,
-                epoch=progress.epoch,
-                skip=progress.consumed,
+class StreamDealer(Dealer):
+    """Assigns files, or every n-th record of too few files, of a stream.
+
+    Args:
+        order: Order of the stream.
+        options: Batch size, epochs, ranks and so on.
+        rank: Rank of this process.
+        world_size: Number of ranks.
+    """
+
+    order: StreamOrder
+
+    @property
+    def unit_batch_size(self) -> int:
+        return self.options["batch_size"] or _MOST_AT_ONCE
+
+    def check_in_worker(self, reader: StreamReader) -> None:
+        reader.check_no_pipe()
+
+    def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
+        del progress
+        if self.options["uneven"] is None and layout.world_size > 1:
+            raise ValueError(
+                f"uneven must be 'keep' for a TFRecordStream with {layout.world_size} ranks, got "
+                "None: the number of records is not known, so ranks may get different numbers of "
+                "batches. A TFRecordDataset can pad or drop records"
             )
-        if isinstance(self.order, BatchedOrder):
-            return self._batches_by_length(self.order, progress, by)
-        order = self.order
-        positions = self.plan(by, progress).batches(progress.consumed)
-        return (order.at(some, progress.epoch) for some in positions)
 
-    def _batches_by_length(
-        self, order: BatchedOrder, progress: Progress, by: Arrangement
-    ) -> Iterator[npt.NDArray[np.int64]]:
-        batches = order.epoch(progress.epoch)
-        consumed = progress.consumed
-        # How many there are is known at the end of the lengths alone. Until then a step is a full
-        # one if its last batch is there.
-        for [number] in self._plan_of(ENDLESS, by, progress).batches(consumed):
-            if not batches.reaches(int(number) + by.world_size - 1 - by.rank):
-                break
-            yield batches.records(int(number))
-            consumed += 1
-        for [number] in self.plan(by, progress).batches(consumed):
-            yield batches.records(int(number))
+    def _epoch_batches(
+        self, reader: StreamReader, progress: Progress, layout: ProcessLayout
+    ) -> Iterator[Chunk]:
+        return reader.chunks(
+            layout.worker * layout.world_size + layout.rank,
+            layout.world_size * layout.num_workers,
+            size=layout.batch_size,
+            window=max(1, int(self.order.shuffle)),
+            seed=self.order.seed,
+            epoch=progress.epoch,
+            skip=progress.consumed,
+        )
 
-    def _may_come_later(self, progress: Progress, by: Arrangement) -> bool:
-        """Whether a worker that got nothing in an epoch may get something in a later one."""
-        if isinstance(self.order, StreamedOrder):
-            return False
-        later = range(progress.epoch + 1, progress.epoch + 1 + _EPOCHS_AHEAD)
-        if not self.by_length:  # all epochs are alike
-            later = later[:1]
-        return any(self.plan(by, Progress(epoch)).num_rank_batches > 0 for epoch in later)
+    def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
+        del progress, layout
+        return False
+
+    def next_epoch(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        del layout
+        return Progress(progress.epoch + 1, progress.first_epoch)
+
+    def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
+        if before != now and progress.consumed:
+            raise StateMismatchError(
+                "a TFRecordStream can be resumed only with the same rank, world_size, worker and "
+                "number of workers"
+            )
+        return progress
+
+    def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
+        """Accept any progress: the number of records is not known."""
+
+    def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
+        del layout
+        return progress
 
 
 def _chunk_size(num_records: int, world_size: int) -> int:
-    """Records that are dealt to a worker at once where there is no batch size.
+    """Return the number of records assigned to a process at a time without a batch size.
 
-    A power of two, so that DataLoader's batches of the usual sizes are all full but the last; small
-    enough that some workers all get some; the same for any number of workers, so that ranks with
-    other numbers of them still share the records.
+    A power of two, so that DataLoader's batches of the usual sizes are full except the last. Small
+    enough that several workers all get records. Independent of the number of workers, so that ranks
+    with different numbers of workers still share the records.
     """
     chunk = _MOST_AT_ONCE
     while chunk > 1 and chunk * world_size * _WORKERS * 2 > num_records:
         chunk //= 2
     return chunk
+
+
+def _about_uneven(steps: list[int], *, in_batches: bool) -> str:
+    """Return the error message for ranks with different numbers of steps."""
+    singular, plural = ("batch", "batches") if in_batches else ("sample", "samples")
+    groups: dict[int, list[int]] = {}
+    for rank, count in enumerate(steps):
+        groups.setdefault(count, []).append(rank)
+    shown = ", ".join(
+        f"{_ranks(ranks)} would get {counted(count, singular, plural)}"
+        for count, ranks in groups.items()
+    )
+    return (
+        f"ranks would get different numbers of {plural}: {shown}. Set uneven='pad' to repeat some "
+        "records, uneven='drop' to leave some out (both give all ranks equal numbers), or "
+        "uneven='keep' if the training loop can handle different numbers"
+    )
+
+
+def _ranks(ranks: list[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {ranks[0]} to {ranks[-1]}"

@@ -1,4 +1,4 @@
-"""One pass of one process over its share of the records."""
+"""One iteration of one process: its batches or samples, its position and its errors."""
 
 from __future__ import annotations
 
@@ -6,249 +6,298 @@ import contextlib
 import dataclasses
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..episodes.reader import StepPlan
 from ..errors import DecodeError, StaleIndexError, TorchRecIOError
-from ..order.orders import StreamedOrder
-from ..order.progress import Arrangement, Progress
-from ..parsing.record_random import Draws
-from ..records.block_reader import BlockPlan
-from ..records.reader import ReadPlan
-from ..records.stream_reader import StreamPiece
+from ..order.progress import ProcessLayout, Progress
+from ..parsing.record_random import RecordRandom
 from ..tensors.batch import Batch
-from .dealing import Shares
-from .options import LoadOptions
-from .prefetch import Feed, Job, Lookahead, Outcome
-from .record_loader import Loaded, RecordSource
-from .worker_state import Control
+from .dealing import Dealer
+from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
+from .record_loader import Loaded, RecordLoader
+from .worker_state import WorkerState
 
 logger = logging.getLogger("torchrec_io")
 
-# Batches that are read and parsed together, where they are small and native code does it all.
+# Number of small batches that are read and parsed together if native code does all the work.
 _MOST_IN_RUN = 16
 
 
 @dataclass
 class Position:
-    """How far one iteration has come, in the eyes of who takes its items."""
+    """Position of an iteration, as seen by its consumer.
 
-    by: Arrangement
+    The fields of :class:`Progress` can be assigned here.
+
+    Attributes:
+        layout: Process layout of the iteration.
+        was_tried: Whether a batch of this epoch was loaded.
+        has_yielded: Whether anything of this epoch was yielded.
+    """
+
+    layout: ProcessLayout
     epoch: int
     first_epoch: int
     begin: int
     consumed: int
     ahead: int
-    dealt: int
-    tried: bool = False  # a batch of this epoch
-    given: bool = False  # anything of this epoch
+    assigned: int
+    was_tried: bool = False
+    has_yielded: bool = False
 
     @classmethod
-    def at(cls, progress: Progress, by: Arrangement) -> Position:
-        position = cls(by, *dataclasses.astuple(progress))
-        position.given = progress.begin > 0 or progress.consumed > 0
+    def at(cls, progress: Progress, layout: ProcessLayout) -> Position:
+        """Return the position of a progress."""
+        position = cls(layout, *dataclasses.astuple(progress))
+        position.has_yielded = progress.begin > 0 or progress.consumed > 0
         return position
 
     @property
     def progress(self) -> Progress:
         return Progress(
-            self.epoch, self.first_epoch, self.begin, self.consumed, self.ahead, self.dealt
+            self.epoch, self.first_epoch, self.begin, self.consumed, self.ahead, self.assigned
         )
 
-    def go_to(self, progress: Progress) -> None:
-        """Another epoch."""
-        self.__init__(self.by, *dataclasses.astuple(progress))  # type: ignore[misc]
+    def move_to(self, progress: Progress) -> None:
+        """Move within the epoch."""
+        for field in dataclasses.fields(progress):
+            setattr(self, field.name, getattr(progress, field.name))
+
+    def enter(self, progress: Progress) -> None:
+        """Move to the start of another epoch."""
+        self.move_to(progress)
+        self.was_tried = self.has_yielded = False
+
+
+@dataclass(frozen=True)
+class ErrorHandler:
+    """Raises, logs or passes on the errors of bad records, as ``on_error`` specifies.
+
+    Attributes:
+        on_error: See :class:`torchrec_io.TFRecordDataset`.
+        state: Counts the errors that are skipped.
+    """
+
+    on_error: Any
+    state: WorkerState
+
+    def handle(self, errors: list[TorchRecIOError], worker: int = 0) -> None:
+        """Handle each error, in order. The list is empty afterwards."""
+        while errors:
+            error = errors.pop(0)
+            if self._is_fatal(error):
+                try:
+                    raise error
+                finally:
+                    # Its traceback refers to this frame. A reference back would keep files open
+                    # until the garbage collector runs.
+                    del error
+            self.state.count_skipped(worker)
+            if callable(self.on_error):
+                self.on_error(error)
+            else:
+                logger.warning("skipped: %s", error)
+
+    def will_raise(self, errors: Sequence[TorchRecIOError]) -> bool:
+        """Return whether :meth:`handle` would raise one of the errors."""
+        return any(map(self._is_fatal, errors))
+
+    def _is_fatal(self, error: TorchRecIOError) -> bool:
+        # A stale index is not a bad record: skipping would lose all records, one by one.
+        return self.on_error == "raise" or isinstance(error, StaleIndexError)
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """Reads, decodes and gives records, in the order that they are dealt to a process.
+    """Loads the records of a process in their order.
 
     Attributes:
-        source: Reads and decodes.
-        shares: Deals.
-        control: Counts what is skipped.
+        loader: Reads and parses records.
+        dealer: Assigns records to this process.
+        state: Counts the errors that are skipped.
     """
 
-    source: RecordSource
-    shares: Shares
-    control: Control
+    loader: RecordLoader
+    dealer: Dealer
+    state: WorkerState
 
     @property
-    def options(self) -> LoadOptions:
-        """How records are given."""
-        return self.shares.options
+    def options(self) -> Mapping[str, Any]:
+        """Options of the dataset."""
+        return self.dealer.options
+
+    @property
+    def errors(self) -> ErrorHandler:
+        """Handler of the errors of bad records."""
+        return ErrorHandler(self.options["on_error"], self.state)
 
     def items(self, position: Position, threads: int, times_set: int) -> Iterator[Any]:
-        """What the dataset gives from a position on; moves it with each item.
+        """Yield batches or samples from a position on, and move it with each of them.
 
         Args:
-            position: Where to begin.
-            threads: How many read and parse; 1 is the calling thread.
-            times_set: How often a user had set the epoch when this was asked for.
+            position: Where to start.
+            threads: Number of threads that read and parse; 1 is the calling thread.
+            times_set: How often a user had set the epoch when the iteration was asked for.
         """
-        # Not before the first item is asked for: StatefulDataLoader's workers all load their states
-        # before that, and must find the same.
-        self.control.times_seen = times_set
-        batches = self.shares.batches(self.source.reader, position.progress, position.by)
-        by_length = self.shares.by_length  # such batches are not filled up
-        full = 1 if by_length else self.options.batch_size or 1
-        feed = Feed(batches, self.source.reader.plan, full)
-        together = _MOST_IN_RUN if self.source.is_quick else 1
-        lookahead: Lookahead[Loaded] = Lookahead(
-            self._load, feed, threads, self.options.prefetch, together
+        # Not before the first item is asked for: the workers of a StatefulDataLoader all load their
+        # states before that, and must see the same number.
+        self.state.times_seen = times_set
+        handler = self.errors
+        queue = JobQueue(
+            self.dealer.batches(self.loader.reader, position.progress, position.layout),
+            self.loader.reader,
+            (self.options["batch_size"] or 1) if self.dealer.fills_up else 1,
+        )
+        prefetcher: Prefetcher[Loaded] = Prefetcher(
+            self._load,
+            queue,
+            threads,
+            self.options["prefetch"],
+            _MOST_IN_RUN if self.loader.is_native else 1,
         )
         try:
-            while (done := lookahead.next()) is not None:
+            while (done := prefetcher.next()) is not None:
                 job, loaded = done
                 if not self._enter(position, job.epoch):
                     return
-                if not self.options.in_batches and self._will_raise(loaded.errors):
-                    sound = _sound_start(loaded.numbers, job)
-                    yield from self._given_samples(loaded, job, position, sound)
-                self.handle(loaded.errors, position.by.worker)
-                if not self.options.in_batches:
-                    yield from self._given_samples(loaded, job, position)
+                if not self.dealer.in_batches:
+                    yield from self._samples(loaded, job, position, handler)
                     continue
-                taken = len(job.records)
-                if len(loaded.numbers) < taken and not by_length:
-                    lookahead.recall()
-                    loaded, taken = self._topped_up(loaded, job, feed, position.by.worker)
-                position.ahead += taken - len(job.records)
-                position.consumed += 1 if by_length else taken
-                if self._is_given(len(loaded.numbers)):
-                    position.given = True
+                handler.handle(loaded.errors, position.layout.worker)
+                taken = len(job.chunk)
+                if len(loaded.numbers) < taken and self.dealer.fills_up:
+                    prefetcher.recall()
+                    loaded, taken = self._filled_up(loaded, job, queue, handler, position)
+                position.ahead += taken - len(job.chunk)
+                position.consumed += taken if self.dealer.fills_up else 1
+                if self._is_yielded(len(loaded.numbers)):
+                    position.has_yielded = True
                     yield self._with_keys(loaded)
             self._finish(position)
         finally:
-            lookahead.close()
+            prefetcher.close()
 
     def _finish(self, position: Position) -> None:
-        """Notes that the epoch is over, where this process speaks for all of its step."""
-        known = not isinstance(self.shares.order, StreamedOrder)
-        if known and position.by.num_workers == 1 and position.ahead == 0:
-            position.begin, position.consumed = self.shares.num_dealt(position.epoch), 0
-
-    def handle(self, errors: list[TorchRecIOError], worker: int) -> None:
-        """Raises the first error, or counts and tells each; uses the list up."""
-        on_error = self.options.on_error
-        while errors:
-            error = errors.pop(0)
-            # A stale index is no damaged record: it would lose all of them, one by one.
-            if on_error == "raise" or isinstance(error, StaleIndexError):
-                try:
-                    raise error
-                finally:
-                    # Its traceback leads here; a way back would keep files open until the garbage
-                    # collector comes.
-                    del error
-            self.control.count_skipped(worker)
-            if callable(on_error):
-                on_error(error)
-            else:
-                logger.warning("skipped: %s", error)
-
-    def _will_raise(self, errors: Sequence[TorchRecIOError]) -> bool:
-        if self.options.on_error == "raise":
-            return len(errors) > 0
-        return any(isinstance(error, StaleIndexError) for error in errors)
+        """Move to the end of the epoch, if this process knows where that is."""
+        position.move_to(self.dealer.end_of(position.progress, position.layout))
 
     def _enter(self, position: Position, epoch: int) -> bool:
-        """Goes on to the epoch of the next batch; False if it is better to stop."""
+        """Move to the epoch of the next batch; return False if the iteration must end."""
         if epoch != position.epoch:
-            if position.tried and not position.given and self.options.epochs is None:
-                # It would look for a good record for ever.
-                reason = f"epoch {position.epoch} gave nothing: all of it was skipped"
-                if position.by.num_workers == 1:
+            if position.was_tried and not position.has_yielded and self.options["epochs"] is None:
+                # It would search for a good record forever.
+                reason = f"epoch {position.epoch} yielded nothing: all of its records were skipped"
+                if position.layout.num_workers == 1:
                     raise DecodeError(reason)
-                logger.warning("worker %d ends: its part of %s", position.by.worker, reason)
+                logger.warning("worker %d ends: its part of %s", position.layout.worker, reason)
                 return False
             progress = position.progress
             while progress.epoch != epoch:
-                progress = self.shares.next_epoch(progress, position.by)
-            position.go_to(progress)
-        position.tried = True
+                progress = self.dealer.next_epoch(progress, position.layout)
+            position.enter(progress)
+        position.was_tried = True
         return True
 
-    def _topped_up(self, short: Loaded, job: Job, feed: Feed, worker: int) -> tuple[Loaded, int]:
-        """A batch that lost records, with as many of those that come next; and what it took."""
-        parts = [short]
-        taken = len(job.records)
-        missing = taken - len(short.numbers)
-        while missing and (records := feed.take(job.epoch, missing)) is not None:
-            more = self.source.read(self.source.reader.plan(records), self._draws(job))
-            self.handle(more.errors, worker)
+    def _filled_up(
+        self,
+        loaded: Loaded,
+        job: LoadJob,
+        queue: JobQueue,
+        handler: ErrorHandler,
+        position: Position,
+    ) -> tuple[Loaded, int]:
+        """Return a batch whose lost records are replaced, and the number of records taken."""
+        taken = len(job.chunk)
+        missing = taken - len(loaded.numbers)
+        parts = [loaded]
+        while missing and (chunk := queue.take(job.epoch, missing)) is not None:
+            more = self.loader.load(chunk.plan(self.loader.reader), self._random(job))
+            handler.handle(more.errors, position.layout.worker)
             parts.append(more)
-            taken += len(records)
+            taken += len(chunk)
             missing -= len(more.numbers)
-        return self.source.joined(parts, self._draws(job)), taken
+        return self.loader.join(parts, self._random(job)), taken
 
-    def _is_given(self, count: int) -> bool:
-        full = self.options.batch_size is not None and count >= self.options.batch_size
-        return full or (count > 0 and not self.options.drop_last)
+    def _is_yielded(self, count: int) -> bool:
+        batch_size = self.options["batch_size"]
+        is_full = batch_size is not None and count >= batch_size
+        return is_full or (count > 0 and not self.options["drop_last"])
 
     def _with_keys(self, loaded: Loaded) -> Any:
         items = loaded.items.with_views() if isinstance(loaded.items, Batch) else loaded.items
-        return (self.source.reader.keys(loaded.numbers), items) if self.options.with_key else items
+        if not self.options["with_key"]:
+            return items
+        return self.loader.reader.keys(loaded.numbers), items
 
-    def _given_samples(
-        self, loaded: Loaded, job: Job, position: Position, most: int | None = None
+    def _samples(
+        self, loaded: Loaded, job: LoadJob, position: Position, handler: ErrorHandler
     ) -> Iterator[Any]:
-        """The samples of a job; with ``most``, those before an error that is to be raised."""
-        samples: Any = loaded.samples()
-        if self.options.with_key:
-            samples = zip(self.source.reader.keys(loaded.numbers), samples, strict=True)
+        """Yield the samples of a job; if an error is raised, those before it."""
+        if handler.will_raise(loaded.errors):
+            planned = job.chunk.numbers[: len(loaded.numbers)]
+            lost = np.flatnonzero(loaded.numbers != planned)
+            sound = int(lost[0]) if len(lost) else len(loaded.numbers)
+            yield from self._each(loaded, job, position, sound)
+        handler.handle(loaded.errors, position.layout.worker)
         before = position.consumed
-        if most is None:
-            position.ahead += len(job.records) - len(loaded.numbers)
-        given = zip(_ends(loaded.numbers, job), samples, strict=True)
-        for end, sample in itertools.islice(given, most):
-            position.consumed = before + end
-            position.given = True
-            yield sample
-        if most is None:
-            position.consumed = before + len(job.records)
+        position.ahead += len(job.chunk) - len(loaded.numbers)
+        yield from self._each(loaded, job, position)
+        position.consumed = before + len(job.chunk)
 
-    def _load(self, jobs: Sequence[Job], following: Job | None) -> list[Outcome]:
-        """Reads and decodes some batches, while the system reads the next."""
-        behind = [*jobs[1:], *([] if following is None else [following])]
-        for job, then in zip(jobs, behind, strict=False):
-            if not _reads_on(job.plan, then.plan):
-                # What is wrong with a file is told in the turn of the batch that needs it.
+    def _each(
+        self, loaded: Loaded, job: LoadJob, position: Position, most: int | None = None
+    ) -> Iterator[Any]:
+        samples: Any = loaded.samples()
+        if self.options["with_key"]:
+            samples = zip(self.loader.reader.keys(loaded.numbers), samples, strict=True)
+        before = position.consumed
+        ends = _ends(loaded.numbers, job)
+        for end, sample in itertools.islice(zip(ends, samples, strict=True), most):
+            position.consumed = before + end
+            position.has_yielded = True
+            yield sample
+
+    def _load(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
+        """Read and parse batches, while the system reads the next ones."""
+        next_jobs = [*jobs[1:], *([] if following is None else [following])]
+        for job, then in zip(jobs, next_jobs, strict=False):
+            # A read that continues another one needs no hint: the system reads ahead by itself.
+            if then.plan is not None and (job.plan is None or not then.plan.continues(job.plan)):
+                # Errors are raised when the batch itself is read.
                 with contextlib.suppress(TorchRecIOError, OSError):
-                    self.source.reader.will_need(then.plan)
+                    self.loader.reader.will_need(then.plan)
         planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
-        sound = self.source.read_sound(
-            [job.plan for job in planned], [self._draws(job) for job in planned]
+        loaded = self.loader.load_run(
+            [job.plan for job in planned], [self._random(job) for job in planned]
         )
-        outcomes = [Outcome(loaded) for loaded in sound]
+        outcomes = [Outcome(each) for each in loaded]
         return outcomes + [self._outcome(job) for job in jobs[len(outcomes) :]]
 
-    def _outcome(self, job: Job) -> Outcome:
+    def _outcome(self, job: LoadJob) -> Outcome:
         if job.error is not None:
             return Outcome(None, job.error)
         try:
-            loaded = self.source.read(job.plan, self._draws(job))
-        except BaseException as error:  # noqa: BLE001  # for who asks for this batch
+            loaded = self.loader.load(job.plan, self._random(job))
+        except BaseException as error:  # noqa: BLE001  # raised when this batch is asked for
             return Outcome(None, error)
-        # The stored bytes are needed again only to fill a batch up.
+        # The stored bytes are needed again only to fill up a batch.
         return Outcome(loaded if loaded.errors else loaded._replace(block=None))
 
-    def _draws(self, job: Job) -> Draws:
-        """What the random numbers of a job's records depend on."""
-        return Draws(self.shares.order.seed, job.epoch)
+    def _random(self, job: LoadJob) -> RecordRandom:
+        """Return what the random numbers of a job's records depend on."""
+        return RecordRandom(self.dealer.order.seed, job.epoch)
 
 
-def _ends(numbers: npt.NDArray[Any], job: Job) -> Sequence[int]:
-    """For each record that is left of a job: how many of the job's end with it."""
-    if len(numbers) == len(job.records):
+def _ends(numbers: npt.NDArray[Any], job: LoadJob) -> Sequence[int]:
+    """Return how many of a job's records end with each loaded record."""
+    if len(numbers) == len(job.chunk):
         return range(1, len(numbers) + 1)
-    planned = _numbers_of(job)
+    planned = job.chunk.numbers
     ends = []
     at = 0
     for number in numbers:
@@ -257,20 +306,3 @@ def _ends(numbers: npt.NDArray[Any], job: Job) -> Sequence[int]:
         at += 1
         ends.append(at)
     return ends
-
-
-def _sound_start(numbers: npt.NDArray[Any], job: Job) -> int:
-    """How many of a job's records are left before the first that is lost."""
-    lost = np.flatnonzero(numbers != _numbers_of(job)[: len(numbers)])
-    return int(lost[0]) if len(lost) else len(numbers)
-
-
-def _numbers_of(job: Job) -> npt.NDArray[Any]:
-    return job.records.block.numbers if isinstance(job.records, StreamPiece) else job.records
-
-
-def _reads_on(plan: Any, following: Any) -> bool:
-    """Whether a read goes on where another ended; the system then reads ahead by itself."""
-    if following is None:  # it cannot be read
-        return True
-    return isinstance(plan, (ReadPlan, BlockPlan, StepPlan)) and bool(following.continues(plan))

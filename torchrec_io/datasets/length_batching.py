@@ -1,101 +1,101 @@
-"""Whether, and how, a dataset's records are put into batches by length."""
+"""Batches by length: which lengths are used, and records that are too long."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from ..csv.schema import CsvSchema
+from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
-from ..order.length_batches import BatchedOrder, Lengths
+from ..order.length_batches import LengthBatchedOrder, Lengths
 from ..order.orders import RecordOrder
 from ..parsing.lengths import LengthFeature, find_lengths
-from ..ranking.schema import ExampleListSchema
-from ..records.reader import RecordReader
-from ..schema.schema import Schema
-from .options import LoadOptions
-from .record_loader import RecordSource
-
-# The name of a feature; integers, one for each record: an array or a Tensor; or None.
-LengthKey: TypeAlias = Any
+from ..records.record_reader import RecordReader
+from ..tensors.block_parser import BlockParser
+from .options import LengthKey
 
 
-def check_unbatched(options: LoadOptions, length_key: LengthKey, what: str) -> None:
-    """Raises ValueError if batches by length are asked for of what has none."""
-    if options.batch_tokens is not None or length_key is not None:
-        raise ValueError(f"{what} has no batches by length: no batch_tokens and no length_key")
+def has_length_batches(options: Mapping[str, Any]) -> bool:
+    """Return whether options ask for batches by length."""
+    return options.get("batch_tokens") is not None or options.get("length_key") is not None
 
 
-def batched_by_length(
+def check_no_length_batches(options: Mapping[str, Any], subject: str) -> None:
+    """Raise ValueError if options ask for batches by length where there are none."""
+    if has_length_batches(options):
+        raise ValueError(
+            f"{subject} has no batches by length: batch_tokens and length_key must be None"
+        )
+
+
+def batch_by_length(
     order: RecordOrder,
-    source: RecordSource,
-    options: LoadOptions,
-    length_key: LengthKey,
+    reader: RecordReader,
+    parser: BlockParser,
+    options: Mapping[str, Any],
     known: Lengths | None = None,
-) -> RecordOrder | BatchedOrder:
-    """An order in batches of similar length, if the options say so; else the order itself.
+) -> LengthBatchedOrder:
+    """Return an order of batches of records of similar length.
 
     Args:
-        order: Of the records.
-        source: Reads them, where their lengths are not known: by a :class:`RecordReader`.
-        options: How records are put into batches.
-        length_key: See :class:`torchrec_io.TFRecordDataset`.
-        known: Lengths that were found before, which may be those that are asked for.
+        order: Order of the records.
+        reader: Reads the records, if their lengths are not known.
+        parser: Knows which features may be the length of a record.
+        options: ``batch_tokens``, ``batch_size``, ``length_key`` and ``drop_last``.
+        known: Lengths that were found before.
 
     Raises:
-        ValueError: the options do not go together, or lengths are not what they should be.
+        ValueError: If the options contradict each other, or lengths are invalid.
     """
-    if options.batch_tokens is None and length_key is None:
-        return order
-    if options.batch_tokens is None and options.batch_size is None:
-        raise ValueError("length_key needs batch_tokens or a batch_size")
-    if options.drop_last:
+    batch_tokens, batch_size = options["batch_tokens"], options["batch_size"]
+    if batch_tokens is None and batch_size is None:
+        raise ValueError("length_key needs batch_tokens or batch_size")
+    if options["drop_last"]:
         raise ValueError(
-            "drop_last has no meaning for batches by length: they are as large as their records "
-            "allow. For as many batches on each rank there is uneven='drop' or 'pad'"
+            "drop_last must be False for batches by length, which have any number of records. To "
+            "give all ranks the same number of batches, set uneven='drop' or 'pad'"
         )
-    lengths = _lengths(source, length_key, known)
-    return BatchedOrder(order, lengths, options.batch_tokens, options.batch_size)
+    lengths = _lengths(reader, parser, options["length_key"], known)
+    return LengthBatchedOrder(order, lengths, batch_tokens, batch_size)
 
 
-def check_too_long(
-    order: BatchedOrder, reader: RecordReader, options: LoadOptions
+def too_long_records(
+    order: LengthBatchedOrder, reader: RecordReader, options: Mapping[str, Any]
 ) -> list[TorchRecIOError]:
-    """What there is to tell of records that no batch has room for: nothing, or one error for all.
+    """Return an error for the records that are too long for any batch; none if there are none.
 
     Raises:
-        ValueError: there are some, and ``on_error`` is ``"raise"``.
+        ValueError: If there are some and ``on_error`` is ``"raise"``.
     """
     if len(order.too_long) == 0:
         return []
     number = int(order.too_long[0])
     length = int(order.lengths.values[number])
     most = order.batch_tokens
-    path, record, offset = reader.place(number)
-    if options.on_error == "raise":
+    path, record, offset = reader.location(number)
+    if options["on_error"] == "raise":
         raise ValueError(
-            f"{len(order.too_long)} of {len(order.whole)} records are longer than "
-            f"batch_tokens={most}, the first of them {path} (record {record}), which has length "
-            f"{length}: give a larger batch_tokens, or leave them out by on_error='skip'"
+            f"{len(order.too_long)} of {counted(len(order.whole), 'record')} are longer than "
+            f"batch_tokens={most}. The first one has length {length}: {path} (record {record}). "
+            "Increase batch_tokens, or leave them out with on_error='skip'"
         )
     reason = (
-        f"{len(order.too_long)} records are longer than batch_tokens={most}, the first of them "
-        f"of length {length}: they are left out"
+        f"{counted(len(order.too_long), 'record')} longer than batch_tokens={most} left out, the "
+        f"first one of length {length}"
     )
     return [DecodeError(reason, path=path, record=record, offset=offset)]
 
 
-def _lengths(source: RecordSource, length_key: LengthKey, known: Lengths | None) -> Lengths:
-    reader = source.reader
-    assert isinstance(reader, RecordReader)
-    if isinstance(length_key, Lengths):  # a dataset's own, of which this one is made
+def _lengths(
+    reader: RecordReader, parser: BlockParser, length_key: LengthKey, known: Lengths | None
+) -> Lengths:
+    if isinstance(length_key, Lengths):  # those of the dataset that this one is made from
         return length_key
     if length_key is not None and not isinstance(length_key, str):
         return _given_lengths(length_key, len(reader))
-    schema = source.schema
-    assert not isinstance(schema, CsvSchema)  # only of Examples
-    feature = _length_feature(schema, length_key)
+    feature = _length_feature(parser, length_key)
     if known is not None and known.feature == feature:
         return known
     return Lengths(find_lengths(reader, feature), feature)
@@ -106,31 +106,26 @@ def _given_lengths(values: Any, count: int) -> Lengths:
     if lengths.shape != (count,) or lengths.dtype.kind not in "iu":
         raise ValueError(
             f"length_key must be the name of a feature or integers of shape [{count}], one for "
-            f"each record of the files, not {lengths.dtype} {list(lengths.shape)}"
+            f"each record of the files, got {lengths.dtype} {list(lengths.shape)}"
         )
     if len(lengths) and lengths.max() >= 2**62:
-        raise ValueError(f"a length is {lengths.max()}: none may be 2**62 or more")
+        raise ValueError(f"lengths must be less than 2**62, got {lengths.max()}")
     return Lengths(lengths)
 
 
-def _length_feature(schema: Schema | ExampleListSchema | None, name: str | None) -> LengthFeature:
-    if schema is None:
-        raise ValueError(
-            "without a schema the lengths of records are not known: length_key must be integers, "
-            f"one for each record, not {name!r}"
-        )
-    if isinstance(schema, ExampleListSchema):
-        raise ValueError(  # noqa: TRY004  # it is length_key that is wrong
-            "records that are lists of examples have no feature for their length: length_key must "
-            f"be integers, one for each record, not {name!r}"
-        )
-    features = LengthFeature.all_of(schema)
+def _length_feature(parser: BlockParser, name: str | None) -> LengthFeature:
+    features = parser.length_features()
     if name is None and len(features) == 1:
         return next(iter(features.values()))
-    if name not in features:
+    if name is not None and name in features:
+        return features[name]
+    if not features:
         raise ValueError(
-            "length_key must be the name of a VarLenFeature, RaggedFeature or "
-            f"FixedLenSequenceFeature of the schema, of which there are {list(features)}, or "
-            f"integers, one for each record; not {name!r}"
+            "length_key must be integers, one for each record, because the schema has no "
+            f"VarLenFeature, RaggedFeature or FixedLenSequenceFeature, got {name!r}"
         )
-    return features[name]
+    raise ValueError(
+        "length_key must be the name of a VarLenFeature, RaggedFeature or FixedLenSequenceFeature "
+        f"of the schema ({', '.join(map(repr, features))}) or integers, one for each record, "
+        f"got {name!r}"
+    )

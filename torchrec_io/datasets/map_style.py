@@ -1,4 +1,4 @@
-"""TFRecord files as a sequence: any record, at any time."""
+"""The map-style dataset of TFRecord files: any record, at any time."""
 
 from __future__ import annotations
 
@@ -9,71 +9,61 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from torch.utils.data import Dataset
 
-from ..csv.schema import CsvSchema
-from ..order.selection import Selection, Span
-from ..order.split import parse_slice
-from ..ranking.schema import ExampleListSchema
-from ..records.index_cache import IndexChoice, open_indexes
-from ..records.reader import RecordReader
-from ..schema.schema import Schema
-from ..storage.compressed import CompressionChoice
+from ..records.record_reader import RecordReader
 from ..storage.local import StrPath
-from ..storage.paths import expand_paths
-from ..tfds.directory import TfdsDirectory
-from ..tfds.selection import FeatureChoice
-from ..tfds.splits import TfdsSplit
-from .record_loader import RecordSource, SchemaLike
+from ..tensors.block_parser import SchemaLike, parser_of_messages
+from .options import MapOptions, complete, takes_options
+from .pipeline import DataFiles
+from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
+
+    from ..tfds.selection import FeatureChoice
+    from ..tfds.splits import TfdsSplit
 
 
+@takes_options(MapOptions)
 class TFRecordMapDataset(Dataset[Any]):
     """Records of TFRecord files by number, for PyTorch's samplers, ``Subset`` and ``random_split``.
 
     ``ds[i]`` is a sample: a dict with a schema, bytes without. ``ds[i:j]`` is a list of samples.
-    DataLoader asks for a batch at once (``__getitems__``): it is read in as few reads as its
-    records allow and parsed together. Collate what is not of one shape, such as strings and ragged
-    values, with ``collate_fn=tio.collate``.
+    DataLoader asks for a whole batch (``__getitems__``), which is read in few reads and parsed
+    together. Use ``collate_fn=tio.collate`` for values of different shapes, such as strings and
+    ragged values. A compressed file is decompressed into a temporary file when it is first read out
+    of order.
 
-    For training over whole epochs :class:`TFRecordDataset` with ``shuffle=True`` is faster and can
+    For training over whole epochs, :class:`TFRecordDataset` with ``shuffle=True`` is faster and can
     be resumed.
 
     Args:
-        paths: As for :class:`TFRecordDataset`.
-        schema: As for :class:`TFRecordDataset`.
-        split: A slice of the records, as ``"[:80%]"``.
-        index: ``"auto"``, a path or a list of paths.
-        compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``. A compressed file
-            is decompressed into a temporary file when it is first read out of order.
-        verify_crc: Check the data of each record. Lengths are always checked.
-        with_key: Give ``(key, sample)``; a key is ``"path:offset"``.
+        paths: A file, glob pattern or directory, or several; see :class:`TFRecordDataset`.
+        schema: See :class:`TFRecordDataset`.
+
+    Attributes:
+        paths: The data files.
+        with_key: As above.
 
     Raises:
-        TorchRecIOError, FileNotFoundError, ValueError: as for :class:`TFRecordDataset`.
+        TorchRecIOError, FileNotFoundError, ValueError: As :class:`TFRecordDataset` does.
     """
 
     def __init__(
         self,
-        paths: StrPath | Iterable[StrPath],
+        paths: StrPath | Iterable[StrPath] | DataFiles,
         schema: SchemaLike = None,
-        *,
-        split: str | None = None,
-        index: IndexChoice = "auto",
-        compression: CompressionChoice = "auto",
-        verify_crc: bool = True,
-        with_key: bool = False,
+        **options: Unpack[MapOptions],
     ) -> None:
         super().__init__()
-        self.paths = expand_paths(paths)
-        self.with_key = with_key
-        indexes, errors = open_indexes(self.paths, index, compression)
-        if errors:
-            raise errors[0]
-        reader = RecordReader(indexes, verify_crc=verify_crc)
-        self._source = RecordSource(reader, schema)
-        whole = Span(0, len(reader), len(reader))
-        self._selection: Selection = whole if split is None else parse_slice(split, len(reader))
+        known = complete(MapOptions, options)
+        files = DataFiles.open(paths, known["index"], known["compression"])
+        if files.errors:
+            raise files.errors[0]
+        self.paths = list(files.paths)
+        self.with_key = bool(known["with_key"])
+        reader = RecordReader(files.indexes, verify_crc=known["verify_crc"])
+        self._loader = RecordLoader(reader, parser_of_messages(schema))
+        self._selection = files.order(known["split"]).selection
 
     @classmethod
     def from_tfds(
@@ -87,39 +77,33 @@ class TFRecordMapDataset(Dataset[Any]):
         verify_crc: bool = True,
         with_key: bool = False,
     ) -> Self:
-        """Records of a directory that TensorFlow Datasets (TFDS) wrote, without TensorFlow.
+        """Open a directory that TensorFlow Datasets (TFDS) wrote, without TensorFlow.
 
         Args:
-            directory: As of :meth:`TFRecordDataset.from_tfds`, and so are those that follow.
-            split: See there.
-            config: See there.
-            version: See there.
-            features: See there.
-            verify_crc: As of the constructor.
-            with_key: As of the constructor.
+            directory: Directory of the dataset; see :meth:`TFRecordDataset.from_tfds`.
+            split: Split of the dataset, such as ``"train[:80%]"``.
+            config: Name of the config, if the directory has several.
+            version: Version; by default the greatest.
+            features: Features to read, or specs in place of the dataset's own.
+            verify_crc: Verify the checksum of each record's data.
+            with_key: Return ``(key, sample)``.
 
         Raises:
-            TorchRecIOError, OSError, ValueError: as there.
+            TorchRecIOError, OSError, ValueError: As :meth:`TFRecordDataset.from_tfds` does.
         """
+        from ..tfds.directory import TfdsDirectory  # noqa: PLC0415  # an optional room
+
         plan = TfdsDirectory(directory, config, version).open(split, features)
-        dataset = cls.__new__(cls)
-        Dataset.__init__(dataset)
-        dataset.paths = plan.paths
-        dataset.with_key = with_key
-        reader = RecordReader(plan.indexes, verify_crc=verify_crc)
-        dataset._source = RecordSource(reader, plan.schema)  # noqa: SLF001  # of this class
-        dataset._selection = plan.selection  # noqa: SLF001  # of this class
-        return dataset
+        files = DataFiles(plan.paths, plan.indexes, (), plan.selection)
+        return cls(files, plan.schema, verify_crc=verify_crc, with_key=with_key)
 
     @property
-    def schema(self) -> Schema | ExampleListSchema | None:
-        """The schema records are parsed by, if there is one."""
-        schema = self._source.schema
-        assert not isinstance(schema, CsvSchema)  # it is of TFRecord files
-        return schema
+    def schema(self) -> Any:
+        """The schema of the columns; None if records are not parsed into columns."""
+        return self._loader.parser.schema
 
     def __len__(self) -> int:
-        """Records that can be asked for."""
+        """Return the number of records."""
         return len(self._selection)
 
     @overload
@@ -127,30 +111,30 @@ class TFRecordMapDataset(Dataset[Any]):
     @overload
     def __getitem__(self, index: int) -> Any: ...
     def __getitem__(self, index: int | slice) -> Any:
-        """One sample, or those of a slice. Negative numbers count from the end.
+        """Return one sample, or a list of those of a slice. Negative numbers count from the end.
 
         Raises:
-            IndexError: there is no such record.
-            CorruptRecordError, TruncatedFileError, StaleIndexError: the file is damaged there, or
-                is not what was indexed.
-            DecodeError: the schema does not fit the record.
+            IndexError: If there is no such record.
+            CorruptRecordError, TruncatedFileError, StaleIndexError: If the file is damaged there,
+                or changed since it was indexed.
+            DecodeError: If the record does not match the schema.
         """
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """Several samples, read and parsed together; what DataLoader asks for.
+        """Return several samples, read and parsed together, as DataLoader asks for them.
 
         Raises:
-            IndexError, CorruptRecordError, TruncatedFileError, StaleIndexError, DecodeError: as
-                for one of them.
+            IndexError, CorruptRecordError, TruncatedFileError, StaleIndexError, DecodeError: As for
+                a single sample.
         """
-        reader = self._source.reader
+        reader = self._loader.reader
         numbers = self._selection.numbers_at(np.array([*map(self._position, indices)], np.int64))
-        loaded = self._source.read(reader.plan(numbers))
+        loaded = self._loader.load(reader.plan(numbers))
         if loaded.errors:
-            raise loaded.errors.pop(0)  # and not kept in a frame that its traceback leads to
+            raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
         samples = loaded.samples()
         if not self.with_key:
             return list(samples)
@@ -161,5 +145,5 @@ class TFRecordMapDataset(Dataset[Any]):
         if position < 0:
             position += len(self)
         if not 0 <= position < len(self):
-            raise IndexError(f"record {index} of {len(self)}")
+            raise IndexError(f"record {index} is out of range: there are {len(self)}")
         return position

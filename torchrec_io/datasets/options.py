@@ -1,89 +1,589 @@
-"""What can be said about how records are loaded."""
+"""The options of datasets: name, type, default, check and text of each, written once.
 
-from __future__ import annotations
+The classes below are the keyword arguments of datasets for type checkers. :func:`takes_options`
+makes signatures, docstrings and checks of them.
+"""
 
-import dataclasses
-from collections.abc import Callable
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 
-import numpy as np
-
+from ..checks import check_choice, check_integer, is_integer
 from ..errors import TorchRecIOError
 from ..order.distributed import resolve_rank
 from ..order.plan import UNEVEN_CHOICES, Uneven
+from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
+from ..records.index_cache import IndexChoice
+from ..storage.compression import CompressionChoice
 
-ErrorPolicy: TypeAlias = "Literal['raise', 'skip'] | Callable[[TorchRecIOError], Any]"
+ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
+# The name of a feature; integers, one for each record: an array or a Tensor; or None.
+LengthKey: TypeAlias = Any
 
-_LEAST = {
-    "batch_size": 1,
-    "batch_tokens": 1,
-    "epochs": 0,
-    "rank": 0,
-    "world_size": 1,
-    "num_threads": 1,
-    "prefetch": 1,
-}
+_Decorated = TypeVar("_Decorated")
 
 
 @dataclass(frozen=True)
-class LoadOptions:
-    """How records are put into batches, shared and read; see :class:`torchrec_io.TFRecordDataset`.
+class Option:
+    """The definition of an option.
 
-    Raises:
-        ValueError: a value is none of the choices.
+    Attributes:
+        default: Default value.
+        text: What the option does, for docstrings.
+        check: Called with name and value; returns the value to use or raises ValueError.
     """
 
-    batch_size: int | None = None
-    batch_tokens: int | None = None
-    drop_last: bool = False
-    epochs: int | None = 1
-    rank: int | None = None
-    world_size: int | None = None
-    uneven: Uneven = "keep"
-    on_error: ErrorPolicy = "raise"
-    num_threads: int | None = None
-    prefetch: int = 2
-    with_key: bool = False
+    default: Any
+    text: str
+    check: Callable[[str, Any], Any] = lambda _, value: value
 
-    def __post_init__(self) -> None:
-        if self.on_error not in ("raise", "skip") and not callable(self.on_error):
-            raise ValueError(
-                f"on_error must be 'raise', 'skip' or a function, not {self.on_error!r}"
+
+class _Unchanged:
+    """Default of an option that keeps its present value."""
+
+    def __repr__(self) -> str:
+        return "<unchanged>"
+
+
+UNCHANGED = _Unchanged()
+
+
+# ---- checks ----
+
+
+def _at_least(least: int) -> Callable[[str, Any], Any]:
+    return lambda name, value: check_integer(name, value, least)
+
+
+def _none_or_at_least(least: int) -> Callable[[str, Any], Any]:
+    return lambda name, value: None if value is None else check_integer(name, value, least)
+
+
+def _check_shuffle(_: str, value: Any) -> Any:
+    check_shuffle(value)
+    return value
+
+
+def _check_stream_shuffle(_: str, value: Any) -> Any:
+    if is_shuffled(value) and not (is_integer(value) and value >= 1):
+        raise ValueError(
+            f"shuffle of a TFRecordStream must be False or a positive integer, got {value!r}"
+        )
+    return value
+
+
+def _check_uneven(name: str, value: Any) -> Any:
+    check_choice(name, value, (None, *UNEVEN_CHOICES))
+    return value
+
+
+def _check_stream_uneven(_: str, value: Any) -> Any:
+    if value not in (None, "keep"):
+        raise ValueError(f"uneven of a TFRecordStream must be None or 'keep', got {value!r}")
+    return value
+
+
+def _check_on_error(name: str, value: Any) -> Any:
+    if value not in ("raise", "skip") and not callable(value):
+        raise ValueError(f"{name} must be 'raise', 'skip' or a function, got {value!r}")
+    return value
+
+
+# ---- options ----
+
+
+class SplitOptions(TypedDict, total=False):
+    """Selection of records."""
+
+    split: Annotated[
+        str | None,
+        Option(
+            None,
+            'A slice of the records, in the notation of TensorFlow Datasets: ``"[:80%]"``, '
+            '``"[10%:20%]"``, ``"[-100:]"``. For a random split see :meth:`split`.',
+        ),
+    ]
+
+
+class BatchOptions(TypedDict, total=False):
+    """Batches of a fixed number of records."""
+
+    batch_size: Annotated[
+        int | None,
+        Option(
+            None,
+            "Number of records in a batch: the dataset yields a :class:`Batch`, or a list if the "
+            "schema makes no columns. ``None`` yields samples.",
+            _none_or_at_least(1),
+        ),
+    ]
+    drop_last: Annotated[
+        bool, Option(False, "Leave out a last batch of fewer than ``batch_size`` records.")
+    ]
+
+
+class LengthOptions(TypedDict, total=False):
+    """Batches of records of similar length."""
+
+    batch_tokens: Annotated[
+        int | None,
+        Option(
+            None,
+            "Maximum padded size of a batch: its number of records times its longest length. "
+            "Batches then hold records of similar length, at most ``batch_size`` of them if both "
+            "are given. See docs/batching.md.",
+            _none_or_at_least(1),
+        ),
+    ]
+    length_key: Annotated[
+        LengthKey,
+        Option(
+            None,
+            "Length of a record: the name of a ``VarLenFeature``, ``RaggedFeature`` or "
+            "``FixedLenSequenceFeature`` of the schema, whose values (or steps, in a feature list) "
+            "are counted in one pass over the data and cached; or integers ``[N]``, one for each "
+            "record of the files. By default, ``batch_tokens`` uses the only such feature of the "
+            "schema. With ``batch_size`` alone, batches hold that many records of similar length.",
+        ),
+    ]
+
+
+class ShuffleOptions(TypedDict, total=False):
+    """The order of indexed records."""
+
+    shuffle: Annotated[
+        ShuffleChoice,
+        Option(
+            False,
+            "``False`` keeps the order of the files. ``True`` is a uniform permutation of all "
+            "records. An integer moves records by at most about that many positions, which keeps "
+            "reading local. A :class:`Shuffle` permutes whole blocks of records, for slow storage.",
+            _check_shuffle,
+        ),
+    ]
+
+
+class UnevenOptions(TypedDict, total=False):
+    """The assignment of indexed records to ranks."""
+
+    uneven: Annotated[
+        Uneven | None,
+        Option(
+            None,
+            "What to do if ranks would get different numbers of batches (without a batch size: of "
+            'samples). ``"pad"`` repeats records of the epoch\'s start, ``"drop"`` leaves out '
+            'records, ``"keep"`` lets the numbers differ. ``None`` raises a ValueError that '
+            "explains the choice. See docs/order.md.",
+            _check_uneven,
+        ),
+    ]
+
+
+class StreamOrderOptions(TypedDict, total=False):
+    """The order of records that are read without an index."""
+
+    shuffle: Annotated[
+        bool | int,
+        Option(
+            False,
+            "``False`` keeps the order of the files. An integer is the size of a shuffle buffer, "
+            "from which records are picked at random.",
+            _check_stream_shuffle,
+        ),
+    ]
+    uneven: Annotated[
+        Literal["keep"] | None,
+        Option(
+            None,
+            'Must be ``"keep"`` if there is more than one rank: the number of records is not '
+            "known, so ranks may get different numbers of batches.",
+            _check_stream_uneven,
+        ),
+    ]
+
+
+class SeedOptions(TypedDict, total=False):
+    """The seed of an order."""
+
+    seed: Annotated[
+        int,
+        Option(
+            0,
+            "Seed of the shuffle. Together with the epoch it defines the order; see "
+            ":meth:`set_epoch`.",
+            lambda _, value: check_seed(value),
+        ),
+    ]
+
+
+class EpochOptions(TypedDict, total=False):
+    """Epochs and the processes that share them."""
+
+    epochs: Annotated[
+        int | None,
+        Option(
+            1,
+            "Number of epochs in one iteration; ``None`` iterates endlessly.",
+            _none_or_at_least(0),
+        ),
+    ]
+    rank: Annotated[
+        int | None,
+        Option(
+            None,
+            "Rank of this training process. By default it and ``world_size`` are those of "
+            "``torch.distributed`` or of torchrun's environment, else there is one rank.",
+            _none_or_at_least(0),
+        ),
+    ]
+    world_size: Annotated[
+        int | None,
+        Option(
+            None,
+            "Number of training processes that share the records.",
+            _none_or_at_least(1),
+        ),
+    ]
+
+
+class IndexOptions(TypedDict, total=False):
+    """The index of the data files."""
+
+    index: Annotated[
+        IndexChoice,
+        Option(
+            "auto",
+            '``"auto"`` uses the index beside each data file, else one from the user\'s cache '
+            "directory, else builds a new one and caches it. A path or a list of paths names the "
+            "index file (``.tfidx`` or text) of each data file.",
+        ),
+    ]
+
+
+class CompressionOptions(TypedDict, total=False):
+    """The compression of the data files."""
+
+    compression: Annotated[
+        CompressionChoice,
+        Option(
+            "auto",
+            'Compression of the files: ``"auto"`` (by content), ``None``, ``"gzip"`` or '
+            '``"zlib"``.',
+        ),
+    ]
+
+
+class ChecksumOptions(TypedDict, total=False):
+    """Checksums of TFRecord files."""
+
+    verify_crc: Annotated[
+        bool,
+        Option(
+            True, "Verify the checksum of each record's data. Those of lengths are always verified."
+        ),
+    ]
+
+
+class KeyOptions(TypedDict, total=False):
+    """Keys of records."""
+
+    with_key: Annotated[
+        bool,
+        Option(
+            False,
+            "Yield ``(key, sample)``, or ``(list of keys, batch)``. A key identifies a record: "
+            '``"path:offset"`` in TFRecord files.',
+        ),
+    ]
+
+
+class LoadingOptions(KeyOptions, total=False):
+    """How records are loaded."""
+
+    on_error: Annotated[
+        ErrorPolicy,
+        Option(
+            "raise",
+            "What to do about a damaged record, or one that does not match the schema. "
+            '``"raise"`` raises the error. ``"skip"`` leaves the record out, logs the error and '
+            "counts it in :attr:`skipped`. A function is called with the error, and the record is "
+            "left out. Batches are filled up from the next records, except batches by length. If "
+            "the length of a record is damaged, the rest of its file is lost and reported as one "
+            "error. A stale index always raises.",
+            _check_on_error,
+        ),
+    ]
+    num_threads: Annotated[
+        int | None,
+        Option(
+            None,
+            "Number of threads that read and parse; 1 is the calling thread. Batches and their "
+            "order do not depend on it. The default is 2, and 1 in DataLoader workers.",
+            _none_or_at_least(1),
+        ),
+    ]
+    prefetch: Annotated[
+        int,
+        Option(
+            2,
+            "Number of batches that background threads load ahead. If batches are small, runs of "
+            "up to 16 of them (about 1 MiB as stored) count as one.",
+            _at_least(1),
+        ),
+    ]
+
+
+class StreamOptions(
+    BatchOptions,
+    StreamOrderOptions,
+    SeedOptions,
+    EpochOptions,
+    CompressionOptions,
+    ChecksumOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of :class:`TFRecordStream`."""
+
+
+class WholeFileOptions(
+    SplitOptions,
+    BatchOptions,
+    ShuffleOptions,
+    UnevenOptions,
+    SeedOptions,
+    EpochOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of :class:`WholeFileDataset`."""
+
+
+class FileOptions(
+    SplitOptions,
+    BatchOptions,
+    ShuffleOptions,
+    UnevenOptions,
+    SeedOptions,
+    EpochOptions,
+    IndexOptions,
+    CompressionOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of datasets of other formats."""
+
+
+class TFRecordOptions(
+    SplitOptions,
+    BatchOptions,
+    LengthOptions,
+    ShuffleOptions,
+    UnevenOptions,
+    SeedOptions,
+    EpochOptions,
+    IndexOptions,
+    CompressionOptions,
+    ChecksumOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of :class:`TFRecordDataset`."""
+
+
+class TfdsOptions(
+    BatchOptions,
+    LengthOptions,
+    ShuffleOptions,
+    UnevenOptions,
+    SeedOptions,
+    EpochOptions,
+    ChecksumOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options of :meth:`TFRecordDataset.from_tfds`."""
+
+
+class MapOptions(
+    SplitOptions, IndexOptions, CompressionOptions, ChecksumOptions, KeyOptions, total=False
+):
+    """Options of :class:`TFRecordMapDataset`."""
+
+
+class SchemaOptions(TypedDict, total=False):
+    """The schema of a dataset."""
+
+    schema: Annotated[Any, Option(None, "Another schema.")]
+
+
+class ReplaceOptions(
+    SchemaOptions,
+    BatchOptions,
+    ShuffleOptions,
+    UnevenOptions,
+    SeedOptions,
+    EpochOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options that a dataset can be given after it was made."""
+
+
+class TFRecordReplaceOptions(ReplaceOptions, LengthOptions, total=False):
+    """Options that a :class:`TFRecordDataset` can be given after it was made."""
+
+
+class MixOptions(BatchOptions, UnevenOptions, EpochOptions, LoadingOptions, total=False):
+    """Options that a mixture can be given in place of those of its datasets."""
+
+
+class StreamReplaceOptions(
+    SchemaOptions,
+    BatchOptions,
+    StreamOrderOptions,
+    SeedOptions,
+    EpochOptions,
+    LoadingOptions,
+    total=False,
+):
+    """Options that a :class:`TFRecordStream` can be given after it was made."""
+
+
+# ---- using them ----
+
+
+def options_of(kind: Any) -> dict[str, Option]:
+    """Return the definitions of the options of a class of this module, by name."""
+    return {name: hint.__metadata__[0] for name, hint in kind.__annotations__.items()}
+
+
+def complete(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of a class of this module: those given, checked, and defaults.
+
+    Raises:
+        ValueError: If a value is invalid or options contradict each other.
+    """
+    defaults = {name: option.default for name, option in options_of(kind).items()}
+    return change_options(kind, defaults, given)
+
+
+def change_options(
+    kind: Any, options: Mapping[str, Any], changes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return options with changes to some of those of a class of this module, checked.
+
+    Raises:
+        ValueError: If a value is invalid or options contradict each other.
+    """
+    definitions = options_of(kind)
+    changed = {name: definitions[name].check(name, value) for name, value in changes.items()}
+    options = {**options, **changed}
+    if options.get("drop_last") and not makes_batches(options):
+        raise ValueError("drop_last needs a batch_size")
+    resolve_rank(options.get("rank"), options.get("world_size"))
+    return options
+
+
+def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the rank and world size that options and environment define."""
+    return resolve_rank(options["rank"], options["world_size"])
+
+
+def makes_batches(options: Mapping[str, Any]) -> bool:
+    """Return whether options ask for batches, not samples."""
+    return options.get("batch_size") is not None or options.get("batch_tokens") is not None
+
+
+def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated], _Decorated]:
+    """Give a class or function the signature, checks and documentation of its options.
+
+    The constructor or function takes ``**options: Unpack[kind]``. An unknown option raises the
+    TypeError that Python raises for an unknown argument.
+
+    Args:
+        kind: A class of this module.
+        unchanged: Whether options keep their present value unless given, as of ``replace()``.
+    """
+
+    def decorate(decorated: Any) -> Any:
+        definitions = options_of(kind)
+        if unchanged:
+            definitions = {
+                name: Option(UNCHANGED, option.text) for name, option in definitions.items()
+            }
+        lines = [
+            line
+            for name, option in definitions.items()
+            for line in _documented(name, option, with_default=not unchanged)
+        ]
+        if inspect.isclass(decorated):
+            init: Any = decorated
+            init.__init__ = _checked(init.__init__, kind, definitions, unchanged=unchanged)
+            decorated.__doc__ = _with_arguments(decorated.__doc__, lines)
+            return decorated
+        checked = _checked(decorated, kind, definitions, unchanged=unchanged)
+        checked.__doc__ = _with_arguments(decorated.__doc__, lines)
+        return checked
+
+    return decorate
+
+
+def _checked(
+    function: Any, kind: Any, definitions: Mapping[str, Option], *, unchanged: bool
+) -> Any:
+    """Return a function that refuses unknown options and shows the known ones."""
+    signature = inspect.signature(function)
+    own = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    named = {parameter.name for parameter in own}
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=option.default,
+            annotation=kind.__annotations__[name].__origin__,
+        )
+        for name, option in definitions.items()
+    ]
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        for name in given:
+            if name in definitions or name in named:
+                continue
+            if unchanged:
+                raise TypeError(
+                    f"{function.__name__}() cannot change {name!r}, only {', '.join(definitions)}"
+                )
+            raise TypeError(
+                f"{function.__qualname__}() got an unexpected keyword argument {name!r}"
             )
-        if self.uneven not in UNEVEN_CHOICES:
-            raise ValueError(f"uneven must be one of {UNEVEN_CHOICES}, not {self.uneven!r}")
-        check_number("prefetch", self.prefetch, 1)
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            if value is not None:
-                check_number(name, value, least)
-                object.__setattr__(self, name, int(value))  # NumPy's integers make no good state
-        if self.drop_last and not self.in_batches:
-            raise ValueError("drop_last needs a batch_size")
-        resolve_rank(self.rank, self.world_size)
+        return function(*args, **given)
 
-    @property
-    def in_batches(self) -> bool:
-        """Whether batches are given, not samples."""
-        return self.batch_size is not None or self.batch_tokens is not None
-
-    def replace(self, **options: Any) -> LoadOptions:
-        """The same but for some options.
-
-        Raises:
-            TypeError: there is no such option.
-            ValueError: a value is none of the choices.
-        """
-        known = [field.name for field in dataclasses.fields(self)]
-        for name in options:
-            if name not in known:
-                raise TypeError(f"{name!r} cannot be replaced; what can is {', '.join(known)}")
-        return dataclasses.replace(self, **options)
+    call.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return call
 
 
-def check_number(name: str, value: int, least: int) -> None:
-    """Raises ValueError unless a value is a whole number of at least ``least``, within 62 bits."""
-    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_number or not least <= value < 2**62:
-        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+def _documented(name: str, option: Option, *, with_default: bool) -> Iterable[str]:
+    """Return the lines of an option in the "Args" section of a docstring."""
+    text = f"{name}: {option.text}"
+    if with_default:
+        text += f" Default: ``{option.default!r}``."
+    return textwrap.wrap(text, 92, initial_indent="    ", subsequent_indent="        ")
+
+
+def _with_arguments(docstring: str | None, lines: Iterable[str]) -> str:
+    """Return a docstring with lines added to the end of its "Args" section."""
+    text = inspect.cleandoc(docstring or "")
+    before, heading, rest = text.partition("\nArgs:\n")
+    if not heading:
+        before, heading, rest = text.rstrip(), "\n\nArgs:", ""
+    arguments, gap, after = rest.partition("\n\n")
+    return "\n".join([f"{before}{heading}{arguments}".rstrip(), *lines]) + gap + after

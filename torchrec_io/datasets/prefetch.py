@@ -1,4 +1,4 @@
-"""What a loading process works through: batches of records, read a few early by threads."""
+"""Prefetching: batches that background threads load before they are asked for."""
 
 from __future__ import annotations
 
@@ -8,184 +8,214 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ..records.stream_reader import StreamPiece
-
-# Records that are still to be read: their numbers, or where there is no index, the records.
-Piece: TypeAlias = "npt.NDArray[np.int64] | StreamPiece"
 _Result = TypeVar("_Result")
 
-# A run of batches of so many bytes still fits the caches.
+# A run of batches of this many bytes fits the caches.
 _RUN_BYTES = 1 << 20
 
 
-@dataclass
-class Job:
-    """One batch to be read.
+class Chunk(Protocol):
+    """Some records that are still to be loaded."""
+
+    @property
+    def numbers(self) -> npt.NDArray[Any]:
+        """What identifies each record to its reader; ``[n]``."""
+
+    def __len__(self) -> int: ...
+
+    def split(self, count: int) -> tuple[Any, Any]:
+        """Return the first ``count`` records, and the others."""
+
+    @classmethod
+    def joined(cls, chunks: Sequence[Any]) -> Any:
+        """Return the records of several chunks as one."""
+
+    def plan(self, reader: Any) -> Any:
+        """Return a reader's plan to fetch the records."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedChunk:
+    """Records of indexed files, by their numbers. A :class:`Chunk`.
 
     Attributes:
-        epoch: That it is of; no batch has records of two epochs.
-        records: Of the batch.
-        plan: How to read them.
-        error: Why that cannot be done. It is told in its turn, behind the batches before it; it is
-            kept until then, as the job may be put back.
+        numbers: int64 ``[n]``.
+    """
+
+    numbers: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def split(self, count: int) -> tuple[NumberedChunk, NumberedChunk]:
+        return NumberedChunk(self.numbers[:count]), NumberedChunk(self.numbers[count:])
+
+    @classmethod
+    def joined(cls, chunks: Sequence[NumberedChunk]) -> NumberedChunk:
+        return cls(np.concatenate([chunk.numbers for chunk in chunks]))
+
+    def plan(self, reader: Any) -> Any:
+        return reader.plan(self.numbers)
+
+
+@dataclass
+class LoadJob:
+    """A batch that is to be loaded.
+
+    Attributes:
+        epoch: Epoch of the batch. No batch has records of two epochs.
+        chunk: Records of the batch.
+        plan: The reader's plan; None if there is an error.
+        error: Why the batch cannot be loaded. It is raised when the batch is asked for, and kept
+            until then because the job may be put back.
     """
 
     epoch: int
-    records: Piece
+    chunk: Any
     plan: Any
     error: Exception | None = None
 
     @property
     def stored_bytes(self) -> int:
-        """About how many bytes are read for it."""
+        """Approximate number of bytes to read."""
         return 0 if self.plan is None else int(self.plan.buffer_bytes)
 
 
-class Feed:
-    """Jobs in their order, which can be cut anew where records turn out to be lost.
+class JobQueue:
+    """Load jobs in their order. Records can be taken from later jobs to replace lost ones.
 
     Args:
         batches: Epoch and records of each batch.
-        plan: Plans how to read some records.
-        batch_size: Records of a full batch.
+        reader: Reader that plans the jobs.
+        batch_size: Number of records in a full batch.
     """
 
-    def __init__(
-        self, batches: Iterable[tuple[int, Any]], plan: Callable[[Any], Any], batch_size: int
-    ) -> None:
+    def __init__(self, batches: Iterable[tuple[int, Chunk]], reader: Any, batch_size: int) -> None:
         self._batches = iter(batches)
-        self._plan = plan
+        self._reader = reader
         self._batch_size = batch_size
-        self._cut: deque[tuple[int, Piece]] = deque()  # goes before the batches
-        self._next: Job | None = None
-        self._failure: Exception | None = None  # of the batches; comes behind all of them
+        self._returned: deque[tuple[int, Chunk]] = deque()  # come before the other batches
+        self._next: LoadJob | None = None
+        self._failure: Exception | None = None  # of `batches`; raised after all jobs
 
-    def peek(self) -> Job | None:
-        """The job that comes next; None at the end."""
+    def peek(self) -> LoadJob | None:
+        """Return the next job without removing it; None at the end."""
         if self._next is None:
             self._next = self._make()
         return self._next
 
-    def pop(self) -> Job | None:
-        """The job that comes next, which is then gone; None at the end."""
+    def pop(self) -> LoadJob | None:
+        """Remove and return the next job; None at the end."""
         job = self.peek()
         self._next = None
         return job
 
-    def put_back(self, jobs: Iterable[Job]) -> None:
-        """Has jobs come again, before all others."""
-        behind = [] if self._next is None else [self._next]
+    def put_back(self, jobs: Iterable[LoadJob]) -> None:
+        """Put jobs before all others."""
+        following = [] if self._next is None else [self._next]
         self._next = None
-        for job in reversed([*jobs, *behind]):
-            if job.error is not None and len(job.records) == 0:
+        for job in reversed([*jobs, *following]):
+            if job.error is not None and len(job.chunk) == 0:
                 self._failure = job.error
-            else:  # a piece without records may have damage to tell of
-                self._cut.appendleft((job.epoch, job.records))
+            else:  # a chunk without records may have damage to report
+                self._returned.appendleft((job.epoch, job.chunk))
 
-    def take(self, epoch: int, count: int) -> Piece | None:
-        """Takes up to ``count`` records of an epoch off what comes next; None if none come."""
+    def take(self, epoch: int, count: int) -> Chunk | None:
+        """Remove up to ``count`` records of an epoch from the next jobs; None if there are none."""
         self.put_back([])
-        taken: list[Piece] = []
-        while count > 0 and (part := self._pull()) is not None:
-            if part[0] != epoch:
-                self._cut.appendleft(part)
+        taken: list[Chunk] = []
+        while count > 0 and (batch := self._pull()) is not None:
+            if batch[0] != epoch:
+                self._returned.appendleft(batch)
                 break
-            first, rest = _cut(part[1], count)
-            taken.append(first)
-            if rest is not None:
-                self._cut.appendleft((epoch, rest))
-            count -= len(first)
+            chunk = batch[1]
+            if len(chunk) > count:
+                chunk, rest = chunk.split(count)
+                self._returned.appendleft((epoch, rest))
+            taken.append(chunk)
+            count -= len(chunk)
         return _joined(taken) if taken else None
 
-    def _make(self) -> Job | None:
-        part = self._pull()
-        if part is None:
+    def _make(self) -> LoadJob | None:
+        batch = self._pull()
+        if batch is None:
             failure, self._failure = self._failure, None
-            return None if failure is None else Job(0, np.empty(0, np.int64), None, failure)
-        epoch, records = part
-        records = self._filled(epoch, records)
+            if failure is None:
+                return None
+            return LoadJob(0, NumberedChunk(np.empty(0, np.int64)), None, failure)
+        epoch, chunk = batch
+        chunk = self._filled(epoch, chunk)
         try:
-            return Job(epoch, records, self._plan(records))
-        except Exception as error:  # noqa: BLE001  # for who asks for this batch
-            return Job(epoch, records, None, error)
+            return LoadJob(epoch, chunk, chunk.plan(self._reader))
+        except Exception as error:  # noqa: BLE001  # raised when this batch is asked for
+            return LoadJob(epoch, chunk, None, error)
 
-    def _pull(self) -> tuple[int, Piece] | None:
-        if self._cut:
-            return self._cut.popleft()
+    def _pull(self) -> tuple[int, Chunk] | None:
+        if self._returned:
+            return self._returned.popleft()
         try:
             return next(self._batches, None)
-        except Exception as error:  # noqa: BLE001  # for who asks for the next batch
+        except Exception as error:  # noqa: BLE001  # raised when the next batch is asked for
             self._failure = error
             return None
 
-    def _filled(self, epoch: int, records: Piece) -> Piece:
-        """A batch that is short because records were taken off it, filled up from behind."""
-        missing = self._batch_size - len(records)
+    def _filled(self, epoch: int, chunk: Chunk) -> Chunk:
+        """Return a batch from which records were taken, filled up from the next batches."""
+        missing = self._batch_size - len(chunk)
         more = self.take(epoch, missing) if missing > 0 else None
-        return records if more is None else _joined([records, more])
+        return chunk if more is None else _joined([chunk, more])
 
 
-def _cut(piece: Piece, count: int) -> tuple[Piece, Piece | None]:
-    """The first ``count`` records of a piece, and the rest, if there is any."""
-    if len(piece) <= count:
-        return piece, None
-    if isinstance(piece, StreamPiece):
-        return piece.cut(count)
-    return piece[:count], piece[count:]
-
-
-def _joined(pieces: Sequence[Any]) -> Piece:
-    if len(pieces) == 1:
-        only: Piece = pieces[0]
-        return only
-    if isinstance(pieces[0], StreamPiece):
-        return StreamPiece.joined(pieces)
-    return np.concatenate(pieces)
+def _joined(chunks: Sequence[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    joined: Chunk = type(chunks[0]).joined(chunks)
+    return joined
 
 
 class Outcome(NamedTuple):
-    """What became of a job: its result, or what it raised."""
+    """The result of a job, or the exception that it raised."""
 
     result: Any
     error: BaseException | None = None
 
 
-# Does the jobs of a run: an outcome for each, in their order. Is also told the job that follows.
-Work: TypeAlias = Callable[[Sequence[Job], "Job | None"], "list[Outcome]"]
+# Loads the jobs of a run and returns an outcome for each. The second argument is the job after it.
+Work: TypeAlias = Callable[[Sequence[LoadJob], "LoadJob | None"], "list[Outcome]"]
 
 
-class _Task:
-    """A run of jobs that a thread may do, and what becomes of it."""
+class _Run:
+    """Jobs that a thread may do together, and their outcomes."""
 
-    def __init__(self, jobs: Sequence[Job], following: Job | None) -> None:
+    def __init__(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> None:
         self.jobs = jobs
         self._following = following
-        # One answer, once: the outcomes, an exception, or None for "no thread does it". Ctrl-C ends
-        # waiting on such a queue at any time, and leaves no lock behind.
+        # One answer: the outcomes, an exception, or None if no thread does the jobs. Unlike a lock,
+        # such a queue stays usable when Ctrl-C interrupts the wait.
         self._answers: SimpleQueue[list[Outcome] | BaseException | None] = SimpleQueue()
 
     def do(self, work: Work) -> None:
-        """Does the jobs; the answer is their outcomes or what it raised."""
+        """Do the jobs and answer with their outcomes, or with what the work raised."""
         answers = self._answers
         try:
             answers.put(work(self.jobs, self._following))
-        except BaseException as error:  # noqa: BLE001  # it is for who asks for the result
+        except BaseException as error:  # noqa: BLE001  # raised by outcomes()
             answers.put(error)
         finally:
-            # The exception leads to this frame, which must not lead to the exception.
+            # The exception refers to this frame, which must not refer to the exception.
             del self, answers
 
     def give_back(self) -> None:
-        """Answers that no thread does the jobs."""
+        """Answer that no thread does the jobs."""
         self._answers.put(None)
 
     def outcomes(self, work: Work) -> list[Outcome]:
-        """Waits for the answer, and does the jobs if no thread does."""
+        """Wait for the answer, and do the jobs here if no thread does."""
         answer = self._answers.get()
         if answer is None:
             return work(self.jobs, self._following)
@@ -197,135 +227,138 @@ class _Task:
         return answer
 
 
-class Lookahead(Generic[_Result]):
-    """Results of jobs in their order, worked out by background threads up to ``ahead`` runs early.
+class Prefetcher(Generic[_Result]):
+    """Results of jobs in their order, computed by background threads up to ``ahead`` runs early.
 
-    Threads start when there is something to do. They end by themselves a little after there is
-    nothing more, and after at most one run each once the thread that asks for results has ended: an
-    iterator that lies about holds no thread and does not keep a process from its exit. Jobs that
-    no thread does, as after a fork or :meth:`close`, are done by who asks for their results.
+    Threads start when there is work. They end shortly after there is none, and after at most one
+    run each once the consuming thread has ended. So an abandoned iterator holds no thread and does
+    not delay the exit of the process. Jobs that no thread does, as after a fork or :meth:`close`,
+    are done by the consuming thread.
 
     Args:
         work: Does the jobs of a run.
-        feed: The jobs.
-        threads: How many; 1 is the calling thread, which works nothing out early.
-        ahead: How many runs are begun before their results are asked for.
-        most_in_run: How many jobs, if they are small, threads do together. Handing work from one
-            thread to another costs about as much as a batch of a few tens of kilobytes; but what
-            takes long is better done one by one, since threads finish the run that they are at.
+        queue: The jobs.
+        threads: Number of threads. 1 is the consuming thread, which prefetches nothing.
+        ahead: Number of runs that are started before their results are asked for.
+        most_in_run: Maximum number of small jobs that a thread does together. Passing work between
+            threads costs about as much as a batch of a few tens of kilobytes. Long jobs are better
+            done one by one, since a thread finishes the run that it has started.
     """
 
-    # How long a thread waits for another job; an exit of the interpreter may take as long.
+    # Threads wait this long for another job. An exit of the interpreter may be delayed by it.
     _LINGER_SECONDS = 0.1
 
     def __init__(
-        self, work: Work, feed: Feed, threads: int, ahead: int, most_in_run: int = 1
+        self, work: Work, queue: JobQueue, threads: int, ahead: int, most_in_run: int = 1
     ) -> None:
         self._work = work
-        self._feed = feed
+        self._queue = queue
         self._ahead = ahead
         self._most_in_run = most_in_run
         self._most_threads = min(threads, ahead + 1) if threads > 1 else 0
-        self._pending: deque[_Task] = deque()  # in their order, whether done or not
-        self._ready: deque[tuple[Job, Outcome]] = deque()  # of the run before those
-        self._begun = 0
-        self._asker = threading.current_thread()
-        self._closed = False
+        self._pending: deque[_Run] = deque()  # in their order, done or not
+        self._ready: deque[tuple[LoadJob, Outcome]] = deque()  # of the run before those
+        self._started = 0
+        self._consumer = threading.current_thread()
+        self._is_closed = False
         self._forget_threads()
 
     def _forget_threads(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._serving = 0  # threads that take jobs; as _waiting grows, this is looked at
+        self._serving = 0  # number of threads that take runs; changed under the lock
         self._threads: list[threading.Thread] = []
-        self._waiting: SimpleQueue[_Task | None] = SimpleQueue()  # None is a wake-up call
+        self._waiting: SimpleQueue[_Run | None] = SimpleQueue()  # None wakes a thread up
 
-    def next(self) -> tuple[Job, _Result] | None:
-        """The next job and its result; None at the end.
+    def next(self) -> tuple[LoadJob, _Result] | None:
+        """Return the next job and its result; None at the end.
 
         Raises:
-            BaseException: what the job raised; it is then gone, and the one behind it is next.
+            BaseException: What the job raised. The job is then gone, and the next call returns the
+                one after it.
         """
         if self._most_threads == 0:
-            job = self._feed.pop()
-            return None if job is None else self._taken(job, *self._work([job], self._feed.peek()))
-        if self._pid != os.getpid():  # forked: the threads are the parent's
+            job = self._queue.pop()
+            if job is None:
+                return None
+            return self._result_of(job, *self._work([job], self._queue.peek()))
+        if self._pid != os.getpid():  # after a fork: the threads are the parent's
             self._forget_threads()
             self.recall()
-        self._asker = threading.current_thread()
-        self._stay_out_of_an_exit()
+        self._consumer = threading.current_thread()
+        self._wait_if_exiting()
         while len(self._pending) <= self._ahead and (jobs := self._next_run()):
-            self._begin(_Task(jobs, self._feed.peek()))
+            self._start(_Run(jobs, self._queue.peek()))
         if not self._ready:
             if not self._pending:
                 return None
-            task = self._pending.popleft()
-            self._ready.extend(zip(task.jobs, task.outcomes(self._work_here), strict=True))
-        return self._taken(*self._ready.popleft())
+            run = self._pending.popleft()
+            self._ready.extend(zip(run.jobs, run.outcomes(self._work_here), strict=True))
+        return self._result_of(*self._ready.popleft())
 
-    def _taken(self, job: Job, outcome: Outcome) -> tuple[Job, _Result]:
+    def _result_of(self, job: LoadJob, outcome: Outcome) -> tuple[LoadJob, _Result]:
         result, error = outcome
         if error is not None:
             job.error = None  # as below
             try:
                 raise error
             finally:
-                del outcome, error  # its traceback leads here
+                del outcome, error  # its traceback refers to this frame
         return job, cast("_Result", result)
 
-    def _next_run(self) -> list[Job]:
-        """The jobs that are done together; none at the end. First runs are short."""
-        most = max(1, min(self._begun, self._most_in_run))
-        jobs: list[Job] = []
+    def _next_run(self) -> list[LoadJob]:
+        """Return the jobs of the next run; none at the end. The first runs are short."""
+        most = max(1, min(self._started, self._most_in_run))
+        jobs: list[LoadJob] = []
         room = _RUN_BYTES
-        while len(jobs) < most and (job := self._feed.peek()) is not None:
+        while len(jobs) < most and (job := self._queue.peek()) is not None:
             room -= job.stored_bytes
             if jobs and room < 0:
                 break
             jobs.append(job)
-            self._feed.pop()
-        self._begun += len(jobs)
+            self._queue.pop()
+        self._started += len(jobs)
         return jobs
 
-    def _work_here(self, jobs: Sequence[Job], following: Job | None) -> list[Outcome]:
-        self._stay_out_of_an_exit()
+    def _work_here(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
+        self._wait_if_exiting()
         return self._work(jobs, following)
 
-    def _stay_out_of_an_exit(self) -> None:
-        """Has a daemon thread wait for its end once the main thread has ended.
+    def _wait_if_exiting(self) -> None:
+        """Make a daemon thread wait for its end once the main thread has ended.
 
-        The interpreter is then at its exit, which ends such threads where they are; in native code
-        that would end the process with an error.
+        The interpreter is then exiting and stops such threads where they are. In native code that
+        would end the process with an error.
         """
-        if self._asker.daemon and not threading.main_thread().is_alive():
+        if self._consumer.daemon and not threading.main_thread().is_alive():
             threading.Event().wait()
 
     def recall(self) -> None:
-        """Puts the jobs that were begun early back into the feed."""
+        """Put the jobs that were started early back into the queue."""
         self._give_back_waiting()
-        self._feed.put_back(
-            [job for job, _ in self._ready] + [job for task in self._pending for job in task.jobs]
+        self._queue.put_back(
+            [job for job, _ in self._ready] + [job for run in self._pending for job in run.jobs]
         )
         self._ready.clear()
         self._pending.clear()
 
     def close(self) -> None:
-        """Ends the threads, which finish the job that they are at."""
-        self._closed = True
+        """End the threads. Each finishes its current run."""
+        self._is_closed = True
         if self._pid != os.getpid():
             return
         self._give_back_waiting()
         for _ in self._threads:
             self._waiting.put(None)
-        # An iterator that is garbage is closed by any thread, its own ones among them.
+        # Any thread may collect an iterator that is garbage, including one of these.
         if threading.current_thread() not in self._threads:
             for thread in self._threads:
                 if thread.is_alive():
                     thread.join()
 
-    def _begin(self, task: _Task) -> None:
-        self._pending.append(task)
-        self._waiting.put(task)
+    def _start(self, run: _Run) -> None:
+        self._pending.append(run)
+        self._waiting.put(run)
         with self._lock:
             if self._serving >= self._most_threads:
                 return
@@ -334,39 +367,39 @@ class Lookahead(Generic[_Result]):
         self._threads = [*(old for old in self._threads if old.is_alive()), thread]
         try:
             thread.start()
-        except RuntimeError:  # the system has no more threads, or the interpreter is at its exit
+        except RuntimeError:  # the system has no more threads, or the interpreter is exiting
             self._leave()
 
     def _serve(self) -> None:
-        """What a thread does."""
+        """Run a background thread."""
         try:
-            while self._wanted():
+            while self._has_consumer():
                 try:
-                    task = self._waiting.get(timeout=self._LINGER_SECONDS)
+                    run = self._waiting.get(timeout=self._LINGER_SECONDS)
                 except Empty:
                     if self._leave_if_idle():
                         return
                     continue
-                if task is not None:
-                    task.do(self._work)
-                del task  # the result is not held while waiting
+                if run is not None:
+                    run.do(self._work)
+                del run  # do not hold the result while waiting
             self._leave()
         finally:
-            del self  # an exception that nobody asked for leads to this frame, too
+            del self  # an exception that nobody took refers to this frame
 
-    def _wanted(self) -> bool:
-        """Whether somebody may still ask; threads must not outlive who does, nor the program."""
-        asker = self._asker
-        if self._closed or not asker.is_alive():
+    def _has_consumer(self) -> bool:
+        """Return whether results may still be asked for. Threads must not outlive that."""
+        consumer = self._consumer
+        if self._is_closed or not consumer.is_alive():
             return False
-        return not asker.daemon or threading.main_thread().is_alive()
+        return not consumer.daemon or threading.main_thread().is_alive()
 
     def _leave_if_idle(self) -> bool:
-        """Ends a thread's service, unless a job came in at the last moment."""
+        """Stop serving, unless a run arrived in the meantime; return whether it stopped."""
         with self._lock:
-            idle = self._waiting.empty()
-            self._serving -= idle
-        return idle
+            is_idle = self._waiting.empty()
+            self._serving -= is_idle
+        return is_idle
 
     def _leave(self) -> None:
         with self._lock:
@@ -376,11 +409,11 @@ class Lookahead(Generic[_Result]):
             self._give_back_waiting()
 
     def _give_back_waiting(self) -> None:
-        """Answers for the jobs that no thread has begun."""
+        """Answer for the runs that no thread has started."""
         while True:
             try:
-                task = self._waiting.get_nowait()
+                run = self._waiting.get_nowait()
             except Empty:
                 return
-            if task is not None:
-                task.give_back()
+            if run is not None:
+                run.give_back()

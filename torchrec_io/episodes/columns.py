@@ -1,4 +1,4 @@
-"""Columns of single steps, gathered from columns of whole episodes."""
+"""Columns of steps, gathered from columns of whole episodes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..parsing.columns.base import Arena, Ints, view_of
-from ..parsing.columns.partitions import offsets_of
+from ..parsing.columns.base import Arena, Ints, offsets_of, view_of
 from ..parsing.layout import (
+    ArenaLayout,
     BytesColumn,
     Column,
     DenseColumns,
@@ -19,7 +19,6 @@ from ..parsing.layout import (
     Numbers,
     Padding,
     RaggedColumn,
-    Room,
     SparseColumn,
     Texts,
     Values,
@@ -30,23 +29,23 @@ from ..tensors.batch import Batch
 
 
 class StepRows(NamedTuple):
-    """Which steps are taken of which rows of a batch.
+    """The steps that samples take of the rows of a batch.
 
     Attributes:
-        rows: Of each sample; int64 ``[n]``.
-        steps: Which of its row's a sample takes; int64 ``[n]``, or ``[n, window]``.
+        rows: Row of each sample; int64 ``[n]``.
+        steps: Steps that the sample takes of its row; int64 ``[n]``, or ``[n, window]``.
     """
 
     rows: Ints
     steps: Ints
 
     def entries(self, firsts: Ints) -> Ints:
-        """Where the steps are; ``firsts`` says where those of each sample's row begin."""
+        """Return the index of each step; ``firsts`` is that of the first step of each row."""
         return (firsts.reshape(-1, *(1,) * (self.steps.ndim - 1)) + self.steps).reshape(-1)
 
 
 def count_steps(batch: Batch, names: Collection[str]) -> dict[str, Ints]:
-    """How many steps each row has of columns; int64 ``[B]``, by name."""
+    """Return the number of steps of each row in some columns; int64 ``[B]``, by name."""
     columns, _, padded, _ = batch.layout
     arena = batch.arena.numpy()
     counts: dict[str, Ints] = {}
@@ -76,17 +75,17 @@ def _rows_in(value: Values | RaggedColumn) -> int:
 
 
 class Gathering:
-    """Lays out columns that are gathered from batches, then fills them in one arena."""
+    """Columns that are gathered from batches: laid out first, then filled in one arena."""
 
     def __init__(self) -> None:
-        self._room = Room()
+        self._room = ArenaLayout()
         self._columns: list[Column] = []
         self._fills: list[Callable[[Arena], None]] = []
         self._padded: dict[str, Padding] = {}
         self._paths: dict[str, Path] = {}
 
     def add(self, batch: Batch, rows: Ints, steps: Mapping[str, StepRows]) -> None:
-        """Gathers a sample's row of each column of a batch, or its steps of those in ``steps``."""
+        """Gather rows of the columns of a batch, or steps of the columns in ``steps``."""
         columns, _, padded, paths = batch.layout
         self._paths |= paths
         arena = batch.arena.numpy()
@@ -102,7 +101,7 @@ class Gathering:
                 self._columns.append(self._steps_of(arena, column, steps[column.name]))
 
     def finish(self, names: Iterable[str], samples: int) -> Batch:
-        """The batch of all columns."""
+        """Return the batch of all columns."""
         tensor = allocate_for(self._room.size, self._columns, samples, self._padded)
         arena = tensor.numpy()
         for fill in self._fills:
@@ -121,22 +120,22 @@ class Gathering:
             if name in steps:
                 count, size, *inner = column.shape
                 stepped[name] = place._replace(shape=(count * size, *inner))
-            elif name.partition("\0")[0] not in steps:  # steps are not padded any more
+            elif name.partition("\0")[0] not in steps:  # steps have no padding
                 whole[name] = place
         if whole:
             self._take_dense(arena, whole, rows, rows.shape)
         if stepped:
-            taken = steps[next(iter(stepped))]  # of all that are one column here
+            taken = steps[next(iter(stepped))]  # equal for all columns of one dtype and shape
             entries = taken.entries(taken.rows * column.shape[1])
             self._take_dense(arena, stepped, entries, taken.steps.shape)
 
     def _take_dense(
         self, arena: Arena, sources: dict[str, Numbers], index: Ints, lead: tuple[int, ...]
     ) -> None:
-        """Columns of arrays of one dtype and shape, by name, of which the same rows are taken."""
+        """Gather the same rows of columns of one dtype and shape."""
         alike = next(iter(sources.values()))
         shape = (*lead, *alike.shape[1:])
-        column = self._room.take_dense(tuple(sources), alike.dtype, shape)
+        column = self._room.reserve_dense(tuple(sources), alike.dtype, shape)
         self._columns.append(column)
         for number, source in enumerate(sources.values()):
             target = Numbers(alike.dtype, shape, column.at + number * column.stride)
@@ -172,7 +171,7 @@ class Gathering:
     def _steps_of_one(
         self, arena: Arena, value: Values | RaggedColumn, steps: Ints
     ) -> Values | RaggedColumn:
-        """Of one record's array: a step, or a window of them."""
+        """Gather a step, or a window of steps, of one record's array."""
         if not isinstance(value, RaggedColumn):
             return self._take(arena, value, steps.reshape(-1), steps.shape)
         if steps.ndim:
@@ -206,32 +205,32 @@ class Gathering:
         rows: Ints,
         outer: tuple[Ints, ...] = (),
     ) -> RaggedColumn:
-        """Rows of a column; ``outer`` parts these rows again."""
+        """Gather rows of a column; ``outer`` has the offsets of levels above these rows."""
         splits = column.splits
         levels = list(outer)
         below = [level.shape[0] - 1 for level in splits[1:]] + [column.values.shape[0]]
         for level, most in zip(splits, below, strict=True):
-            # Where nobody validates they may lie anywhere.
+            # Offsets that were not validated may have any values.
             edges = np.clip(view_of(arena, level).astype(np.int64), 0, most)
             sizes = np.maximum(edges[rows + 1] - edges[rows], 0)
             ends = offsets_of(sizes)
             levels.append(ends)
             rows = np.repeat(edges[rows] - ends[:-1], sizes) + np.arange(ends[-1])
-        places = self._room.take_splits([len(level) - 1 for level in levels], splits[0].dtype)
+        places = self._room.reserve_splits([len(level) - 1 for level in levels], splits[0].dtype)
         for place, ends in zip(places, levels, strict=True):
             self._write(place, ends)
         return RaggedColumn(column.name, places, self._take(arena, column.values, rows, rows.shape))
 
     def _take_sparse(self, arena: Arena, column: SparseColumn, rows: Ints) -> SparseColumn:
         indices = view_of(arena, column.indices)
-        # Entries come in the order of their records, whatever their order within.
+        # Entries are sorted by record, but not necessarily within a record.
         edges = np.searchsorted(indices[:, 0], np.arange(column.shape[0] + 1))
         starts, sizes = edges[rows], edges[rows + 1] - edges[rows]
         ends = offsets_of(sizes)
         entries = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
         taken = indices[entries]
         taken[:, 0] = np.repeat(np.arange(len(rows)), sizes)
-        place = self._room.take_numbers("int64", taken.shape)
+        place = self._room.reserve_numbers("int64", taken.shape)
         self._write(place, taken)
         values = self._take(arena, column.values, entries, entries.shape)
         return SparseColumn(column.name, (len(rows), *column.shape[1:]), place, values)
@@ -239,10 +238,10 @@ class Gathering:
     # ---- values ----
 
     def _take(self, arena: Arena, values: Values, index: Ints, lead: tuple[int, ...]) -> Values:
-        """Rows of an array, which become those of an array whose first dimensions are ``lead``."""
+        """Gather rows of an array into one whose first dimensions are ``lead``."""
         if isinstance(values, Texts):
             return self._take_texts(arena, values, index, lead)
-        place = self._room.take_numbers(values.dtype, (*lead, *values.shape[1:]))
+        place = self._room.reserve_numbers(values.dtype, (*lead, *values.shape[1:]))
         self._copy(view_of(arena, values), index, place)
         return place
 
@@ -258,10 +257,10 @@ class Gathering:
         starts = view_of(arena, Numbers("int64", (count * texts.shape[0] + 1,), texts.offsets_at))
         values = (index[:, np.newaxis] * count + np.arange(count)).reshape(-1)
         ends = offsets_of(starts[values + 1] - starts[values])
-        place = self._room.take_texts((*lead, *inner), int(ends[-1]))
+        place = self._room.reserve_texts((*lead, *inner), int(ends[-1]))
         self._write(Numbers("int64", ends.shape, place.offsets_at), ends)
         data = arena[texts.data_at : texts.data_at + texts.data_bytes]
-        # Values that follow each other are copied at once.
+        # Consecutive values are copied together.
         cuts = np.flatnonzero(np.diff(values, prepend=-2, append=-2) != 1)
         runs = zip(
             starts[values[cuts[:-1]]].tolist(),
@@ -281,7 +280,7 @@ class Gathering:
     def _copy(self, source: npt.NDArray[Any], index: Ints, place: Numbers) -> None:
         def fill(target: Arena) -> None:
             out = view_of(target, place).reshape(len(index), *source.shape[1:])
-            np.take(source, index, axis=0, out=out, mode="clip")  # "raise" would copy twice
+            np.take(source, index, axis=0, out=out, mode="clip")  # mode="raise" copies twice
 
         self._fills.append(fill)
 

@@ -1,37 +1,43 @@
-"""Orders of steps: a selection of records, each an episode, becomes one of their steps."""
+"""Orders of steps: the samples of a selection of records, each of which is an episode."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..order.orders import RecordOrder
 from ..order.selection import Mask, Numbers, Selection, Span, Subset
-from .reader import StepNumbers
+from ..records.block_reader import BlockReader
+from ..records.reader import Reader
+from ..records.record_reader import RecordReader
+from .reader import StepNumbers, StepReader
 
 
 @dataclass(frozen=True)
 class StepOrder(RecordOrder):
     """The steps, or windows of steps, of selected records, shuffled or as stored.
 
-    Made by :meth:`of`; ``selection`` is of samples, and follows from the other two.
+    Made by :meth:`from_records`. ``selection`` selects samples and follows from the other two.
 
     Attributes:
-        numbers: Which samples there are.
-        chosen: The records whose samples these are.
+        numbers: Numbers of all samples.
+        chosen: The records whose samples are read.
     """
 
     numbers: StepNumbers = field(kw_only=True)
     chosen: Selection = field(kw_only=True)
 
+    can_batch_by_length: ClassVar[bool] = False
+
     @classmethod
-    def of(cls, order: RecordOrder, numbers: StepNumbers) -> StepOrder:
-        """The samples of the records of an order, by the same shuffle and seed."""
+    def from_records(cls, order: RecordOrder, numbers: StepNumbers) -> StepOrder:
+        """Return the order of the samples of an order's records, with its shuffle and seed."""
         return cls(
-            samples_of(order.records, numbers),
+            select_samples(order.records, numbers),
             order.shuffle,
             order.seed,
             order.files,
@@ -44,7 +50,7 @@ class StepOrder(RecordOrder):
         return self.chosen
 
     def with_records(self, records: Selection) -> StepOrder:
-        selection = samples_of(records, self.numbers)
+        selection = select_samples(records, self.numbers)
         return dataclasses.replace(self, selection=selection, chosen=records)
 
     def describe(self) -> dict[str, Any]:
@@ -52,48 +58,61 @@ class StepOrder(RecordOrder):
         steps = "each" if window is None else f"windows of {window}"
         return {**super().describe(), "steps": f"{steps}, {self.numbers.fingerprint()}"}
 
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        """Return a reader of samples."""
+        return StepReader(super().fit_reader(reader, at_once), self.numbers)
+
+    def mixture_reader(self, reader: RecordReader, orders: Sequence[StepOrder]) -> Reader:
+        """Return a reader of the samples of all datasets."""
+        return StepReader(reader, StepNumbers.joined([order.numbers for order in orders]))
+
+    def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Reader:
+        episodes = EpisodeBlocks(self.selection, size, self.numbers)
+        # A record of each block of steps may begin in an earlier block.
+        return BlockReader(reader, episodes.block_of, episodes.numbers_of, 2 * keep)
+
 
 @dataclass(frozen=True)
 class EpisodeBlocks:
-    """Records put together by the block of selected samples that they begin in.
+    """Records, grouped by the block of selected samples in which they begin.
 
     Attributes:
-        selection: The samples.
-        size: Samples of a block.
-        numbers: Which record each sample is of.
+        selection: The selected samples.
+        size: Number of samples in a block.
+        numbers: Numbers of all samples.
     """
 
     selection: Selection
     size: int
     numbers: StepNumbers
 
-    def of(self, records: Numbers) -> Numbers:
-        """The block of each record that has samples selected."""
-        positions = self.selection.positions_of(self.numbers.starts[records])
-        return positions // self.size
+    def block_of(self, records: Numbers) -> Numbers:
+        """Return the block of each record that has selected samples."""
+        return self.selection.positions_of(self.numbers.starts[records]) // self.size
 
-    def records(self, block: int) -> Numbers:
-        """The records of a block, in ascending order."""
+    def numbers_of(self, block: int) -> Numbers:
+        """Return the records of a block, in ascending order."""
         begin = block * self.size
         end = min(begin + self.size, len(self.selection))
         samples = self.selection.numbers_at(np.arange(begin, end, dtype=np.int64))
-        records = np.unique(self.numbers.places(samples)[0])
-        begun: Numbers = records[self.of(records) == block]  # the first may begin earlier
+        records = np.unique(self.numbers.locate(samples)[0])
+        begun: Numbers = records[self.block_of(records) == block]  # the first may begin earlier
         return begun
 
 
-def samples_of(records: Selection, numbers: StepNumbers) -> Selection:
-    """All samples of the records selected.
+def select_samples(records: Selection, numbers: StepNumbers) -> Selection:
+    """Return all samples of the selected records.
 
     Raises:
-        ValueError: the selection is not one of these records.
+        ValueError: If the selection does not belong to these records.
     """
     if records.total != len(numbers.counts):
         raise ValueError(
-            f"a selection of {records.total} records is not one of {len(numbers.counts)}"
+            f"the selection must be one of {len(numbers.counts)} records, "
+            f"got one of {records.total}"
         )
     starts = numbers.starts
-    if isinstance(records, Span):
+    if isinstance(records, Span):  # stays one
         begin, end = starts[[records.begin, records.begin + records.size]].tolist()
         return Span(begin, end - begin, len(numbers))
 

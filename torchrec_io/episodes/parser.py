@@ -2,96 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from ..parsing.columns.base import Ints
-from ..parsing.parser import ExampleParser, Picks, RecordFailure
-from ..parsing.record_random import Draws
-from ..records.reader import RecordBlock
+from ..parsing.columns.base import ElementSelection, Ints
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.record_random import RecordRandom
+from ..records.record_block import RecordBlock
 from ..schema.schema import Schema
-from ..schema.stored_specs import SequenceFeature
 from ..tensors.batch import Batch
+from ..tensors.block_parser import BlockParser, ExampleBlockParser
 from ..tensors.parse import parse_all, parse_sound
 from .columns import Gathering, StepRows, count_steps
 from .reader import StepNumbers
 from .step_counts import StepCounter, step_features
 
-# No record has as many steps as this many bits count: each takes a byte at least.
+# Each step takes at least a byte, so no record has this many steps.
 _STEP_BITS = 40
 
 
-class StepParser:
+class StepParser(BlockParser):
     """Parses rows of a :class:`torchrec_io.episodes.reader.StepReader`: one sample each.
 
-    Each record is parsed once, whatever the number of its samples, and its steps are then picked.
-    Of images and arrays stored as bytes only those steps are decoded, each once.
-
-    Attributes:
-        schema: Of the records.
+    Each record is parsed once, whatever the number of its samples, and its steps are then selected.
+    Of images and arrays stored as bytes, only those steps are decoded, each once.
 
     Args:
+        schema: Schema of the records.
+        group: Name of the features that have steps.
+        numbers: Numbers of all samples.
+
+    Attributes:
         schema: As above.
-        group: The name of the features that have steps, up to a slash.
-        numbers: Which steps of which record a sample is.
+        numbers: As above.
 
     Raises:
-        SchemaError: there are no such features, or one of them has no steps.
+        SchemaError: If there is no such group, or one of its features has no steps.
     """
 
     def __init__(self, schema: Schema, group: str, numbers: StepNumbers) -> None:
-        self.schema = schema
+        self.schema: Schema = schema
+        window = "" if numbers.window is None else f"windows of {numbers.window} "
+        self.sample_kind = f"{window}steps of {group!r}"
         self._group = group
-        self._numbers = numbers
+        self.numbers = numbers
         self._counter = StepCounter.of(schema, group)
-        specs = step_features(schema, group)
-        # Those of which the parser decodes what it is asked for.
-        self._picked = {
-            name
-            for name, spec in specs.items()
-            if isinstance(spec, SequenceFeature) and not spec.partitions
-        }
-        self._whole = specs.keys() - self._picked
+        names = step_features(schema, group).keys()
+        # Features whose steps the parser decodes one by one.
+        self._picked = names & ExampleParser.of(schema).selectable
+        self._whole = names - self._picked
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
-        """As :func:`parse_block`: the batch of the good samples, and a failure for each other."""
-        return parse_sound(block, lambda part: self._parse_all(part, draws))
+    def of_whole_records(self) -> BlockParser:
+        return ExampleBlockParser(self.schema)
 
-    def _parse_all(self, block: RecordBlock, draws: Draws) -> Batch | list[RecordFailure]:
-        """The batch of all samples, or a failure for each of some."""
-        records, begins = self._numbers.places(block.numbers)
-        uncounted = np.flatnonzero(self._numbers.counts[records] < 0).tolist()
+    def for_mixture(self, parsers: Sequence[StepParser]) -> StepParser:
+        numbers = StepNumbers.joined([parser.numbers for parser in parsers])
+        return StepParser(self.schema, self._group, numbers)
+
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
+        """Return the batch of the good samples, and a failure for each other sample."""
+        return parse_sound(block, lambda part: self._parse_all(part, random))
+
+    def _parse_all(self, block: RecordBlock, random: RecordRandom) -> Batch | list[RecordFailure]:
+        """Return the batch of all samples, or failures of some of them."""
+        records, begins = self.numbers.locate(block.numbers)
+        uncounted = np.flatnonzero(self.numbers.counts[records] < 0).tolist()
         if uncounted:
             return [self._counter.fault(block, position) for position in uncounted]
         _, firsts, rows = np.unique(records, return_index=True, return_inverse=True)
-        found = self._parse_rows(_episodes(block, records, firsts), rows, begins, draws)
+        found = self._parse_rows(_episodes(block, records, firsts), rows, begins, random)
         if isinstance(found, Batch):
             return found
-        # Some of their steps may be sound: each sample is looked at by itself.
+        # Some of their steps may be sound: parse each sample by itself.
         each = np.arange(len(block))
-        return self._parse_rows(_episodes(block, records, each), each, begins, draws)
+        return self._parse_rows(_episodes(block, records, each), each, begins, random)
 
     def _parse_rows(
-        self, episodes: RecordBlock, rows: Ints, begins: Ints, draws: Draws
+        self, episodes: RecordBlock, rows: Ints, begins: Ints, random: RecordRandom
     ) -> Batch | list[RecordFailure]:
-        """The batch of samples, or a failure for each of some episodes.
+        """Return the batch of samples, or failures of some episodes.
 
         Args:
-            episodes: That are parsed.
-            rows: Which of them each sample is of.
-            begins: The step that each sample begins with.
-            draws: What random numbers depend on.
+            episodes: The episodes to parse.
+            rows: Row of each sample's episode among them.
+            begins: First step of each sample.
+            random: Random number generators of records.
         """
         steps = begins
-        if self._numbers.window is not None:
-            steps = begins[:, np.newaxis] + np.arange(self._numbers.window)
+        if self.numbers.window is not None:
+            steps = begins[:, np.newaxis] + np.arange(self.numbers.window)
         taken = StepRows(rows, steps)
-        picks, picked = _picks_of(taken, self._picked, len(episodes))
-        batch = parse_all(ExampleParser.of(self.schema), episodes, draws, picks)
+        selection, picked = _selection_of(taken, self._picked, len(episodes))
+        batch = parse_all(ExampleParser.of(self.schema), episodes, random, selection)
         if not isinstance(batch, Batch):
             return batch
-        if failures := self._disagreements(batch, self._numbers.counts[episodes.numbers]):
+        if failures := self._disagreements(batch, self.numbers.counts[episodes.numbers]):
             return failures
         places = {**dict.fromkeys(self._whole, taken), **dict.fromkeys(self._picked, picked)}
         gathering = Gathering()
@@ -99,7 +105,7 @@ class StepParser:
         return gathering.finish(self.schema, len(rows))
 
     def _disagreements(self, batch: Batch, counts: Ints) -> list[RecordFailure]:
-        """A failure for each record with a feature of another number of steps."""
+        """Return a failure for each record whose features have different numbers of steps."""
         failures = []
         for name, found in count_steps(batch, self._whole).items():
             for row in np.flatnonzero(found != counts).tolist():
@@ -109,21 +115,23 @@ class StepParser:
 
 
 def _episodes(block: RecordBlock, records: Ints, positions: Ints) -> RecordBlock:
-    """The records of some samples, numbered as records.
+    """Return the records of some samples, numbered as records.
 
-    So what is drawn at random for a record is the same for all its samples.
+    So the random numbers of a record are the same for all its samples.
     """
     return RecordBlock(
         block.buffer, block.starts[positions], block.lengths[positions], records[positions]
     )
 
 
-def _picks_of(taken: StepRows, names: Collection[str], rows: int) -> tuple[Picks, StepRows]:
-    """Which steps of each row samples take, each of them once; and where these then are."""
+def _selection_of(
+    taken: StepRows, names: Collection[str], rows: int
+) -> tuple[ElementSelection, StepRows]:
+    """Return the steps that samples take of each row, each once, and where these then are."""
     places = taken.entries(taken.rows << _STEP_BITS)
     wanted, back = np.unique(places, return_inverse=True)
     starts = np.searchsorted(wanted, np.arange(rows + 1) << _STEP_BITS)
     picked = back.reshape(taken.steps.shape)
     firsts = starts[taken.rows].reshape(-1, *(1,) * (taken.steps.ndim - 1))
-    picks = Picks(names, wanted & ((1 << _STEP_BITS) - 1), starts)
-    return picks, taken._replace(steps=picked - firsts)
+    selection = ElementSelection(names, wanted & ((1 << _STEP_BITS) - 1), starts)
+    return selection, taken._replace(steps=picked - firsts)

@@ -6,7 +6,6 @@ to agree, and which records they do in is known before any of their steps is ask
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,25 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import SchemaError
-from ..parsing.columns.base import Ints
+from ..parsing.columns.base import Ints, LocatedBlock
 from ..parsing.lengths import locate_sound
-from ..parsing.parser import ExampleParser, LocatedBlock, RecordFailure
-from ..records.reader import RecordBlock
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..records.record_block import RecordBlock
 from ..schema.dtypes import stored_dtype
+from ..schema.feature import Feature
 from ..schema.schema import Schema
-from ..schema.specs import (
-    Feature,
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    Partition,
-    RaggedFeature,
-    RowLengths,
-    RowLimits,
-    RowStarts,
-    UniformRowLength,
-    VarLenFeature,
-)
-from ..schema.stored_specs import SequenceFeature
+from ..schema.specs import VarLenFeature
 
 # Of a record whose steps cannot be told: its features do not agree.
 UNKNOWN = -1
@@ -77,8 +65,12 @@ class StepCounter:
         if schema.is_sequence:
             raise SchemaError("steps are of features of Examples, not of SequenceExamples")
         specs = step_features(schema, group)
-        counted = [_counted(name, spec) for name, spec in specs.items()]
-        features = tuple(feature for feature in counted if feature is not None)
+        counted = [(name, spec.step_count(name)) for name, spec in specs.items()]
+        features = tuple(
+            CountedFeature(name, count.key, stored_dtype(count.dtype), count.values_per_item)
+            for name, count in counted
+            if count is not None
+        )
         if not features:
             raise SchemaError(f"no feature of {group!r} tells how many steps there are")
         return cls(group, features)
@@ -141,7 +133,7 @@ def step_features(schema: Mapping[str, Feature], group: str) -> dict[str, Featur
         groups = sorted({name.rpartition("/")[0] for name in schema if "/" in name})
         raise SchemaError(f"no feature is named '{group}/...'; groups are {groups}")
     for name, spec in specs.items():
-        if not _has_steps(spec):
+        if not spec.has_steps:
             raise SchemaError(
                 f"a {type(spec).__name__} has no steps; what has is a VarLenFeature, "
                 "RaggedFeature, SequenceFeature, FixedLenSequenceFeature, or a FixedLenFeature "
@@ -149,42 +141,3 @@ def step_features(schema: Mapping[str, Feature], group: str) -> dict[str, Featur
                 feature=name,
             )
     return specs
-
-
-def _has_steps(spec: Feature) -> bool:
-    if isinstance(spec, FixedLenFeature):
-        return len(spec.shape) > 0
-    stepped = (VarLenFeature, RaggedFeature, SequenceFeature, FixedLenSequenceFeature)
-    return isinstance(spec, stepped)
-
-
-def _counted(name: str, spec: Feature) -> CountedFeature | None:
-    """What tells how many steps a feature has; None if its values have to be looked at."""
-    if isinstance(spec, VarLenFeature):
-        return CountedFeature(name, name, stored_dtype(spec.dtype), 1)
-    if isinstance(spec, FixedLenSequenceFeature):
-        return CountedFeature(name, name, stored_dtype(spec.dtype), spec.count)
-    if isinstance(spec, RaggedFeature):
-        values = CountedFeature(name, spec.value_key or name, stored_dtype(spec.dtype), 1)
-        return _outermost(values, spec.partitions)
-    if isinstance(spec, SequenceFeature):
-        values = CountedFeature(name, spec.value_key or name, "string", 1)
-        return _outermost(values, spec.partitions)
-    assert isinstance(spec, FixedLenFeature)
-    part = math.prod(spec.shape[1:])
-    if spec.default_value is not None or part == 0:
-        return None
-    return CountedFeature(name, name, stored_dtype(spec.dtype), part)
-
-
-def _outermost(values: CountedFeature, partitions: tuple[Partition, ...]) -> CountedFeature | None:
-    """What tells how many rows the outermost partition makes."""
-    part = 1
-    for partition in partitions:
-        if isinstance(partition, UniformRowLength):
-            part *= partition.length
-        elif isinstance(partition, (RowLengths, RowStarts, RowLimits)):
-            return CountedFeature(values.name, partition.key, "int64", part)
-        else:
-            return None
-    return values._replace(part=part)

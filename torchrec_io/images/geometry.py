@@ -1,4 +1,4 @@
-"""Which part of an image is used, and where in its column it goes: settled before decoding."""
+"""Geometry of decoding: which part of an image is used, at which size, and where it goes."""
 
 from __future__ import annotations
 
@@ -12,60 +12,66 @@ from ..schema.crops import Crop
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
 
-# Makes the generator of a record's random numbers.
-Draw: TypeAlias = Callable[[], np.random.Generator]
-# Left, top, right and bottom, as Pillow has them.
+# Makes the random number generator of a record.
+RngFactory: TypeAlias = Callable[[], np.random.Generator]
+# Left, top, right and bottom, as for Pillow.
 Box: TypeAlias = tuple[float, float, float, float]
 
 
 class View(NamedTuple):
-    """What is seen of an image, and where.
+    """The part of an image that becomes a value, and how.
 
     Attributes:
-        box: What is cut out, in whole pixels of the image.
-        part: What of the box is resized, counted from its left and top.
-        size: Height and width that it is resized to.
-        at: Top and left of the result in the record's value.
-        flip: Whether the result is mirrored.
+        box: Part that is cut out, in whole pixels of the image.
+        resized_box: Part of the box that is resized, relative to its left and top.
+        size: Height and width after resizing.
+        position: Top and left of the result in the value, which may be larger.
+        is_flipped: Whether the result is mirrored left to right.
     """
 
     box: tuple[int, int, int, int]
-    part: Box
+    resized_box: Box
     size: tuple[int, int]
-    at: tuple[int, int] = (0, 0)
-    flip: bool = False
+    position: tuple[int, int] = (0, 0)
+    is_flipped: bool = False
 
     @property
     def is_resized(self) -> bool:
-        """Whether there is more to do than cutting out."""
+        """True if cutting out the box is not enough."""
         height, width = self.size
         left, top, right, bottom = self.box
-        whole = (0, 0, right - left, bottom - top)
-        return self.part != whole or whole != (0, 0, width, height)
+        whole_box = (0, 0, right - left, bottom - top)
+        return self.resized_box != whole_box or whole_box != (0, 0, width, height)
 
     def eighths(self) -> int:
-        """At how many eighths of an image's size there is still a pixel for each that is needed.
+        """Return the smallest scale, in eighths, with at least one pixel for each needed one.
 
-        One of 1, 2, 4 and 8: others are decoded more slowly than the whole.
+        It is 1, 2, 4 or 8: decoding at other scales is slower than at full size.
         """
         height, width = self.size
-        left, top, right, bottom = self.part
+        left, top, right, bottom = self.resized_box
         for eighths in (1, 2, 4):
             if (bottom - top) * eighths >= 8 * height and (right - left) * eighths >= 8 * width:
                 return eighths
         return 8
 
 
-def view_of_image(feature: ImageFeature, height: int, width: int, draw: Draw) -> View:
-    """What a feature shows of an image of a size.
+def find_view(feature: ImageFeature, height: int, width: int, make_rng: RngFactory) -> View:
+    """Return the part of an image that a feature uses.
+
+    Args:
+        feature: Feature spec.
+        height: Height of the image.
+        width: Width of the image.
+        make_rng: Function that makes the generator for ``augment``.
 
     Raises:
-        BadValueError: a crop does not fit in the image, it is of another size than ``size`` and not
-            to be resized, or ``augment`` failed.
+        BadValueError: If a crop does not fit in the image, the image has another size than ``size``
+            and must not be resized, or ``augment`` fails.
     """
-    top, left, flip = 0, 0, False
+    top, left, is_flipped = 0, 0, False
     if feature.crop is not None:
-        fixed = _crop_of(*feature.crop)
+        fixed = _crop(*feature.crop)
         if not _fits(fixed, height, width):
             raise BadValueError(
                 f"the crop of {fixed.height} x {fixed.width} pixels at row {fixed.top}, column "
@@ -73,49 +79,51 @@ def view_of_image(feature: ImageFeature, height: int, width: int, draw: Draw) ->
             )
         top, left, height, width, _ = fixed
     if feature.augment is not None:
-        drawn = _drawn(feature, height, width, draw)
-        top, left, flip = top + drawn.top, left + drawn.left, drawn.flip
-        height, width = drawn.height, drawn.width
+        random = _random_crop(feature, height, width, make_rng)
+        top, left, is_flipped = top + random.top, left + random.left, random.flip
+        height, width = random.height, random.width
     box = left, top, left + width, top + height
     if feature.size is None:
-        return View(box, (0, 0, width, height), (height, width), flip=flip)
+        return View(box, (0, 0, width, height), (height, width), is_flipped=is_flipped)
     rows, columns = feature.size
-    part, size = (0, 0, width, height), (rows, columns)
+    resized_box, size = (0, 0, width, height), (rows, columns)
     if feature.resize is None and (height, width) != size:
         raise BadValueError(
-            f"the image is of {height} x {width} pixels, the schema wants {rows} x {columns}"
+            f"the image has {height} x {width} pixels, the schema wants {rows} x {columns}"
         )
     if feature.resize == "cover":
-        return View(box, _covering(height, width, size), size, flip=flip)
+        return View(box, _covering_box(height, width, size), size, is_flipped=is_flipped)
     if feature.resize == "contain":
-        size = _contained(height, width, size)
-    # Python's rounding to even, as in PIL.ImageOps.pad.
-    at = round((rows - size[0]) * 0.5), round((columns - size[1]) * 0.5)
-    return View(box, part, size, at, flip)
+        size = _contained_size(height, width, size)
+    # Rounds half to even, as PIL.ImageOps.pad does.
+    position = round((rows - size[0]) * 0.5), round((columns - size[1]) * 0.5)
+    return View(box, resized_box, size, position, is_flipped)
 
 
-def _drawn(feature: ImageFeature, height: int, width: int, draw: Draw) -> Crop:
-    """The box that a feature's ``augment`` chooses."""
+def _random_crop(feature: ImageFeature, height: int, width: int, make_rng: RngFactory) -> Crop:
+    """Return the box that a feature's ``augment`` chooses."""
     assert feature.augment is not None
     try:
-        crop = feature.augment(height, width, draw())
+        returned = feature.augment(height, width, make_rng())
     except Exception as error:
         reason = f"the augment function raised {type(error).__name__}: {error}"
         raise BadValueError(reason) from error
     try:
-        if not isinstance(crop, Crop):
+        if not isinstance(returned, Crop):
             raise TypeError
-        drawn = _crop_of(*map(operator.index, crop[:4]), flip=bool(crop.flip))
-    except (TypeError, ValueError):  # the second of an array's truth
-        raise BadValueError(f"the augment function gave no Crop, but {crop!r}") from None
-    if not _fits(drawn, height, width):
+        crop = _crop(*map(operator.index, returned[:4]), flip=bool(returned.flip))
+    except (TypeError, ValueError):  # bool() of an array raises ValueError
         raise BadValueError(
-            f"the augment function gave {drawn}, which is not in the image of {height} x {width}"
+            f"the augment function must return a Crop of integers, got {returned!r}"
+        ) from None
+    if not _fits(crop, height, width):
+        raise BadValueError(
+            f"the augment function returned {crop}, which is not in the image of {height} x {width}"
         )
-    return drawn
+    return crop
 
 
-def _crop_of(*box: int, flip: bool = False) -> Crop:
+def _crop(*box: int, flip: bool = False) -> Crop:
     top, left, height, width = box
     return Crop(top, left, height, width, flip)
 
@@ -125,21 +133,21 @@ def _fits(crop: Crop, height: int, width: int) -> bool:
     return rows and crop.left >= 0 and 1 <= crop.width <= width - crop.left
 
 
-def _covering(height: int, width: int, size: tuple[int, int]) -> Box:
-    """The central part of an image that has the shape of a size; as PIL.ImageOps.fit."""
+def _covering_box(height: int, width: int, size: tuple[int, int]) -> Box:
+    """Return the central part of an image with the shape of a size, as PIL.ImageOps.fit does."""
     rows, columns = size
-    wanted = columns / rows
-    part_height, part_width = float(height), float(width)
-    if width / height >= wanted:
-        part_width = wanted * height
+    ratio = columns / rows
+    box_height, box_width = float(height), float(width)
+    if width / height >= ratio:
+        box_width = ratio * height
     else:
-        part_height = width / wanted
-    left, top = (width - part_width) * 0.5, (height - part_height) * 0.5
-    return left, top, left + part_width, top + part_height
+        box_height = width / ratio
+    left, top = (width - box_width) * 0.5, (height - box_height) * 0.5
+    return left, top, left + box_width, top + box_height
 
 
-def _contained(height: int, width: int, size: tuple[int, int]) -> tuple[int, int]:
-    """The largest size in another one that has the shape of an image; as PIL.ImageOps.contain."""
+def _contained_size(height: int, width: int, size: tuple[int, int]) -> tuple[int, int]:
+    """Return the largest size in another one with an image's shape, as PIL.ImageOps.contain."""
     rows, columns = size
     if width / height > columns / rows:
         return max(1, round(height / width * columns)), columns

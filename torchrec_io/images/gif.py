@@ -1,42 +1,42 @@
-"""How many frames a GIF has, and whether it is whole: Pillow takes a cut for the end."""
+"""Counting of the frames of a GIF. It finds truncated files, which Pillow takes for complete."""
 
 from __future__ import annotations
-
-from .bad_value import BadValueError
 
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
 
 
-def frames_of(data: memoryview) -> int:
-    """The number of frames of a GIF, found by its blocks; nothing is decompressed.
+def count_frames(data: memoryview) -> int:
+    """Return the number of frames of a GIF, found by its blocks. Nothing is decompressed.
 
     Raises:
-        BadValueError: it is cut short, or has something else between its blocks.
+        ValueError: If the file is truncated, or has unknown blocks.
     """
     try:
-        return _count(data)
+        return _count_frames(data)
     except IndexError:
-        raise BadValueError("the image cannot be decoded: it is cut short") from None
+        raise ValueError("it is truncated") from None
 
 
-def _count(data: memoryview) -> int:
+def _count_frames(data: memoryview) -> int:
     frames = 0
-    at = _behind_colors(data, 10, 13)  # what the signature, the sizes and the colors take
+    # The signature and the screen descriptor have 13 bytes, then the global color table follows.
+    at = _end_of_colors(data, 10, 13)
     while data[at] != _TRAILER:
         if data[at] == _EXTENSION:
             at += 2
         elif data[at] == _IMAGE:
             frames += 1
-            at = _behind_colors(data, at + 9, at + 10) + 1  # and the size of the first codes
+            # A local color table may follow, then the size of the first codes.
+            at = _end_of_colors(data, at + 9, at + 10) + 1
         else:
-            raise BadValueError("the image cannot be decoded: there is no block where one belongs")
+            raise ValueError("it has a block of an unknown kind")
         while data[at]:
             at += 1 + data[at]
         at += 1
     return frames
 
 
-def _behind_colors(data: memoryview, flags_at: int, colors_at: int) -> int:
-    """Where a table of colors ends, if the flags say that there is one."""
+def _end_of_colors(data: memoryview, flags_at: int, colors_at: int) -> int:
+    """Return where a color table ends, or would start if the flags say that there is none."""
     flags = data[flags_at]
     return colors_at + (3 << (1 + (flags & 7)) if flags & 0x80 else 0)

@@ -1,35 +1,37 @@
-"""Zlib streams of a bounded size."""
+"""Decompression of zlib streams of a limited size."""
 
 from __future__ import annotations
 
 import zlib
 
+from ..checks import counted
 from .bad_value import BadValueError
 
 
-def inflate(data: memoryview | bytes, most: int, bound: str) -> bytes:
-    """What one zlib stream holds.
+def inflate(data: memoryview | bytes, most: int, limit: str) -> bytes:
+    """Decompress one zlib stream.
 
-    Memory is taken as bytes come out, never for what was promised.
+    Memory grows with the decompressed bytes, whatever size the stream claims.
 
     Args:
-        data: The stream, and nothing else.
-        most: How many bytes it may hold.
-        bound: What says so, for the error.
+        data: Bytes of the stream, and nothing else.
+        most: Largest number of decompressed bytes.
+        limit: Origin of this limit, for the error message.
 
     Raises:
-        BadValueError: it holds more, is damaged or cut short, or something follows it.
+        BadValueError: If the stream is larger, damaged, truncated, or followed by other bytes.
     """
     stream = zlib.decompressobj()
     try:
-        # One more: so that the end of the stream is read, too.
+        # One byte more, so that the end of the stream is read, too.
         content = stream.decompress(data, most + 1)
     except zlib.error as error:
         raise BadValueError(f"its zlib stream is damaged: {error}") from None
     if len(content) > most:
-        raise BadValueError(f"its zlib stream holds more than {most} bytes, {bound}")
+        raise BadValueError(f"its zlib stream holds more than {counted(most, 'byte')}, {limit}")
     if not stream.eof:
-        raise BadValueError("its zlib stream is cut short")
+        raise BadValueError("its zlib stream is truncated")
     if stream.unused_data:
-        raise BadValueError(f"{len(stream.unused_data)} bytes follow its zlib stream")
+        stray = counted(len(stream.unused_data), "byte")
+        raise BadValueError(f"its zlib stream is followed by {stray}")
     return content

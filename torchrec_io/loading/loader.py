@@ -1,4 +1,4 @@
-"""A DataLoader put together as a dataset, its workers and a device want it."""
+"""The loader of a training loop: a dataset, its workers, a device and saved states."""
 
 from __future__ import annotations
 
@@ -12,21 +12,28 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler
 
+from ..checks import check_integer
 from ..datasets.base import RecordDataset
-from ..datasets.indexed import IndexedDataset
-from ..datasets.options import check_number
-from ..order.orders import StreamedOrder
+from ..datasets.dealing import EpochDealer
+from ..datasets.options import ReplaceOptions, change_options
 from ..tensors.collate import collate
 from ..tensors.device import DevicePrefetcher, can_pin, checked_device
-from .position import Counted, InProcess, Numbered, OfWorkers, Place, Unknown
+from .position import (
+    CountedPosition,
+    DatasetPosition,
+    LoopPosition,
+    SamplerPosition,
+    UnknownPosition,
+    WorkersPosition,
+)
 
 
 class Loader:
-    """What :func:`make_loader` makes: batches, on their device, epoch after epoch.
+    """An iterable over batches on their device, epoch after epoch; made by :func:`make_loader`.
 
     Attributes:
-        dataset: That is read, with the batch size.
-        device: Where batches are; None if that was left open.
+        dataset: The dataset that is read, with the batch size.
+        device: Device of the batches; None if none was given.
     """
 
     def __init__(
@@ -41,41 +48,41 @@ class Loader:
         return iter(self._given)
 
     def __len__(self) -> int:
-        """Batches of one whole iteration.
+        """Return the number of batches in an iteration.
 
         Raises:
-            TypeError: there is no end, or no index to know it from.
+            TypeError: If the dataset is endless or a stream.
         """
         return len(self._given)
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch that the next iteration starts with; another one is another shuffle.
+        """Set the epoch of the next iteration. Each epoch has its own shuffle.
 
-        A place given by :meth:`load_state_dict` is kept if it is in that epoch, and dropped if not.
+        A position set by :meth:`load_state_dict` is kept if it is in that epoch, else dropped.
         """
         self._given.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """How far the loop over this has come: plain numbers and strings.
+        """Return the position of the loop as plain numbers and strings.
 
-        It counts what was handed out, whatever workers and copies are ahead.
+        It counts what the loop was given, not what workers and copies to the device are ahead.
 
         Raises:
-            RuntimeError: it cannot be known; :meth:`describe` says so beforehand.
+            RuntimeError: If the position is not known; :meth:`describe` reports this beforehand.
         """
         state: dict[str, Any] = self._given.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Has the next iteration go on where a state was taken, with exactly the rest.
+        """Start the next iteration at a saved position; it yields exactly the rest.
 
         Raises:
-            StateMismatchError: the state is of other files, another order or other batches.
+            StateMismatchError: If the state belongs to other files, another order or other batches.
         """
         self._given.load_state_dict(state)
 
     def describe(self) -> str:
-        """What was chosen and why, in lines of plain words."""
+        """Return what was chosen and why, in lines of text."""
         return "\n".join(self._described)
 
 
@@ -91,40 +98,45 @@ def make_loader(
     prefetch_factor: int | None = None,
     multiprocessing_context: Any = None,
 ) -> Loader:
-    """Puts together what feeds a training loop.
+    """Make the loader of a training loop.
 
-    ``for batch in tio.make_loader(dataset, batch_size=256, device="cuda")``: batches made by native
-    code, in page-locked memory, copied to the device while the batch before is computed with. Its
-    :meth:`Loader.describe` says what was chosen and why; states are exact after each batch.
+    ``for batch in tio.make_loader(dataset, batch_size=256, device="cuda")``: native code makes the
+    batches, in page-locked memory, and each is copied to the device while the loop computes with
+    the one before. :meth:`Loader.describe` reports what was chosen and why. States are exact after
+    each batch.
 
     Args:
-        dataset: A :class:`TFRecordDataset`, a mix or stream of them, a :class:`TFRecordMapDataset`,
-            or another map-style dataset of dicts, such as a ``Subset`` of it.
-        batch_size: Of a dataset that has none. Left out, the dataset's own; without that, samples.
-        num_workers: Processes that load, kept from epoch to epoch; 0: threads of this process,
-            which is the fast way unless Python code has much to do for each record.
-        device: Where batches go, with a :class:`DevicePrefetcher`. Left out, they stay where they
-            are made.
-        pin_memory: Put batches into page-locked memory; by default if ``device`` is CUDA. Left
-            undone where there is no CUDA. With False, a batch for a CUDA device is copied there by
+        dataset: A :class:`TFRecordDataset`, :class:`TFRecordStream` or mixture, a
+            :class:`TFRecordMapDataset`, or another map-style dataset of dicts, such as a ``Subset``
+            of it.
+        batch_size: Batch size to use if the dataset was created without one. By default the
+            dataset's own; without one, the loader yields samples.
+        num_workers: Number of worker processes, which are kept from epoch to epoch. 0 loads with
+            threads of this process, which is fastest unless Python code does much work for each
+            record.
+        device: Device of the batches; they are copied by a :class:`DevicePrefetcher`. By default
+            they stay where they are made.
+        pin_memory: Put batches into page-locked memory; by default if ``device`` is CUDA. Ignored
+            without CUDA. With False, a batch for a CUDA device is copied into page-locked memory by
             the loop, on its way to the device.
-        collate_fn: Called with what there would be without it: each Batch (or ``(keys, Batch)``, or
-            list without a schema); samples without ``batch_size``; of a map-style dataset the list
-            of samples, for which the default is :func:`collate`. ``tio.pad_collate(max_len=512)``
-            takes all of these.
-        sampler: For a map-style dataset: numbers of its records in the order of an epoch, the same
-            each time that epoch is gone through, or states are of no use. Its ``set_epoch`` is
-            called if it has one.
-        prefetch_factor: Batches that each worker is ahead.
-        multiprocessing_context: How workers start: "fork", "spawn", "forkserver" or a context.
+        collate_fn: Called with what the loader would yield: each Batch (``(keys, Batch)``, or a
+            list without a schema), or each sample without ``batch_size``. For a map-style dataset
+            it is called with the list of samples; the default is :func:`collate`.
+            ``tio.pad_collate(max_len=512)`` takes all of these.
+        sampler: Record numbers of a map-style dataset in the order of an epoch. It must yield the
+            same numbers whenever that epoch is repeated, or states cannot be resumed. Its
+            ``set_epoch`` is called if it has one.
+        prefetch_factor: Number of batches that each worker loads ahead.
+        multiprocessing_context: Start method of workers: "fork", "spawn", "forkserver" or a
+            context.
 
     Raises:
-        ValueError: the dataset has another ``batch_size`` of its own; ``sampler`` is for a dataset
-            that has an order of its own.
-        TypeError: ``dataset`` is neither of this package nor map-style.
-        RuntimeError: ``device`` is a CUDA device that is not there.
+        ValueError: If the dataset has another ``batch_size``, or ``sampler`` is given for a dataset
+            with an order of its own.
+        TypeError: If ``dataset`` is neither one of this package nor map-style.
+        RuntimeError: If ``device`` is a CUDA device that does not exist.
     """
-    check_number("num_workers", num_workers, 0)
+    check_integer("num_workers", num_workers)
     target = None if device is None else checked_device(device)
     on_cuda = target is not None and target.type == "cuda"
     wanted = on_cuda if pin_memory is None else pin_memory
@@ -137,65 +149,67 @@ def make_loader(
     }
     if isinstance(dataset, RecordDataset):
         if sampler is not None:
-            raise ValueError("a sampler is for map-style datasets: this one has its own order")
+            raise ValueError(
+                "sampler must be None for this dataset, which has its own order: samplers are for "
+                "map-style datasets"
+            )
         batches = _of_records(_with_batch_size(dataset, batch_size), collate_fn, options)
     elif hasattr(dataset, "__len__") and not isinstance(dataset, IterableDataset):
         batches = _of_numbers(dataset, batch_size, sampler, collate_fn, options)
     else:
         raise TypeError(
-            "make_loader takes a dataset of torchrec_io or one with __getitem__ and __len__, not "
-            f"{dataset!r}"
+            f"dataset must be one of torchrec_io or have __getitem__ and __len__, got {dataset!r}"
         )
     described = [
         *batches.described(collate_fn),
         _about_processes(batches, num_workers, multiprocessing_context),
         _about_pinning(wanted, pin_memory, on_cuda=on_cuda),
         _about_device(target),
-        f"states: {batches.place.words}",
+        f"states: {batches.position.description}",
     ]
     return Loader(batches, target, described)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Batches:
-    """A DataLoader that knows how far it has come.
+    """A DataLoader with the position of the loop over it.
 
     Attributes:
-        dataset: That is read.
-        loader: Of it.
-        place: Knows how far.
-        what: What it gives, in words.
+        dataset: The dataset that is read.
+        loader: Its DataLoader.
+        position: Position of the loop.
+        what: Description of what it yields.
     """
 
     dataset: Any
     loader: Any
-    place: Place
+    position: LoopPosition
     what: str
 
     def __iter__(self) -> Iterator[Any]:
-        self.place.begin()
+        self.position.begin()
         return self._counted(iter(self.loader))
 
     def _counted(self, items: Iterator[Any]) -> Iterator[Any]:
         for item in items:
-            self.place.count()
+            self.position.count()
             yield item
-        self.place.end()
+        self.position.end()
 
     def __len__(self) -> int:
         return len(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
-        self.place.set_epoch(epoch)
+        self.position.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        return self.place.state_dict()
+        return self.position.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.place.load_state_dict(state)
+        self.position.load_state_dict(state)
 
     def described(self, collate_fn: Any) -> Iterator[str]:
-        yield f"gives: {self.what}"
+        yield f"yields: {self.what}"
         if collate_fn is not None:
             yield f"collated by: {_name_of(collate_fn)}"
 
@@ -203,47 +217,44 @@ class _Batches:
 def _of_records(
     dataset: RecordDataset, collate_fn: Callable[[Any], Any] | None, options: dict[str, Any]
 ) -> _Batches:
-    """Batches of a dataset that has an order."""
-    options_of = dataset._shares.options
-    countable = (
-        options_of.in_batches
-        and not isinstance(dataset._shares.order, StreamedOrder)
-        and options_of.on_error == "raise"
+    """Return the batches of a dataset with an order of its own."""
+    dealer = dataset.session.dealer
+    is_countable = (
+        dealer.in_batches
+        and isinstance(dealer, EpochDealer)
+        and dealer.options["on_error"] == "raise"
     )
     load: Any = DataLoader
-    if options["num_workers"] > 0 and not countable and _has_torchdata():
+    if options["num_workers"] > 0 and not is_countable and _has_torchdata():
         from torchdata.stateful_dataloader import StatefulDataLoader  # noqa: PLC0415
 
         load = StatefulDataLoader
     loader = load(dataset, batch_size=None, collate_fn=collate_fn, **options)
-    place: Place
+    position: LoopPosition
     if options["num_workers"] == 0:
-        place = InProcess(dataset)
-    elif countable:
-        place = Counted(dataset)
+        position = DatasetPosition(dataset)
+    elif is_countable:
+        position = CountedPosition(dataset)
+    elif load is DataLoader:
+        position = UnknownPosition(dataset)
     else:
-        place = Unknown(dataset) if load is DataLoader else OfWorkers(dataset, loader)
-    return _Batches(dataset, loader, place, _about_batches(dataset))
+        position = WorkersPosition(dataset, loader)
+    return _Batches(dataset, loader, position, _about_batches(dataset))
 
 
 def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDataset:
-    """The dataset with a batch size; both have one epoch and place."""
+    """Return the dataset with a batch size; both share their epoch and position."""
     if batch_size is None or dataset.batch_size == batch_size:
         return dataset
     if dataset.batch_size is not None:
         raise ValueError(
-            f"the dataset makes batches of {dataset.batch_size} and batch_size is {batch_size}: "
-            "give one of them"
+            f"batch_size must be {dataset.batch_size}, that of the dataset, or None, "
+            f"got {batch_size}"
         )
-    other: RecordDataset
-    if isinstance(dataset, IndexedDataset):
-        other = dataset.replace(batch_size=batch_size)
-    else:
-        shares = dataset._shares
-        other = dataset._copy(
-            dataset._source, shares.order, shares.options.replace(batch_size=batch_size)
-        )
-    other._own_control = dataset._control  # so that set_epoch of either reaches both
+    pipeline = dataset.session.pipeline
+    options = change_options(ReplaceOptions, pipeline.options, {"batch_size": batch_size})
+    other = dataset.derive(pipeline.with_options(options))
+    other.session.share(dataset.session)
     return other
 
 
@@ -254,32 +265,36 @@ def _of_numbers(
     collate_fn: Callable[[Any], Any] | None,
     options: dict[str, Any],
 ) -> _Batches:
-    """Batches of a map-style dataset."""
+    """Return the batches of a map-style dataset."""
     given: Any = SequentialSampler(dataset) if sampler is None else sampler
-    place = Numbered(given, batch_size, len(dataset))
+    position = SamplerPosition(given, batch_size, len(dataset))
     if batch_size is None:
         what = "samples, one by one"
         loader = DataLoader(
-            dataset, batch_size=None, sampler=place.numbers(given), collate_fn=collate_fn, **options
+            dataset,
+            batch_size=None,
+            sampler=position.unused(given),
+            collate_fn=collate_fn,
+            **options,
         )
     else:
-        check_number("batch_size", batch_size, 1)
+        check_integer("batch_size", batch_size, 1)
         what = f"batches of {batch_size} records, by number"
         batches = BatchSampler(given, batch_size, drop_last=False)
         loader = DataLoader(
             dataset,
-            batch_sampler=place.numbers(batches),
+            batch_sampler=position.unused(batches),
             collate_fn=collate_fn or collate,
             **options,
         )
-    return _Batches(dataset, loader, place, what)
+    return _Batches(dataset, loader, position, what)
 
 
 def _has_torchdata() -> bool:
     return importlib.util.find_spec("torchdata") is not None
 
 
-# ---- in words ----
+# ---- descriptions ----
 
 
 def _name_of(function: Any) -> str:
@@ -291,15 +306,16 @@ def _name_of(function: Any) -> str:
 
 
 def _about_batches(dataset: RecordDataset) -> str:
-    """What a dataset gives."""
-    options = dataset._shares.options
-    if not options.in_batches:
+    """Describe what a dataset yields."""
+    dealer = dataset.session.dealer
+    if not dealer.in_batches:
         return "samples, one by one"
     kind = "lists of records" if dataset.schema is None else "batches made by native code"
-    size = "any number of" if options.batch_size is None else str(options.batch_size)
-    if not dataset._shares.by_length:
+    size = "any number of" if dataset.batch_size is None else str(dataset.batch_size)
+    if dealer.fills_up:
         return f"{kind}, of {size} records"
-    most = "" if options.batch_tokens is None else f", {options.batch_tokens} tokens at most"
+    tokens = dealer.options["batch_tokens"]
+    most = "" if tokens is None else f", {tokens} tokens at most"
     return f"{kind}, of {size} records of similar length{most}"
 
 
@@ -307,7 +323,7 @@ def _about_processes(batches: _Batches, num_workers: int, context: Any) -> str:
     if num_workers == 0:
         threads = 1
         if isinstance(batches.dataset, RecordDataset):
-            threads = batches.dataset._shares.options.num_threads or 2
+            threads = batches.dataset.session.pipeline.options["num_threads"] or 2
         how = "when a batch is asked for" if threads == 1 else f"with {threads} parsing threads"
         return f"read by: this process, {how}"
     name = getattr(context, "_name", context) or _start_method()
@@ -318,7 +334,7 @@ def _about_processes(batches: _Batches, num_workers: int, context: Any) -> str:
 
 
 def _start_method() -> str:
-    """How processes start; asking for it plainly would settle it."""
+    """Return the start method of processes, without fixing it as the getter's default does."""
     known = multiprocessing.get_start_method(allow_none=True)
     return known or multiprocessing.get_all_start_methods()[0]
 
@@ -329,13 +345,15 @@ def _about_pinning(wanted: bool, asked: bool | None, *, on_cuda: bool) -> str:
     if wanted:
         return "page-locked memory: no, there is no CUDA device"
     if on_cuda:
-        return "page-locked memory: no, as asked; each batch passes through it when it is copied"
-    return f"page-locked memory: no, {'as asked' if asked is False else 'it is for CUDA devices'}"
+        return "page-locked memory: no, as requested; batches pass through it when they are copied"
+    return (
+        f"page-locked memory: no, {'as requested' if asked is False else 'the device is not CUDA'}"
+    )
 
 
 def _about_device(device: torch.device | None) -> str:
     if device is None:
-        return "device: none given, batches stay where they are made"
+        return "device: none, batches stay where they are made"
     if device.type == "cpu":
         return "device: cpu, nothing to copy"
     if device.type == "cuda":

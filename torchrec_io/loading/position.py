@@ -1,4 +1,4 @@
-"""How far a loop over a loader has come, by whoever knows."""
+"""Position of a training loop in what a loader yields."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..checks import check_integer
 from ..datasets.base import RecordDataset
-from ..datasets.options import check_number
+from ..datasets.dealing import EpochDealer
 from ..errors import StateMismatchError
-from ..order.progress import Arrangement, Progress, to_state
+from ..order.progress import ProcessLayout, Progress
 
 
-class Place:
-    """How far a loop over a loader has come.
+class LoopPosition:
+    """Position of a loop over a loader.
 
     Attributes:
-        words: Who knows it, and what that allows.
+        description: How the position is known, and what its states allow.
     """
 
-    words: str
+    description: str
 
     def begin(self) -> None:
-        """An iteration begins; before the loader is asked for its iterator."""
+        """Note that an iteration starts; called before the loader is asked for its iterator."""
 
     def count(self) -> None:
-        """The loop gets a batch."""
+        """Note that the loop gets a batch."""
 
     def end(self) -> None:
-        """The iteration has no more."""
+        """Note that the iteration is over."""
 
     def set_epoch(self, epoch: int) -> None:
         raise NotImplementedError
@@ -41,10 +42,14 @@ class Place:
         raise NotImplementedError
 
 
-class InProcess(Place):
-    """The dataset knows: nobody is ahead of what it gives."""
+class DatasetPosition(LoopPosition):
+    """The dataset's own position: it is read in this process, and nothing reads ahead of it.
 
-    words = "the dataset's, for any number of workers"
+    Args:
+        dataset: The dataset that is read.
+    """
+
+    description = "the dataset's own; can be resumed with any number of workers"
 
     def __init__(self, dataset: RecordDataset) -> None:
         self._dataset = dataset
@@ -59,79 +64,89 @@ class InProcess(Place):
         self._dataset.load_state_dict(state)
 
 
-class Unknown(InProcess):
-    """Workers know and there is nobody to ask them."""
+class UnknownPosition(DatasetPosition):
+    """No position: only the worker processes know it, and nothing can ask them."""
 
-    words = "none: worker processes read ahead, and torchdata is not installed"
+    description = "not available: worker processes read ahead, and torchdata is not installed"
 
     def state_dict(self) -> dict[str, Any]:
         raise RuntimeError(
-            "DataLoader workers read this dataset, ahead of what was used, and it cannot be "
-            "counted: only torchdata's StatefulDataLoader can save its state, and torchdata is not "
-            "installed"
+            "this loader has no state: DataLoader workers read ahead of what was used, and their "
+            "batches cannot be counted. Install torchdata, whose StatefulDataLoader saves it"
         )
 
 
-class Counted(InProcess):
-    """Worker processes read ahead; the batches that came from them are counted.
+class CountedPosition(DatasetPosition):
+    """The number of batches that came from worker processes.
 
-    The sequence of batches does not depend on workers: where one process would be with as many
-    batches is where the loop is.
+    The sequence of batches does not depend on workers, so the position is that of a single process
+    after the same number of batches.
+
+    Args:
+        dataset: The dataset that is read.
     """
 
-    words = "batches that were handed out, counted; for any number of workers"
+    description = "counted batches; can be resumed with any number of workers"
 
     def __init__(self, dataset: RecordDataset) -> None:
         super().__init__(dataset)
-        self._begun: tuple[Progress, Arrangement] | None = None
+        self._begun: tuple[Progress, ProcessLayout] | None = None
         self._batches = 0
-        self._ended = False
+        self._has_ended = False
+
+    @property
+    def _dealer(self) -> EpochDealer:
+        dealer = self._dataset.session.dealer
+        assert isinstance(dealer, EpochDealer)  # batches of streams are not counted
+        return dealer
 
     def begin(self) -> None:
-        self._begun = self._next_begin()
+        self._begun = self._next_start()
         self._batches = 0
-        self._ended = False
+        self._has_ended = False
 
     def count(self) -> None:
         self._batches += 1
 
     def end(self) -> None:
-        self._ended = True
+        self._has_ended = True
 
     def state_dict(self) -> dict[str, Any]:
-        progress, by = self._come_to()
-        dataset = self._dataset
-        return to_state(progress, by, dataset._shares.order.describe(), dataset._batch_size_dealt)
+        return self._dataset.session.to_state(*self._reached())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self._begun = None
 
-    def _next_begin(self) -> tuple[Progress, Arrangement]:
-        """Where the next iteration of this rank begins."""
-        shares = self._dataset._shares
-        now = shares.arrangement(0, 1)
-        progress, by = self._dataset._control.untaken_resume() or self._dataset._start(now)
-        return shares.moved(progress, by, now), now
+    def _next_start(self) -> tuple[Progress, ProcessLayout]:
+        """Return where the next iteration of this rank starts."""
+        session = self._dataset.session
+        now = self._dealer.layout()
+        progress, layout = session.state.untaken_resume() or session.start(now)
+        return self._dealer.moved(progress, layout, now), now
 
-    def _come_to(self) -> tuple[Progress, Arrangement]:
+    def _reached(self) -> tuple[Progress, ProcessLayout]:
         if self._begun is None:
-            return self._next_begin()
-        begun, by = self._begun
-        shares = self._dataset._shares
-        progress = shares.advanced(begun, by, self._batches)
-        if self._dataset._wanted_elsewhere(progress):
-            return self._next_begin()
-        if self._ended:
-            whole = shares.num_dealt(progress.epoch)
-            progress = dataclasses.replace(progress, begin=whole, consumed=0)
-        return progress, by
+            return self._next_start()
+        begun, layout = self._begun
+        progress = self._dealer.advanced(begun, layout, self._batches)
+        if self._dataset.session.is_sent_elsewhere(progress):
+            return self._next_start()
+        if self._has_ended:
+            count = self._dealer.count(progress.epoch)
+            progress = dataclasses.replace(progress, begin=count, consumed=0)
+        return progress, layout
 
 
-class OfWorkers(Place):
-    """A StatefulDataLoader asks its workers."""
+class WorkersPosition(LoopPosition):
+    """The positions of the workers, which a StatefulDataLoader asks for.
 
-    words = "of torchdata's StatefulDataLoader, for as many workers"
+    Args:
+        dataset: The dataset that is read.
+        loader: The StatefulDataLoader.
+    """
+
+    description = "saved by torchdata's StatefulDataLoader; must be resumed with as many workers"
 
     def __init__(self, dataset: RecordDataset, loader: Any) -> None:
         self._dataset = dataset
@@ -145,38 +160,38 @@ class OfWorkers(Place):
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if "order" in state:  # of one process
+        if "order" in state:  # saved by a loader without workers
             self._dataset.load_state_dict(state)
         else:
             self._loader.load_state_dict(state)
 
 
-class Numbered(Place):
-    """Numbers of records that a sampler gives: those that were used are passed over.
+class SamplerPosition(LoopPosition):
+    """The number of items of a sampler that were used, for map-style datasets.
 
     Args:
-        sampler: Gives the numbers; told of epochs if it wants to know.
-        batch_size: Of them in a batch.
-        num_records: Of the dataset.
+        sampler: The sampler. Its ``set_epoch`` is called if it has one.
+        batch_size: Number of records in a batch; None for samples.
+        num_records: Number of records of the dataset.
     """
 
-    words = "batches that were handed out, counted; for any number of workers"
+    description = "counted batches; can be resumed with any number of workers"
 
     def __init__(self, sampler: Any, batch_size: int | None, num_records: int) -> None:
         self._sampler = sampler
-        self._described = {"batch_size": batch_size, "records": num_records}
+        self._identity = {"batch_size": batch_size, "records": num_records}
         self._epoch = 0
-        self._used = 0  # in the epoch, by the iteration that began last, or by a state
-        self._skip = 0  # what the next iteration passes over
-        self._is_begun = False  # that iteration is of the epoch and place that were set last
+        self._used = 0  # in the epoch, by the last iteration or by a state
+        self._skip = 0  # what the next iteration skips
+        self._is_begun = False  # whether that iteration has the latest epoch and position
 
-    def numbers(self, items: Any) -> Numbers:
-        """What a sampler gives, less what the next iteration passes over."""
-        return Numbers(items, self)
+    def unused(self, items: Any) -> UnusedItems:
+        """Return the items of a sampler that the next iteration does not skip."""
+        return UnusedItems(items, self)
 
     @property
     def used(self) -> int:
-        """What the iteration that began last has used, or passed over."""
+        """Number of items that the last iteration used or skipped."""
         return self._used
 
     def begin(self) -> None:
@@ -188,7 +203,7 @@ class Numbered(Place):
             self._used += 1
 
     def set_epoch(self, epoch: int) -> None:
-        check_number("epoch", epoch, 0)
+        check_integer("epoch", epoch)
         if epoch != self._epoch:
             self._epoch, self._used, self._skip = epoch, 0, 0
             self._is_begun = False
@@ -196,35 +211,41 @@ class Numbered(Place):
             self._sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"version": 1, "epoch": self._epoch, "used": self._used, **self._described}
+        return {"version": 1, "epoch": self._epoch, "used": self._used, **self._identity}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         try:
             epoch, used = int(state["epoch"]), int(state["used"])
-            found = {name: state[name] for name in self._described}
+            found = {name: state[name] for name in self._identity}
         except (KeyError, TypeError, ValueError) as error:
             raise StateMismatchError(
-                f"this is no state of a dataset by number: {error!r}"
+                f"this is not a state of a map-style dataset: {error!r}"
             ) from None
-        for name, value in self._described.items():
+        for name, value in self._identity.items():
             if found[name] != value:
                 raise StateMismatchError(
-                    f"the state does not fit: {name} is {value!r} here and {found[name]!r} in it"
+                    f"the state does not match this dataset: {name} is {value!r} here and "
+                    f"{found[name]!r} in the state"
                 )
         self.set_epoch(epoch)
         self._used = self._skip = used
         self._is_begun = False
 
 
-class Numbers:
-    """What a sampler gives, less what was used."""
+class UnusedItems:
+    """The items of a sampler, without those that were used.
 
-    def __init__(self, items: Any, place: Numbered) -> None:
+    Args:
+        items: The sampler, or batches of its items.
+        position: Knows how many items were used.
+    """
+
+    def __init__(self, items: Any, position: SamplerPosition) -> None:
         self._items = items
-        self._place = place
+        self._position = position
 
     def __iter__(self) -> Iterator[Any]:
-        return itertools.islice(iter(self._items), self._place.used, None)
+        return itertools.islice(iter(self._items), self._position.used, None)
 
     def __len__(self) -> int:
         return len(self._items)

@@ -1,27 +1,29 @@
-"""Which of how many training processes this one is."""
+"""Rank and world size of this training process."""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from ..checks import check_integer
+
 
 def resolve_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Rank and world size: as given, else torch.distributed's, else torchrun's, else one process.
+    """Return the rank of this process and the number of ranks.
 
-    Torch is asked only if it is loaded and its process group is initialised. ``RANK`` and
-    ``WORLD_SIZE`` are what torchrun sets.
+    Explicit values come first, then those of ``torch.distributed`` if its process group is
+    initialized, then the environment variables ``RANK`` and ``WORLD_SIZE`` that torchrun sets, then
+    ``(0, 1)``. Torch is not imported for this.
 
     Raises:
-        ValueError: only one of the two is given, or the rank is not in ``0..world_size-1``.
+        ValueError: If only one of the two is given, or the rank is not in ``0..world_size-1``.
     """
     if (rank is None) != (world_size is None):
-        raise ValueError("give both rank and world_size, or neither")
+        raise ValueError("rank and world_size must be given together, or neither of them")
     if rank is None or world_size is None:
         rank, world_size = _from_torch() or _from_environment() or (0, 1)
-    if not 0 <= rank < world_size:
-        raise ValueError(f"rank must be in 0..{world_size - 1}, not {rank}")
-    return rank, world_size
+    check_integer("world_size", world_size, 1)
+    return check_integer("rank", rank, 0, world_size - 1), world_size
 
 
 def _from_torch() -> tuple[int, int] | None:

@@ -1,9 +1,9 @@
-"""Batches of records of similar length: an epoch's order cut into them, before a byte is read."""
+"""Batches of records of similar length, cut from an epoch's order before any data is read."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,19 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from .orders import RecordOrder
-from .selection import CHUNK, Subset
+from ..records.reader import Reader
+from ..records.record_reader import RecordReader
+from ..storage.digest import digest_number, digest_text
+from .orders import ENDLESS, PlanOf, RecordOrder
+from .selection import CHUNK, Numbers, Subset
+from .shuffle import is_shuffled
 
-_Numbers = npt.NDArray[np.int64]
-
-# A window is of about so many batches, and of at least so many records: enough of one length to
-# make a batch of, few enough that what comes near each other was near in the epoch's order.
+# A window holds about this many batches, and at least this many records: enough records of one
+# length to fill a batch, and few enough that neighbours in a batch were neighbours in the order.
 _WINDOW_BATCHES = 64
 _LEAST_WINDOW = 1024
-# A step may reach from one window into the next.
-_WINDOWS_HELD = 2
-# A thread that reads ahead may be in the next epoch already.
-_EPOCHS_HELD = 2
+# A step may extend from one window into the next.
+_WINDOWS_KEPT = 2
+# A thread that prefetches may be in the next epoch already.
+_EPOCHS_KEPT = 2
 _UNKNOWN = 2**62
 
 
@@ -32,65 +34,67 @@ class Lengths:
 
     Args:
         values: Integers ``[N]``, none of them negative.
-        feature: What they are the lengths of, if they were found in the records.
+        feature: Feature whose lengths these are, if they were found in the records.
 
     Attributes:
-        values: int32 ``[N]``, or int64 where that is too narrow.
+        values: int32 ``[N]``, or int64 if a length needs it.
         feature: As above.
 
     Raises:
-        ValueError: one is negative.
+        ValueError: If a length is negative.
     """
 
     def __init__(self, values: npt.NDArray[Any], feature: object = None) -> None:
         if len(values) and values.min() < 0:
             record = int(np.argmin(values))
-            raise ValueError(f"a length is negative: {values[record]}, of record {record}")
-        narrow = len(values) == 0 or values.max() < 2**31
+            raise ValueError(
+                f"lengths must not be negative, got {values[record]} for record {record}"
+            )
+        is_narrow = len(values) == 0 or values.max() < 2**31
         self.values: npt.NDArray[np.int32 | np.int64]
-        self.values = values.astype(np.int32 if narrow else np.int64)  # a copy: nobody changes it
+        self.values = values.astype(np.int32 if is_narrow else np.int64)  # a copy of our own
         self.feature = feature
         self._fingerprint: str | None = None
 
     def fingerprint(self) -> str:
-        """A short name of the lengths, the same for the same ones wherever computed."""
+        """Return a short text that is equal for equal lengths."""
         if self._fingerprint is None:
-            digest = hashlib.blake2b(f"{self.values.dtype}:".encode(), digest_size=8)
-            digest.update(self.values.data)
-            self._fingerprint = digest.hexdigest()
+            self._fingerprint = digest_text(f"{self.values.dtype}:", self.values.data)
         return self._fingerprint
 
 
-class BatchedOrder:
-    """Records of one dataset in batches of similar length, as a function of a batch's number.
+class LengthBatchedOrder:
+    """Batches of records of similar length. An :class:`~torchrec_io.order.orders.Order`.
 
-    The epoch's order is cut into windows of a fixed number of records. The records of each are
-    sorted by length, the longest first and equal ones in their order, and cut into batches, each as
-    large as it may be. With a shuffle, the batches of a window are then put into a random order.
-    So the batches of an epoch are a list that depends on the order and the lengths alone, and what
-    deals positions of an order to ranks and workers deals numbers of batches as well.
+    The epoch's order is cut into windows of a fixed number of records. The records of each window
+    are sorted by length, longest first and otherwise in their order, and cut into batches, each as
+    large as possible. With a shuffle, the batches of a window are then put into a random order. So
+    the batches of an epoch depend on the order and the lengths alone, and batches are assigned to
+    ranks and workers as records are in other orders.
 
-    A record without length counts as one of length 1 where batches are cut.
+    A record of length 0 counts as length 1.
 
-    Instances may be used by several threads at once, and pickled.
+    Instances are thread-safe and can be pickled.
 
     Args:
-        whole: The records. Those that are longer than ``batch_tokens`` are left out.
-        lengths: Of all records that ``whole`` selects from.
-        batch_tokens: The most that a batch's number of records times its longest may be.
-        batch_size: The most records of a batch. One of the two must be given.
+        whole: Order of the records. Records longer than ``batch_tokens`` are left out.
+        lengths: Lengths of all records that ``whole`` selects from.
+        batch_tokens: Maximum of a batch's number of records times its longest length.
+        batch_size: Maximum number of records in a batch. One of the two must be given.
 
     Attributes:
         whole: As above.
-        order: The records that are given.
+        order: Order of the records that are not left out.
         lengths: As above.
         batch_tokens: As above.
         batch_size: As above.
-        too_long: The records that are left out; int64, ascending.
+        too_long: Numbers of the records that are left out; int64, ascending.
 
     Raises:
-        ValueError: lengths are not one for each record.
+        ValueError: If there is not one length for each record.
     """
+
+    has_batches = True
 
     def __init__(
         self,
@@ -102,8 +106,8 @@ class BatchedOrder:
         assert batch_tokens is not None or batch_size is not None
         if len(lengths.values) != whole.selection.total:
             raise ValueError(
-                f"{len(lengths.values)} lengths are not one for each of "
-                f"{whole.selection.total} records"
+                f"lengths must have one value for each of {whole.selection.total} records, "
+                f"got {len(lengths.values)}"
             )
         self.whole = whole
         self.lengths = lengths
@@ -117,18 +121,48 @@ class BatchedOrder:
             len(self.order) if batch_size is None else batch_size,
             batch_tokens,
         )
-        self._totals: dict[int, int] = {}
+        self._counts: dict[int, int] = {}
         self._epochs: tuple[EpochBatches, ...] = ()
 
     def __len__(self) -> int:
-        """Records of an epoch."""
         return len(self.order)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BatchedOrder, (self.whole, self.lengths, self.batch_tokens, self.batch_size)
+        return LengthBatchedOrder, (self.whole, self.lengths, self.batch_tokens, self.batch_size)
+
+    @property
+    def seed(self) -> int:
+        """Seed of the shuffle."""
+        return self.order.seed
+
+    @property
+    def window(self) -> int:
+        """Number of records in a window."""
+        return self._windows.size
+
+    def count(self, epoch: int) -> int:
+        """Return the number of batches in an epoch. The first call sorts all of its lengths."""
+        if epoch not in self._counts:
+            self._counts[epoch] = len(self.epoch(epoch))
+        return self._counts[epoch]
+
+    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
+        """Yield the record numbers of each batch of a process.
+
+        The number of batches follows from all lengths of the epoch. Until they are known, a step is
+        complete if the last of its batches exists.
+        """
+        batches = self.epoch(epoch)
+        for [number] in (plan := plan_of(ENDLESS)).batches(consumed):
+            if not batches.reaches(int(number) + plan.world_size - 1 - plan.rank):
+                break
+            yield batches.records(int(number))
+            consumed += 1
+        for [number] in plan_of(self.count(epoch)).batches(consumed):
+            yield batches.records(int(number))
 
     def describe(self) -> dict[str, Any]:
-        """All that the batches depend on; see :meth:`torchrec_io.order.orders.Order.describe`."""
+        """Return all that the batches depend on."""
         return {
             **self.order.describe(),
             "lengths": self.lengths.fingerprint(),
@@ -136,40 +170,29 @@ class BatchedOrder:
             "batch_size": self.batch_size,
         }
 
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        """Return the reader that fits the order of the records, window by window."""
+        del at_once
+        return self.order.fit_reader(reader, self.window)
+
     def epoch(self, epoch: int) -> EpochBatches:
-        """The batches of an epoch."""
-        for held in self._epochs:
-            if held.epoch == epoch:
-                return held
+        """Return the batches of an epoch."""
+        for kept in self._epochs:
+            if kept.epoch == epoch:
+                return kept
         made = EpochBatches(self._windows, epoch)
-        self._epochs = (made, *self._epochs[: _EPOCHS_HELD - 1])
+        self._epochs = (made, *self._epochs[: _EPOCHS_KEPT - 1])
         return made
 
-    def count(self, epoch: int) -> int:
-        """How many batches an epoch has; the first time, all its lengths are sorted for it."""
-        if epoch not in self._totals:
-            self._totals[epoch] = len(self.epoch(epoch))
-        return self._totals[epoch]
-
-    @property
-    def seed(self) -> int:
-        """Of the shuffle."""
-        return self.order.seed
-
-    @property
-    def window(self) -> int:
-        """Records of a window."""
-        return self._windows.size
-
-    def _find_too_long(self) -> _Numbers:
+    def _find_too_long(self) -> Numbers:
         values = self.lengths.values
         most = self.batch_tokens
         if most is None or len(values) == 0 or values.max() <= most:
             return np.empty(0, np.int64)
         numbers = np.flatnonzero(values > most)
-        places = self.whole.selection.positions_of(np.stack((numbers, numbers + 1)).reshape(-1))
-        selected = places[: len(numbers)] < places[len(numbers) :]
-        return numbers[selected]
+        positions = self.whole.selection.positions_of(np.stack((numbers, numbers + 1)).reshape(-1))
+        is_selected = positions[: len(numbers)] < positions[len(numbers) :]
+        return numbers[is_selected]
 
     def _without_too_long(self) -> RecordOrder:
         if len(self.too_long) == 0:
@@ -184,79 +207,79 @@ class BatchedOrder:
 
 
 class EpochBatches:
-    """The batches of one epoch, found window by window as they are asked for.
+    """The batches of one epoch, computed window by window when they are asked for.
 
-    It keeps a number for each window that was seen and the records of the last ones. Threads that
-    find something at the same time find the same, so none of them has to wait.
+    It keeps a number for each window seen and the records of the latest windows. No lock is needed:
+    threads that compute the same window get the same result.
 
     Args:
-        windows: Finds a window.
-        epoch: From 0.
+        windows: Computes a window.
+        epoch: Number of the epoch.
     """
 
     def __init__(self, windows: _Windows, epoch: int) -> None:
         self.epoch = epoch
         self._windows = windows
-        # Batches before each window, and in all; of those that were not counted, beyond any number.
+        # Number of batches before each window, then the total; _UNKNOWN until it is counted.
         self._ends = np.full(len(windows) + 1, _UNKNOWN, np.int64)
         self._ends[0] = 0
-        self._known = 0  # windows that are counted
-        self._held: tuple[tuple[int, _Window], ...] = ()
+        self._counted = 0  # number of windows
+        self._kept: tuple[tuple[int, _Window], ...] = ()
 
     def __len__(self) -> int:
-        """Batches of the epoch; looks at all windows."""
+        """Return the number of batches in the epoch; computes all windows."""
         while self._count_window():
             pass
         return int(self._ends[-1])
 
     def reaches(self, number: int) -> bool:
-        """Whether there is a batch of that number; looks no further than it has to."""
-        while number >= self._ends[self._known]:
+        """Return whether a batch of this number exists; computes no more windows than needed."""
+        while number >= self._ends[self._counted]:
             if not self._count_window():
                 return False
         return True
 
-    def records(self, number: int) -> _Numbers:
-        """Record numbers of a batch, the longest record first.
+    def records(self, number: int) -> Numbers:
+        """Return the record numbers of a batch, longest record first.
 
         Raises:
-            IndexError: there is no such batch.
+            IndexError: If the epoch has no such batch.
         """
         if number < 0 or not self.reaches(number):
             raise IndexError(f"epoch {self.epoch} has no batch {number}")
-        place = int(np.searchsorted(self._ends, number, side="right")) - 1
-        return self._window(place).records(number - int(self._ends[place]))
+        window = int(np.searchsorted(self._ends, number, side="right")) - 1
+        return self._window(window).records(number - int(self._ends[window]))
 
     def _count_window(self) -> bool:
-        """Counts the batches of one window more; False if there is none."""
-        known = self._known
-        if known == len(self._ends) - 1:
+        """Count the batches of the next window; return False if there is none."""
+        counted = self._counted
+        if counted == len(self._ends) - 1:
             return False
-        self._ends[known + 1] = self._ends[known] + len(self._window(known))
-        self._known = known + 1
+        self._ends[counted + 1] = self._ends[counted] + len(self._window(counted))
+        self._counted = counted + 1
         return True
 
     def _window(self, number: int) -> _Window:
-        for held, window in self._held:
-            if held == number:
+        for kept, window in self._kept:
+            if kept == number:
                 return window
         found = self._windows.find(number, self.epoch)
-        self._held = ((number, found), *self._held[: _WINDOWS_HELD - 1])
+        self._kept = ((number, found), *self._kept[: _WINDOWS_KEPT - 1])
         return found
 
 
 class _Windows:
-    """How the windows of any epoch are cut into batches.
+    """Cuts the windows of any epoch into batches.
 
     Args:
-        order: Of the records.
-        lengths: By record number.
-        most: The most records of a batch.
-        batch_tokens: The most that their number times the longest may be, if that is limited.
+        order: Order of the records.
+        lengths: Lengths by record number.
+        most: Maximum number of records in a batch.
+        batch_tokens: Maximum of that number times the longest length, if limited.
 
     Attributes:
-        size: Records of a window, but for the last: a whole number of batches of the mean length.
-            Without ``batch_tokens`` all are, so that only the last window has one that is not full.
+        size: Number of records in each window but the last: a whole number of batches of the mean
+            length. Without ``batch_tokens``, only the last window has a batch that is not full.
     """
 
     def __init__(
@@ -277,7 +300,7 @@ class _Windows:
         return (len(self._order) + self.size - 1) // self.size
 
     def find(self, number: int, epoch: int) -> _Window:
-        """The batches of a window."""
+        """Return the batches of a window."""
         begin = number * self.size
         end = min(begin + self.size, len(self._order))
         numbers = self._order.at(np.arange(begin, end, dtype=np.int64), epoch)
@@ -288,13 +311,13 @@ class _Windows:
         while cuts[-1] < len(lengths):
             cuts.append(min(cuts[-1] + self._room(int(lengths[cuts[-1]])), len(lengths)))
         turns = np.arange(len(cuts) - 1)
-        if not _is_off(self._order.shuffle):
-            key = _key(f"batches:{self._order.seed}:{epoch}:{number}")
+        if is_shuffled(self._order.shuffle):
+            key = digest_number(f"batches:{self._order.seed}:{epoch}:{number}")
             turns = _core.permute(turns, len(turns), key)
         return _Window(numbers[by_length], cuts, turns)
 
     def _room(self, longest: int) -> int:
-        """How many records a batch may have whose longest is of that length."""
+        """Return the number of records allowed in a batch with this longest length."""
         if self._batch_tokens is None:
             return self._most
         return min(self._most, self._batch_tokens // max(1, longest))
@@ -314,26 +337,18 @@ class _Window:
     """The batches of one window.
 
     Attributes:
-        numbers: Of its records, by length.
-        cuts: Where batches begin among them, and how many records there are.
-        turns: Which batch comes first, second and so on.
+        numbers: Record numbers, sorted by length.
+        cuts: Start of each batch among them, then the number of records.
+        turns: Number of the batch that comes first, second and so on.
     """
 
-    numbers: _Numbers
+    numbers: Numbers
     cuts: list[int]
-    turns: _Numbers
+    turns: Numbers
 
     def __len__(self) -> int:
         return len(self.turns)
 
-    def records(self, turn: int) -> _Numbers:
+    def records(self, turn: int) -> Numbers:
         batch = int(self.turns[turn])
         return self.numbers[self.cuts[batch] : self.cuts[batch + 1]]
-
-
-def _is_off(shuffle: object) -> bool:
-    return isinstance(shuffle, (bool, np.bool_)) and not shuffle
-
-
-def _key(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -3,49 +3,126 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from .selection import Selection
-from .shuffle import ShuffleChoice, check_shuffle, checked_seed, records_at
+from ..records.block_reader import BlockReader
+from ..records.reader import Reader
+from ..records.record_reader import RecordReader
+from ..storage.digest import digest_text
+from .plan import EpochPlan
+from .selection import Numbers, Selection
+from .shuffle import Shuffle, ShuffleChoice, check_seed, check_shuffle, records_at
 
-_Numbers = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# The length of an endless order. Python still accepts it as a length.
+ENDLESS = 2**62
+
+# Returns the plan of an epoch of the given number of units.
+PlanOf: TypeAlias = "Callable[[int], EpochPlan]"
 
 
 class Order(Protocol):
-    """The records of an epoch in their order, as a function of the position."""
+    """The records of an epoch in their order, as a function of the position.
+
+    What is assigned to ranks and workers are the units of an order: records, or whole batches where
+    these are made by length.
+    """
+
+    has_batches: bool
+    """Whether a unit is a whole batch, not a record."""
 
     @property
     def seed(self) -> int:
-        """Of all that is random in an epoch, with the epoch."""
+        """Seed of all that is random in an epoch, together with the epoch's number."""
 
     def __len__(self) -> int:
-        """Records of an epoch."""
+        """Return the number of records in an epoch."""
 
-    def at(self, positions: _Numbers, epoch: int) -> _Numbers:
-        """Record numbers at positions of an epoch's order; int64 ``[n]`` to int64 ``[n]``."""
+    def count(self, epoch: int) -> int:
+        """Return the number of units in an epoch."""
+
+    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
+        """Yield the record numbers of each batch that a plan assigns to one process.
+
+        Args:
+            epoch: Number of the epoch.
+            plan_of: Returns the process's plan of an epoch of that many units.
+            consumed: Number of the process's units to skip.
+
+        Yields:
+            int64 ``[n]``.
+        """
 
     def describe(self) -> dict[str, Any]:
-        """All that the order depends on, as JSON has it; orders that differ, differ here."""
+        """Return all that the order depends on, as JSON values; it differs for other orders."""
+
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        """Return the reader that reads this order best.
+
+        Args:
+            reader: Reader of single records.
+            at_once: Number of records in a batch.
+        """
+
+
+class PositionOrder:
+    """Base of orders whose units are records, computed from their positions."""
+
+    has_batches = False
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def at(self, positions: Numbers, epoch: int) -> Numbers:
+        """Return the record numbers at positions of an epoch's order.
+
+        Args:
+            positions: int64 ``[n]``, each in ``0..len-1``.
+            epoch: Number of the epoch.
+
+        Returns:
+            int64 ``[n]``.
+        """
+        raise NotImplementedError
+
+    def count(self, epoch: int) -> int:
+        """Return the number of records in an epoch: the same in all."""
+        del epoch
+        return len(self)
+
+    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
+        """Yield the record numbers of each batch of a process; see :meth:`Order.deal`."""
+        for positions in plan_of(len(self)).batches(consumed):
+            yield self.at(positions, epoch)
+
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        """Return the reader of single records."""
+        del at_once
+        return reader
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that the order depends on; see :meth:`Order.describe`."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class RecordOrder:
-    """Selected records of one dataset, shuffled or as stored.
+class RecordOrder(PositionOrder):
+    """Selected records of a dataset, shuffled or as stored. An :class:`Order`.
 
     Attributes:
-        selection: The records.
+        selection: The records that are read.
         shuffle: See :data:`torchrec_io.order.shuffle.ShuffleChoice`.
-        seed: Of the shuffle.
-        files: What tells the files of the dataset from others; see :func:`files_fingerprint`.
+        seed: Seed of the shuffle.
+        files: Text that identifies the dataset's files; see :func:`files_fingerprint`.
 
     Raises:
-        ValueError: ``shuffle`` is none of the choices.
+        ValueError: If ``shuffle`` or ``seed`` is invalid.
     """
 
     selection: Selection
@@ -53,29 +130,32 @@ class RecordOrder:
     seed: int = 0
     files: str = ""
 
+    can_batch_by_length: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_shuffle(self.shuffle)
-        object.__setattr__(self, "seed", checked_seed(self.seed))
+        object.__setattr__(self, "seed", check_seed(self.seed))
+
+    @property
+    def records(self) -> Selection:
+        """The stored records that the selection comes from."""
+        return self.selection
+
+    def with_records(self, records: Selection) -> Self:
+        """Return the same order of other records."""
+        return dataclasses.replace(self, selection=records)
 
     def __len__(self) -> int:
         return len(self.selection)
 
-    @property
-    def records(self) -> Selection:
-        """The records that what is ordered is of: themselves."""
-        return self.selection
-
-    def with_records(self, records: Selection) -> RecordOrder:
-        """The same order of other records."""
-        return dataclasses.replace(self, selection=records)
-
-    def at(self, positions: _Numbers, epoch: int) -> _Numbers:
+    def at(self, positions: Numbers, epoch: int) -> Numbers:
         size = len(self.selection)
         return self.selection.numbers_at(
             records_at(positions, size, self.shuffle, self.seed, epoch)
         )
 
     def describe(self) -> dict[str, Any]:
+        """Return all that the order depends on."""
         return {
             "files": self.files,
             "records": len(self),
@@ -84,15 +164,39 @@ class RecordOrder:
             "seed": self.seed,
         }
 
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        """Return a reader of whole blocks if the shuffle is by blocks, else of single records."""
+        if not isinstance(self.shuffle, Shuffle):
+            return reader
+        most = max(1, len(self))
+        size = min(self.shuffle.block, most)
+        # Where one window follows another, the records of both are in use.
+        in_use = max(min(self.shuffle.window, most), min(at_once, most))
+        return self._block_reader(reader, size, 2 * (in_use // size + 2))
+
+    def mixture_reader(self, reader: RecordReader, orders: Sequence[Any]) -> Reader:
+        """Return the reader of a mixture.
+
+        Args:
+            reader: Reader of the records of all its datasets.
+            orders: Orders of the datasets, all of the same class.
+        """
+        del orders
+        return reader
+
+    def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Reader:
+        blocks = Blocks(self.selection, size)
+        return BlockReader(reader, blocks.block_of, blocks.numbers_of, keep)
+
 
 @dataclass(frozen=True)
-class StreamedOrder:
+class StreamOrder:
     """The order of records that are read from front to back, without an index.
 
     Attributes:
-        files: What tells the files from others: their names.
-        shuffle: Records of the shuffle buffer, or False.
-        seed: Of the shuffle.
+        files: Text that identifies the files: a digest of their names.
+        shuffle: Number of records in the shuffle buffer, or False.
+        seed: Seed of the shuffle.
     """
 
     files: str
@@ -100,10 +204,10 @@ class StreamedOrder:
     seed: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", checked_seed(self.seed))
+        object.__setattr__(self, "seed", check_seed(self.seed))
 
     def describe(self) -> dict[str, Any]:
-        """As :meth:`Order.describe`."""
+        """Return all that the order depends on."""
         return {
             "files": self.files,
             "index": None,
@@ -114,31 +218,34 @@ class StreamedOrder:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of selected records that follow each other, which a block shuffle keeps together.
+    """Blocks of consecutive selected records, which a block shuffle keeps together.
 
     Attributes:
-        selection: The records.
-        size: Records of a block.
+        selection: The selected records.
+        size: Number of records in a block.
     """
 
     selection: Selection
     size: int
 
-    def of(self, numbers: _Numbers) -> _Numbers:
-        """The block of each record."""
+    def block_of(self, numbers: Numbers) -> Numbers:
+        """Return the block of each record."""
         return self.selection.positions_of(numbers) // self.size
 
-    def numbers(self, block: int) -> _Numbers:
-        """The records of a block, in ascending order."""
+    def numbers_of(self, block: int) -> Numbers:
+        """Return the records of a block, in ascending order."""
         begin = block * self.size
         end = min(begin + self.size, len(self.selection))
         return self.selection.numbers_at(np.arange(begin, end, dtype=np.int64))
 
 
 def files_fingerprint(files: Sequence[tuple[int, int, int]]) -> str:
-    """A short name of some files in their order: (records, bytes, content fingerprint) of each.
+    """Return a short text that identifies files by their contents and order.
 
-    It does not depend on where the files are, so a run can be resumed on another machine.
+    It does not depend on the location of the files, so a run can be resumed on another machine.
+
+    Args:
+        files: Number of records, size in bytes and content fingerprint of each file.
     """
     text = ";".join(f"{records},{size},{content}" for records, size, content in files)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return digest_text(text)

@@ -1,4 +1,4 @@
-"""How far reading has come, and going on from there: here, elsewhere, or by more processes."""
+"""Progress of an iteration: saved states, and how other processes continue from them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Arrangement:
+class ProcessLayout:
     """One of the processes that share an epoch, and how they share it.
 
     Attributes:
-        rank: Training process, of ``world_size``.
-        worker: DataLoader worker of that rank, of ``num_workers``; 0 of 1 without workers.
-        batch_size: Records that are dealt to a process at once; 1 where batches made by length are.
+        rank: Rank of the training process, of ``world_size``.
+        world_size: Number of training processes.
+        worker: Number of the DataLoader worker of that rank; 0 without workers.
+        num_workers: Number of DataLoader workers of the rank; 1 without workers.
+        batch_size: Number of records assigned to a process at a time. 1 if whole batches are
+            assigned, as with batches by length.
     """
 
     rank: int = 0
@@ -32,19 +35,20 @@ class Arrangement:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far one process has come.
+    """The progress of one process.
+
+    A unit is a record, or a whole batch if batches are made by length.
 
     Attributes:
-        epoch: That it is in.
-        first_epoch: That the iteration began with, which may go through several.
-        begin: Records of the epoch's order that were taken before it was dealt to the processes;
-            0 unless the iteration was resumed by other processes than before. Where batches are
-            made by length, these are dealt, and counted, in the place of records.
-        consumed: Records of this process's share that were given, or lost, since; or batches.
-        ahead: How many of those were taken out of turn, or in vain: in the place of records that
-            were lost. Only this rank knows of them.
-        dealt: Batches that the rank was dealt in earlier epochs of the iteration: DataLoader goes
-            on taking turns with its workers from epoch to epoch, so the plan does.
+        epoch: Current epoch.
+        first_epoch: First epoch of the iteration, which may cover several.
+        begin: Number of units of the epoch's order before the part that was assigned to the
+            current process layout. It is 0 unless the iteration was resumed by another layout.
+        consumed: Number of this process's units that were yielded or lost since ``begin``.
+        ahead: Number of those that were read out of turn to replace lost records. Only this rank
+            knows of them.
+        assigned: Number of batches assigned to the rank in earlier epochs of the iteration. It
+            continues the rotation of DataLoader's workers from epoch to epoch.
     """
 
     epoch: int = 0
@@ -52,103 +56,115 @@ class Progress:
     begin: int = 0
     consumed: int = 0
     ahead: int = 0
-    dealt: int = 0
+    assigned: int = 0
 
     def is_in(self, epoch: int) -> bool:
-        """Whether an iteration that begins with an epoch may be meant."""
+        """Return whether this may belong to an iteration that begins with an epoch."""
         return epoch in (self.epoch, self.first_epoch)
 
     def moved(
         self,
-        before: Arrangement,
-        now: Arrangement,
+        before: ProcessLayout,
+        now: ProcessLayout,
         *,
-        num_records: int,
-        share: int,
-        by_batches: bool,
+        num_units: int,
+        num_own: int,
+        in_batches: bool,
     ) -> Progress:
-        """What a process of another arrangement goes on from.
+        """Return the progress from which a process of another layout continues.
 
         Args:
-            before: Who came this far.
-            now: Who goes on.
-            num_records: Records of the epoch.
-            share: Records of the whole share of ``before``, from ``begin`` on.
-            by_batches: Whether ranks give whole batches, so that all have given as many.
+            before: Process that made this progress.
+            now: Process that continues.
+            num_units: Number of units of the epoch.
+            num_own: Number of units assigned to ``before`` from ``begin`` on.
+            in_batches: Whether ranks yield whole batches, so that all of them have yielded the same
+                number.
 
         Raises:
-            StateMismatchError: what was consumed cannot be told from this state alone.
+            StateMismatchError: If the progress of the other processes does not follow from this
+                one.
         """
-        if now == before or self.consumed == self.dealt == 0:
+        if now == before or self.consumed == self.assigned == 0:
             return self
-        alike = dataclasses.replace(now, rank=before.rank) == before
-        if before.num_workers != 1 and not alike:
+        is_alike = dataclasses.replace(now, rank=before.rank) == before
+        if before.num_workers != 1 and not is_alike:
             raise StateMismatchError(
-                f"the state is of DataLoader worker {before.worker} of {before.num_workers}: only "
-                f"worker {before.worker} of {before.num_workers} with the same world_size and "
-                "batch_size can go on from it. With another number, use "
+                f"the state belongs to DataLoader worker {before.worker} of {before.num_workers}: "
+                f"only worker {before.worker} of {before.num_workers} with the same world_size and "
+                "batch_size can resume from it. With another number of workers, use "
                 "resume(epoch=..., batches=...)"
             )
         if self.ahead and before.world_size > 1:
             raise StateMismatchError(
-                f"rank {before.rank} of {before.world_size} lost records in this epoch, so that it "
-                "stands elsewhere than the others: each rank can go on from its own state alone"
+                f"rank {before.rank} of {before.world_size} lost records in this epoch, so its "
+                "position differs from that of the other ranks: each rank must resume from its own "
+                "state"
             )
         consumed = self.consumed
-        if by_batches and consumed >= share:  # the last batch of some ranks may be longer
+        if in_batches and consumed >= num_own:  # the last batch of some ranks may be longer
             consumed = -(-consumed // before.batch_size) * before.batch_size
-        if alike:
+        if is_alike:
             return dataclasses.replace(self, consumed=consumed)
         if consumed % before.batch_size and before.world_size > 1:
             raise StateMismatchError(
                 f"the state was taken inside a global step of {before.world_size} x "
-                f"{before.batch_size} records, so it takes the same world_size and number of "
-                "workers to go on from it"
+                f"{before.batch_size} records: resuming from it takes the same world_size and "
+                "number of workers"
             )
-        begin = min(self.begin + consumed * before.world_size, num_records)
+        begin = min(self.begin + consumed * before.world_size, num_units)
         return Progress(self.epoch, self.first_epoch, begin)
 
 
 def to_state(
-    progress: Progress, by: Arrangement, order: Mapping[str, Any], batch_size: int | None
+    progress: Progress, layout: ProcessLayout, order: Mapping[str, Any], batch_size: int | None
 ) -> dict[str, Any]:
-    """A progress as plain numbers and strings, with what defines the order it counts in."""
+    """Return a progress as plain numbers and strings, with what defines its order."""
     return {
         "version": VERSION,
         **dataclasses.asdict(progress),
-        **{f"by_{name}": value for name, value in dataclasses.asdict(by).items()},
+        **{f"by_{name}": value for name, value in dataclasses.asdict(layout).items()},
         "order": {"batch_size": batch_size, **order},
     }
 
 
 def from_state(
     state: Mapping[str, Any], order: Mapping[str, Any], batch_size: int | None, world_size: int
-) -> tuple[Progress, Arrangement]:
-    """The opposite of :func:`to_state`.
+) -> tuple[Progress, ProcessLayout]:
+    """Return the progress and the process layout of a state; the inverse of :func:`to_state`.
+
+    Another ``batch_size`` is accepted if its product with the number of ranks is the same.
 
     Raises:
-        StateMismatchError: the state is of another order, or is no state. Another ``batch_size``
-            is accepted where that times the number of ranks is the same.
+        StateMismatchError: If the state belongs to another order or is not a state.
     """
     try:
         if state["version"] != VERSION:
             raise StateMismatchError(
-                f"the state is of version {state['version']!r}, this release knows {VERSION}"
+                f"the state has version {state['version']!r}, this release reads {VERSION}"
             )
         progress = Progress(**_numbers(state, Progress, ""))
-        by = Arrangement(**_numbers(state, Arrangement, "by_"))
-        EpochPlan(0, by.batch_size, 0, by.rank, by.world_size, by.worker, by.num_workers)
+        layout = ProcessLayout(**_numbers(state, ProcessLayout, "by_"))
+        EpochPlan(
+            0,
+            layout.batch_size,
+            0,
+            layout.rank,
+            layout.world_size,
+            layout.worker,
+            layout.num_workers,
+        )
         saved = dict(state["order"])
     except (KeyError, TypeError, ValueError) as error:
-        raise StateMismatchError(f"this is no state of a dataset: {error!r}") from None
+        raise StateMismatchError(f"this is not a state of a dataset: {error!r}") from None
     now = {"batch_size": batch_size, **order}
-    same_step = (batch_size or 0) * world_size == by.batch_size * by.world_size
-    if same_step and saved.get("batch_size") is not None:
+    is_same_step = (batch_size or 0) * world_size == layout.batch_size * layout.world_size
+    if is_same_step and saved.get("batch_size") is not None:
         saved["batch_size"] = batch_size
     differences = list(_differences(saved, now, ""))
     if differences:
-        raise StateMismatchError("the state does not fit: " + "; ".join(differences))
-    return progress, by
+        raise StateMismatchError("the state does not match this dataset: " + "; ".join(differences))
+    return progress, layout
 
 
 def _numbers(state: Mapping[str, Any], cls: type[Any], prefix: str) -> dict[str, int]:
@@ -160,10 +176,10 @@ def _numbers(state: Mapping[str, Any], cls: type[Any], prefix: str) -> dict[str,
 
 
 def _differences(saved: Any, now: Any, name: str) -> Iterator[str]:
-    """Each value that differs, by its name."""
+    """Yield a description of each value that differs."""
     if isinstance(saved, Mapping) and isinstance(now, Mapping):
         for key in [*now, *(key for key in saved if key not in now)]:
-            place = f"{name}.{key}" if name else str(key)
-            yield from _differences(saved.get(key), now.get(key), place)
+            inner = f"{name}.{key}" if name else str(key)
+            yield from _differences(saved.get(key), now.get(key), inner)
     elif saved != now:
         yield f"{name} is {now!r} here and {saved!r} in the state"

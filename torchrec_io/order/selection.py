@@ -1,36 +1,79 @@
-"""Which records of a dataset are part of it: a stretch of them, or any, one bit each."""
+"""Selections of records: a span of consecutive records, or any subset with one bit each."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..storage.digest import digest_text
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-# How many records are looked at in one go where something is computed for all of them: a multiple
-# of 64, so that each chunk begins with a word of its own.
+# Records processed at a time when something is computed for all of them. A multiple of 64, so that
+# each chunk starts with a word of its own.
 CHUNK = 2**20
+
+
+class Selection(Protocol):
+    """Some of a dataset's records, in ascending order."""
+
+    @property
+    def total(self) -> int:
+        """Number of records of the dataset, selected or not."""
+
+    def __len__(self) -> int:
+        """Return the number of selected records."""
+
+    def numbers_at(self, positions: Numbers) -> Numbers:
+        """Return the record numbers at positions among the selected records.
+
+        Args:
+            positions: int64 ``[n]``, each in ``0..len-1``.
+
+        Returns:
+            int64 ``[n]``.
+
+        Raises:
+            IndexError: If a position is out of its range.
+        """
+
+    def positions_of(self, numbers: Numbers) -> Numbers:
+        """Return the number of selected records before each record number.
+
+        Args:
+            numbers: int64 ``[n]``, each in ``0..total``, selected or not.
+
+        Returns:
+            int64 ``[n]``. For a selected record it is its position.
+
+        Raises:
+            IndexError: If a number is out of its range.
+        """
+
+    def mask(self, begin: int, end: int) -> Mask:
+        """Return which of the records ``begin..end-1`` are selected: bool ``[end - begin]``."""
+
+    def fingerprint(self) -> str:
+        """Return a short text that is equal for equal selections of equal totals."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive records: ``begin..begin+size-1`` of ``total``.
+    """Consecutive records: ``begin..begin+size-1`` of ``total``. A :class:`Selection`.
 
     Attributes:
-        begin: The first record.
-        size: How many records.
-        total: How many records there are in all.
+        begin: Number of the first record.
+        size: Number of selected records.
+        total: Number of records of the dataset.
 
     Raises:
-        ValueError: the span does not lie within ``0..total``.
+        ValueError: If the span does not lie within ``0..total``.
     """
 
     begin: int
@@ -40,91 +83,72 @@ class Span:
     def __post_init__(self) -> None:
         if self.begin < 0 or self.size < 0 or self.begin + self.size > self.total:
             raise ValueError(
-                f"{self.size} records from {self.begin} on do not lie within {self.total} records"
+                f"a span of {self.size} records from record {self.begin} extends past "
+                f"{self.total} records"
             )
 
     def __len__(self) -> int:
         return self.size
 
     def numbers_at(self, positions: Numbers) -> Numbers:
-        """Numbers of the records at positions among those selected.
-
-        Args:
-            positions: int64 ``[n]``, each in ``0..len-1``.
-
-        Returns:
-            int64 ``[n]``.
-
-        Raises:
-            IndexError: a position is out of its range.
-        """
         _check_range(positions, self.size, "position")
         return positions + self.begin
 
     def positions_of(self, numbers: Numbers) -> Numbers:
-        """How many of the records selected have a smaller number.
-
-        Args:
-            numbers: int64 ``[n]``, each in ``0..total``, selected or not.
-
-        Returns:
-            int64 ``[n]``: the position of a record that is selected.
-
-        Raises:
-            IndexError: a number is out of its range.
-        """
         _check_range(numbers, self.total + 1, "number")
         return np.clip(numbers - self.begin, 0, self.size)
 
     def mask(self, begin: int, end: int) -> Mask:
-        """Which of the records ``begin..end-1`` are selected: bool ``[end - begin]``."""
         mask = np.zeros(end - begin, np.bool_)
         mask[max(self.begin - begin, 0) : max(self.begin + self.size - begin, 0)] = True
         return mask
 
     def fingerprint(self) -> str:
-        """A short name of what is selected: the same for the same records, wherever computed."""
         begin = self.begin if self.size else 0
-        return _digest(f"span:{self.total}:{begin}:{self.size}".encode())
+        return digest_text(f"span:{self.total}:{begin}:{self.size}")
 
 
 class Subset:
-    """Any records, one bit each; about 1.13 bits a record with what makes them quick to find.
+    """Any subset of the records. A :class:`Selection` of about 1.13 bits a record.
 
-    Made by :meth:`of`, :meth:`build` or :class:`SubsetBuilder`. Methods are those of
-    :class:`Span`.
+    Made by :meth:`from_mask`, :meth:`build` or :class:`SubsetBuilder`.
 
     Attributes:
-        total: How many records there are in all.
+        total: Number of records of the dataset.
     """
 
     def __init__(self, total: int, words: npt.NDArray[np.uint64]) -> None:
-        """Takes over bits: record i is selected if bit ``i % 64`` of ``words[i // 64]`` is set.
+        """Wrap a bit array: record i is selected if bit ``i % 64`` of ``words[i // 64]`` is set.
 
         Raises:
-            ValueError: the words are not as many as ``total`` bits take, or a bit is set behind
-                the last record.
+            ValueError: If there are not ``ceil(total / 64)`` words, or a bit after the last record
+                is set.
         """
         if len(words) != -(-total // 64):
-            raise ValueError(f"{total} records are not {len(words)} words of 64 bits")
+            raise ValueError(f"{total} records take {-(-total // 64)} words, got {len(words)}")
         if total % 64 and int(words[-1]) >> total % 64:
-            raise ValueError(f"a bit is set behind the last of {total} records")
+            raise ValueError(f"a bit after the last of {total} records is set")
         self.total = total
         self._words = words
         self._counts = _core.count_bits(words)
-        self._fingerprint: str | None = None  # asked for with every saved state
+        self._fingerprint: str | None = None  # part of every saved state
 
     @classmethod
-    def of(cls, mask: Mask) -> Subset:
-        """The records whose ``mask``, bool ``[total]``, is True."""
+    def from_mask(cls, mask: Mask) -> Subset:
+        """Return the records whose ``mask``, bool ``[total]``, is True."""
         return cls.build(len(mask), lambda begin, end: mask[begin:end])
 
     @classmethod
     def build(cls, total: int, mask_of: Callable[[int, int], Mask]) -> Subset:
-        """The records that ``mask_of(begin, end)`` says, asked for stretch by stretch, in order.
+        """Return the subset of a mask that is computed chunk by chunk.
+
+        Args:
+            total: Number of records.
+            mask_of: Called with ``begin`` and ``end``, in ascending order; returns the mask of
+                those records, bool ``[end - begin]``.
 
         Raises:
-            ValueError: what it gives is not bool ``[end - begin]``.
+            ValueError: If a mask has another dtype or shape.
         """
         builder = SubsetBuilder(total)
         for begin in range(0, total, CHUNK):
@@ -141,23 +165,19 @@ class Subset:
         return f"Subset({len(self)} of {self.total} records)"
 
     def numbers_at(self, positions: Numbers) -> Numbers:
-        """Numbers of the records at positions among those selected; see :class:`Span`."""
         return _core.select_bits(self._words, self._counts, positions)
 
     def positions_of(self, numbers: Numbers) -> Numbers:
-        """How many of the records selected have a smaller number; see :class:`Span`."""
         _check_range(numbers, self.total + 1, "number")
         return _core.count_bits_below(self._words, self._counts, numbers)
 
     def mask(self, begin: int, end: int) -> Mask:
-        """Which of the records ``begin..end-1`` are selected: bool ``[end - begin]``."""
         skipped = begin % 8
         packed = self._words.view(np.uint8)[begin // 8 : -(-end // 8)]
         bits = np.unpackbits(packed, count=skipped + end - begin, bitorder="little")
         return bits[skipped:].view(np.bool_)
 
     def fingerprint(self) -> str:
-        """A short name of what is selected: that of a :class:`Span` where it is one."""
         if self._fingerprint is None:
             self._fingerprint = self._find_fingerprint()
         return self._fingerprint
@@ -165,19 +185,16 @@ class Subset:
     def _find_fingerprint(self) -> str:
         size = len(self)
         first, last = self.numbers_at(np.array([0, size - 1])).tolist() if size else (0, -1)
-        if last - first + 1 == size:
+        if last - first + 1 == size:  # equal to a span
             return Span(first, size, self.total).fingerprint()
-        return _digest(f"bits:{self.total}:".encode(), self._words)
-
-
-Selection: TypeAlias = Span | Subset
+        return digest_text(f"bits:{self.total}:", self._words.data)
 
 
 class SubsetBuilder:
-    """Makes a :class:`Subset` of masks that come one after another.
+    """Builds a :class:`Subset` from consecutive masks.
 
     Args:
-        total: How many records there are in all.
+        total: Number of records.
     """
 
     def __init__(self, total: int) -> None:
@@ -186,46 +203,39 @@ class SubsetBuilder:
         self._done = 0
 
     def append(self, mask: Mask) -> None:
-        """Says which of the next records are selected.
+        """Append the mask of the next records.
 
         Args:
-            mask: bool, of a multiple of 8 records unless they are the last.
+            mask: bool ``[n]``; n is a multiple of 8, except in the last mask.
 
         Raises:
-            ValueError: it is not.
+            ValueError: If the mask has another dtype, shape or size.
         """
         end = self._done + len(mask)
         if mask.dtype != np.bool_ or mask.ndim != 1 or end > self._total:
             raise ValueError(
-                f"a mask of at most {self._total - self._done} bools is needed, "
-                f"not {mask.dtype} {list(mask.shape)}"
+                f"mask must be bool of at most {self._total - self._done} records, "
+                f"got {mask.dtype} {list(mask.shape)}"
             )
         if self._done % 8:
-            raise ValueError(f"only the last mask may be of {self._done % 8} over 8 records")
+            raise ValueError("the size of a mask must be a multiple of 8, except the last one")
         packed = np.packbits(mask, bitorder="little")
         at = self._done // 8
         self._words.view(np.uint8)[at : at + len(packed)] = packed
         self._done = end
 
     def finish(self) -> Subset:
-        """The records that were selected.
+        """Return the subset.
 
         Raises:
-            ValueError: masks of some records are missing.
+            ValueError: If masks of some records are missing.
         """
         if self._done != self._total:
-            raise ValueError(f"masks came for {self._done} of {self._total} records")
+            raise ValueError(f"masks must cover {self._total} records, got {self._done}")
         return Subset(self._total, self._words)
 
 
 def _check_range(numbers: Numbers, end: int, what: str) -> None:
-    # In one pass: without their sign negative numbers are the greatest of all.
+    # One pass: as unsigned integers, negative numbers are the largest.
     if len(numbers) and numbers.view(np.uint64).max() >= end:
         raise IndexError(f"a {what} lies outside 0..{end - 1}")
-
-
-def _digest(text: bytes, words: npt.NDArray[np.uint64] | None = None) -> str:
-    digest = hashlib.blake2b(text, digest_size=8)
-    if words is not None:
-        digest.update(words.data)
-    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Parts of a dataset: a slice written as text, or a random split by records or by groups."""
+"""Parts of a dataset: slices given as text, and random splits by records or by groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..checks import counted
 from ..records.index import RecordIndex
+from ..storage.digest import digest, digest_number
 from .selection import CHUNK, Numbers, Selection, Span, Subset, SubsetBuilder
 
 _BOUNDARY = r"(-?[0-9]+(?:_[0-9]+)*)((?:\.[0-9]+)?%)?"
@@ -25,30 +27,30 @@ _SLICE = re.compile(rf"\[(?:{_BOUNDARY})?:(?:{_BOUNDARY})?\]")
 
 
 def parse_slice(text: str, size: int) -> Span:
-    """The records of a slice such as ``"[:80%]"``, ``"[-5%:]"`` or ``"[100:200]"``.
+    """Return the records of a slice such as ``"[:80%]"``, ``"[-5%:]"`` or ``"[100:200]"``.
 
-    Slices mean what they mean to TensorFlow Datasets in ``split="train[...]"``, that is to
-    ``tfds.core.ReadInstruction`` with its default ``rounding="closest"`` (``core/splits.py``,
-    version 4.9): a percentage, which may have decimals, is of the number of records, rounded to
-    the nearest number of them, to the even one of two; what is negative counts from the end; a
-    boundary that lies outside is refused, and so is a slice without records. A percentage that is
-    rounded to 0 is boundary 0, even if it was negative: ``"[-5%:]"`` of 4 records is all of them.
+    The rules are those of ``split="train[...]"`` in TensorFlow Datasets
+    (``tfds.core.ReadInstruction`` with its default ``rounding="closest"``; ``core/splits.py``,
+    version 4.9). A percentage, which may have decimals, is rounded to the nearest number of
+    records, ties to even. Negative values count from the end. A boundary outside of the dataset and
+    a slice without records are errors. A percentage that rounds to 0 is boundary 0, even if it is
+    negative: ``"[-5%:]"`` of 4 records selects all of them.
 
-    Other than there, ``"[:]"`` and ``""`` are all records, and a percentage and a number do not go
-    together in one slice unless the number is 0: TFDS would take both for percentages.
+    Two rules differ: ``"[:]"`` and ``""`` select all records, and one slice cannot mix a percentage
+    and a number other than 0, both of which TFDS would take for percentages.
 
     Args:
         text: The slice.
-        size: How many records there are.
+        size: Number of records.
 
     Raises:
-        ValueError: the text is no slice, or not one of so many records.
+        ValueError: If the text is not a slice, or not a slice of that many records.
     """
     if not text:
         return Span(0, size, size)
     found = _SLICE.fullmatch(text)
     if found is None:
-        raise _bad_slice(text, "not understood")
+        raise _bad_slice(text, "it cannot be parsed")
     from_number, from_rest, to_number, to_rest = found.groups()
     units = {
         rest is not None
@@ -56,11 +58,11 @@ def parse_slice(text: str, size: int) -> Span:
         if number is not None and (rest is not None or int(number) != 0)
     }
     if len(units) == 2:
-        raise _bad_slice(text, "a percentage and a number")
+        raise _bad_slice(text, "it mixes a percentage and a number")
     begin = 0 if from_number is None else _boundary(text, from_number, from_rest, size)
     end = size if to_number is None else _boundary(text, to_number, to_rest, size)
     if begin >= end and size > 0:
-        raise _bad_slice(text, f"no records of {size}")
+        raise _bad_slice(text, f"it selects none of {counted(size, 'record')}")
     return Span(begin, end - begin, size)
 
 
@@ -70,21 +72,22 @@ def _boundary(text: str, number: str, rest: str | None, size: int) -> int:
     else:
         percent = float(number + rest[:-1])
         if abs(percent) > 100:
-            raise _bad_slice(text, "a percentage lies outside -100%..100%")
-        boundary = share_of(percent, size)
+            raise _bad_slice(text, "a percentage lies outside of -100%..100%")
+        boundary = percent_of(percent, size)
     if abs(boundary) > size:
-        raise _bad_slice(text, f"there are only {size} records")
+        raise _bad_slice(text, f"there are only {counted(size, 'record')}")
     return boundary + size if boundary < 0 else boundary
 
 
-def share_of(percent: float, size: int) -> int:
-    """A percentage of so many records, as TFDS rounds it (``splits._pct_to_abs_closest``)."""
+def percent_of(percent: float, size: int) -> int:
+    """Return a percentage of records, rounded as in TFDS (``splits._pct_to_abs_closest``)."""
     return round(percent * size / 100.0)
 
 
 def _bad_slice(text: str, reason: str) -> ValueError:
     return ValueError(
-        f"slice {text!r}: {reason}; slices look like '[:80%]', '[10%:20%]', '[100:200]', '[-5%:]'"
+        f"slice {text!r} is invalid: {reason}; valid slices look like '[:80%]', '[10%:20%]', "
+        "'[100:200]', '[-5%:]'"
     )
 
 
@@ -92,27 +95,27 @@ def _bad_slice(text: str, reason: str) -> ValueError:
 
 
 def fractions_to_counts(fractions: Sequence[float], size: int) -> list[int]:
-    """How many of ``size`` records each part of a split has.
+    """Return the number of records in each part of a split.
 
-    The boundaries between parts are rounded to the nearest record, halves up, so that counts sum
-    to ``size`` and each differs from its fraction by less than one record.
+    The boundaries between parts are rounded to the nearest record, halves up. So the counts sum to
+    ``size``, and each differs from its fraction by less than one record.
 
     Args:
-        fractions: Of each part. They are taken as they are written in decimal, so 0.7 is 7/10, and
-            what rounding has left them short of 1 is dealt to all of them alike.
-        size: How many records there are.
+        fractions: Fraction of each part. Decimals are exact: 0.7 means 7/10. A sum slightly below 1
+            is scaled to 1.
+        size: Number of records.
 
     Raises:
-        ValueError: there are no fractions, one is not a positive number, or they do not sum to 1
+        ValueError: If there are no fractions, one is not a positive number, or they do not sum to 1
             within 1e-6.
     """
     numbers = [float(fraction) for fraction in fractions]
     for number in numbers:
         if not (number > 0 and math.isfinite(number)):
-            raise ValueError(f"fractions must be positive numbers, not {number}")
+            raise ValueError(f"fractions must be positive numbers, got {number}")
     if abs(math.fsum(numbers) - 1) > 1e-6:
         total = math.fsum(numbers)
-        raise ValueError(f"fractions must sum to 1, not to {total:.9g} as {numbers} do")
+        raise ValueError(f"fractions must sum to 1, got {numbers} with the sum {total:.9g}")
     exact = [Fraction(repr(number)) for number in numbers]
     whole = sum(exact)
     bounds = [0]
@@ -129,13 +132,13 @@ def split_indexed(
     fractions: Sequence[float],
     seed: int,
 ) -> list[Subset]:
-    """:func:`split_records` of indexed files.
+    """Split indexed files at random; see :func:`split_records`.
 
-    Files count by name and content, wherever they are. Only files of one name and content, or of
-    one name and size where the content is not known, are ranked by their paths.
+    Files are identified by name and content, wherever they are. Only files of the same name and
+    content, or of the same name and size if the content is not known yet, are ordered by path.
 
     Raises:
-        ValueError: ``fractions`` are none, or the selection is not of these files.
+        ValueError: If ``fractions`` are invalid, or the selection does not belong to these files.
     """
     names = [
         (os.path.basename(index.data_path), f"{index.identity}{index.data_path}")
@@ -151,35 +154,37 @@ def split_records(
     fractions: Sequence[float],
     seed: int,
 ) -> list[Subset]:
-    """A random split by records: disjoint parts that together are all records selected.
+    """Split records at random into disjoint parts that together hold all selected records.
 
-    Every split into parts of these sizes is equally likely. In which part a record is depends on
-    the seed, the fractions, the record's place in its file, and on what the files are: not on the
-    order in which they are listed.
+    Every split into parts of these sizes is equally likely. The part of a record depends on the
+    seed, the fractions, the record's number in its file and the files' names and contents. It does
+    not depend on the order in which the files are listed.
 
     Args:
-        file_records: How many records each file has, in the order listed.
-        file_names: Of each file what it is ranked by: its base name, and a fingerprint of its
-            content.
-        selection: Only these records are split; None: all.
-        fractions: Of each part; see :func:`fractions_to_counts`.
+        file_records: Number of records in each file, in the order listed.
+        file_names: Base name and content fingerprint of each file, which define the order of files.
+        selection: Records to split; None for all.
+        fractions: Fraction of each part; see :func:`fractions_to_counts`.
         seed: Any integer.
 
     Returns:
-        One subset of all the files' records, numbered as the files are listed, for each fraction.
+        A subset of all records, numbered as the files are listed, for each fraction.
 
     Raises:
-        ValueError: ``fractions`` are none; or files, names and selection do not belong together.
+        ValueError: If ``fractions`` are invalid, or files, names and selection do not match.
     """
     if len(file_records) != len(file_names):
-        raise ValueError(f"{len(file_names)} names do not belong to {len(file_records)} files")
+        raise ValueError(
+            f"file_names must have one name for each of {len(file_records)} files, "
+            f"got {len(file_names)}"
+        )
     total = sum(file_records)
     chosen = _all_if_none(selection, total)
     size = len(chosen)
     bounds = np.cumsum(fractions_to_counts(fractions, size))
     begins = chosen.positions_of(np.cumsum([0, *file_records], dtype=np.int64))
     shifts = _canonical_begins(begins[1:] - begins[:-1], file_names) - begins[:-1]
-    key = _key(f"split:{int(seed)}:{size}")
+    key = digest_number(f"split:{int(seed)}:{size}")
 
     def parts_between(begin: int, end: int) -> Numbers:
         first, last = np.searchsorted(begins, [begin, end - 1], side="right").tolist()
@@ -188,7 +193,7 @@ def split_records(
         canonical = np.arange(begin, end) + shift
         return np.searchsorted(bounds, _core.permute(canonical, size, key), side="right")
 
-    return _deal(chosen, len(bounds), parts_between)
+    return _divide(chosen, len(bounds), parts_between)
 
 
 def split_groups(
@@ -198,32 +203,34 @@ def split_groups(
     fractions: Sequence[float],
     seed: int,
 ) -> list[Subset]:
-    """A random split by groups: records with the same key are in the same part.
+    """Split groups of records at random: records with the same key are in the same part.
 
-    Groups are put in an order that depends on the seed and their keys alone, and the records are
-    divided by the fractions; a group goes where the middle of its records falls. So in which part a
-    group is depends on neither the order of records nor that of files.
+    Groups are sorted by a hash of the seed and their key, and the records are divided by the
+    fractions. A group goes to the part in which the middle of its records falls. So the part of a
+    group depends neither on the order of records nor on that of files.
 
     Args:
-        keys: Of each record selected; None: it goes nowhere.
-        selection: Only these records are split; None: all.
-        total: How many records there are in all.
-        fractions: Of each part; see :func:`fractions_to_counts`. Parts come as near to them as
-            whole groups allow.
+        keys: Key of each selected record; None for a record that belongs to no part.
+        selection: Records to split; None for all.
+        total: Number of records in the dataset.
+        fractions: Fraction of each part; see :func:`fractions_to_counts`. Parts match them as
+            closely as whole groups allow.
         seed: Any integer.
 
     Returns:
-        One subset of all records for each fraction.
+        A subset of all records for each fraction.
 
     Raises:
-        ValueError: ``fractions`` are none; or keys and selection do not belong together.
+        ValueError: If ``fractions`` are invalid, or keys and selection do not match.
     """
     chosen = _all_if_none(selection, total)
     if len(keys) != len(chosen):
-        raise ValueError(f"{len(keys)} keys do not belong to {len(chosen)} records")
+        raise ValueError(
+            f"keys must have one value for each of {len(chosen)} records, got {len(keys)}"
+        )
     sizes = Counter(keys)
     sizes.pop(None, None)
-    salt = hashlib.blake2b(f"groups:{int(seed)}".encode(), digest_size=16).digest()
+    salt = digest(f"groups:{int(seed)}", size=16)
 
     def rank(key: bytes) -> tuple[bytes, bytes]:
         return hashlib.blake2b(key, key=salt, digest_size=16).digest(), key
@@ -231,31 +238,31 @@ def split_groups(
     groups = sorted((key for key in sizes if key is not None), key=rank)
     ends = np.cumsum([sizes[key] for key in groups], dtype=np.int64)
     counts = fractions_to_counts(fractions, int(ends[-1]) if groups else 0)
-    # Twice the middle, and twice the boundaries: all of them are whole numbers.
+    # Twice the middle and twice the boundaries, which are integers.
     middles = ends + np.concatenate(([0], ends))[:-1]
     parts = np.searchsorted(2 * np.cumsum(counts), middles, side="right").tolist()
     part_of: dict[bytes | None, int] = {None: -1, **dict(zip(groups, parts, strict=True))}
     part_at = np.fromiter(map(part_of.__getitem__, keys), np.int64, len(keys))
-    return _deal(chosen, len(counts), lambda begin, end: part_at[begin:end])
+    return _divide(chosen, len(counts), lambda begin, end: part_at[begin:end])
 
 
-# ---- what they share ----
+# ---- shared ----
 
 
 def _all_if_none(selection: Selection | None, total: int) -> Selection:
     if selection is None:
         return Span(0, total, total)
     if selection.total != total:
-        raise ValueError(f"a selection of {selection.total} records is not one of {total}")
+        raise ValueError(f"selection must be one of {total} records, got one of {selection.total}")
     return selection
 
 
 def _canonical_begins(
     sizes: npt.NDArray[np.int64], names: Sequence[tuple[str, str]]
 ) -> npt.NDArray[np.int64]:
-    """Where the records of each file begin when files come in the order of their names.
+    """Return the first record number of each file if files are sorted by their names.
 
-    Files of the same name and content keep the order listed: which is which makes no difference.
+    Files with equal names and contents keep the order listed. They are interchangeable.
     """
     ranked = sorted(range(len(names)), key=lambda file: names[file])
     begins = np.zeros(len(names), np.int64)
@@ -263,10 +270,17 @@ def _canonical_begins(
     return begins
 
 
-def _deal(
+def _divide(
     chosen: Selection, num_parts: int, parts_between: Callable[[int, int], Numbers]
 ) -> list[Subset]:
-    """Subsets for the parts that ``parts_between`` gives for positions ``begin..end-1``."""
+    """Return a subset for each part.
+
+    Args:
+        chosen: Records to divide.
+        num_parts: Number of parts.
+        parts_between: Returns the part of each selected record at positions ``begin..end-1``; int64
+            ``[end - begin]``, -1 for none.
+    """
     builders = [SubsetBuilder(chosen.total) for _ in range(num_parts)]
     for begin in range(0, chosen.total, CHUNK):
         end = min(chosen.total, begin + CHUNK)
@@ -278,7 +292,3 @@ def _deal(
             taken[mask] = parts == number
             builder.append(taken)
     return [builder.finish() for builder in builders]
-
-
-def _key(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

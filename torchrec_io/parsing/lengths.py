@@ -1,32 +1,35 @@
-"""The lengths of all records: how many values each has of a feature.
+"""Lengths of records: the number of values that each record has of a feature.
 
-They are found in one pass over the data, by the parser's first pass, which decodes no value, and
-kept in the user's cache directory beside the indexes.
+Finding them takes one pass over the data. It uses the first pass of the parser, which decodes no
+value. They are cached in the user's cache directory beside the indexes.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import logging
-import os
 import time
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ..checks import counted
 from ..records.index import RecordIndex
 from ..records.index_cache import cache_path
-from ..records.reader import RecordBlock, RecordReader
+from ..records.record_block import RecordBlock
+from ..records.record_reader import RecordReader
+from ..schema.feature import Feature, Place
 from ..schema.schema import Schema
-from ..schema.specs import Feature, FixedLenSequenceFeature, RaggedFeature, VarLenFeature
-from ..storage.local import write_atomically
-from .columns.base import Ints
-from .parser import ExampleParser, LocatedBlock
+from ..schema.specs import VarLenFeature
+from ..storage.digest import digest, digest_text
+from ..storage.pending_file import write_atomically
+from ..storage.thread_pool import map_in_threads, storage_threads
+from .columns.base import Ints, LocatedBlock
+from .parser import ExampleParser
 
 logger = logging.getLogger("torchrec_io")
 
@@ -34,51 +37,51 @@ SUFFIX = ".tflen"
 
 _MAGIC = b"\x89TFLEN\r\n"
 _DIGEST_BYTES = 16
-_HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES + 1  # and the bytes of one length
-# Records that are read at once; with a large one at the end they are more.
+_HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES + 1  # the last byte is the size of one length
+# Records are read in pieces of at least this size.
 _BYTES_AT_ONCE = 1 << 22
 _SECONDS_BETWEEN_REPORTS = 10.0
 
 
 @dataclass(frozen=True)
 class LengthFeature:
-    """A feature whose number of values in a record is its length.
+    """A feature that measures records: their length is its number of values.
+
+    Its ``repr`` identifies the lengths in the cache.
 
     Attributes:
-        key: Its name, as stored.
-        dtype: Of its values.
-        place: ``"example"``, or the ``"context"`` or ``"sequence"`` of a SequenceExample; in the
-            latter steps are counted, not their values.
-        part: How many values count as one.
+        key: Name of the stored feature.
+        dtype: Dtype of its values.
+        place: "example", or the "context" or "sequence" of a SequenceExample. In a sequence the
+            steps are counted, not their values.
+        part: Number of values that count as one.
     """
 
     key: str
     dtype: str
-    place: str
+    place: Place
     part: int = 1
 
     @classmethod
     def all_of(cls, schema: Schema) -> dict[str, LengthFeature]:
-        """Those that a schema has, by their names in it."""
-        found = {}
-        for name, feature in schema.context.items():
-            place = "context" if schema.is_sequence else "example"
-            found[name] = cls._made(name, feature, place)
-        for name, feature in (schema.sequence or {}).items():
-            found[name] = cls._made(name, feature, "sequence")
-        return {name: feature for name, feature in found.items() if feature is not None}
+        """Return the features of a schema that records can have their lengths from, by name."""
+        place: Place = "context" if schema.is_sequence else "example"
+        features = cls._among(schema.context, place)
+        return {**features, **cls._among(schema.sequence or {}, "sequence")}
 
     @classmethod
-    def _made(cls, name: str, feature: Feature, place: str) -> LengthFeature | None:
-        if isinstance(feature, FixedLenSequenceFeature):
-            part = 1 if place == "sequence" else feature.count
-            return cls(name, feature.dtype, place, part)
-        if isinstance(feature, RaggedFeature):
-            return cls(feature.value_key or name, feature.dtype, place)
-        return cls(name, feature.dtype, place) if isinstance(feature, VarLenFeature) else None
+    def _among(cls, features: Mapping[str, Feature], place: Place) -> dict[str, LengthFeature]:
+        counts = {name: feature.length_count(name) for name, feature in features.items()}
+        return {
+            name: cls(
+                count.key, count.dtype, place, 1 if place == "sequence" else count.values_per_item
+            )
+            for name, count in counts.items()
+            if count is not None
+        }
 
     def parser(self) -> ExampleParser:
-        """Finds the feature, and nothing else, in any record that has it or lacks it."""
+        """Return a parser that locates only this feature, which records may lack."""
         spec = {self.key: VarLenFeature(self.dtype)}
         if self.place == "example":
             return ExampleParser(Schema(spec))
@@ -87,14 +90,14 @@ class LengthFeature:
         return ExampleParser(Schema(context={}, sequence=spec))
 
     def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
-        """Lengths of those records of a block that can be parsed, and these records."""
+        """Return the lengths of the records of a block that can be parsed, and these records."""
         located, block = locate_sound(parser, block)
         offsets, units = located.counts(0)
         return -(np.diff(units if self.place == "sequence" else offsets) // -self.part), block
 
 
 def locate_sound(parser: ExampleParser, block: RecordBlock) -> tuple[LocatedBlock, RecordBlock]:
-    """Those records of a block that can be parsed: where their values are, and themselves."""
+    """Locate the values of the records of a block that can be parsed, and return these records."""
     located = parser.locate(block)
     if located.failures:
         block = block.without(sorted({failure.position for failure in located.failures}))
@@ -102,174 +105,164 @@ def locate_sound(parser: ExampleParser, block: RecordBlock) -> tuple[LocatedBloc
     return located, block
 
 
-class Measure(Protocol):
-    """What says how long records are; its ``repr`` says all that lengths depend on."""
+class LengthMeasure(Protocol):
+    """Measures the length of records. Its ``repr`` identifies the lengths in the cache."""
 
     @property
     def key(self) -> str:
-        """What is counted, as people call it."""
+        """Name of the counted values, for messages."""
 
     def parser(self) -> ExampleParser:
-        """Finds what is counted, and nothing else."""
+        """Return a parser that locates the counted values."""
 
     def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
-        """Lengths of those records of a block that can be parsed, and these records."""
+        """Return the lengths of the records of a block that can be parsed, and these records."""
 
 
 def find_lengths(
-    reader: RecordReader, feature: Measure, unreadable: int = 0
+    reader: RecordReader, measure: LengthMeasure, unreadable: int = 0
 ) -> npt.NDArray[np.int64]:
-    """The length of each record of a reader's files, from the cache where they are known.
+    """Return the length of each record of a reader's files, from the cache where it has them.
 
-    The lengths of a file with a record that cannot be read or parsed are not kept, as its index
-    would not be.
+    The lengths of a file with a record that cannot be read or parsed are not cached.
 
     Args:
-        reader: Of the files.
-        feature: What is counted.
-        unreadable: The length of a record that cannot be read or parsed.
+        reader: Reader of the files.
+        measure: Measure of the length of records.
+        unreadable: Length of a record that cannot be read or parsed.
 
     Returns:
-        int64 ``[N]``, by record number.
+        Lengths by record number; int64 ``[N]``.
 
     Raises:
-        TruncatedFileError, StaleIndexError, OSError: the files are not what was indexed.
+        TruncatedFileError, StaleIndexError, OSError: If the files are not those that were indexed.
     """
     lengths = np.full(len(reader), unreadable, np.int64)
     firsts = itertools.accumulate(map(len, reader.indexes), initial=0)
-    there = [
+    nonempty = [
         (index, first) for index, first in zip(reader.indexes, firsts, strict=False) if len(index)
     ]
-    with _threads() as pool:  # an index may have to be found first
-        made = pool.map(lambda at: _File(at[0], at[1], feature, checked=reader.verify_crc), there)
-        files = [*made]
+
+    def file_of(item: tuple[RecordIndex, int]) -> _File:
+        return _File(*item, measure, verify_crc=reader.verify_crc)
+
+    files = map_in_threads(file_of, nonempty)  # an index may have to be read first
     unknown = [file for file in files if not file.load(lengths)]
     if unknown:
-        _Search(reader, feature, lengths).find(unknown)
+        _Search(reader, measure, lengths).find(unknown)
     return lengths
 
 
 class _File:
-    """Where the lengths of one data file are kept.
+    """The cached lengths of one data file.
 
     Attributes:
-        first: The number of its first record among all.
-        size: How many records it has.
-        name: What tells the lengths from those of other data and of other features.
-        path: The file in the cache.
+        first: Number of its first record among those of all files.
+        size: Number of its records.
+        name: Digest that distinguishes the lengths from those of other data and other features.
+        path: Path of the file in the cache.
     """
 
-    def __init__(self, index: RecordIndex, first: int, feature: Measure, *, checked: bool) -> None:
+    def __init__(
+        self, index: RecordIndex, first: int, measure: LengthMeasure, *, verify_crc: bool
+    ) -> None:
         self.first = first
         self.size = len(index)
         self._index = index
-        # Data may change in the middle, where its fingerprint does not look; lengths may change
-        # where no record does its size, so that even the offsets stay.
+        # The index and the fingerprint do not show every change of the data; the time does.
         changed = None if index.data_stamp is None else index.data_stamp.mtime_ns
-        # A record that is damaged may have a length, if nobody looks at its checksum.
-        counted = f"{feature}" if checked else f"{feature}, unchecked"
-        text = f"{changed}:{counted}:"
-        digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES)
-        digest.update(index.file_bytes.data)  # which data it is, and where its records are
-        self.name = digest.digest()
-        # Features of one file are kept side by side; what the file was before is written over.
-        of_feature = hashlib.blake2b(counted.encode(), digest_size=6).hexdigest()
-        self.path = cache_path(index.data_path).with_suffix(f".{of_feature}{SUFFIX}")
+        # Without checks of CRCs a damaged record may have a length, too.
+        text = f"{measure}" if verify_crc else f"{measure}, unchecked"
+        self.name = digest(f"{changed}:{text}:", index.file_bytes.data, size=_DIGEST_BYTES)
+        # One file for each feature. Lengths of earlier data are overwritten.
+        suffix = f".{digest_text(text, size=6)}{SUFFIX}"
+        self.path = cache_path(index.data_path).with_suffix(suffix)
 
     def load(self, lengths: Ints) -> bool:
-        """Fills in the lengths that are kept; False if none are, or none that fit."""
+        """Copy the cached lengths; return whether there are valid ones."""
         try:
             with open(self.path, "rb") as file:
-                kept = file.read(_HEAD_BYTES + 8 * self.size + _DIGEST_BYTES + 1)
+                cached = file.read(_HEAD_BYTES + 8 * self.size + _DIGEST_BYTES + 1)
         except OSError:
             return False
-        body, check = kept[:-_DIGEST_BYTES], kept[-_DIGEST_BYTES:]
+        body, check = cached[:-_DIGEST_BYTES], cached[-_DIGEST_BYTES:]
         width = body[_HEAD_BYTES - 1] if len(body) >= _HEAD_BYTES else 0
         if (
             body[: _HEAD_BYTES - 1] != _MAGIC + self.name
             or width not in (4, 8)
             or len(body) != _HEAD_BYTES + width * self.size
-            or _digest(body) != check
+            or digest(body, size=_DIGEST_BYTES) != check
         ):
-            logger.info("lengths are found anew: those in %s are of other data", self.path)
+            logger.info("lengths in %s belong to other data and are not used", self.path)
             return False
         found = np.frombuffer(body, f"<i{width}", offset=_HEAD_BYTES)
         lengths[self.first : self.first + self.size] = found
         return True
 
     def save(self, lengths: Ints) -> None:
-        """Keeps the lengths, if they can be."""
+        """Write the lengths to the cache, if this is possible."""
         own = lengths[self.first : self.first + self.size]
         width = 4 if own.max() < 2**31 else 8
         body = _MAGIC + self.name + bytes([width]) + own.astype(f"<i{width}").tobytes()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.path, body + _digest(body), durable=False)
-        except OSError as error:  # a read-only home: they live in memory then
-            logger.info("lengths are not kept in the cache: %s", error)
+            check = digest(body, size=_DIGEST_BYTES)
+            write_atomically(self.path, body + check, durable=False)
+        except OSError as error:  # such as a read-only home; they stay in memory
+            logger.info("lengths cannot be cached: %s", error)
 
-    def pieces(self) -> Iterator[list[tuple[int, int]]]:
-        """Stretches of records that are read at once; those of one list one after the other."""
+    def tasks(self) -> Iterator[list[tuple[int, int]]]:
+        """Yield tasks for threads: ranges of records, each read at once, one after another."""
         starts = self._index.offsets
         pieces = (starts - starts[0]) // _BYTES_AT_ONCE
         cuts = [0, *(np.flatnonzero(np.diff(pieces)) + 1).tolist(), self.size]
-        stretches = [
-            (self.first + begin, self.first + end) for begin, end in itertools.pairwise(cuts)
-        ]
-        # A compressed file is best read from front to back.
-        yield from [[one] for one in stretches] if self._index.compression is None else [stretches]
+        ranges = [(self.first + begin, self.first + end) for begin, end in itertools.pairwise(cuts)]
+        # A compressed file is read from front to back.
+        yield from [[one] for one in ranges] if self._index.compression is None else [ranges]
 
 
 class _Search:
     """The pass over files whose lengths are not known."""
 
-    def __init__(self, reader: RecordReader, feature: Measure, lengths: Ints) -> None:
+    def __init__(self, reader: RecordReader, measure: LengthMeasure, lengths: Ints) -> None:
         self._reader = reader
-        self._feature = feature
+        self._measure = measure
         self._lengths = lengths
 
     def find(self, files: list[_File]) -> None:
-        """Fills in the lengths of files, and keeps them."""
+        """Find the lengths of files and cache them."""
         total = sum(file.size for file in files)
-        key = self._feature.key
-        logger.info("finding the lengths of %d records by %r", total, key)
-        tasks = [(file, stretches) for file in files for stretches in file.pieces()]
+        logger.info("finding the lengths of %d records by %r", total, self._measure.key)
+        tasks = [(file, ranges) for file in files for ranges in file.tasks()]
         last_of = {file: number for number, (file, _) in enumerate(tasks)}
         damaged: set[_File] = set()
-        done, told = 0, time.monotonic()
-        kept: list[Future[None]] = []
-        with _threads() as pool, _threads() as saver:
-            results = pool.map(self._measure, [stretches for _, stretches in tasks])
-            for number, ((file, stretches), sound) in enumerate(zip(tasks, results, strict=True)):
-                if not sound:
+        done, reported = 0, time.monotonic()
+        saving: list[Future[None]] = []
+        with storage_threads() as pool, storage_threads() as saver:
+            results = pool.map(self._find_in, [ranges for _, ranges in tasks])
+            for number, ((file, ranges), is_sound) in enumerate(zip(tasks, results, strict=True)):
+                if not is_sound:
                     damaged.add(file)
                 if last_of[file] == number and file not in damaged:
-                    kept.append(saver.submit(file.save, self._lengths))
-                done += stretches[-1][1] - stretches[0][0]
-                if time.monotonic() > told + _SECONDS_BETWEEN_REPORTS:
-                    told = time.monotonic()
+                    saving.append(saver.submit(file.save, self._lengths))
+                done += ranges[-1][1] - ranges[0][0]
+                if time.monotonic() > reported + _SECONDS_BETWEEN_REPORTS:
+                    reported = time.monotonic()
                     logger.info("found the lengths of %d of %d records", done, total)
-        for saving in kept:
-            saving.result()
+        for future in saving:
+            future.result()
         if damaged:
-            logger.info("lengths are not kept of %d files with damaged records", len(damaged))
+            number_text = counted(len(damaged), "file")
+            logger.info("lengths of %s with damaged records are not cached", number_text)
 
-    def _measure(self, stretches: list[tuple[int, int]]) -> bool:
-        """Fills in the lengths of some records; False if some of them cannot be read."""
-        parser = self._feature.parser()
+    def _find_in(self, ranges: list[tuple[int, int]]) -> bool:
+        """Find the lengths of some records; return whether all of them can be parsed."""
+        parser = self._measure.parser()
         is_sound = True
-        for begin, end in stretches:
+        for begin, end in ranges:
             plan = self._reader.plan(np.arange(begin, end, dtype=np.int64))
             block, errors = self._reader.fetch(plan)
-            found, parsed = self._feature.lengths_of(parser, block)
+            found, parsed = self._measure.lengths_of(parser, block)
             self._lengths[parsed.numbers] = found
             is_sound = is_sound and not errors and len(parsed) == len(block)
         return is_sound
-
-
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(8, os.cpu_count() or 1))
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()

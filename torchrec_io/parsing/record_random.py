@@ -1,38 +1,38 @@
-"""Random numbers that belong to a record: the same wherever and whenever it is read."""
+"""Random numbers of a record, which are the same wherever and whenever it is read."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..storage.digest import digest
 
-class Draws(NamedTuple):
-    """What random numbers depend on besides the record and the feature.
+
+class RecordRandom(NamedTuple):
+    """Source of the random numbers of records.
 
     Attributes:
-        seed: Of the dataset.
-        epoch: That records are read in.
+        seed: Seed of the dataset.
+        epoch: Epoch that records are read in.
     """
 
     seed: int = 0
     epoch: int = 0
 
     def generator(self, record: Any, feature: str) -> np.random.Generator:
-        """A generator for one feature of one record.
+        """Return the generator of one feature of one record.
 
         Args:
-            record: What names the record to its reader: a number, or
-                :data:`torchrec_io.records.stream_reader.PLACE`, of which file and number count.
-            feature: Its name.
+            record: Identifier of the record in its reader: a number, or an item of
+                :data:`torchrec_io.records.stream_reader.PLACE`, whose file and number are used.
+            feature: Flat name of the feature.
         """
         number = record.item() if isinstance(record, np.generic) else record
         name = ":".join(map(str, number[:2])) if isinstance(number, tuple) else str(number)
-        text = f"{self.seed} {self.epoch} {name} {feature}"
-        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-        return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
+        key = digest(f"{self.seed} {self.epoch} {name} {feature}", size=16)
+        return np.random.Generator(np.random.Philox(key=int.from_bytes(key, "little")))
 
 
-# Of what is read outside of a dataset's epochs.
-NO_EPOCH = Draws()
+# Of records that are read outside of a dataset's epochs.
+DEFAULT_RANDOM = RecordRandom()

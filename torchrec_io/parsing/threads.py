@@ -1,4 +1,4 @@
-"""Work on the values of one batch by several threads, which end with the call."""
+"""Threads that work on the values of one batch and end with the call."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-# A thread takes 0.1 ms to start, a small image 0.3 ms to decode: one alone is not worth another.
-_LEAST_EACH = 2
-_MOST_THREADS = 16
+# A thread takes 0.1 ms to start, a small image 0.3 ms to decode: one image alone is not worth one.
+_MIN_CALLS_PER_THREAD = 2
+_MAX_THREADS = 16
 
 
 def default_threads() -> int:
-    """As many as the CPUs that this process may use, up to 16."""
+    """Return the number of CPUs that this process may use, at most 16."""
     if hasattr(os, "sched_getaffinity"):
-        return min(_MOST_THREADS, len(os.sched_getaffinity(0)))
-    return min(_MOST_THREADS, os.cpu_count() or 1)
+        return min(_MAX_THREADS, len(os.sched_getaffinity(0)))
+    return min(_MAX_THREADS, os.cpu_count() or 1)
 
 
 def run_each(work: Callable[[int], None], count: int, threads: int) -> None:
-    """Calls ``work`` with 0 to ``count - 1``, once each, by this thread and others.
+    """Call a function with each number from 0 to ``count - 1``, in this thread and others.
 
-    No thread is at work any more when it returns or raises, Ctrl-C included.
+    When it returns or raises, also on Ctrl-C, none of its threads is running.
 
     Args:
-        work: What it raises ends all, once the calls that are under way have returned.
-        count: See above.
-        threads: At most so many, this one among them.
+        work: Function to call. If it raises, no further call is started.
+        count: Number of calls.
+        threads: Maximum number of threads, including this one.
 
     Raises:
-        BaseException: what ``work`` raised; of several, that of the least number.
+        BaseException: If ``work`` raised; of several exceptions, that of the smallest number.
     """
     todo = deque(range(count))
     raised: list[tuple[int, BaseException]] = []
@@ -39,21 +39,21 @@ def run_each(work: Callable[[int], None], count: int, threads: int) -> None:
         while todo:
             try:
                 number = todo.popleft()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread took the last one
                 return
             try:
                 work(number)
-            except BaseException as error:  # noqa: BLE001  # raised below, by who has called
+            except BaseException as error:  # noqa: BLE001  # raised below, in the caller's thread
                 raised.append((number, error))
                 todo.clear()
 
     crew: list[threading.Thread] = []
     try:
-        for _ in range(min(threads, count // _LEAST_EACH) - 1):
+        for _ in range(min(threads, count // _MIN_CALLS_PER_THREAD) - 1):
             thread = threading.Thread(target=serve, name="torchrec_io images")
             try:
                 thread.start()
-            except RuntimeError:  # the system has no more, or the interpreter is at its exit
+            except RuntimeError:  # the system has no more, or the interpreter is shutting down
                 break
             crew.append(thread)
         serve()
@@ -66,11 +66,11 @@ def run_each(work: Callable[[int], None], count: int, threads: int) -> None:
         try:
             raise error
         finally:
-            del error  # its traceback leads here
+            del error  # its traceback refers to this frame
 
 
 def _join(crew: list[threading.Thread]) -> None:
-    """Waits for threads, which have one call each to finish; Ctrl-C counts when they have."""
+    """Wait for threads, which finish one call each; raise an interrupt afterwards."""
     interrupt: BaseException | None = None
     for thread in crew:
         while thread.is_alive():

@@ -80,7 +80,7 @@ class Evidence:
         elif count != 1:
             return False
         if isinstance(element, ImageFeature):
-            return set(found.looks) <= {*IMAGES}
+            return set(found.formats) <= {*IMAGES}
         assert isinstance(element, RawFeature)
         size = item_bytes(element.dtype) * math.prod(
             n for n in element.shape or () if n is not None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..errors import SchemaError
 from ..schema.infer import sample_records
-from ..schema.inspect import peek
+from ..schema.inspect import inspect_example
 from ..schema.schema import Schema
 from ..schema.sniff import image_size
 from .driving import waymo_motion
@@ -130,9 +130,9 @@ def _frame_size(evidence: Evidence) -> int | None:
     """Height and width of all frames, if they are squares of one size."""
     sizes = set()
     for record in sample_records(
-        [*evidence.files], evidence.findings["frames"].records, skips=False
+        [*evidence.files], evidence.findings["frames"].records, skip_errors=False
     ):
-        frames = (peek(record.data) or {})["frames"].values
+        frames = (inspect_example(record.data) or {})["frames"].values
         sizes |= {image_size(frame) for frame in frames if isinstance(frame, bytes)}
         if len(sizes) > 1:
             return None

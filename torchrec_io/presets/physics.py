@@ -6,12 +6,13 @@ import re
 from typing import Any
 
 from ..errors import SchemaError
+from ..schema.bounded_json import shown
 from ..schema.dtypes import RAW_DTYPES
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature
 from ..schema.stored_specs import RawFeature, SequenceFeature
 from ..storage.local import StrPath
-from ..tfds.json_text import Node, read_json, shown
+from ..tfds.json_text import Node, read_json
 
 _MOST_BYTES = 16 << 20  # of a metadata file
 _MOST_FIELDS = 1000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..checks import is_integer
 from ..errors import SchemaError
 from ..ranking.schema import ExampleListSchema
-from ..schema.checks import is_whole
 from ..schema.dtypes import DType
 from ..schema.specs import FixedLenFeature
 
@@ -42,7 +42,7 @@ def ranking_elwc(
         ValueError: examples are neither a dict nor a whole number from 1.
     """
     if not isinstance(examples, Mapping):
-        if not is_whole(examples) or examples < 1:
+        if not is_integer(examples) or examples < 1:
             raise ValueError(f"examples must be a dict or a whole number from 1, not {examples!r}")
         number = FixedLenFeature([], "float32", default_value=0.0)
         examples = {NUMBERED.format(i): number for i in range(1, examples + 1)}

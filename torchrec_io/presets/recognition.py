@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ..errors import DecodeError, SchemaError
 from ..ranking.infer import infer_lists
 from ..ranking.schema import ExampleListSchema
+from ..schema.feature import Feature
 from ..schema.python_form import entries_to_python
 from ..schema.schema import Schema
-from ..schema.spec_arguments import AnySchema
-from ..schema.specs import Feature, FixedLenFeature
+from ..schema.specs import FixedLenFeature
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from .evidence import Evidence
 from .layouts import layouts_of
 from .ranking import NUMBERED, ranking_elwc
+
+AnySchema: TypeAlias = Schema | ExampleListSchema
 
 _LABELS = ("relevance", "utility", "label")
 _NUMBER = re.compile(NUMBERED.format("([1-9][0-9]{0,4})"))
@@ -129,7 +132,7 @@ def _ranking(schema: ExampleListSchema) -> Preset:
     label = next((name for name in _LABELS if _is_label(examples.get(name))), None)
     dtype = "int64"
     if label is not None:
-        dtype = str(examples.pop(label).dtype)  # type: ignore[attr-defined]  # it is fixed
+        dtype = str(examples.pop(label).dtype)
     numbered = _count_numbered(schema, list(examples))
     words = [str(numbered) if numbered else _source(examples)]
     words += [_source(schema.context)] if schema.context else []

@@ -7,9 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ..errors import SchemaError
-from ..schema.image_spec import ImageFeature
-from ..schema.infer import Finding, SampledRecord, Seen, Survey, find_all, sample_records
-from ..schema.inspect import PeekedFeature, peek, peek_lists, peek_sequence
+from ..schema.infer import (
+    FeatureSummary,
+    Finding,
+    SampledRecord,
+    Survey,
+    make_findings,
+    sample_records,
+)
+from ..schema.inspect import (
+    InspectedFeature,
+    inspect_example,
+    inspect_example_list,
+    inspect_sequence_example,
+)
 from ..schema.specs import FixedLenFeature
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
@@ -28,10 +39,10 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Example
         SchemaError: no feature of the examples can be read.
     """
     files = expand_paths(paths)
-    surveys = _survey(sample_records(files, max_records, skips=False))
+    surveys = _survey(sample_records(files, max_records, skip_errors=False))
     if surveys is None:
         return None
-    contexts, examples = map(find_all, surveys)
+    contexts, examples = map(make_findings, surveys)
     for name in set(contexts) & set(examples):
         if examples[name].spec is None:
             del examples[name]
@@ -42,15 +53,13 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Example
     of_examples = {name: found.spec for name, found in examples.items() if found.spec is not None}
     if not of_examples:
         raise SchemaError("no feature of the examples can be read")
-    schema = ExampleListSchema(of_context, of_examples)
-    schema._findings = {**contexts, **examples}  # noqa: SLF001  # no argument of the constructor's
-    return schema
+    return ExampleListSchema(of_context, of_examples).with_findings({**contexts, **examples})
 
 
 def _in_list(finding: Finding) -> Finding:
     """A finding of a feature of examples: they were what is a record otherwise."""
     finding = replace(finding, why=finding.why.replace("record", "example"))
-    if not isinstance(finding.spec, ImageFeature):
+    if finding.spec is None or "ranked" in finding.spec.places:
         return finding
     why = f"{finding.why}; in lists images stay bytes"
     return replace(finding, spec=FixedLenFeature([], "string"), why=why)
@@ -60,7 +69,7 @@ def _survey(sample: Iterator[SampledRecord]) -> tuple[Survey, Survey] | None:
     contexts = _Counted()
     examples = _Counted()
     for record in sample:
-        lists = peek_lists(record.data)
+        lists = inspect_example_list(record.data)
         if lists is None or _has_values(record.data):
             return None
         contexts.add(lists.context)
@@ -76,9 +85,9 @@ class _Counted:
 
     def __init__(self) -> None:
         self.count = 0
-        self.seen: defaultdict[str, Seen] = defaultdict(Seen)
+        self.seen: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
 
-    def add(self, features: Mapping[str, PeekedFeature]) -> None:
+    def add(self, features: Mapping[str, InspectedFeature]) -> None:
         self.count += 1
         for name, feature in features.items():
             self.seen[name].add(feature)
@@ -89,7 +98,7 @@ class _Counted:
 
 def _has_values(data: bytes) -> bool:
     """Whether bytes are an Example or SequenceExample that holds something."""
-    context, lists = peek_sequence(data) or (peek(data) or {}, {})
+    context, lists = inspect_sequence_example(data) or (inspect_example(data) or {}, {})
     kinds = [feature.kind for feature in context.values()]
     kinds += [step.kind for steps in lists.values() for step in steps]
     return any(kind != "none" for kind in kinds)

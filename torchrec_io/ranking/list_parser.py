@@ -7,29 +7,30 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from ..errors import SchemaError
-from ..parsing.columns.base import view_of
+from ..parsing.columns.base import LocatedBlock, view_of
 from ..parsing.layout import (
+    ArenaLayout,
     BytesColumn,
     Column,
     DenseColumns,
     ListColumn,
     Numbers,
     RaggedColumn,
-    Room,
     SparseColumn,
     Texts,
     Values,
 )
-from ..parsing.parser import ExampleParser, LocatedBlock, RecordFailure
-from ..parsing.record_random import NO_EPOCH, Draws
-from ..records.reader import RecordBlock
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
+from ..records.record_block import RecordBlock
 from ..tensors.arena import allocate_for
 from ..tensors.batch import Batch
+from ..tensors.block_parser import BlockParser
 from ..tensors.parse import Record, all_or_error, image_threads, parse_sound
 from .schema import ExampleListSchema, ListBlock, split_lists
 
 
-class ExampleListParser:
+class ExampleListParser(BlockParser):
     """Parses records that are ``ExampleListWithContext``.
 
     Contexts and examples are parsed as two batches of Examples, into one arena.
@@ -39,35 +40,35 @@ class ExampleListParser:
     """
 
     def __init__(self, schema: ExampleListSchema) -> None:
-        self.schema = schema
+        self.schema: ExampleListSchema = schema
 
-    def parse(self, block: RecordBlock, draws: Draws) -> tuple[Batch, list[RecordFailure]]:
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """As :func:`torchrec_io.tensors.parse.parse_block`.
 
         Raises:
             MemoryError: there is not enough for the batch.
         """
-        return parse_sound(block, lambda part: self._parse(part, draws))
+        return parse_sound(block, lambda part: self._parse(part, random))
 
-    def _parse(self, block: RecordBlock, draws: Draws) -> Batch | list[RecordFailure]:
+    def _parse(self, block: RecordBlock, random: RecordRandom) -> Batch | list[RecordFailure]:
         """A batch of all records, or what is wrong with some of them."""
         lists, bad = split_lists(block)
         if bad:
             return bad
-        examples = _locate(ExampleParser.of(self.schema.example_schema), lists.examples, draws)
+        examples = _locate(ExampleParser.of(self.schema.example_schema), lists.examples, random)
         located, padded = [examples], {}
         if self.schema.context_schema is not None:
             parser = ExampleParser.of(self.schema.context_schema)
-            located.insert(0, _locate(parser, lists.contexts, draws))
+            located.insert(0, _locate(parser, lists.contexts, random))
             padded = parser.padded
         failures = _failures(lists, located)
         if failures:
             return failures
 
-        room, starts = Room(), []
+        room, starts = ArenaLayout(), []
         for part in located:
-            starts.append(room.take(part.arena_bytes))
-        splits = room.take_numbers("int64", lists.offsets.shape)
+            starts.append(room.reserve(part.arena_bytes))
+        splits = room.reserve_numbers("int64", lists.offsets.shape)
         columns = [
             moved
             for part, start in zip(located, starts, strict=True)
@@ -85,9 +86,9 @@ class ExampleListParser:
         return Batch(tensor, columns, tuple(self.schema), padded, dict(self.schema.paths))
 
 
-def _locate(parser: ExampleParser, block: RecordBlock, draws: Draws) -> LocatedBlock:
+def _locate(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> LocatedBlock:
     try:
-        return parser.locate(block, draws, image_threads())
+        return parser.locate(block, random, image_threads())
     except MemoryError as error:
         raise MemoryError(
             f"there is no memory to parse {len(block)} Examples ({error}): a smaller batch_size "
@@ -195,4 +196,4 @@ def parse_example_lists(records: Iterable[Record], schema: ExampleListSchema) ->
         lengths,
         np.arange(len(views)),
     )
-    return all_or_error(*ExampleListParser(schema).parse(block, NO_EPOCH))
+    return all_or_error(*ExampleListParser(schema).parse(block, DEFAULT_RANDOM))

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from .. import _core
 from ..errors import SchemaError
 from ..parsing.parser import RecordFailure
-from ..parsing.wrapping import lead
-from ..records.reader import RecordBlock
+from ..parsing.wrapping import field_prefix
+from ..records.record_block import RecordBlock
+from ..schema.checks import errors_of
+from ..schema.feature import Feature
 from ..schema.feature_mapping import FeatureMapping
-from ..schema.nesting import check_paths, nested
+from ..schema.nesting import check_paths
 from ..schema.schema import Schema
-from ..schema.specs import Feature, FixedLenFeature, RaggedFeature, VarLenFeature
-from ..schema.stored_specs import RawFeature
 from ..writing.encode import Kinds, encode_example, encode_examples
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ class ExampleListSchema(FeatureMapping):
             name is given twice, or is that of a dict, too.
     """
 
+    public_name = "ExampleListSchema"
+    part_names = (("context", "examples"),)
+
     def __init__(
         self,
         context: Mapping[str, Any] | None = None,
@@ -73,13 +76,19 @@ class ExampleListSchema(FeatureMapping):
         for name, feature in self.example_schema.items():
             if name in self.context:
                 raise SchemaError("the context has a feature of the same name", feature=name)
-            _check_in_list(name, feature)
+            with errors_of(name):
+                feature.check_place("ranked")
         self._all = {**self.context, **self.examples}
         self._paths = dict(self.example_schema.paths)
         if self.context_schema is not None:
             self._paths |= self.context_schema.paths
         check_paths(self._all, self._paths)
-        self._findings = None
+
+    def message_parser(self) -> Any:
+        """Return the parser of messages, as datasets use it."""
+        from .list_parser import ExampleListParser  # noqa: PLC0415  # needs torch
+
+        return ExampleListParser(self)
 
     @classmethod
     def infer(
@@ -108,40 +117,10 @@ class ExampleListSchema(FeatureMapping):
             raise SchemaError("the records are no lists of examples, as far as can be told")
         return found
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> ExampleListSchema:
-        """A schema from what :meth:`to_json` gives.
-
-        Raises:
-            SchemaError: it is no such JSON, holds a name that no spec has, or says what the schema
-                or a spec refuses.
-        """
-        from ..schema.json_form import read_parts  # noqa: PLC0415  # it needs this module
-
-        return cls(**read_parts(text, ({"context", "examples"},)))
-
-    def to_json(self, indent: int | None = None) -> str:
-        """The schema as JSON, in ASCII; :meth:`from_json` gives an equal one.
-
-        Args:
-            indent: As of ``json.dumps``.
-
-        Raises:
-            SchemaError: a spec is of a class that is not this package's.
-        """
-        from ..schema.json_form import to_json  # noqa: PLC0415  # it needs this module
-
-        return to_json(self, indent)
-
-    def to_python(self) -> str:
-        """Python source that makes the schema: it imports ``tio`` and sets ``schema``.
-
-        Raises:
-            SchemaError: a spec is of a class that is not this package's.
-        """
-        from ..schema.python_form import to_python  # noqa: PLC0415  # it needs this module
-
-        return to_python(self)
+    @property
+    def parts(self) -> dict[str, Mapping[str, Feature]]:
+        """Specs by flat name of each part: "context" and "examples"."""
+        return {"context": self.context, "examples": self.examples}
 
     @property
     def context(self) -> Mapping[str, Feature]:
@@ -153,45 +132,12 @@ class ExampleListSchema(FeatureMapping):
         """Specs of the examples by name."""
         return self.example_schema.context
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ExampleListSchema):
-            return NotImplemented
-        return (self.context, self.examples, self.paths) == (
-            other.context,
-            other.examples,
-            other.paths,
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # as of any mapping
-
-    def __repr__(self) -> str:
-        context, examples = self._parts()
-        return f"ExampleListSchema(context={context!r}, examples={examples!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ExampleListSchema, self._parts(), {"_findings": self._findings}
-
-    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Context and examples as they were given."""
-        return nested(self.context, self.paths), nested(self.examples, self.paths)
-
 
 def _example_schema(features: Mapping[str, Any], part: str) -> Schema:
     schema = Schema.of(features)
     if schema.is_sequence:
         raise SchemaError(f"the {part} of a list are Examples, which have no feature lists")
     return schema
-
-
-def _check_in_list(name: str, feature: Feature) -> None:
-    if isinstance(feature, (FixedLenFeature, VarLenFeature, RaggedFeature)):
-        return
-    if not isinstance(feature, RawFeature) or feature.known_shape is None:
-        raise SchemaError(
-            "a feature of examples in lists is a FixedLenFeature, VarLenFeature, RaggedFeature or "
-            f"RawFeature of a shape, not {feature!r}",
-            feature=name,
-        )
 
 
 # ---- the parts of records ----
@@ -298,4 +244,4 @@ def encode_example_list(
     parts = [(_EXAMPLES, example) for example in encode_examples(examples, example_kinds)]
     if context is not None:
         parts.append((_CONTEXT, encode_example(context, context_kinds)))
-    return b"".join(lead(tag, len(part)) + part for tag, part in parts)
+    return b"".join(field_prefix(tag, len(part)) + part for tag, part in parts)

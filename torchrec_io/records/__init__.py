@@ -1,1 +1,1 @@
-"""Records in files: formats, the byte-offset index, and readers."""
+"""Records of files: formats, indexes and readers."""

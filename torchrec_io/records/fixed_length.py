@@ -1,87 +1,70 @@
-"""Records of one length."""
+"""Records of a fixed length."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ..checks import check_integer, counted
 from ..errors import TorchRecIOError, TruncatedFileError
-from ..storage.compressed import CompressedFile
-from ..storage.local import LocalFile
-from .custom_format import stream_size
-from .formats import Cut, Progress, RecordFormat, Scan
-from .lines import whole_number
+from ..storage.byte_source import ByteSource
+from .formats import Progress, RecordFormat, ScanResult
 
 
 class FixedLength(RecordFormat):
-    """Records of as many bytes each, between a header and a footer of the file.
+    """Records of the same length, between a header and a footer of the file.
 
-    As TensorFlow's ``FixedLengthRecordReader`` (2.21) has it, with keys ``"path:record"`` counted
-    from 0. Where that passes over bytes that are left at the end, this finds them to be damage, as
-    ``tf.data.FixedLengthRecordDataset`` does.
+    As for TensorFlow's ``FixedLengthRecordReader`` (2.21), keys are ``"path:record"``, counted from
+    0. Unlike that reader, which ignores bytes left over at the end, this format reports them as
+    damage, as ``tf.data.FixedLengthRecordDataset`` does.
 
     Args:
-        record_bytes: Of each record.
-        header_bytes: At the front of each file, which are no records.
-        footer_bytes: At the end of each file, likewise.
+        record_bytes: Size of each record in bytes.
+        header_bytes: Number of bytes to skip at the start of each file.
+        footer_bytes: Number of bytes to skip at the end of each file.
 
     Raises:
-        ValueError: one of these is no whole number of at least 0, or ``record_bytes`` is 0.
+        ValueError: If an argument is not an integer in range: at least 1 for ``record_bytes``, at
+            least 0 for the others.
     """
 
-    is_kept = False  # it is only arithmetic
+    is_cached = False  # the index follows from the file's size
 
     def __init__(self, record_bytes: int, header_bytes: int = 0, footer_bytes: int = 0) -> None:
-        self.record_bytes = whole_number("record_bytes", record_bytes, 1)
-        self.header_bytes = whole_number("header_bytes", header_bytes, 0)
-        self.footer_bytes = whole_number("footer_bytes", footer_bytes, 0)
+        self.record_bytes = check_integer("record_bytes", record_bytes, 1)
+        self.header_bytes = check_integer("header_bytes", header_bytes)
+        self.footer_bytes = check_integer("footer_bytes", footer_bytes)
         self.name = (
             f"fixed length, record_bytes={self.record_bytes}, header_bytes={self.header_bytes}, "
             f"footer_bytes={self.footer_bytes}"
         )
 
-    def scan(self, source: LocalFile | CompressedFile, progress: Progress | None = None) -> Scan:
-        size, error = stream_size(source, progress)
+    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
+        size, error = source.find_size(None if progress is None else lambda done: progress(done, 0))
         room = size - self.header_bytes - self.footer_bytes
         count = max(0, room) // self.record_bytes
         bounds = np.arange(count + 1, dtype=np.uint64)
         bounds *= np.uint64(self.record_bytes)
         bounds += np.uint64(self.header_bytes)
         if error is None and room != count * self.record_bytes:
-            error = self._uneven(source.path, size, room)
+            error = self._size_error(source.path, size, room)
         if error is not None:
             error.record = count
-        return Scan(bounds[:-1], int(bounds[-1]), error)
+        return ScanResult(bounds[:-1], int(bounds[-1]), error)
 
-    def _uneven(self, path: str, size: int, room: int) -> TorchRecIOError:
+    def _size_error(self, path: str, size: int, room: int) -> TorchRecIOError:
         ends = f"a header of {self.header_bytes} and a footer of {self.footer_bytes}"
+        reason = f"the file has {counted(size, 'byte')}"
+        count, left = divmod(max(0, room), self.record_bytes)
         if room < 0:
-            reason = f"the file has {size} bytes, which are too few for {ends}"
+            reason += f", too few for {ends}"
         else:
-            left = room % self.record_bytes
-            reason = (
-                f"the file has {size} bytes: between {ends} there are {room // self.record_bytes} "
-                f"records of {self.record_bytes} bytes, and {left} bytes are left over"
+            reason += (
+                f": {counted(left, 'byte')} left over after {counted(count, 'record')} of "
+                f"{counted(self.record_bytes, 'byte')} between {ends}"
             )
-        offset = self.header_bytes + max(0, room) // self.record_bytes * self.record_bytes
+        offset = self.header_bytes + count * self.record_bytes
         return TruncatedFileError(reason, path=path, offset=offset)
-
-    def cut(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        placed: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.int64],
-        verify_crc: bool,
-    ) -> Cut:
-        del verify_crc
-        return Cut(buffer, placed, sizes, ())
 
     def key(self, path: str, record: int, offset: int) -> str:
         del offset
         return f"{path}:{record}"
-
-    def first_misplaced(
-        self, file: LocalFile, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-    ) -> int | None:
-        del file, starts, ends
-        return None  # they follow from the size of the file, which is known to fit

@@ -1,8 +1,7 @@
-"""How bytes split into records: what any format has to say, and the TFRecord format."""
+"""Record formats: how files split into records; and the TFRecord format."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
@@ -13,117 +12,124 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
-from ..storage.compressed import (
-    CompressedFile,
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
+from ..storage.compression import (
     Compression,
     detect_compression,
     detect_gzip,
     is_record_header,
-    read_up_to_damage,
+    is_text,
 )
-from ..storage.local import LocalFile, fingerprint
-from .custom_format import find_boundaries
+from ..storage.digest import digest, digest_number
+from .custom_format import find_boundaries, reason_of
 
-# Called now and then with the bytes of the file and the records done so far. What it raises ends
-# the work.
+# A function that is called now and then with the number of bytes of the file and the number of
+# records done so far. An exception that it raises ends the work.
 Progress: TypeAlias = Callable[[int, int], None]
+# Position of a damaged record, error class and reason.
 Fault: TypeAlias = "tuple[int, type[TorchRecIOError], str]"
-_Ints: TypeAlias = "npt.NDArray[np.int64]"
 
-# In place of the end of a stream whose size shows only when it was read.
+# Stands for the end of a stream of unknown size.
 UNKNOWN_END = 2**63 - 1
+# The fingerprint of a file covers this much at each of its ends.
+_FINGERPRINT_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Scan:
-    """Where the records of a stream are.
+class ScanResult:
+    """Offsets of the records of a stream.
 
     Attributes:
-        starts: Stream offset of each whole record, with whatever frames it; uint64 ``[n]``.
-        end: Stream offset behind the last of them.
-        error: What ended the scan early, if anything did.
+        starts: Stream offset of each whole record's frame; uint64 ``[n]``.
+        end: Stream offset of the end of the last one.
+        error: Error that ended the scan early, if any.
     """
 
-    starts: npt.NDArray[np.uint64]
+    starts: Offsets
     end: int
     error: TorchRecIOError | None
 
 
-class Cut(NamedTuple):
-    """Records that were cut out of their frames.
+class ExtractedRecords(NamedTuple):
+    """Records that were taken out of their frames.
 
     Attributes:
-        buffer: uint8; holds the records.
-        starts: Where each record starts in it; int64 ``[n]``.
-        lengths: Bytes of each record; int64 ``[n]``.
-        faults: The bad ones: position, error class, reason.
+        buffer: Buffer that holds the records; uint8.
+        starts: Offset of each record in the buffer; int64 ``[n]``.
+        lengths: Size of each record in bytes; int64 ``[n]``.
+        faults: Position, error class and reason of each damaged record.
     """
 
-    buffer: npt.NDArray[np.uint8]
-    starts: _Ints
-    lengths: _Ints
+    buffer: ByteBuffer
+    starts: Ints
+    lengths: Ints
     faults: Sequence[Fault]
 
 
 class RecordFormat:
-    """How files split into records: the base of all formats, and of your own.
+    """Base class of record formats, which describe how files split into records.
 
-    A file is a row of *frames* without gaps, each of which holds one record. A format of your own
-    derives from this class, says its :attr:`name`, finds the frames (:meth:`boundaries`), takes the
-    record out of a frame (:meth:`record`), and maybe names it (:meth:`key`). All else, the index,
-    shuffling, sharing, resuming, comes by itself; see :class:`torchrec_io.RecordFileDataset` and
-    docs/formats.md. Objects of it must pickle, for workers that are spawned.
+    A file is a sequence of *frames* without gaps, and each frame holds one record. To define a
+    format, derive a class, set :attr:`name`, and implement :meth:`boundaries` to find the frames.
+    Override :meth:`record` to take the record out of a frame, and :meth:`key` to name it. Indexing,
+    shuffling, sharding and resuming then work as for TFRecord files; see
+    :class:`torchrec_io.RecordFileDataset` and docs/formats.md. Objects of the class must be
+    picklable, for workers that are spawned.
 
     Attributes:
-        name: Says the format and all its parameters: an index that was made by a format of another
-            name is not used. Change it when the format changes.
+        name: Name of the format and all its parameters. An index made by a format of another name
+            is not used. Change it when the format changes.
     """
 
     name: str = ""
-    # Bytes of a frame that are not its record's, where that is known before it is read.
+    # Bytes of a frame that do not belong to its record, if that number is fixed.
     overhead_bytes = 0
-    # Whether an index is worth keeping in the cache, once one is built.
-    is_kept: bool = True
-    # Whether each frame shows by itself that it starts and ends where the index says.
-    checks_frames: bool = False
-    # What is wrong with a file in which `first_misplaced` finds something.
-    misplaced = "no record of that size is where the index says"
+    # True if a new index is worth saving in the cache.
+    is_cached: bool = True
+    # True if each frame shows by itself that it starts and ends where the index has it.
+    is_self_checking: bool = False
+    # Reason of the StaleIndexError for a file in which `find_mismatch` finds a frame.
+    mismatch_reason = "no record of that size is at the offset in the index"
 
-    # ---- what a format of your own says ----
+    # ---- methods for formats of your own ----
 
     def boundaries(self, file: BufferedReader) -> Iterator[int]:
-        """Finds the frames of a file, from front to back.
+        """Find the frames of a file, from front to back.
 
-        Yields ``file.tell()`` or the like: the offset at which the first frame starts, then the
-        one at which each frame ends, which is where the next one starts. Bytes before the first
-        offset and behind the last belong to no record. Whatever is raised, best a ValueError that
-        says the reason, ends the file: the frames before it are read, the rest is lost and
-        reported as one error. That a frame ends behind the end of the file is found without help.
+        Bytes before the first boundary and after the last one belong to no record. An exception,
+        preferably a ValueError with the reason, ends the file: the frames before it can be read,
+        and the rest is reported as one error. A frame that ends after the end of the file is
+        detected automatically.
 
         Args:
-            file: Gives the decompressed bytes. If the file is compressed, it seeks only forwards.
+            file: File of the decompressed bytes. If the data file is compressed, it seeks only
+                forwards.
+
+        Yields:
+            The offset where the first frame starts, then the offset where each frame ends and the
+            next one starts. ``file.tell()`` returns such an offset.
         """
         raise NotImplementedError(f"{type(self).__name__} has no method boundaries")
 
     def record(self, frame: memoryview) -> bytes | memoryview:
-        """Takes the record out of its frame; by default the whole frame is the record.
+        """Take the record out of its frame. By default the whole frame is the record.
 
-        It should raise, best a ValueError that says the reason, if the bytes are no such frame.
-        That ends as a :class:`CorruptRecordError`, and is also how an index is found to fit no
-        longer where the file was changed and looks the same at both ends.
+        Raise an exception, preferably a ValueError with the reason, if the bytes are not a frame.
+        It is reported as a :class:`CorruptRecordError`. It also shows that an index is stale if the
+        file was changed only in the middle.
 
         Args:
-            frame: What lies between two of the boundaries, read-only.
+            frame: Bytes between two of the boundaries, read-only.
         """
         return frame
 
     def key(self, path: str, record: int, offset: int) -> str:
-        """The key of a record for ``with_key=True``; by default ``"path:offset"``.
+        """Return the key of a record for ``with_key=True``. By default it is ``"path:offset"``.
 
         Args:
-            path: Of the file.
+            path: Data file.
             record: Number of the record in the file, from 0.
-            offset: At which its frame starts, in the decompressed stream.
+            offset: Offset of the record's frame in the decompressed stream.
         """
         del record
         return f"{path}:{offset}"
@@ -131,82 +137,103 @@ class RecordFormat:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    # ---- what is done for all of some records at once ----
+    # ---- methods for several records at once ----
 
     @property
     def code(self) -> int:
-        """What index files have for the name: 32 bits of BLAKE2b of it, never 0."""
-        digest = hashlib.blake2b(self.name.encode(), digest_size=4).digest()
-        return int.from_bytes(digest, "little") or 1
+        """Code of the name in index files: 32 bits of its BLAKE2b digest, never 0."""
+        return int.from_bytes(digest(self.name, size=4), "little") or 1
 
-    def detect(self, file: LocalFile) -> Compression | None:
-        """How a file is compressed, by its content: as gzip, or not that anybody could tell."""
-        return detect_gzip(file)
+    def detect(self, file: ByteSource) -> Compression | None:
+        """Return ``"gzip"`` if a file is compressed that way. Zlib must be given by the user."""
+        return detect_gzip(file.head())
 
-    def scan(self, source: LocalFile | CompressedFile, progress: Progress | None = None) -> Scan:
-        """Finds every record of a stream."""
-        bounds, error = find_boundaries(self.boundaries, source, progress)
-        return Scan(bounds[:-1], int(bounds[-1]) if len(bounds) else 0, error)
-
-    def cut(
-        self, buffer: npt.NDArray[np.uint8], placed: _Ints, sizes: _Ints, verify_crc: bool
-    ) -> Cut:
-        """Takes records out of frames in a buffer, and checks them.
+    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
+        """Find all records of a stream.
 
         Args:
-            buffer: uint8.
-            placed: Where the frames start in it; int64 ``[n]``.
-            sizes: Bytes of each frame; int64 ``[n]``.
-            verify_crc: Whether checksums of data are looked at, if there are any.
+            source: Stream to read.
+            progress: Function that is called now and then with the number of bytes of the file and
+                the number of records read so far.
         """
-        del verify_crc  # a format of one's own looks at what it has
+        bounds, error = find_boundaries(self.boundaries, source, progress)
+        return ScanResult(bounds[:-1], int(bounds[-1]) if len(bounds) else 0, error)
+
+    def extract(
+        self, buffer: ByteBuffer, frame_starts: Ints, frame_sizes: Ints, verify_crc: bool
+    ) -> ExtractedRecords:
+        """Take records out of their frames in a buffer, and check them.
+
+        Args:
+            buffer: Buffer with the frames; uint8.
+            frame_starts: Offset of each frame in the buffer; int64 ``[n]``.
+            frame_sizes: Size of each frame in bytes; int64 ``[n]``.
+            verify_crc: Whether data is checked against its checksum, if the format has one.
+        """
+        del verify_crc  # a user's method checks what its format has
+        if getattr(self.record, "__func__", None) is RecordFormat.record:
+            return ExtractedRecords(buffer, frame_starts, frame_sizes, ())
         view = buffer.data.toreadonly()
         records: list[bytes] = []
         faults: list[Fault] = []
-        for position, (start, size) in enumerate(zip(placed.tolist(), sizes.tolist(), strict=True)):
+        frames = zip(frame_starts.tolist(), frame_sizes.tolist(), strict=True)
+        for position, (start, size) in enumerate(frames):
             try:
-                # Of a number, bytes() would make so many zeros.
+                # Through a memoryview, because bytes() of an integer would make that many zeros.
                 records.append(bytes(memoryview(self.record(view[start : start + size]))))
+            except TorchRecIOError as error:
+                records.append(b"")
+                faults.append((position, type(error), error.reason))
             except Exception as error:  # noqa: BLE001  # a user's method may raise anything
                 records.append(b"")
-                faults.append((position, *_fault_of(error)))
+                faults.append((position, CorruptRecordError, reason_of(error)))
         lengths = np.array([len(record) for record in records], np.int64)
         joined = np.frombuffer(b"".join(records), np.uint8)
-        return Cut(joined, np.cumsum(lengths) - lengths, lengths, faults)
+        return ExtractedRecords(joined, np.cumsum(lengths) - lengths, lengths, faults)
 
     def keys(
         self, paths: Sequence[str], records: Sequence[int], offsets: Sequence[int]
     ) -> list[str]:
-        """The keys of records; see :meth:`key`."""
+        """Return the keys of records; takes a list for each argument of :meth:`key`."""
         return [
             self.key(path, record, offset)
             for path, record, offset in zip(paths, records, offsets, strict=True)
         ]
 
-    def fingerprint(self, file: LocalFile, size: int) -> int:
-        """64 bits that tell a file from others."""
-        return fingerprint(file, size)
+    def fingerprint(self, file: ByteSource, size: int) -> int:
+        """Return 64 bits that identify the content of a file: a digest of both its ends.
 
-    def first_misplaced(self, file: LocalFile, starts: _Ints, ends: _Ints) -> int | None:
-        """Where the first of some frames should start that does not, or is of another size."""
+        Args:
+            file: Data file, as stored.
+            size: Size of the file in bytes.
+        """
+        head = file.read(0, _FINGERPRINT_BYTES)
+        # Both ends of a small file are the whole file, which is read once.
+        tail = head
+        if size > _FINGERPRINT_BYTES:
+            tail = file.read(size - _FINGERPRINT_BYTES, _FINGERPRINT_BYTES)
+        return digest_number(head, tail)
+
+    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
+        """Return the offset of the first frame that is not in the file, None if all are.
+
+        Args:
+            file: Data file, not compressed.
+            starts: Expected start of each frame; int64 ``[n]``.
+            ends: Expected end of each frame; int64 ``[n]``.
+        """
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             frame = np.frombuffer(file.read(start, end - start), np.uint8)
-            placed, sizes = np.array([0]), np.array([len(frame)])
-            if len(frame) != end - start or self.cut(frame, placed, sizes, False).faults:
+            frame_starts, frame_sizes = np.array([0]), np.array([len(frame)])
+            is_short = len(frame) != end - start
+            if is_short or self.extract(frame, frame_starts, frame_sizes, False).faults:
                 return int(start)
         return None
 
-    def was_whole(self, starts: _Ints, ends: _Ints, size: int) -> npt.NDArray[np.bool_]:
-        """Of which frames enough is left for :meth:`first_misplaced` in a file cut to a size."""
+    def checkable_frames(self, starts: Ints, ends: Ints, size: int) -> npt.NDArray[np.bool_]:
+        """Return which frames :meth:`find_mismatch` can check in a file truncated to a size."""
         del starts
         return ends <= size
-
-
-def _fault_of(error: Exception) -> tuple[type[TorchRecIOError], str]:
-    if isinstance(error, TorchRecIOError):
-        return type(error), error.reason
-    reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return CorruptRecordError, reason
 
 
 FrameFault: TypeAlias = _core.FrameFault
@@ -214,19 +241,28 @@ _FAULTS: dict[FrameFault, tuple[type[TorchRecIOError], str]] = {
     FrameFault.length_crc: (CorruptRecordError, "the record's length does not match its checksum"),
     FrameFault.past_end: (TruncatedFileError, "the record reaches past the end of the file"),
     FrameFault.data_crc: (CorruptRecordError, "the record's data does not match its checksum"),
-    FrameFault.truncated_header: (TruncatedFileError, "the file ends inside the header of a record"),
-    FrameFault.length_mismatch: (StaleIndexError, "the record has another length than the index says"),
+    FrameFault.truncated_header: (
+        TruncatedFileError,
+        "the file ends inside the header of a record",
+    ),
+    FrameFault.length_mismatch: (
+        StaleIndexError,
+        "the record's length differs from the one in the index",
+    ),
 }
 
 
 class TFRecordFormat(RecordFormat):
-    """u64 length, u32 masked CRC-32C of it, data, u32 masked CRC-32C of the data; little-endian."""
+    """The TFRecord format: frames of a length, its checksum, data, and the data's checksum.
+
+    The length is a u64, the checksums are u32 masked CRC-32C, all little-endian.
+    """
 
     name = "tfrecord"
     header_bytes = _core.FRAME_HEADER_BYTES
     footer_bytes = _core.FRAME_FOOTER_BYTES
     overhead_bytes = header_bytes + footer_bytes
-    checks_frames = True
+    is_self_checking = True
 
     _WINDOW_BYTES = 1 << 20
     # Where records are larger than this, only their headers are worth reading.
@@ -237,21 +273,23 @@ class TFRecordFormat(RecordFormat):
         return 0
 
     def __reduce__(self) -> str:
-        return "TFRECORD"  # there is one
+        return "TFRECORD"  # pickled by name: there is only one object
 
-    def detect(self, file: LocalFile) -> Compression | None:
-        return detect_compression(file)
+    def detect(self, file: ByteSource) -> Compression | None:
+        return detect_compression(file.head())
 
-    def scan(self, source: LocalFile | CompressedFile, progress: Progress | None = None) -> Scan:
-        """Finds every record; checks the length and its checksum of each, not the data's."""
-        stream_end = source.size if isinstance(source, LocalFile) else UNKNOWN_END
+    def scan(self, source: ByteSource, progress: Progress | None = None) -> ScanResult:
+        """Find all records. The length of each is checked against its checksum, data is not."""
+        stream_end = UNKNOWN_END if source.size is None else source.size
         buffer = np.empty(self._WINDOW_BYTES, np.uint8)
         window = self._WINDOW_BYTES
-        found: list[npt.NDArray[np.uint64]] = []
+        found: list[Offsets] = []
         at = records = 0
+        is_at_end = False
         error: TorchRecIOError | None = None
         while error is None:
-            got, error = read_up_to_damage(source, at, buffer.data[:window])
+            got, error = source.read_before_damage(at, buffer.data[:window])
+            is_at_end = got == 0 or error is not None
             scan = _core.scan_frames(buffer[:got], at, stream_end)
             starts, following = scan.starts, scan.next
             found.append(starts)
@@ -266,58 +304,56 @@ class TFRecordFormat(RecordFormat):
             at = following
             if progress is not None:
                 records += len(starts)
-                progress(source.consumed if isinstance(source, CompressedFile) else at, records)
-        return self._finish(source, np.concatenate(found) if found else _NONE, at, error)
-
-    def _finish(
-        self,
-        source: LocalFile | CompressedFile,
-        starts: npt.NDArray[np.uint64],
-        end: int,
-        error: TorchRecIOError | None,
-    ) -> Scan:
-        """Gives up the last record if the stream turned out to end inside it."""
-        if isinstance(source, CompressedFile) and len(starts) and end > source.decoded:
-            end = int(starts[-1])
+                progress(source.file_bytes_read(at), records)
+        starts = np.concatenate(found)
+        # The last record may extend past the end, which was not known before it was reached.
+        if is_at_end and len(starts) and at > source.find_size()[0]:
+            at = int(starts[-1])
             starts = starts[:-1]
-            if error is None:
-                error = TruncatedFileError(
-                    _FAULTS[FrameFault.past_end][1], path=source.path, record=len(starts), offset=end
-                )
+            error = error or self.error_of(FrameFault.past_end, source.path, at)
         if error is not None and error.record is None:
             error.record = len(starts)
-        return Scan(starts, end, error)
+        return ScanResult(starts, at, error)
 
     def error_of(
-        self, fault: FrameFault, path: str, offset: int, head: npt.NDArray[np.uint8] | None = None
+        self, fault: FrameFault, path: str, offset: int, head: ByteBuffer | None = None
     ) -> TorchRecIOError:
-        """The error for a fault that the native core named; ``head`` is how the stream starts."""
+        """Return the error for a fault that the native core found.
+
+        Args:
+            fault: Fault of the frame.
+            path: Data file.
+            offset: Stream offset of the fault.
+            head: Bytes at the offset, to recognize other kinds of files.
+        """
         error_class, reason = _FAULTS[fault]
         if offset == 0 and fault is FrameFault.length_crc and head is not None:
-            reason = _what_else(head[:64].tobytes()) or reason + "; is this a TFRecord file?"
+            reason = _foreign_file(head[:64].tobytes()) or reason + "; is this a TFRecord file?"
         return error_class(reason, path=path, offset=offset)
 
     def check(
-        self,
-        buffer: npt.NDArray[np.uint8],
-        starts: _Ints,
-        lengths: _Ints,
-        verify_crc: bool,
+        self, buffer: ByteBuffer, starts: Ints, lengths: Ints, verify_crc: bool
     ) -> list[Fault]:
-        """Checks framed records in a buffer.
+        """Check framed records in a buffer.
 
-        ``starts`` are where the frames start, ``lengths`` are those of the data. Returns the bad
-        ones as (position, error class, reason).
+        Args:
+            buffer: Buffer with the frames; uint8.
+            starts: Offset of each frame in the buffer; int64 ``[n]``.
+            lengths: Size of each record's data in bytes; int64 ``[n]``.
+            verify_crc: Whether data is checked against its checksum. Lengths always are.
+
+        Returns:
+            Position, error class and reason of each damaged record.
         """
         faults = _core.check_frames(buffer, starts, lengths, verify_crc)
         return [(position, *_FAULTS[fault]) for position, fault in faults]
 
-    def cut(
-        self, buffer: npt.NDArray[np.uint8], placed: _Ints, sizes: _Ints, verify_crc: bool
-    ) -> Cut:
-        lengths = sizes - self.overhead_bytes
-        faults = self.check(buffer, placed, lengths, verify_crc)
-        return Cut(buffer, placed + self.header_bytes, lengths, faults)
+    def extract(
+        self, buffer: ByteBuffer, frame_starts: Ints, frame_sizes: Ints, verify_crc: bool
+    ) -> ExtractedRecords:
+        lengths = frame_sizes - self.overhead_bytes
+        faults = self.check(buffer, frame_starts, lengths, verify_crc)
+        return ExtractedRecords(buffer, frame_starts + self.header_bytes, lengths, faults)
 
     def keys(
         self, paths: Sequence[str], records: Sequence[int], offsets: Sequence[int]
@@ -325,7 +361,7 @@ class TFRecordFormat(RecordFormat):
         del records
         return [f"{path}:{offset}" for path, offset in zip(paths, offsets, strict=True)]
 
-    def first_misplaced(self, file: LocalFile, starts: _Ints, ends: _Ints) -> int | None:
+    def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             head = file.read(start, self.header_bytes)
             length = int.from_bytes(head[:8], "little")
@@ -333,23 +369,22 @@ class TFRecordFormat(RecordFormat):
                 return int(start)
         return None
 
-    def was_whole(self, starts: _Ints, ends: _Ints, size: int) -> npt.NDArray[np.bool_]:
+    def checkable_frames(self, starts: Ints, ends: Ints, size: int) -> npt.NDArray[np.bool_]:
         del ends
         return starts + self.header_bytes <= size
 
 
-_NONE = np.empty(0, np.uint64)
 TFRECORD = TFRecordFormat()
 
 
-def _what_else(head: bytes) -> str | None:
-    """Names what people mistake for a TFRecord file."""
+def _foreign_file(head: bytes) -> str | None:
+    """Return what a file is that is mistaken for a TFRecord file, if it is recognized."""
     if head.startswith(b"version https://git-lfs"):
         return "this is a git-lfs pointer, not the data it stands for; run 'git lfs pull'"
-    if head.startswith((b"\x1f\x8b", b"\x78")):
-        return "this looks compressed, and is read as if it were not (compression=None)"
     if head.startswith(b"\x83\xaf\x70\xd1"):
         return "this is a Riegeli file, not a TFRecord file"
-    if head[:4].isascii() and head[:4].decode("ascii").isprintable():
+    if detect_compression(head) is not None:
+        return "this looks compressed, but is read as it is stored (compression=None)"
+    if is_text(head[:4]):
         return "this looks like text, not like a TFRecord file"
     return None

@@ -1,70 +1,66 @@
-"""Reads the records of a file from front to back, without an index and in bounded memory."""
+"""Reading of the records of a file from front to back, without an index, in bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
-from ..storage.compressed import (
-    CompressedFile,
-    CompressionChoice,
-    Stream,
-    read_up_to_damage,
-    resolve_compression,
-)
-from ..storage.local import LocalFile, StrPath, open_file
-from .formats import TFRECORD, UNKNOWN_END
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
+from ..storage.compression import CompressionChoice
+from ..storage.local import StrPath
+from ..storage.opening import open_stream
+from .formats import TFRECORD, UNKNOWN_END, Fault, FrameFault
 
 _WINDOW_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class FrameBlock:
-    """Some whole frames that follow each other.
+    """Whole frames that follow each other.
 
     Attributes:
-        buffer: uint8; their bytes. Valid until the next block is asked for.
-        at: Stream offset of the first.
+        buffer: Buffer with the frames, valid until the next block is requested; uint8.
+        offset: Stream offset of the first frame.
         first: Number of the first record.
-        starts: int64 ``[n]``; where each frame starts in ``buffer``.
-        lengths: int64 ``[n]``; bytes of each record's data.
-        faults: (position, error class, reason) of the damaged ones.
-        consumed: Bytes of the file read so far.
+        starts: Offset of each frame in ``buffer``; int64 ``[n]``.
+        lengths: Size of each record's data in bytes; int64 ``[n]``.
+        faults: Position, error class and reason of each damaged record.
+        file_bytes_read: Number of bytes of the file read so far.
     """
 
-    buffer: npt.NDArray[np.uint8]
-    at: int
+    buffer: ByteBuffer
+    offset: int
     first: int
-    starts: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-    faults: list[tuple[int, type[TorchRecIOError], str]]
-    consumed: int
+    starts: Ints
+    lengths: Ints
+    faults: Sequence[Fault]
+    file_bytes_read: int
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def records(self, stop: int) -> Iterator[tuple[int, bytes]]:
-        """(Stream offset of the frame, data) of the records before position ``stop``."""
+        """Yield stream offset of the frame, and data, of the records before position ``stop``."""
         data = memoryview(self.buffer.data)
         for start, length in zip(
             self.starts[:stop].tolist(), self.lengths[:stop].tolist(), strict=True
         ):
             begin = start + TFRECORD.header_bytes
-            yield self.at + start, bytes(data[begin : begin + length])
+            yield self.offset + start, bytes(data[begin : begin + length])
 
     def errors(self, path: str) -> list[TorchRecIOError]:
-        """An error for each damaged record."""
+        """Return an error for each damaged record."""
         return [
             error_class(
                 reason,
                 path=path,
                 record=self.first + position,
-                offset=self.at + int(self.starts[position]),
+                offset=self.offset + int(self.starts[position]),
             )
             for position, error_class, reason in self.faults
         ]
@@ -73,69 +69,68 @@ class FrameBlock:
 def iter_records(
     path: StrPath, *, compression: CompressionChoice = "auto", verify_crc: bool = True
 ) -> Iterator[tuple[int, bytes]]:
-    """The records of a TFRecord file, one by one from the first.
+    """Iterate over the records of a TFRecord file, from the first.
 
     Args:
-        path: The data file. A pipe will do, such as ``/dev/stdin``.
-        compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
+        path: Data file, or a pipe such as ``/dev/stdin``.
+        compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"`` or
+            ``"zlib"``.
         verify_crc: Whether data is checked against its checksum. Lengths always are.
 
     Yields:
-        Offset of the record's frame in the file (in the decompressed stream of a compressed one),
-        and its data.
+        Offset of the record's frame in the file, or in its decompressed stream; and its data.
 
     Raises:
-        CorruptRecordError: the next record, or the compressed stream at that place, is damaged.
-        TruncatedFileError: the file ends inside the next record.
-        FileNotFoundError, IsADirectoryError: there is no such file.
+        CorruptRecordError: If the next record, or the compressed stream at that point, is damaged.
+        TruncatedFileError: If the file ends inside the next record.
+        FileNotFoundError, IsADirectoryError: If there is no such file.
     """
-    source = open_stream(path, compression)
-    try:
+    # Closed at once, so that the writer of a pipe is notified.
+    with contextlib.closing(open_stream(path, compression)) as source:
         for block in iter_blocks(source, verify_crc=verify_crc):
             if block.faults:
                 yield from block.records(block.faults[0][0])
                 raise block.errors(source.path)[0]
             yield from block.records(len(block))
-    finally:
-        source.close()  # who writes to a pipe learns at once that nobody reads on
 
 
-def iter_sound_records(path: StrPath) -> Iterator[tuple[int, bytes]]:
-    """As :func:`iter_records`, less records that are damaged, up to where none can be found."""
-    source = open_stream(path, "auto")
-    try:
+def iter_valid_records(path: StrPath) -> Iterator[tuple[int, bytes]]:
+    """Iterate over the undamaged records of a TFRecord file.
+
+    Yields:
+        The same as :func:`iter_records`, up to the point where no further record can be found.
+    """
+    with (
+        contextlib.suppress(CorruptRecordError, TruncatedFileError),
+        contextlib.closing(open_stream(path, "auto")) as source,
+    ):
         for block in iter_blocks(source):
             damaged = {position for position, _, _ in block.faults}
             for position, record in enumerate(block.records(len(block))):
                 if position not in damaged:
                     yield record
-    except (CorruptRecordError, TruncatedFileError):
-        return
-    finally:
-        source.close()
 
 
-def open_stream(path: StrPath, compression: CompressionChoice) -> Stream:
-    """Opens a data file, or a pipe, for reading from front to back."""
-    file = open_file(path)
-    resolved = resolve_compression(file, compression)
-    return file if resolved is None else CompressedFile(file, resolved)
+def iter_blocks(source: ByteSource, *, verify_crc: bool = True) -> Iterator[FrameBlock]:
+    """Iterate over the frames of a stream, about a MiB at a time.
 
+    A larger frame makes a block of its own.
 
-def iter_blocks(source: Stream, *, verify_crc: bool = True) -> Iterator[FrameBlock]:
-    """The frames of a stream, about a MiB at a time; a larger frame makes a block of its own.
+    Args:
+        source: Stream to read.
+        verify_crc: Whether data is checked against its checksum. Lengths always are.
 
     Raises:
-        CorruptRecordError, TruncatedFileError: where the next record starts or ends cannot be
-            known. Its number and offset are in the error.
+        CorruptRecordError, TruncatedFileError: If the start or the end of the next record cannot be
+            found. The error has its number and offset.
     """
     window = _Window(source)
     count = 0
     while True:
-        scan = _core.scan_frames(window.held, window.at, window.stream_end)
+        scan = _core.scan_frames(window.content, window.at, window.stream_end)
         starts, following, fault = scan.starts, scan.next, scan.fault
         ends = np.append(starts, np.uint64(following))[1:]
-        whole = int(np.searchsorted(ends, window.at + len(window.held), side="right"))
+        whole = int(np.searchsorted(ends, window.at + len(window.content), side="right"))
         if whole:
             yield _block(window, starts[:whole], ends[:whole], count, verify_crc)
             count += whole
@@ -143,13 +138,8 @@ def iter_blocks(source: Stream, *, verify_crc: bool = True) -> Iterator[FrameBlo
             continue
         need = following - window.at if len(starts) else TFRECORD.header_bytes
         if fault is not None or not window.fill(need):
-            error = _what_ended(
-                window,
-                fault
-                or (
-                    _core.FrameFault.past_end if len(starts) else _core.FrameFault.truncated_header
-                ),
-            )
+            end_fault = FrameFault.past_end if len(starts) else FrameFault.truncated_header
+            error = _error_at_end(window, fault or end_fault)
             if error is None:
                 return
             error.record = count
@@ -157,82 +147,85 @@ def iter_blocks(source: Stream, *, verify_crc: bool = True) -> Iterator[FrameBlo
 
 
 def _block(
-    window: _Window,
-    starts: npt.NDArray[np.uint64],
-    ends: npt.NDArray[np.uint64],
-    first: int,
-    verify_crc: bool,
+    window: _Window, starts: Offsets, ends: Offsets, first: int, verify_crc: bool
 ) -> FrameBlock:
-    inside = (starts - np.uint64(window.at)).astype(np.int64)
-    overhead = TFRECORD.header_bytes + TFRECORD.footer_bytes
-    lengths = (ends - starts).astype(np.int64) - overhead
-    faults = TFRECORD.check(window.held, inside, lengths, verify_crc)
-    return FrameBlock(window.held, window.at, first, inside, lengths, faults, window.consumed)
+    content = window.content
+    starts_inside = (starts - np.uint64(window.at)).astype(np.int64)
+    lengths = (ends - starts).astype(np.int64) - TFRECORD.overhead_bytes
+    faults = TFRECORD.check(content, starts_inside, lengths, verify_crc)
+    return FrameBlock(
+        content, window.at, first, starts_inside, lengths, faults, window.file_bytes_read
+    )
 
 
-def _what_ended(window: _Window, fault: _core.FrameFault) -> TorchRecIOError | None:
-    """Why no frame follows; None if the stream ends where it should."""
-    if fault is not _core.FrameFault.length_crc and window.damage is not None:
+def _error_at_end(window: _Window, fault: FrameFault) -> TorchRecIOError | None:
+    """Return why no frame follows; None if the stream ends after a whole frame."""
+    if fault is not FrameFault.length_crc and window.damage is not None:
         return window.damage
-    if len(window.held) == 0:
+    if len(window.content) == 0:
         return None
-    return TFRECORD.error_of(fault, window.source.path, window.at, window.held)
+    return TFRECORD.error_of(fault, window.source.path, window.at, window.content)
 
 
 class _Window:
-    """A stretch of a stream, held in memory. It moves forwards only.
+    """A part of a stream in memory, which moves forwards.
+
+    Args:
+        source: Stream to read.
 
     Attributes:
-        at: Stream offset of its first byte.
-        damage: Why the stream cannot be read on, if so.
-        stream_end: Where the stream ended when it was opened, or more than that.
+        source: Stream to read.
+        at: Stream offset of the first byte.
+        damage: Damage that ends the stream, once it was reached.
+        stream_end: End of the stream when it was opened, if that is known.
     """
 
-    def __init__(self, source: Stream) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self.source = source
         self.at = 0
         self.damage: TorchRecIOError | None = None
-        # A file that somebody appends to ends, for us, where it ends now.
-        self.stream_end = source.size if isinstance(source, LocalFile) else UNKNOWN_END
+        # A file that grows while it is read is read up to its first size.
+        self.stream_end = UNKNOWN_END if source.size is None else source.size
         self._buffer = np.empty(_WINDOW_BYTES, np.uint8)
         self._size = 0
 
     @property
-    def held(self) -> npt.NDArray[np.uint8]:
-        """The bytes. They change with the next :meth:`drop` or :meth:`fill`."""
+    def content(self) -> ByteBuffer:
+        """Bytes of the window, valid until the next :meth:`drop` or :meth:`fill`; uint8."""
         return self._buffer[: self._size]
 
     @property
-    def consumed(self) -> int:
-        """Bytes of the file read so far."""
-        if isinstance(self.source, CompressedFile):
-            return self.source.consumed
-        return self.at + self._size
+    def file_bytes_read(self) -> int:
+        """Number of bytes of the file read so far."""
+        return self.source.file_bytes_read(self.at + self._size)
 
     def fill(self, need: int) -> bool:
-        """Reads on, where ``need`` bytes do not fit into a window, towards those; False at the end.
+        """Read more of the stream; return False at its end.
 
-        Memory grows with the bytes that come, not with the bytes that a damaged length promises.
+        Memory grows with the bytes that are read, not with what a damaged length asks for.
+
+        Args:
+            need: Number of bytes that the window should hold in the end.
         """
         most = max(_WINDOW_BYTES, need)
         if self._size == len(self._buffer):
-            self._move_into(np.empty(min(2 * self._size, most), np.uint8), 0)
+            self._move_to(np.empty(min(2 * self._size, most), np.uint8), 0)
         stop = min(len(self._buffer), most, self.stream_end - self.at)
         if self.damage is not None or stop <= self._size:
             return False
-        got, self.damage = read_up_to_damage(
-            self.source, self.at + self._size, self._buffer.data[self._size : stop]
+        got, self.damage = self.source.read_before_damage(
+            self.at + self._size, self._buffer.data[self._size : stop]
         )
         self._size += got
         return got > 0
 
     def drop(self, count: int) -> None:
-        """Gives up the first bytes."""
-        fits = self._size - count <= _WINDOW_BYTES < len(self._buffer)
-        self._move_into(np.empty(_WINDOW_BYTES, np.uint8) if fits else self._buffer, count)
+        """Drop the first bytes."""
+        can_shrink = self._size - count <= _WINDOW_BYTES < len(self._buffer)
+        self._move_to(np.empty(_WINDOW_BYTES, np.uint8) if can_shrink else self._buffer, count)
         self.at += count
 
-    def _move_into(self, buffer: npt.NDArray[np.uint8], skip: int) -> None:
+    def _move_to(self, buffer: ByteBuffer, skip: int) -> None:
         rest = self._size - skip
         buffer[:rest] = self._buffer[skip : self._size]
         self._buffer = buffer

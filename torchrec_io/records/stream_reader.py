@@ -1,11 +1,12 @@
-"""Reads records of files from front to back, without an index: what pipes allow, and no more.
+"""Reading of files from front to back, without an index. Works for pipes, too.
 
-Who reads how much is settled without knowing how many records there are: files are dealt to
-shares, or records where there are too few files. A shuffle goes as far as a buffer of records.
+Records are assigned to partitions without knowing their number: whole files if there are enough,
+single records otherwise. A shuffle is limited to a window of records.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,30 +14,35 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..checks import check_integer
 from ..errors import TorchRecIOError
-from ..storage.compressed import CompressionChoice, check_compression
-from ..storage.local import seeks
+from ..storage.compression import CompressionChoice, check_compression
+from ..storage.opening import is_seekable, open_stream
 from .formats import TFRECORD
-from .reader import RecordBlock
-from .sequential import FrameBlock, iter_blocks, open_stream
+from .reader import Reader, RecordLocation
+from .record_block import RecordBlock
+from .sequential import FrameBlock, iter_blocks
 from .shuffle_window import ShuffleWindow
 
-# What names a record: the number of its file, its number in that, the offset of its frame.
-PLACE = np.dtype([("file", np.int32), ("record", np.int64), ("offset", np.int64)])
+# Identity of a record: the number of its file, its number in the file, the offset of its frame.
+STREAM_LOCATION = np.dtype([("file", np.int32), ("record", np.int64), ("offset", np.int64)])
 
-_OVERHEAD = TFRECORD.header_bytes + TFRECORD.footer_bytes
-_NONE = np.empty(0, np.int64)
-_NO_RECORDS = RecordBlock(np.empty(0, np.uint8), _NONE, _NONE, np.empty(0, PLACE))
+_NO_NUMBERS = np.empty(0, np.int64)
+_NO_RECORDS = RecordBlock(
+    np.empty(0, np.uint8), _NO_NUMBERS, _NO_NUMBERS, np.empty(0, STREAM_LOCATION)
+)
 
 
 @dataclass(slots=True)
-class StreamPiece:
-    """Some records of a stream, not yet verified, and the damage that ended a file behind them.
+class StreamChunk:
+    """Consecutive records of a stream, unchecked, and the damage that ended files after them.
+
+    It is its own plan: its records are in memory already.
 
     Attributes:
-        block: The records; its buffer holds their whole frames, in order and without gaps, and
-            ``numbers`` is of :data:`PLACE`.
-        damage: What ended a file before its end.
+        block: Records. The buffer holds their whole frames, in order and without gaps, and
+            ``numbers`` has the dtype :data:`STREAM_LOCATION`.
+        damage: Errors that ended files early.
     """
 
     block: RecordBlock
@@ -46,38 +52,58 @@ class StreamPiece:
         return len(self.block)
 
     @property
+    def numbers(self) -> npt.NDArray[np.void]:
+        """Location of each record; :data:`STREAM_LOCATION` ``[n]``."""
+        return self.block.numbers
+
+    @property
     def buffer_bytes(self) -> int:
-        """Of the records' data."""
+        """Size of the records' data in bytes."""
         return int(self.block.lengths.sum())
 
-    def cut(self, count: int) -> tuple[StreamPiece, StreamPiece]:
-        """The first ``count`` records, and the rest, with the damage."""
+    def continues(self, other: StreamChunk) -> bool:
+        """Return False: a chunk is in memory, and announcing it does nothing."""
+        del other
+        return False
+
+    def plan(self, reader: StreamReader) -> StreamChunk:
+        """Return a plan to fetch the records: the chunk itself."""
+        return reader.plan(self)
+
+    def split(self, count: int) -> tuple[StreamChunk, StreamChunk]:
+        """Return the first ``count`` records, and the rest with the damage."""
         count = min(count, len(self))
-        first, rest = _part(self.block, 0, count), _part(self.block, count, len(self))
-        return StreamPiece(first, []), StreamPiece(rest, self.damage)
+        first, rest = _slice_block(self.block, 0, count), _slice_block(self.block, count, len(self))
+        return StreamChunk(first, []), StreamChunk(rest, self.damage)
 
     @classmethod
-    def joined(cls, pieces: Sequence[StreamPiece]) -> StreamPiece:
-        """The records of several pieces, in one, and all of their damage."""
-        if len(pieces) == 1:
-            return pieces[0]
-        blocks = [_NO_RECORDS, *(piece.block for piece in pieces)]
-        return cls(RecordBlock.joined(blocks), [error for p in pieces for error in p.damage])
+    def joined(cls, chunks: Sequence[StreamChunk]) -> StreamChunk:
+        """Return one chunk with the records and the damage of several."""
+        if len(chunks) == 1:
+            return chunks[0]
+        blocks = [_NO_RECORDS, *(chunk.block for chunk in chunks)]
+        return cls(RecordBlock.joined(blocks), [error for c in chunks for error in c.damage])
 
 
-class StreamReader:
+class StreamReader(Reader):
     """Reads records of several files or pipes, each from front to back.
 
-    Can be pickled and forked. It keeps no file open between its iterations.
+    No file stays open between iterations.
 
     Args:
-        paths: The files, or pipes.
-        compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
-        verify_crc: Whether each record's data is checked against its checksum. Lengths always are.
+        paths: Files or pipes.
+        compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"`` or
+            ``"zlib"``.
+        verify_crc: Whether the data of each record is checked against its checksum. Lengths always
+            are.
+
+    Attributes:
+        paths: Files or pipes.
+        compression: Compression of the files, as given.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: ``compression`` is none of these.
+        FileNotFoundError: If there is no such file.
+        ValueError: If ``compression`` is not one of its values.
     """
 
     def __init__(
@@ -91,201 +117,193 @@ class StreamReader:
         self.paths = tuple(paths)
         self.compression = compression
         self.verify_crc = verify_crc
-        self._pipes = [path for path in self.paths if not seeks(path)]
-        self._begun = False
+        self._pipes = [path for path in self.paths if not is_seekable(path)]
+        self._is_started = False
 
-    def pieces(
+    def chunks(
         self,
-        share: int,
-        shares: int,
+        partition: int,
+        num_partitions: int,
         *,
         size: int,
         window: int = 1,
         seed: int = 0,
         epoch: int = 0,
         skip: int = 0,
-    ) -> Iterator[StreamPiece]:
-        """The records of one share, ``size`` at a time.
+    ) -> Iterator[StreamChunk]:
+        """Iterate over the records of one partition.
 
-        All shares together get each record exactly once: with as many files as shares or more, each
-        file goes to one of them; with fewer, each record does, and every share reads all files.
-        Damage that ends a file goes to one of them, too.
+        Each record belongs to exactly one partition. With at least as many files as partitions,
+        whole files are assigned; otherwise single records are, and every partition reads all files.
+        Damage that ends a file also belongs to one partition.
 
         Args:
-            share: Which one.
-            shares: How many processes read at the same time.
-            size: Records of each piece but the last, which may have fewer: none, where there is
-                only damage to tell of.
-            window: Records in the buffer that a shuffle picks from; 1 keeps the order.
-            seed: Of the shuffle, with the epoch and the share.
-            epoch: See there.
-            skip: How many records are passed over, with the damage that came before; the others
-                are given in the same order as without.
+            partition: Number of the partition, from 0.
+            num_partitions: Number of partitions, which are read at the same time.
+            size: Number of records in each chunk but the last. That may have fewer, or none if it
+                only has damage to report.
+            window: Number of records that a shuffle picks from; 1 keeps the order.
+            seed: Seed of the shuffle, together with the epoch and the partition.
+            epoch: Number of the epoch.
+            skip: Number of records to skip, with the damage before them. The order of the others
+                does not depend on it.
 
         Raises:
-            FileNotFoundError, IsADirectoryError: a file is gone.
-            ValueError: an argument is out of its range, or a pipe would have to be read by several
-                shares, or again.
+            FileNotFoundError, IsADirectoryError: If a file was removed.
+            ValueError: If an argument is out of its range, or a pipe would be read by several
+                partitions or a second time.
         """
-        for name, value, least in (
-            ("share", share, 0),
-            ("shares", shares, share + 1),
-            ("size", size, 1),
-            ("window", window, 1),
-            ("skip", skip, 0),
-        ):
-            if value < least:
-                raise ValueError(f"{name} must be at least {least}, not {value}")
-        self._check_pipes(shares)
-        pieces = self._in_order(share, shares)
+        check_integer("partition", partition)
+        check_integer("num_partitions", num_partitions, partition + 1)
+        check_integer("size", size, 1)
+        check_integer("window", window, 1, sys.maxsize)
+        check_integer("skip", skip)
+        self._check_pipes(num_partitions)
+        chunks = self._read_partition(partition, num_partitions)
         if window > 1:
-            numbers = [seed % 2**64, epoch, share]
-            pieces = _shuffled(pieces, ShuffleWindow(window, numbers, PLACE))
-        return _regrouped(_passing_over(pieces, skip), size)
-
-    def plan(self, piece: StreamPiece) -> StreamPiece:
-        """The piece itself: its records are in memory."""
-        return piece
-
-    def will_need(self, piece: StreamPiece) -> None:
-        """Nothing: the system reads ahead by itself."""
+            entropy = [seed % 2**64, epoch, partition]
+            chunks = _shuffle(chunks, ShuffleWindow(window, entropy, STREAM_LOCATION))
+        return _regroup(_skip_records(chunks, skip), size)
 
     def begin_epoch(self) -> None:
-        """Nothing: files are opened anew for every iteration."""
+        """Do nothing: files are opened again for each iteration."""
 
-    def fetch(self, piece: StreamPiece) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        """Checks the records of a piece.
+    def plan(self, records: StreamChunk) -> StreamChunk:
+        """Return the chunk itself, whose records are in memory."""
+        return records
+
+    def fetch(self, plan: StreamChunk) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        """Check the records of a chunk.
 
         Returns:
-            The sound records, an error for each damaged one, and behind those the piece's damage.
+            The valid records; and an error for each damaged one, followed by the chunk's damage.
         """
-        block = piece.block
+        block = plan.block
         frames = block.starts - TFRECORD.header_bytes
         faults = TFRECORD.check(block.buffer, frames, block.lengths, self.verify_crc)
-        errors = []
-        for position, error_class, reason in faults:
-            path, record, offset = self.place(block.numbers[position])
-            errors.append(error_class(reason, path=path, record=record, offset=offset))
-        return block.without([position for position, _, _ in faults]), [*errors, *piece.damage]
+        valid, errors = self.drop_damaged(block, faults)
+        return valid, [*errors, *plan.damage]
 
-    def place(self, number: np.void) -> tuple[str, int, int]:
-        """File, number in that file, and byte offset of a record's frame."""
+    def location(self, number: np.void) -> RecordLocation:
         file, record, offset = number.item()
-        return self.paths[file], record, offset
+        return RecordLocation(self.paths[file], record, offset)
 
     def keys(self, numbers: npt.NDArray[np.void]) -> list[str]:
-        """``path:offset`` of records, which names each one for good."""
         return [f"{self.paths[file]}:{offset}" for file, _, offset in numbers.tolist()]
 
     def check_no_pipe(self) -> None:
-        """Raises ValueError if there is a pipe, which a worker process cannot be trusted with.
+        """Raise ValueError if there is a pipe, because a worker process cannot read it reliably.
 
-        It may not be what the parent has there, as with standard input, and the next epoch's worker
-        would not know that it was read.
+        The worker's pipe may not be that of the parent, as for standard input; and the worker of
+        the next epoch would not know that it was read.
         """
         if self._pipes:
             raise ValueError(f"{self._pipes[0]!r} is a pipe: read it with num_workers=0")
 
-    def _check_pipes(self, shares: int) -> None:
+    def _check_pipes(self, num_partitions: int) -> None:
         if not self._pipes:
             return
-        if shares > 1:
+        if num_partitions > 1:
             raise ValueError(
-                f"{self._pipes[0]!r} is a pipe: one process alone can read it, not {shares}"
+                f"{self._pipes[0]!r} is a pipe: only one process can read it, not {num_partitions}"
             )
-        if self._begun:
+        if self._is_started:
             raise ValueError(f"{self._pipes[0]!r} is a pipe: it can be read only once")
-        self._begun = True
+        self._is_started = True
 
-    def _in_order(self, share: int, shares: int) -> Iterator[StreamPiece]:
-        """The records of a share, as many at a time as happen to be read at once."""
-        by_file = len(self.paths) >= shares
+    def _read_partition(self, partition: int, num_partitions: int) -> Iterator[StreamChunk]:
+        """Yield the records of a partition, in chunks as they are read."""
+        by_file = len(self.paths) >= num_partitions
         for file, path in enumerate(self.paths):
-            if by_file and file % shares != share:
+            if by_file and file % num_partitions != partition:
                 continue
-            # From each file anew: one that grows meanwhile does not move the records of others.
+            # Restarts with each file, so that a file that grows does not move others' records.
             count = file
             source = open_stream(path, self.compression)
             try:
                 for block in iter_blocks(source, verify_crc=False):
-                    rows = slice(None) if by_file else slice((share - count) % shares, None, shares)
-                    yield _copied(block, file, rows)
+                    first = (partition - count) % num_partitions
+                    yield _copy_frames(
+                        block, file, slice(None) if by_file else slice(first, None, num_partitions)
+                    )
                     count += len(block)
             except TorchRecIOError as damage:
-                # Told by the share whose record would have come here.
-                if by_file or count % shares == share:
-                    yield StreamPiece(_NO_RECORDS, [damage])
+                # Reported by the partition that the next record would belong to.
+                if by_file or count % num_partitions == partition:
+                    yield StreamChunk(_NO_RECORDS, [damage])
             finally:
                 source.close()
 
 
-def _copied(block: FrameBlock, file: int, rows: slice) -> StreamPiece:
-    """Some frames of a block, in memory of their own."""
+def _copy_frames(block: FrameBlock, file: int, rows: slice) -> StreamChunk:
+    """Copy some frames of a block to memory of their own."""
     starts = block.starts[rows]
     lengths = block.lengths[rows]
-    sizes = lengths + _OVERHEAD
-    places = np.cumsum(sizes) - sizes
+    sizes = lengths + TFRECORD.overhead_bytes
+    starts_in_copy = np.cumsum(sizes) - sizes
     buffer = _core.allocate(int(sizes.sum()))
     if len(starts) == len(block) and len(block):
-        # They follow each other.
+        # All frames, which have no gaps between them.
         buffer[:] = block.buffer[starts[0] : starts[0] + len(buffer)]
     else:
-        _core.gather(block.buffer, np.stack((starts, sizes, places), axis=1), buffer)
-    numbers = np.empty(len(starts), PLACE)
+        _core.gather(block.buffer, np.stack((starts, sizes, starts_in_copy), axis=1), buffer)
+    numbers = np.empty(len(starts), STREAM_LOCATION)
     numbers["file"] = file
     numbers["record"] = np.arange(block.first, block.first + len(block))[rows]
-    numbers["offset"] = block.at + starts
-    return StreamPiece(RecordBlock(buffer, places + TFRECORD.header_bytes, lengths, numbers), [])
+    numbers["offset"] = block.offset + starts
+    return StreamChunk(
+        RecordBlock(buffer, starts_in_copy + TFRECORD.header_bytes, lengths, numbers), []
+    )
 
 
-def _part(block: RecordBlock, begin: int, end: int) -> RecordBlock:
-    """Some of the records, which share the memory of the others."""
-    at, stop = (
+def _slice_block(block: RecordBlock, begin: int, end: int) -> RecordBlock:
+    """Return consecutive records of a block, without copying them."""
+    start, stop = (
         int(block.starts[i]) - TFRECORD.header_bytes if i < len(block) else len(block.buffer)
         for i in (begin, end)
     )
     return RecordBlock(
-        block.buffer[at:stop],
-        block.starts[begin:end] - at,
+        block.buffer[start:stop],
+        block.starts[begin:end] - start,
         block.lengths[begin:end],
         block.numbers[begin:end],
     )
 
 
-def _regrouped(pieces: Iterable[StreamPiece], size: int) -> Iterator[StreamPiece]:
-    """The same records, ``size`` in each piece but the last."""
-    held: list[StreamPiece] = []
+def _regroup(chunks: Iterable[StreamChunk], size: int) -> Iterator[StreamChunk]:
+    """Yield the same records, ``size`` in each chunk but the last."""
+    pending: list[StreamChunk] = []
     count = 0
     try:
-        for piece in pieces:
+        for chunk in chunks:
             begin = 0
-            while count + len(piece) - begin >= size:
+            while count + len(chunk) - begin >= size:
                 end = begin + size - count
-                whole = StreamPiece(_part(piece.block, begin, end), [])
-                yield StreamPiece.joined([*held, whole])
-                held, count, begin = [], 0, end
-            if begin < len(piece) or piece.damage:
-                held.append(piece.cut(begin)[1])
-                count += len(piece) - begin
+                part = StreamChunk(_slice_block(chunk.block, begin, end), [])
+                yield StreamChunk.joined([*pending, part])
+                pending, count, begin = [], 0, end
+            if begin < len(chunk) or chunk.damage:
+                pending.append(chunk.split(begin)[1])
+                count += len(chunk) - begin
     except Exception:
-        if held:  # what came before a file that cannot be read
-            yield StreamPiece.joined(held)
+        if pending:  # the records before a file that cannot be read
+            yield StreamChunk.joined(pending)
         raise
-    if held:
-        yield StreamPiece.joined(held)
+    if pending:
+        yield StreamChunk.joined(pending)
 
 
-def _passing_over(pieces: Iterable[StreamPiece], skip: int) -> Iterator[StreamPiece]:
-    """What comes behind the first ``skip`` records."""
-    for piece in pieces:
-        skipped, rest = piece.cut(skip)
+def _skip_records(chunks: Iterable[StreamChunk], skip: int) -> Iterator[StreamChunk]:
+    """Yield all but the first ``skip`` records, without the damage before them."""
+    for chunk in chunks:
+        skipped, rest = chunk.split(skip)
         skip -= len(skipped)
         if skip == 0:
             yield rest
 
 
-def _shuffled(pieces: Iterable[StreamPiece], window: ShuffleWindow) -> Iterator[StreamPiece]:
-    """The same records, each picked at random from those that the window holds at its time."""
-    for piece in pieces:
-        yield StreamPiece(window.push(piece.block), piece.damage)
-    yield from (StreamPiece(block, []) for block in window.drain())
+def _shuffle(chunks: Iterable[StreamChunk], window: ShuffleWindow) -> Iterator[StreamChunk]:
+    """Yield the same records, each picked at random from those in the window."""
+    for chunk in chunks:
+        yield StreamChunk(window.push(chunk.block), chunk.damage)
+    yield from (StreamChunk(block, []) for block in window.drain())

@@ -1,29 +1,29 @@
-"""Checks every checksum of a file and says what is damaged."""
+"""Verification of all checksums of a TFRecord file."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from ..errors import TorchRecIOError
-from ..storage.compressed import CompressionChoice
-from ..storage.local import LocalFile, StrPath
+from ..storage.compression import CompressionChoice
+from ..storage.local import StrPath
+from ..storage.opening import open_stream
 from .formats import Progress
-from .sequential import iter_blocks, open_stream
+from .sequential import iter_blocks
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What is in a data file.
+    """Result of verifying a data file.
 
     Attributes:
-        path: The data file.
-        file_bytes: Its size.
-        records: Number of sound records.
+        path: Data file.
+        file_bytes: Size of the file in bytes.
+        records: Number of valid records.
         damaged: Number of records whose data does not match its checksum.
-        damage: An error for each of these, or for the first of them where they are very many.
-        lost: What makes the rest of the file unreadable, if anything does.
-        lost_bytes: Size of that rest; None where a compressed stream does not tell.
+        damage: An error for each damaged record, or for the first ones if there are very many.
+        lost: Error that makes the rest of the file unreadable, if any.
+        lost_bytes: Size of that rest in bytes; None if it is unknown, as in a compressed stream.
     """
 
     path: str
@@ -36,7 +36,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every byte of the file is as it was written."""
+        """True if no damage was found."""
         return self.damaged == 0 and self.lost is None
 
 
@@ -47,37 +47,39 @@ def verify_file(
     progress: Progress | None = None,
     most_listed: int = 10_000,
 ) -> VerifyReport:
-    """Reads a whole TFRecord file and checks the length and the data of each record.
+    """Read a whole TFRecord file and check the length and the data of each record.
 
-    Goes on behind a record whose data is damaged. Behind a damaged length nobody knows where the
-    next record starts: the rest of the file is lost then.
+    Verification continues after a record with damaged data. After a damaged length the rest of the
+    file is lost, because the start of the next record is unknown.
 
     Args:
-        path: The data file.
-        compression: ``"auto"`` (by content), ``None``, ``"gzip"`` or ``"zlib"``.
-        progress: Called now and then with the bytes of the file and the records done so far.
-        most_listed: How many damaged records are described; the others are only counted, so that
-            memory stays bounded.
+        path: Data file.
+        compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"`` or
+            ``"zlib"``.
+        progress: Function that is called now and then with the number of bytes of the file and the
+            number of records read so far.
+        most_listed: Largest number of errors in ``damage``, to bound memory. Further damaged
+            records are only counted.
 
     Raises:
-        FileNotFoundError, IsADirectoryError: there is no such file.
+        FileNotFoundError, IsADirectoryError: If there is no such file.
     """
     source = open_stream(path, compression)
     records = damaged = 0
     damage: list[TorchRecIOError] = []
     lost = None
+    lost_bytes: int | None = 0
     try:
         for block in iter_blocks(source):
             records += len(block) - len(block.faults)
             damaged += len(block.faults)
             damage += block.errors(source.path)[: most_listed - len(damage)]
             if progress is not None:
-                progress(block.consumed, records + damaged)
+                progress(block.file_bytes_read, records + damaged)
     except TorchRecIOError as error:
         lost = error
-    size = os.path.getsize(path)
-    lost_bytes: int | None = 0
-    if lost is not None:
-        plain = isinstance(source, LocalFile) and lost.offset is not None
-        lost_bytes = size - (lost.offset or 0) if plain else None
+        lost_bytes = None
+        if source.size is not None and error.offset is not None:
+            lost_bytes = source.size - error.offset
+    size = source.stamp.size
     return VerifyReport(source.path, size, records, damaged, tuple(damage), lost, lost_bytes)

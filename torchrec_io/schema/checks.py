@@ -1,4 +1,4 @@
-"""Checks of what feature specs are given: shapes, keys, defaults."""
+"""Checks of the arguments of feature specs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from .. import checks
 from ..errors import SchemaError
-from .dtypes import FLOAT_ENDS, MOST_VALUES, integer_range, is_integer
+from .dtypes import FLOAT_ENDS, MOST_VALUES, integer_range, is_integer_dtype
 
 Shape: TypeAlias = "int | Sequence[int]"
 
 
 def is_text(text: str) -> bool:
-    """Whether UTF-8 can hold a str: not if it has surrogates."""
+    """Return whether a str can be encoded as UTF-8, which one with surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -26,57 +28,92 @@ def is_text(text: str) -> bool:
     return True
 
 
-def is_whole(value: Any) -> bool:
-    """Whether a value is an integer, which a bool is not meant to be here."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
 def set_fields(spec: Any, **fields: Any) -> None:
-    """Sets fields of a frozen dataclass, as its ``__init__`` must."""
+    """Set fields of a frozen dataclass in its constructor."""
     for name, value in fields.items():
         object.__setattr__(spec, name, value)
 
 
-def check_shape(shape: Shape) -> tuple[int, ...]:
-    """A shape as a tuple; a SchemaError if it is none, or of more values than fit in memory."""
+@contextmanager
+def errors_of(feature: str) -> Iterator[None]:
+    """Add the name of a feature to each SchemaError that has none."""
     try:
-        sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    except (TypeError, ValueError):  # the second from a TensorShape of unknown rank
-        raise SchemaError(f"a shape must be whole numbers, not {shape!r}") from None
+        yield
+    except SchemaError as error:
+        raise SchemaError(error.reason, feature=error.feature or feature) from None
+
+
+def check_integer(name: str, value: Any, least: int = 0, most: int = checks.MOST) -> int:
+    """Return an argument as an int.
+
+    Raises:
+        SchemaError: If the argument is not an integer from ``least`` to ``most``.
+    """
+    return checks.check_integer(name, value, least, most, SchemaError)
+
+
+def check_shape(shape: Shape, name: str = "shape") -> tuple[int, ...]:
+    """Return a shape as a tuple.
+
+    Raises:
+        SchemaError: If this is not a shape, or the shape of more values than fit in memory.
+    """
+    given: Any = shape
+    try:
+        sizes = (given,) if checks.is_integer(given) else tuple(given)
+    except (TypeError, ValueError):  # ValueError: a TensorShape of unknown rank
+        raise SchemaError(f"{name} must be a list of integers, got {shape!r}") from None
     for size in sizes:
-        if not is_whole(size) or size < 0:
-            raise SchemaError(f"every size of a shape must be a whole number, not {size!r}")
+        if not checks.is_integer(size) or size < 0:
+            raise SchemaError(f"{name} must be a list of non-negative integers, got {shape!r}")
     if math.prod(max(1, int(size)) for size in sizes) >= MOST_VALUES:
-        raise SchemaError(f"no memory holds values of the shape {list(sizes)}")
+        raise SchemaError(f"{name} must fit in memory, got {list(sizes)}")
     return tuple(int(size) for size in sizes)
 
 
-def check_key(key: Any, what: str) -> None:
-    """Refuses what names no feature."""
-    if not isinstance(key, str) or not key or not is_text(key):
-        raise SchemaError(f"{what} must be a feature's name, not {key!r}")
+def check_key(name: str, value: Any) -> None:
+    """Check that an argument is the name of a feature.
+
+    Raises:
+        SchemaError: If it is not.
+    """
+    if not isinstance(value, str) or not value or not is_text(value):
+        raise SchemaError(f"{name} must be the name of a feature, got {value!r}")
 
 
 def check_names(names: Any, dtype: str) -> tuple[str, ...] | None:
-    """Names of classes as a tuple; a SchemaError if they are none, or not of an integer dtype."""
+    """Return the names of classes as a tuple.
+
+    Raises:
+        SchemaError: If these are not different texts, or the dtype is not an integer dtype.
+    """
     if names is None:
         return None
-    if not is_integer(dtype) or dtype == "bool":
-        raise SchemaError(f"names are of classes that integers number, not values of {dtype}")
+    if not is_integer_dtype(dtype) or dtype == "bool":
+        raise SchemaError(f"names need an integer dtype other than bool, got {dtype}")
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
-        raise SchemaError(f"names must be a list of texts, not {names!r}")
+        raise SchemaError(f"names must be a list of str, got {names!r}")
     checked = tuple(names)
     for name in checked:
         if not isinstance(name, str) or not is_text(name):
-            raise SchemaError(f"every one of the names must be text, not {name!r}")
+            raise SchemaError(f"names must be a list of str, got the name {name!r}")
     if len(set(checked)) < len(checked):
         twice = next(name for name, count in Counter(checked).items() if count > 1)
-        raise SchemaError(f"the name {twice!r} is given to two classes")
+        raise SchemaError(f"names must be different, got {twice!r} twice")
     return tuple(map(str, checked))
 
 
 def check_default(value: Any, dtype: str, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
-    """A default as a flat tuple of ints, floats or bytes; None if it is empty."""
+    """Return a default as a flat tuple of ints, floats or bytes.
+
+    Returns:
+        The values; None if there is no default, or one of no values.
+
+    Raises:
+        SchemaError: If the default does not have the shape or does not fit in the dtype.
+    """
+    if value is None:
+        return None
     for convert in ("numpy", "tolist"):  # tensors, then arrays
         if hasattr(value, convert):
             value = getattr(value, convert)()
@@ -84,7 +121,8 @@ def check_default(value: Any, dtype: str, shape: tuple[int, ...]) -> tuple[Any, 
     count = math.prod(shape)
     if len(values) != count:
         raise SchemaError(
-            f"default_value has {len(values)} values, the shape {list(shape)} holds {count}"
+            f"default_value must have {checks.counted(count, 'value')} for the shape "
+            f"{list(shape)}, got {len(values)}"
         )
     if not values:
         return None
@@ -105,17 +143,17 @@ def _check_default_item(item: Any, dtype: str) -> Any:
             return item.encode()
         if isinstance(item, (bytes, bytearray)):
             return bytes(item)
-        raise SchemaError(f"default_value must be str or bytes, not {item!r}")
+        raise SchemaError(f"default_value must be str or bytes, got {item!r}")
     if isinstance(item, (bool, np.bool_)) and dtype == "bool":
         return int(item)
     if isinstance(item, bool) or not isinstance(item, (int, float, np.integer, np.floating)):
-        raise SchemaError(f"default_value must be numbers, not {item!r}")
-    if is_integer(dtype):
+        raise SchemaError(f"default_value must be numbers, got {item!r}")
+    if is_integer_dtype(dtype):
         if not isinstance(item, (int, np.integer)):
-            raise SchemaError(f"default_value {item!r} is no {dtype}: no cast loses digits here")
+            raise SchemaError(f"default_value must be integers for {dtype}, got {item!r}")
         low, high = integer_range(dtype)
         if not low <= int(item) <= high:
-            raise SchemaError(f"default_value {item} does not fit in {dtype}")
+            raise SchemaError(f"default_value must fit in {dtype}, got {item}")
         return int(item)
     return _check_float(item, dtype)
 
@@ -123,13 +161,13 @@ def _check_default_item(item: Any, dtype: str) -> Any:
 def _check_float(item: Any, dtype: str) -> float:
     number = item if isinstance(item, int) else float(item)
     if abs(number) >= FLOAT_ENDS[dtype] and number not in (math.inf, -math.inf):
-        raise SchemaError(f"default_value {item} does not fit in {dtype}")
+        raise SchemaError(f"default_value must fit in {dtype}, got {item}")
     number = float(number)
-    return _one_nan(struct.pack(">d", number)) if math.isnan(number) else number
+    return _same_nan(struct.pack(">d", number)) if math.isnan(number) else number
 
 
 @lru_cache(maxsize=256)
-def _one_nan(bits: bytes) -> float:
-    """The same object for the same bits: so a nan equals itself where tuples are compared."""
+def _same_nan(bits: bytes) -> float:
+    """Return the same NaN object for the same bits, so that it is equal to itself in tuples."""
     number: float = struct.unpack(">d", bits)[0]
     return number

@@ -1,7 +1,7 @@
 """Dtypes of columns: their names, sizes and ranges.
 
-Stored values are int64, float32 or bytes ("string"); every other dtype is a cast of one of these,
-checked value by value.
+Stored values are int64, float32 or bytes ("string"). Every other dtype is a cast of one of these.
+A cast checks each value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..errors import SchemaError
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 DTYPES: tuple[str, ...] = (*_INTEGERS, *_FLOATS, "string")
-# What arrays of raw bytes and serialized tensors can hold: anything but text, and complex numbers.
+# Dtypes of arrays that are stored as raw bytes or serialized tensors.
 RAW_DTYPES: tuple[str, ...] = (*_INTEGERS, *_FLOATS, "complex64", "complex128")
 
 _ALIASES = {
@@ -29,7 +29,7 @@ _ALIASES = {
     "int": "int64",
     "bool_": "bool",  # NumPy 1
 }
-# Also NumPy's names for strings of a size, such as "bytes40".
+# Includes NumPy's names of strings with a size, such as "bytes40".
 _STRING_NAME = re.compile(r"string|(bytes|str)(\d+|_)?|object_?")
 _ITEM_BYTES = {
     "complex128": 16,
@@ -38,7 +38,7 @@ _ITEM_BYTES = {
     **dict.fromkeys(("int16", "uint16", "float16", "bfloat16"), 2),
     **dict.fromkeys(("int8", "uint8", "bool"), 1),
 }
-# Numbers from here on round to infinity.
+# The smallest numbers that round to infinity.
 FLOAT_ENDS = {
     "float64": 2**1024 - 2**970,
     "float32": 2**128 - 2**103,
@@ -46,17 +46,21 @@ FLOAT_ENDS = {
     "float16": 65520,
 }
 
-# An array of this many values or more has no place in memory: strides are 63-bit numbers of bytes.
+# Arrays have fewer values than this: strides are numbers of bytes in 63 bits.
 MOST_VALUES = 2**60
 
 DType: TypeAlias = Any  # a torch or NumPy dtype, a Python type, or a name
 
 
 def dtype_name(dtype: DType, allowed: Sequence[str] = DTYPES) -> str:
-    """The name of a torch, NumPy or TensorFlow dtype, a Python type or a name.
+    """Return the name of a dtype.
+
+    Args:
+        dtype: A dtype of torch, NumPy or TensorFlow, a Python type or a name.
+        allowed: Names that are allowed.
 
     Raises:
-        SchemaError: it is none of those allowed.
+        SchemaError: If the dtype is not one of those allowed.
     """
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     name = str(name).removeprefix("torch.")
@@ -64,30 +68,30 @@ def dtype_name(dtype: DType, allowed: Sequence[str] = DTYPES) -> str:
     if _STRING_NAME.fullmatch(name):
         name = "string"
     if name not in allowed:
-        raise SchemaError(f"dtype must be one of {', '.join(allowed)}, not {dtype!r}")
+        raise SchemaError(f"dtype must be one of {', '.join(allowed)}, got {dtype!r}")
     return name
 
 
 def item_bytes(dtype: str) -> int:
-    """Bytes of one element of a numeric dtype."""
+    """Return the size of one element of a numeric dtype, in bytes."""
     return _ITEM_BYTES[dtype]
 
 
-def is_integer(dtype: str) -> bool:
-    """Whether a dtype is stored as int64."""
+def is_integer_dtype(dtype: str) -> bool:
+    """Return whether values of a dtype are stored as int64."""
     return dtype in _INTEGERS
 
 
 def stored_dtype(dtype: str) -> str:
-    """What values of a dtype are stored as: "int64", "float32" or "string"."""
+    """Return the dtype that values are stored as: "int64", "float32" or "string"."""
     if dtype == "string":
         return dtype
-    return "int64" if is_integer(dtype) else "float32"
+    return "int64" if is_integer_dtype(dtype) else "float32"
 
 
 @cache
 def integer_range(dtype: str) -> tuple[int, int]:
-    """Least and greatest value of an integer dtype."""
+    """Return the smallest and the largest value of an integer dtype."""
     if dtype == "bool":
         return 0, 1
     info = np.iinfo(dtype)
@@ -95,10 +99,10 @@ def integer_range(dtype: str) -> tuple[int, int]:
 
 
 def numeric_bytes(values: Sequence[Any], dtype: str) -> bytes:
-    """Elements as a column stores them, little-endian."""
+    """Return values in the form that a column stores them in, little-endian."""
     if dtype != "bfloat16":
         return np.asarray(values, np.dtype(dtype).newbyteorder("<")).tobytes()
-    # Round to nearest, ties to even, on the upper half of a float32; NumPy has no bfloat16.
+    # NumPy has no bfloat16: round the upper half of a float32 to nearest, ties to even.
     bits: npt.NDArray[np.uint32] = np.asarray(values, np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     return np.where(np.isnan(bits.view(np.float32)), 0x7FC0, rounded).astype("<u2").tobytes()

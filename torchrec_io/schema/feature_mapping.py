@@ -1,41 +1,101 @@
-"""What schemas of all kinds of records share: they are mappings from name to spec."""
+"""The base of schemas: mappings from name to spec that are written as text."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from .nesting import Path
-from .specs import Feature
+from .feature import Feature
+from .nesting import Path, nested
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from .infer import Finding
 
 
 class FeatureMapping(Mapping[str, Feature]):
-    """Base of schemas: specs by flat name.
+    """Base of schemas: specs by flat name, in one or more parts.
 
-    A schema sets ``_all``, the specs; ``_paths``, where those are that stand in dicts; and
-    ``_findings``, if it was inferred.
+    A schema sets ``_all``, its specs by flat name, and ``_paths``, the paths of nested ones. The
+    names of its parts are parameters of its constructor.
+
+    Attributes:
+        public_name: Name of the class in ``torchrec_io``.
+        part_names: Names of the parts, for each set of parts that a schema can have.
     """
+
+    public_name: ClassVar[str] = "Schema"
+    part_names: ClassVar[tuple[tuple[str, ...], ...]]
 
     _all: dict[str, Feature]
     _paths: dict[str, Path]
-    _findings: dict[str, Finding] | None
+    _findings: Mapping[str, Finding] | None = None
+
+    @property
+    @abstractmethod
+    def parts(self) -> dict[str, Mapping[str, Feature]]:
+        """Specs by flat name of each part, by the part's name."""
 
     @property
     def paths(self) -> Mapping[str, tuple[str, ...]]:
-        """Keys of the dicts that lead to each nested feature, by its flat name; of no others."""
+        """Keys of the dicts around each nested feature, then its own, by its flat name."""
         return MappingProxyType(self._paths)
 
     @property
     def findings(self) -> Mapping[str, Finding] | None:
-        """What ``infer`` has seen of each feature, by name, of those left out too.
+        """Results of ``infer`` for each feature of the data, by name, also for those left out.
 
-        None for other schemas. Two schemas may be equal whatever their findings.
+        None for other schemas. Findings do not count for equality.
         """
         return None if self._findings is None else MappingProxyType(self._findings)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the schema that :meth:`to_json` wrote.
+
+        Raises:
+            SchemaError: If this is not such JSON, names an unknown spec or argument, or describes a
+                schema or spec that is refused.
+        """
+        from .json_form import read_parts  # noqa: PLC0415  # it needs all specs
+
+        return cls(**read_parts(text, cls.part_names))
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the schema as JSON, in ASCII; :meth:`from_json` returns an equal one.
+
+        Args:
+            indent: Number of spaces for each level, as for ``json.dumps``; None for one line.
+
+        Raises:
+            SchemaError: If a spec has a function that cannot be written as text.
+        """
+        from .json_form import to_json  # noqa: PLC0415  # only for text
+
+        return to_json(self, indent)
+
+    def to_python(self) -> str:
+        """Return Python source that makes the schema: it imports ``tio`` and sets ``schema``.
+
+        Raises:
+            SchemaError: If a spec has a function that cannot be written as text, or is of a class
+                that cannot be imported.
+        """
+        from .python_form import to_python  # noqa: PLC0415  # only for text
+
+        return to_python(self)
+
+    def with_findings(self, findings: Mapping[str, Finding] | None) -> Self:
+        """Set the findings of an inferred schema and return it."""
+        self._findings = findings
+        return self
+
+    def nested_parts(self) -> dict[str, dict[str, Any]]:
+        """Return the specs of each part in nested dicts."""
+        return {part: nested(features, self._paths) for part, features in self.parts.items()}
 
     def __getitem__(self, name: str) -> Feature:
         return self._all[name]
@@ -45,3 +105,26 @@ class FeatureMapping(Mapping[str, Feature]):
 
     def __len__(self) -> int:
         return len(self._all)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return (self.parts, self._paths) == (other.parts, other._paths)
+
+    __hash__ = None  # type: ignore[assignment]  # as of any mapping
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{part}={specs!r}" if len(self.parts) > 1 else repr(specs)
+            for part, specs in self.nested_parts().items()
+        ]
+        return f"{self.public_name}({', '.join(parts)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.nested_parts(), self._findings)
+
+
+def _rebuild(
+    kind: type[FeatureMapping], parts: dict[str, dict[str, Any]], findings: Any
+) -> FeatureMapping:
+    return kind(**parts).with_findings(findings)

@@ -1,4 +1,4 @@
-"""A schema from data: what is seen in some records, and what spec that makes of each feature.
+"""A schema from data: facts about each feature of some records, and a spec that fits them.
 
 The rules are those of :meth:`torchrec_io.Schema.infer`.
 """
@@ -13,40 +13,42 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
+from ..checks import check_choice, check_integer, counted
 from ..errors import DecodeError, SchemaError
-from ..records.sequential import iter_records, iter_sound_records
+from ..records.sequential import iter_records, iter_valid_records
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from .checks import is_text
+from .feature import Feature
 from .image_spec import ImageFeature
-from .inspect import Kind, PeekedFeature, peek, peek_sequence
-from .sniff import IMAGES, TENSOR, image_size, look_of
-from .specs import Feature, FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from .inspect import InspectedFeature, Kind, inspect_example, inspect_sequence_example
+from .sniff import IMAGES, TENSOR, image_size, sniff
+from .specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 
 N = TypeVar("N", int, float)
 
-_NEITHER = "the record is neither a tf.train.Example nor a tf.train.SequenceExample"
 DTYPES: dict[str, str] = {"bytes": "string", "float": "float32", "int64": "int64"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was seen of a feature, and what spec it has for that.
+    """Facts about a feature of some records, and the spec that fits them.
 
     Attributes:
-        where: "context", as are all features of an Example, or "list" for a feature list.
-        kind: What its values are stored as; "mixed" if that differs, "none" if it has no values of
-            any kind.
-        present: Records that have it. A feature without a list of values does not count.
-        records: Records looked at.
-        counts: Least and greatest number of values, where present; in a feature list, of a step.
-        steps: Least and greatest number of steps of a feature list, where present.
-        extent: Least and greatest number in it; for bytes, length of its shortest and longest
-            value. None if it has no value, or several kinds of them.
-        looks: What its bytes look like, the most frequent first: "JPEG", "PNG", "UTF-8 text",
-            "serialized tensor", "bytes" and so on.
+        where: "context", also for the features of an Example, or "list" for a feature list.
+        kind: Stored kind of its values; "mixed" if records differ in it, "none" if there are no
+            values.
+        present: Number of records that have the feature. One without a list of values does not
+            count.
+        records: Number of records inspected.
+        counts: Smallest and largest number of values of a record, or of a step of a feature list.
+        steps: Smallest and largest number of steps of a feature list.
+        extent: Smallest and largest number; for bytes, length of the shortest and the longest
+            value. None if there is no value, or if kinds are mixed.
+        formats: Formats that its bytes seem to have, the most frequent first: "JPEG", "PNG",
+            "UTF-8 text", "serialized tensor", "bytes" and so on.
         spec: The spec; None if the feature is left out.
-        why: Why it has that spec or is left out, as a sentence.
+        why: Reason for the spec or for leaving the feature out, as a sentence.
     """
 
     where: Literal["context", "list"]
@@ -56,7 +58,7 @@ class Finding:
     counts: tuple[int, int] | None
     steps: tuple[int, int] | None
     extent: tuple[float, float] | None
-    looks: tuple[str, ...]
+    formats: tuple[str, ...]
     spec: Feature | None
     why: str
 
@@ -64,39 +66,49 @@ class Finding:
 def infer_parts(
     paths: StrPath | Iterable[StrPath], max_records: int, on_error: Literal["raise", "skip"]
 ) -> tuple[dict[str, dict[str, Feature]], dict[str, Finding]]:
-    """The context, and for SequenceExamples the sequence, of a schema; and all findings."""
-    if on_error not in ("raise", "skip"):
-        raise ValueError(f'on_error must be "raise" or "skip", not {on_error!r}')
-    skips = on_error == "skip"
-    survey = _survey(sample_records(expand_paths(paths), max_records, skips), skips)
-    findings = find_all(survey)
-    parts: dict[str, dict[str, Feature]] = {"context": {}}
-    if survey.lists:
-        parts["sequence"] = {}
+    """Return the parts of a schema that fits the records of files, and all findings."""
+    check_choice("on_error", on_error, ("raise", "skip"))
+    skip_errors = on_error == "skip"
+    sample = sample_records(expand_paths(paths), max_records, skip_errors=skip_errors)
+    survey = _survey(sample, skip_errors=skip_errors)
+    findings = make_findings(survey)
+    specs: dict[str, dict[str, Feature]] = {"context": {}, "list": {}}
     for name, finding in findings.items():
         if finding.spec is not None:
-            parts["context" if finding.where == "context" else "sequence"][name] = finding.spec
-    if not any(parts.values()):
+            specs[finding.where][name] = finding.spec
+    if not any(specs.values()):
         raise SchemaError(_why_nothing(survey.records, findings))
-    return parts, findings
+    if not survey.lists:
+        return {"features": specs["context"]}, findings
+    return {"context": specs["context"], "sequence": specs["list"]}, findings
 
 
 def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:
     if not records:
-        return "there is no record to infer a schema from"
+        return "a schema cannot be inferred without records, got none"
     if not findings:
-        return f"no features in the {_records(records)} looked at: are they Examples at all?"
+        return (
+            f"a schema cannot be inferred: {counted(records, 'record')} inspected, but no features "
+            "found; the records may not be Examples"
+        )
     name, finding = next(iter(findings.items()))
     shown = repr(name if len(name) < 60 else f"{name[:60]}…")
     more = f", and {len(findings) - 1} more are left out" if len(findings) > 1 else ""
     return f"no feature can be read: {shown} is left out ({finding.why}){more}"
 
 
-# ---- which records ----
+# ---- records to inspect ----
 
 
 class SampledRecord(NamedTuple):
-    """A record, and where it is: its file, its number in that, and the offset of its frame."""
+    """A record and its position.
+
+    Attributes:
+        path: Path of the file.
+        number: Number of the record in the file.
+        offset: Offset of the record's frame in the file.
+        data: The record.
+    """
 
     path: str
     number: int
@@ -104,19 +116,24 @@ class SampledRecord(NamedTuple):
     data: bytes
 
 
-def sample_records(files: list[str], most: int, skips: bool) -> Iterator[SampledRecord]:
-    """Records from the start of each file; every file has the same share of what is left.
+def sample_records(
+    files: list[str], max_records: int, *, skip_errors: bool
+) -> Iterator[SampledRecord]:
+    """Yield records from the start of each file, about the same number from each.
+
+    Args:
+        files: Paths of the files.
+        max_records: Maximum number of records.
+        skip_errors: Whether to skip damaged records.
 
     Raises:
-        ValueError: ``most`` is no whole number from 1.
+        ValueError: If ``max_records`` is not a positive integer.
     """
-    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-        raise ValueError(f"max_records must be a whole number from 1, not {most!r}")
-    left = most
-    order = _in_order(files, most)
-    for place, path in enumerate(order):
-        share = max(1, left // (len(order) - place))
-        records = iter_sound_records(path) if skips else iter_records(path)
+    left = check_integer("max_records", max_records, 1)
+    order = _ordered(files, max_records)
+    for position, path in enumerate(order):
+        share = max(1, left // (len(order) - position))
+        records = iter_valid_records(path) if skip_errors else iter_records(path)
         for number, (offset, data) in enumerate(islice(records, share)):
             yield SampledRecord(path, number, offset, data)
             left -= 1
@@ -124,24 +141,24 @@ def sample_records(files: list[str], most: int, skips: bool) -> Iterator[Sampled
             return
 
 
-def _in_order(files: list[str], most: int) -> list[str]:
-    """Small files first, so that the others get what these do not have.
+def _ordered(files: list[str], max_records: int) -> list[str]:
+    """Return files in the order in which they are read.
 
-    Of too many files, first those that lie evenly among all; the rest take the places of empty
-    ones.
+    Small files come first, so that larger ones make up for the records that they lack. Of more
+    files than records, those at equal distances come first; the rest make up for empty ones.
     """
-    if len(files) <= most:
+    if len(files) <= max_records:
         return sorted(files, key=os.path.getsize)
-    chosen = [place * len(files) // most for place in range(most)]
+    chosen = [position * len(files) // max_records for position in range(max_records)]
     rest = sorted(set(range(len(files))) - set(chosen))
-    return [files[place] for place in (*chosen, *rest)]
+    return [files[position] for position in (*chosen, *rest)]
 
 
-# ---- what is in them ----
+# ---- facts about their features ----
 
 
-class Seen:
-    """What was seen so far of a feature."""
+class FeatureSummary:
+    """Facts about a feature of the records inspected so far; see :class:`Finding`."""
 
     def __init__(self) -> None:
         self.present = 0
@@ -149,23 +166,23 @@ class Seen:
         self.counts: tuple[int, int] | None = None
         self.steps: tuple[int, int] | None = None
         self.extent: tuple[float, float] | None = None
-        self.looks: Counter[str] = Counter()
-        self.all_images = True
+        self.formats: Counter[str] = Counter()
+        self.are_images_sound = True
 
-    def add(self, feature: PeekedFeature) -> None:
-        """Counts a feature of a record. One without a list is as good as missing."""
+    def add(self, feature: InspectedFeature) -> None:
+        """Count a feature of a record. A feature without a list counts as missing."""
         if feature.kind != "none":
             self.present += 1
             self._add_values(feature)
 
-    def add_list(self, steps: list[PeekedFeature]) -> None:
-        """Counts a feature list of a record."""
+    def add_list(self, steps: list[InspectedFeature]) -> None:
+        """Count a feature list of a record."""
         self.present += 1
         self.steps = _widened(self.steps, len(steps))
         for step in steps:
             self._add_values(step)
 
-    def _add_values(self, feature: PeekedFeature) -> None:
+    def _add_values(self, feature: InspectedFeature) -> None:
         if feature.kind != "none":
             self.kinds.add(feature.kind)
         self.counts = _widened(self.counts, len(feature.values))
@@ -180,9 +197,10 @@ class Seen:
 
     def _add_bytes(self, value: bytes) -> None:
         self.extent = _widened(self.extent, len(value))
-        look = look_of(value)
-        self.looks[look] += 1
-        self.all_images = self.all_images and look in IMAGES and _is_sound_image(value)
+        format_ = sniff(value)
+        self.formats[format_] += 1
+        is_sound = format_ in IMAGES and _is_sound_image(value)
+        self.are_images_sound = self.are_images_sound and is_sound
 
 
 def _widened(ends: tuple[N, N] | None, value: N) -> tuple[N, N]:
@@ -195,159 +213,173 @@ def _is_sound_image(data: bytes) -> bool:
 
 
 class Survey(NamedTuple):
-    """What was seen in so many records."""
+    """Facts about the features of some records.
+
+    Attributes:
+        records: Number of records.
+        context: Facts about context features, by name, or about the features of Examples.
+        lists: Facts about feature lists, by name.
+    """
 
     records: int
-    context: dict[str, Seen]
-    lists: dict[str, Seen]
+    context: dict[str, FeatureSummary]
+    lists: dict[str, FeatureSummary]
 
 
-def _survey(sample: Iterable[SampledRecord], skips: bool) -> Survey:
-    context: defaultdict[str, Seen] = defaultdict(Seen)
-    lists: defaultdict[str, Seen] = defaultdict(Seen)
+def _survey(sample: Iterable[SampledRecord], *, skip_errors: bool) -> Survey:
+    context: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
+    lists: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
     records = 0
-    no_sequence: SampledRecord | None = None
+    first_example: SampledRecord | None = None
     for record in sample:
-        parts = peek_sequence(record.data)
-        if parts is None:  # what stands where an Example has nothing may be anything
-            features = peek(record.data)
+        parts = inspect_sequence_example(record.data)
+        if parts is None:  # an Example may have any bytes in the field of feature lists
+            features = inspect_example(record.data)
             if features is None:
-                if skips:
+                if skip_errors:
                     continue
-                raise _wrong(record, _NEITHER)
+                raise _error(
+                    record,
+                    "the record is neither a tf.train.Example nor a tf.train.SequenceExample",
+                )
             parts = features, {}
-            no_sequence = no_sequence or record
+            first_example = first_example or record
         records += 1
         for name, feature in parts[0].items():
             context[name].add(feature)
         for name, steps in parts[1].items():
             lists[name].add_list(steps)
-    if lists and no_sequence is not None and not skips:
-        raise _wrong(no_sequence, "the record is no tf.train.SequenceExample, as others are")
+    if lists and first_example is not None and not skip_errors:
+        reason = "the record is not a tf.train.SequenceExample, but other records are"
+        raise _error(first_example, reason)
     return Survey(records, context, lists)
 
 
-def _wrong(record: SampledRecord, reason: str) -> DecodeError:
+def _error(record: SampledRecord, reason: str) -> DecodeError:
     return DecodeError(reason, path=record.path, record=record.number, offset=record.offset)
 
 
-# ---- what that makes of them ----
+# ---- a spec for each feature ----
 
+# A spec, or None for a feature that is left out, and the reason.
 _Verdict: TypeAlias = "tuple[Feature | None, str]"
 
 
-def find_all(survey: Survey) -> dict[str, Finding]:
-    """What that makes of each feature, by name."""
+def make_findings(survey: Survey) -> dict[str, Finding]:
+    """Return the finding of each feature, by name."""
     found = {
-        name: _find(name, seen, survey.records, "context")
-        for name, seen in sorted(survey.context.items())
+        name: _find(name, summary, survey.records, "context")
+        for name, summary in sorted(survey.context.items())
     }
-    for name, seen in sorted(survey.lists.items()):
-        finding = _find(name, seen, survey.records, "list")
+    for name, summary in sorted(survey.lists.items()):
+        finding = _find(name, summary, survey.records, "list")
         other = found.pop(name, None)
         if other is not None:
-            finding = _one_of(other, finding)
+            finding = _choose(other, finding)
         found[name] = finding
     return found
 
 
-def _one_of(context: Finding, other: Finding) -> Finding:
-    """The finding that stays of a context feature and a feature list of one name."""
+def _choose(context: Finding, other: Finding) -> Finding:
+    """Return the finding to keep of a context feature and a feature list of the same name."""
     if context.spec is None and other.spec is not None:
         return replace(other, why=f"{other.why}; the context feature of this name is left out")
     return replace(context, why=f"{context.why}; the feature list of this name is left out")
 
 
-def _find(name: str, seen: Seen, records: int, where: Literal["context", "list"]) -> Finding:
-    kind: Kind | Literal["mixed"] = next(iter(seen.kinds), "none")
-    if len(seen.kinds) > 1:
+def _find(
+    name: str, summary: FeatureSummary, records: int, where: Literal["context", "list"]
+) -> Finding:
+    kind: Kind | Literal["mixed"] = next(iter(summary.kinds), "none")
+    if len(summary.kinds) > 1:
         kind = "mixed"
-    judge = _judge if where == "context" else _judge_list
-    if not is_text(name):
-        spec, why = None, "its name is not UTF-8"
-    elif kind == "none":
-        spec, why = None, "no record has values of any kind for it"
-    elif kind == "mixed":
-        kinds = " and ".join(sorted(seen.kinds))
-        spec, why = None, f"it holds {kinds} values by turns, and no spec reads more than one kind"
-    else:
-        spec, why = judge(seen, records, DTYPES[kind])
-        why += _remark(seen, spec)
+    spec, why = _verdict(name, summary, records, kind, where)
     return Finding(
         where,
         kind,
-        seen.present,
+        summary.present,
         records,
-        seen.counts,
-        seen.steps,
-        None if kind == "mixed" else seen.extent,
-        tuple(look for look, _ in seen.looks.most_common()),
+        summary.counts,
+        summary.steps,
+        None if kind == "mixed" else summary.extent,
+        tuple(format_ for format_, _ in summary.formats.most_common()),
         spec,
         why,
     )
 
 
-def _judge(seen: Seen, records: int, dtype: str) -> _Verdict:
-    assert seen.counts is not None
-    least, most = seen.counts
-    lacking = records - seen.present
-    if lacking:
-        return VarLenFeature(dtype), f"{_lacking(lacking, records)}, and no default is made up"
+def _verdict(name: str, summary: FeatureSummary, records: int, kind: str, where: str) -> _Verdict:
+    if not is_text(name):
+        return None, "the name is not UTF-8"
+    if kind == "none":
+        return None, "no record has values for it"
+    if kind == "mixed":
+        kinds = " and ".join(sorted(summary.kinds))
+        return None, f"it has {kinds} values in different records, and a spec reads only one kind"
+    if where == "list":
+        spec, why = _judge_list(summary, records, DTYPES[kind])
+    elif summary.counts == (1, 1) and summary.present == records and _is_image(summary):
+        return ImageFeature(), f"every record has one image ({', '.join(summary.formats)})"
+    else:
+        spec, why = _judge(summary, records, DTYPES[kind])
+    return spec, why + _remark(summary)
+
+
+def _is_image(summary: FeatureSummary) -> bool:
+    return bool(summary.formats) and summary.are_images_sound
+
+
+def _judge(summary: FeatureSummary, records: int, dtype: str) -> _Verdict:
+    assert summary.counts is not None
+    least, most = summary.counts
+    missing = records - summary.present
+    if missing:
+        return VarLenFeature(dtype), f"{_missing(missing, records)}, and no default is known"
     if most == 0:
         return VarLenFeature(dtype), "it is empty in every record"
     if least < most:
-        return VarLenFeature(dtype), f"records have from {least:,} to {_values(most)}"
-    if most == 1 and seen.looks and seen.all_images:
-        return ImageFeature(), "it is one image in every record"
-    return FixedLenFeature(_shape(most), dtype), f"every record has {_values(most)}"
+        return VarLenFeature(dtype), f"records have from {least:,} to {counted(most, 'value')}"
+    return FixedLenFeature(_shape(most), dtype), f"every record has {counted(most, 'value')}"
 
 
-def _judge_list(seen: Seen, records: int, dtype: str) -> _Verdict:
-    assert seen.counts is not None
-    least, most = seen.counts
+def _judge_list(summary: FeatureSummary, records: int, dtype: str) -> _Verdict:
+    assert summary.counts is not None
+    least, most = summary.counts
     if most == 0:
         return VarLenFeature(dtype), "every step is empty"
     if least < most:
-        return VarLenFeature(dtype), f"steps have from {least:,} to {_values(most)}"
-    lacking = records - seen.present
-    why = f"every step has {_values(most)}"
-    if lacking:
-        why += f", and {_lacking(lacking, records)}"
-    return FixedLenSequenceFeature(_shape(most), dtype, allow_missing=lacking > 0), why
+        return VarLenFeature(dtype), f"steps have from {least:,} to {counted(most, 'value')}"
+    missing = records - summary.present
+    why = f"every step has {counted(most, 'value')}"
+    if missing:
+        why += f", and {_missing(missing, records)}"
+    return FixedLenSequenceFeature(_shape(most), dtype, allow_missing=missing > 0), why
 
 
 def _shape(count: int) -> list[int]:
     return [] if count == 1 else [count]
 
 
-def _remark(seen: Seen, spec: Feature | None) -> str:
-    """What else there is to say of a feature that is read."""
-    if isinstance(spec, ImageFeature):
-        return f" ({', '.join(seen.looks)})"
-    if seen.kinds == {"int64"} and seen.extent is not None and {*seen.extent} <= {0, 1}:
-        return '; all values are 0 or 1 and stay int64: the dtype "bool" reads them too'
-    if set(seen.looks) == {TENSOR}:
-        return "; its bytes look like what SerializedTensorFeature decodes"
-    return _remark_on_images(seen) if set(seen.looks) & {*IMAGES} else ""
+def _remark(summary: FeatureSummary) -> str:
+    """Return further facts about a feature that is read as it is stored."""
+    if summary.kinds == {"int64"} and summary.extent is not None and {*summary.extent} <= {0, 1}:
+        return '; all values are 0 or 1, which the dtype "bool" can also read'
+    formats = set(summary.formats)
+    if formats == {TENSOR}:
+        return "; the values look like serialized tensors, which SerializedTensorFeature decodes"
+    return _remark_on_images(summary) if formats & {*IMAGES} else ""
 
 
-def _remark_on_images(seen: Seen) -> str:
-    if not set(seen.looks) <= {*IMAGES}:
-        return "; some of its values are images and some are not, so all stay bytes"
-    if not seen.all_images:
-        return "; not all of its images are sound and of a size to decode, so all stay bytes"
-    if seen.steps is not None:
+def _remark_on_images(summary: FeatureSummary) -> str:
+    if not set(summary.formats) <= {*IMAGES}:
+        return "; only some of the values are images, so all stay bytes"
+    if not summary.are_images_sound:
+        return "; some of the images are damaged or too large, so all stay bytes"
+    if summary.steps is not None:
         return "; images in a feature list stay bytes"
-    return "; ImageFeature needs one image in every record, so these stay bytes"
+    return "; ImageFeature needs one image in every record, so the images stay bytes"
 
 
-def _values(count: int) -> str:
-    return "one value" if count == 1 else f"{count:,} values"
-
-
-def _lacking(count: int, records: int) -> str:
-    return f"{count:,} of {_records(records)} {'lacks' if count == 1 else 'lack'} it"
-
-
-def _records(count: int) -> str:
-    return "one record" if count == 1 else f"{count:,} records"
+def _missing(count: int, records: int) -> str:
+    verb = "lacks" if count == 1 else "lack"
+    return f"{count:,} of {counted(records, 'record')} {verb} it"

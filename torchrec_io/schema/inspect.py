@@ -1,8 +1,8 @@
-"""What is in a record whose schema nobody knows: for showing it, and for guessing a schema.
+"""The features of a record whose schema is not known, to show them or to infer a schema.
 
-Plain Python, one record at a time; :mod:`torchrec_io.parsing.parser` is for training. Reads as
-protobuf does, but for keys that are not UTF-8: these are kept, with the bytes in question as
-surrogates.
+This is plain Python for one record at a time; :mod:`torchrec_io.parsing.parser` is for training. It
+reads messages as protobuf does, but keeps names that are not UTF-8: their bytes that cannot be
+decoded become surrogates.
 """
 
 from __future__ import annotations
@@ -14,29 +14,38 @@ from typing import Literal, NamedTuple, TypeAlias
 Kind: TypeAlias = Literal["bytes", "float", "int64", "none"]
 
 
-class PeekedFeature(NamedTuple):
-    """One feature: what kind of list it holds, and the values. Kind ``"none"`` holds no list."""
+class InspectedFeature(NamedTuple):
+    """A feature of a record.
+
+    Attributes:
+        kind: Kind of its list; "none" if it has no list.
+        values: Values of the list.
+    """
 
     kind: Kind
     values: list[bytes] | list[float] | list[int]
 
 
-def peek(record: bytes) -> dict[str, PeekedFeature] | None:
-    """The features of a serialized ``tf.train.Example``; None if the bytes are none.
+def inspect_example(record: bytes) -> dict[str, InspectedFeature] | None:
+    """Return the features of a serialized ``tf.train.Example``, or None if this is not one.
 
-    An empty record is an Example without features, and so are the few other byte strings that
-    happen to be legal protobuf. Of a ``tf.train.SequenceExample`` this gives the context.
+    An empty record is an Example without features, and so are some other byte strings that happen
+    to be valid protobuf. For a ``tf.train.SequenceExample`` the result is its context.
     """
-    features: dict[str, PeekedFeature] = {}
+    features: dict[str, InspectedFeature] = {}
     try:
         _read_example(record, 0, len(record), features)
-    except _IllegalError:
+    except _InvalidError:
         return None
     return features
 
 
-def peek_names(record: bytes) -> list[str] | None:
-    """The names of an Example's features, as :func:`peek` has them, without a look at values."""
+def feature_names(record: bytes) -> list[str] | None:
+    """Return the names of the features of an Example without reading their values.
+
+    Returns:
+        The names, or None if this is not an Example. A name may be repeated.
+    """
     try:
         return [
             _split_entry(record, entry_at, entry_end)[0]
@@ -45,53 +54,61 @@ def peek_names(record: bytes) -> list[str] | None:
             for entry, entry_at, entry_end in _fields(record, at, end)
             if entry == _FIRST
         ]
-    except _IllegalError:
+    except _InvalidError:
         return None
 
 
-def peek_sequence(
+def inspect_sequence_example(
     record: bytes,
-) -> tuple[dict[str, PeekedFeature], dict[str, list[PeekedFeature]]] | None:
-    """Context and feature lists of a serialized ``tf.train.SequenceExample``, as :func:`peek`."""
-    context: dict[str, PeekedFeature] = {}
-    lists: dict[str, list[PeekedFeature]] = {}
+) -> tuple[dict[str, InspectedFeature], dict[str, list[InspectedFeature]]] | None:
+    """Return the context and the feature lists of a serialized ``tf.train.SequenceExample``.
+
+    Returns:
+        The features, or None if this is not a SequenceExample.
+    """
+    context: dict[str, InspectedFeature] = {}
+    lists: dict[str, list[InspectedFeature]] = {}
     try:
         for tag, at, end in _fields(record, 0, len(record)):
             if tag == _FIRST:
                 _read_features(record, at, end, context)
             elif tag == _SECOND:
                 _read_lists(record, at, end, lists)
-    except _IllegalError:
+    except _InvalidError:
         return None
     return context, lists
 
 
-class PeekedLists(NamedTuple):
-    """A context, and examples that share it."""
+class InspectedExampleList(NamedTuple):
+    """The features of a context, and of the examples that share it."""
 
-    context: dict[str, PeekedFeature]
-    examples: list[dict[str, PeekedFeature]]
+    context: dict[str, InspectedFeature]
+    examples: list[dict[str, InspectedFeature]]
 
 
-def peek_lists(record: bytes) -> PeekedLists | None:
-    """Context and examples of a serialized ``ExampleListWithContext``, as :func:`peek`."""
-    lists = PeekedLists({}, [])
+def inspect_example_list(record: bytes) -> InspectedExampleList | None:
+    """Return the context and the examples of a serialized ``ExampleListWithContext``.
+
+    Returns:
+        The features, or None if this is not such a message.
+    """
+    found = InspectedExampleList({}, [])
     try:
         for tag, at, end in _fields(record, 0, len(record)):
             if tag == _FIRST:
-                lists.examples.append({})
-                _read_example(record, at, end, lists.examples[-1])
+                found.examples.append({})
+                _read_example(record, at, end, found.examples[-1])
             elif tag == _SECOND:
-                _read_example(record, at, end, lists.context)
-    except _IllegalError:
+                _read_example(record, at, end, found.context)
+    except _InvalidError:
         return None
-    return lists
+    return found
 
 
 def is_tensor_proto(data: bytes) -> bool:
-    """Whether bytes may be a ``TensorProto`` as ``tf.io.serialize_tensor`` writes it.
+    """Return whether bytes may be a ``TensorProto`` that ``tf.io.serialize_tensor`` wrote.
 
-    That starts with the dtype and the shape; what follows is not compared with these.
+    Such a message starts with the dtype and the shape. The values are not compared with them.
     """
     if not data.startswith(bytes([_ONE_VARINT])):
         return False
@@ -101,38 +118,38 @@ def is_tensor_proto(data: bytes) -> bool:
             (at, end) for tag, at, end in _fields(data, 0, len(data)) if tag == _SECOND
         )
         shape = [tag for tag, _, _ in _fields(data, shape_at, shape_end)]
-    except (_IllegalError, StopIteration):
+    except (_InvalidError, StopIteration):
         return False
     return set(shape) <= {_SECOND} and set(tags[2:]) <= _TENSOR_VALUES
 
 
 # ---- messages ----
 
-# Tags of the fields 1, 2 and 3 where they hold bytes or a message.
+# Tags of the fields 1, 2 and 3 with bytes or a message.
 _FIRST, _SECOND, _THIRD = 0x0A, 0x12, 0x1A
-# Tags of field 1 where it holds one number.
+# Tags of field 1 with one number.
 _ONE_VARINT, _ONE_FIXED32 = 0x08, 0x0D
 
-# The fields of a TensorProto that hold values: bytes, or a list of each kind of number.
+# Tags of the fields of a TensorProto with values: bytes, or a list of each kind of number.
 _TENSOR_VALUES = {number << 3 | 2 for number in (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17)}
 
 _KINDS: dict[int, Kind] = {_FIRST: "bytes", _SECOND: "float", _THIRD: "int64"}
 
 
-def _read_example(data: bytes, at: int, end: int, features: dict[str, PeekedFeature]) -> None:
+def _read_example(data: bytes, at: int, end: int, features: dict[str, InspectedFeature]) -> None:
     for tag, part_at, part_end in _fields(data, at, end):
         if tag == _FIRST:
             _read_features(data, part_at, part_end, features)
 
 
-def _read_features(data: bytes, at: int, end: int, features: dict[str, PeekedFeature]) -> None:
+def _read_features(data: bytes, at: int, end: int, features: dict[str, InspectedFeature]) -> None:
     for tag, entry_at, entry_end in _fields(data, at, end):
         if tag == _FIRST:
             key, values = _split_entry(data, entry_at, entry_end)
             features[key] = _read_feature(data, values)
 
 
-def _read_lists(data: bytes, at: int, end: int, lists: dict[str, list[PeekedFeature]]) -> None:
+def _read_lists(data: bytes, at: int, end: int, lists: dict[str, list[InspectedFeature]]) -> None:
     for tag, entry_at, entry_end in _fields(data, at, end):
         if tag == _FIRST:
             key, values = _split_entry(data, entry_at, entry_end)
@@ -145,7 +162,7 @@ def _read_lists(data: bytes, at: int, end: int, lists: dict[str, list[PeekedFeat
 
 
 def _split_entry(data: bytes, at: int, end: int) -> tuple[str, list[tuple[int, int]]]:
-    """Key and value of a map's entry. A value given in parts is what the parts make together."""
+    """Return the key and the parts of the value of a map's entry; protobuf merges the parts."""
     key = b""
     values = []
     for tag, field_at, field_end in _fields(data, at, end):
@@ -156,27 +173,27 @@ def _split_entry(data: bytes, at: int, end: int) -> tuple[str, list[tuple[int, i
     return key.decode("utf-8", "surrogateescape"), values
 
 
-def _read_feature(data: bytes, parts: list[tuple[int, int]]) -> PeekedFeature:
-    """The last kind wins; lists of that kind that follow each other are joined."""
+def _read_feature(data: bytes, parts: list[tuple[int, int]]) -> InspectedFeature:
+    """Return a feature of the last kind that is stored; its lists in sequence are joined."""
     texts: list[bytes] = []
     floats: list[float] = []
     ints: list[int] = []
     kind: Kind = "none"
     for at, end in parts:
         for tag, list_at, list_end in _fields(data, at, end):
-            seen = _KINDS.get(tag)
-            if seen is None:
+            found = _KINDS.get(tag)
+            if found is None:
                 continue
-            if seen != kind:
+            if found != kind:
                 texts, floats, ints = [], [], []
-            kind = seen
+            kind = found
             if kind == "bytes":
                 _read_texts(data, list_at, list_end, texts)
             elif kind == "float":
                 _read_floats(data, list_at, list_end, floats)
             else:
                 _read_ints(data, list_at, list_end, ints)
-    return PeekedFeature(kind, texts or floats or ints)
+    return InspectedFeature(kind, texts or floats or ints)
 
 
 def _read_texts(data: bytes, at: int, end: int, texts: list[bytes]) -> None:
@@ -188,16 +205,16 @@ def _read_floats(data: bytes, at: int, end: int, floats: list[float]) -> None:
         if tag in (_FIRST, _ONE_FIXED32):
             count, spare = divmod(stop - start, 4)
             if spare:
-                raise _IllegalError
+                raise _InvalidError
             floats += struct.unpack_from(f"<{count}f", data, start)
 
 
 def _read_ints(data: bytes, at: int, end: int, ints: list[int]) -> None:
     for tag, start, stop in _fields(data, at, end):
         if tag in (_FIRST, _ONE_VARINT):
-            place = start
-            while place < stop:
-                value, place = _varint(data, place, stop, 10)
+            offset = start
+            while offset < stop:
+                value, offset = _varint(data, offset, stop, 10)
                 value &= (1 << 64) - 1
                 ints.append(value - (1 << 64) if value >> 63 else value)
 
@@ -205,17 +222,17 @@ def _read_ints(data: bytes, at: int, end: int, ints: list[int]) -> None:
 # ---- the wire format ----
 
 
-class _IllegalError(Exception):
-    """These bytes are no such message."""
+class _InvalidError(Exception):
+    """The bytes are not a valid message."""
 
 
 # Wire types.
 _VARINT, _FIXED64, _DELIMITED, _GROUP, _END_GROUP, _FIXED32 = range(6)
-_DEEPEST_GROUP = 100
+_MAX_GROUP_DEPTH = 100
 
 
 def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Tag of each field of a message, and where its content starts and ends."""
+    """Yield the tag of each field of a message, and the start and the end of its content."""
     while at < end:
         tag, at = _tag(data, at, end)
         if tag & 7 == _GROUP:
@@ -228,7 +245,7 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
 def _tag(data: bytes, at: int, end: int) -> tuple[int, int]:
     tag, at = _varint(data, at, end, 5)
     if tag >> 32 or tag >> 3 == 0:
-        raise _IllegalError
+        raise _InvalidError
     return tag, at
 
 
@@ -245,38 +262,38 @@ def _content(data: bytes, at: int, end: int, tag: int) -> tuple[int, int]:
         size, start = _varint(data, at, end, 5)
         at = start + size
     else:
-        raise _IllegalError
+        raise _InvalidError
     if at > end:
-        raise _IllegalError
+        raise _InvalidError
     return start, at
 
 
 def _skip_group(data: bytes, at: int, end: int, tag: int) -> int:
-    """Groups are of old; the messages here have none, but may carry some as unknown fields."""
+    """Return the end of a group, an old kind of field that may be among unknown fields."""
     still_open = [tag >> 3]
     while still_open:
         tag, at = _tag(data, at, end)
         if tag & 7 == _GROUP:
             still_open.append(tag >> 3)
-            if len(still_open) > _DEEPEST_GROUP:
-                raise _IllegalError
+            if len(still_open) > _MAX_GROUP_DEPTH:
+                raise _InvalidError
         elif tag & 7 == _END_GROUP:
             if still_open.pop() != tag >> 3:
-                raise _IllegalError
+                raise _InvalidError
         else:
             _, at = _content(data, at, end, tag)
     return at
 
 
-def _varint(data: bytes, at: int, end: int, most: int) -> tuple[int, int]:
-    """A number of ``most`` bytes at most, and where it ends."""
+def _varint(data: bytes, at: int, end: int, max_bytes: int) -> tuple[int, int]:
+    """Return a number of at most ``max_bytes`` bytes, and its end."""
     value = 0
-    for shift in range(0, 7 * most, 7):
+    for shift in range(0, 7 * max_bytes, 7):
         if at >= end:
-            raise _IllegalError
+            raise _InvalidError
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
-    raise _IllegalError
+    raise _InvalidError

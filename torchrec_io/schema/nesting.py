@@ -1,7 +1,7 @@
-"""Nested names: dicts in dicts, and the flat names of what is in them.
+"""Nested names: features in dicts in dicts, and their flat names.
 
-What is stored, and all that is inside of this package, is flat: the name of a leaf is its path,
-joined by "/", as TensorFlow Datasets stores nested features. Only what users see is nested.
+Everything stored and everything inside this package is flat. The flat name of a feature is its
+path joined by "/", as in TensorFlow Datasets. Only the values that users see are nested.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ..errors import SchemaError
 Path: TypeAlias = tuple[str, ...]
 
 SEPARATOR = "/"
-# More than anybody needs, and so few that dicts may be pickled, shown and compared as usual.
+# A bound for recursion: dicts of this depth can be pickled, shown and compared as usual.
 MOST_LEVELS = 100
 
 
 def dict_of(value: Any) -> Mapping[str, Any] | None:
-    """A value that is a dict; None of any other."""
+    """Return a value that is a dict, or None for any other."""
     return value if isinstance(value, Mapping) else None
 
 
@@ -28,14 +28,14 @@ def leaves_of(
     inside: Callable[[Any], Mapping[str, Any] | None] = dict_of,
     path: Path = (),
 ) -> Iterator[tuple[Path, Any]]:
-    """Paths and values of all that is in dicts, in their order.
+    """Yield the path and the value of each leaf of nested dicts, in order.
 
-    A dict that is empty, or on more levels than :data:`MOST_LEVELS`, comes as a value.
+    A dict that is empty, or nested deeper than :data:`MOST_LEVELS`, is yielded as a leaf.
 
     Args:
         tree: The outermost dict.
-        inside: Gives the dict that a value is; None of what is none.
-        path: Of ``tree``.
+        inside: Function that returns the dict that a value is, or None if it is a leaf.
+        path: Path of ``tree``.
     """
     for key, value in tree.items():
         inner = inside(value)
@@ -46,11 +46,11 @@ def leaves_of(
 
 
 def nested(values: Mapping[str, Any], paths: Mapping[str, Path]) -> dict[str, Any]:
-    """Values by their flat names, put into dicts.
+    """Return values by flat name as nested dicts.
 
     Args:
-        values: By flat name.
-        paths: Of those that are in dicts; others may be among them.
+        values: Values by flat name.
+        paths: Paths of the nested ones, by flat name; may have others.
     """
     made: dict[str, Any] = {}
     for name, value in values.items():
@@ -66,18 +66,20 @@ def nested(values: Mapping[str, Any], paths: Mapping[str, Path]) -> dict[str, An
 
 
 def check_paths(names: Iterable[str], paths: Mapping[str, Path]) -> None:
-    """Refuses features of which one would lie where there is a dict of others.
+    """Check that no feature has the place of a dict of other features.
 
     Args:
         names: Flat names of all features of a schema.
-        paths: Of those that are in dicts.
+        paths: Paths of the nested ones.
 
     Raises:
-        SchemaError: a feature of one part of the schema is where another part has a dict.
+        SchemaError: If one part of the schema has a feature where another part has a dict.
     """
     features = {paths.get(name, (name,)) for name in names}
     for path in paths.values():
         for level in range(1, len(path)):
             if path[:level] in features:
                 name = SEPARATOR.join(path[:level])
-                raise SchemaError("it is a feature in one part, a dict in the other", feature=name)
+                raise SchemaError(
+                    "the name must be that of a feature or of a dict in both parts", feature=name
+                )

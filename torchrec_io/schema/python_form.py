@@ -2,85 +2,94 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import struct
 from collections.abc import Iterator, Mapping
 from inspect import signature
 from typing import Any
 
-from .spec_arguments import AnySchema, arguments_of, is_odd_nan, written_parts
-from .specs import PARTITIONS
+from ..errors import SchemaError
+from .checks import errors_of
+from .feature import Spec
+from .feature_mapping import FeatureMapping
+from .nesting import SEPARATOR, Path
+from .row_partitions import Partition
+
+_PACKAGE = __name__.partition(".")[0]
+# Arguments that are written without their names.
+_POSITIONAL = ("element", "shape", "dtype")
 
 
-def to_python(schema: AnySchema) -> str:
-    """A schema as Python source; see :meth:`Schema.to_python`."""
-    lines = ["import torchrec_io as tio", "", f"schema = tio.{type(schema).__name__}("]
-    for part, specs in written_parts(schema, _python_spec).items():
+def to_python(schema: FeatureMapping) -> str:
+    """Return a schema as Python source; see :meth:`Schema.to_python`."""
+    imports: set[str] = set()
+    lines = [f"schema = tio.{schema.public_name}("]
+    for part, specs in schema.nested_parts().items():
         start = "" if part == "features" else f"{part}="
-        lines += [f"    {start}{{", *_python_entries(specs, 2), "    }" + ("," if start else "")]
-    if any("struct.unpack(" in line for line in lines):
-        lines.insert(0, "import struct\n")
-    return "\n".join([*lines, ")", ""])
-
-
-def _python_entries(specs: Mapping[str, Any], level: int) -> Iterator[str]:
-    """Lines of a dict of written specs, and of dicts of them."""
-    start = "    " * level
-    for name, spec in specs.items():
-        if isinstance(spec, dict):
-            yield f"{start}{_python(name)}: {{"
-            yield from _python_entries(spec, level + 1)
-            yield f"{start}}},"
-        else:
-            yield f"{start}{_python(name)}: {spec},"
-
-
-# Arguments that read well without their names.
-_BY_PLACE = ("element", "shape", "dtype")
-
-
-def _python_spec(spec: Any) -> str:
-    arguments = arguments_of(spec)
-    words: list[str] = []
-    by_place = True
-    for place, name in enumerate(signature(type(spec)).parameters):
-        if name in arguments:
-            by_place = by_place and place == len(words) and name in _BY_PLACE
-            words.append(("" if by_place else f"{name}=") + _python(arguments[name]))
-    return f"tio.{type(spec).__name__}({', '.join(words)})"
-
-
-def _python_part(part: Any) -> str:
-    """Source of a partition, an element, or an augment function."""
-    if type(part) not in PARTITIONS.values():
-        return _python_spec(part)
-    [argument] = arguments_of(part).values()
-    return f"tio.RaggedFeature.{type(part).__name__}({_python(argument)})"
-
-
-def _python(value: Any) -> str:
-    """Source of a value; escapes all that is not printable, as ``repr`` does."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_python, value))}]"
-    if is_odd_nan(value):
-        return f'struct.unpack(">d", bytes.fromhex("{struct.pack(">d", value).hex()}"))[0]'
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value}")'
-    if dataclasses.is_dataclass(value):
-        return _python_part(value)
-    if not isinstance(value, (str, bytes)):
-        return repr(value)
-    text = repr(bytes(value) if isinstance(value, bytes) else str(value))
-    if text.endswith("'") and '"' not in text:
-        text = text.replace("'", '"')  # the two quotes: with others inside, repr takes these
-    return text
+        end = "}" if part == "features" else "},"
+        lines += [f"    {start}{{", *_entries(specs, 2, (), imports), f"    {end}"]
+    return "\n".join(["import torchrec_io as tio", *sorted(imports), "", *lines, ")", ""])
 
 
 def entries_to_python(features: Mapping[str, Any]) -> list[str]:
-    """Source of the entries of a dict of specs, for where ``tio`` is imported.
+    """Return source of the entries of a dict of specs of this package.
 
     Raises:
-        SchemaError: a spec is of a class that is not this package's.
+        SchemaError: If a spec cannot be written as text.
     """
-    return [f"{_python(name)}: {_python_spec(spec)}," for name, spec in features.items()]
+    return list(_entries(features, 0, (), set()))
+
+
+def _entries(specs: Mapping[str, Any], level: int, path: Path, imports: set[str]) -> Iterator[str]:
+    """Yield lines of the entries of a dict of specs, which may have dicts in it."""
+    start = "    " * level
+    for name, spec in specs.items():
+        inner = (*path, name)
+        if isinstance(spec, dict):
+            yield f"{start}{_source(name, imports)}: {{"
+            yield from _entries(spec, level + 1, inner, imports)
+            yield f"{start}}},"
+            continue
+        with errors_of(SEPARATOR.join(inner)):
+            yield f"{start}{_source(name, imports)}: {_source(spec, imports)},"
+
+
+def _source(value: Any, imports: set[str]) -> str:
+    """Return source of a value. All that is not printable is escaped, as in ``repr``."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(_source(item, imports) for item in value)}]"
+    if isinstance(value, Spec):
+        return f"{_class_source(type(value), imports)}({_arguments_source(value, imports)})"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if not isinstance(value, (str, bytes)):
+        return repr(value)
+    text = repr(bytes(value) if isinstance(value, bytes) else str(value))  # not NumPy's subclasses
+    if text.endswith("'") and '"' not in text:
+        text = text.replace("'", '"')  # the two quotes: repr uses others if it contains these
+    return text
+
+
+def _arguments_source(spec: Spec, imports: set[str]) -> str:
+    arguments = spec.arguments()
+    words: list[str] = []
+    is_positional = True
+    for position, name in enumerate(signature(type(spec)).parameters):
+        if name in arguments:
+            is_positional = is_positional and position == len(words)
+            is_positional = is_positional and (name in _POSITIONAL or isinstance(spec, Partition))
+            start = "" if is_positional else f"{name}="
+            words.append(start + _source(arguments[name], imports))
+    return ", ".join(words)
+
+
+def _class_source(kind: type[Spec], imports: set[str]) -> str:
+    """Return the name of a class in source, which may need an import."""
+    name = kind.__name__
+    if kind.__module__.partition(".")[0] == _PACKAGE:
+        return f"tio.RaggedFeature.{name}" if issubclass(kind, Partition) else f"tio.{name}"
+    if kind.__qualname__ != name:
+        raise SchemaError(
+            f"a {name} cannot be written as Python: its class must be at the top of a module"
+        )
+    imports.add(f"from {kind.__module__} import {name}")
+    return name

@@ -1,4 +1,4 @@
-"""What bytes look like: an image, text, a serialized tensor. A guess for people, not a check."""
+"""Guesses of the format of bytes: an image, text, a serialized tensor. They are not checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 
 from .inspect import is_tensor_proto
 
-# How files of a kind start.
+# First bytes of files by format.
 _SIGNATURES = {
     b"\xff\xd8\xff": "JPEG",
     b"\x89PNG\r\n\x1a\n": "PNG",
@@ -23,30 +23,30 @@ _SIGNATURES = {
     b"PK\x03\x04": "zip",
     b"\x1f\x8b\x08": "gzip",
 }
-_RIFF_KINDS = {b"WEBP": "WebP", b"WAVE": "WAV", b"AVI ": "AVI"}
+_RIFF_FORMATS = {b"WEBP": "WebP", b"WAVE": "WAV", b"AVI ": "AVI"}
 IMAGES = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP")
 TEXT, TENSOR, OTHER, EMPTY = "UTF-8 text", "serialized tensor", "bytes", "empty"
 
 
-def look_of(data: bytes) -> str:
-    """What bytes look like: the kind of file, or one of the names above."""
+def sniff(data: bytes) -> str:
+    """Return the format that bytes seem to have: one of a file, or one of the names above."""
     if not data:
         return EMPTY
     if _is_text(data):
         return TEXT
-    return signature(data) or (TENSOR if is_tensor_proto(data) else OTHER)
+    return file_format(data) or (TENSOR if is_tensor_proto(data) else OTHER)
 
 
-def signature(data: bytes) -> str | None:
-    """The kind of file that starts as these bytes do."""
+def file_format(data: bytes) -> str | None:
+    """Return the format of the files that start like these bytes, or None if it is not known."""
     if data.startswith(b"RIFF"):
-        return _RIFF_KINDS.get(data[8:12])
+        return _RIFF_FORMATS.get(data[8:12])
     return next((name for start, name in _SIGNATURES.items() if data.startswith(start)), None)
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height as an image's header has them; None if it is damaged."""
-    from PIL import Image  # noqa: PLC0415  # takes a while, and few records hold images
+    """Return the width and the height in an image's header, or None if it is damaged."""
+    from PIL import Image  # noqa: PLC0415  # slow to import, and few records have images
 
     try:
         with warnings.catch_warnings():

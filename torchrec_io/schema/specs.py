@@ -1,59 +1,79 @@
-"""Feature specs: what to read from each record, named and shaped as TensorFlow's.
+"""Specs of the features of ``tf.io.parse_example`` and ``tf.io.parse_sequence_example``.
 
-Specs and their rules are those of ``tf.io.parse_example`` and ``tf.io.parse_sequence_example``
-(TensorFlow 2.21).
+Names, arguments and rules are those of TensorFlow 2.21.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from inspect import signature
+from typing import Any, ClassVar
 
 from ..errors import SchemaError
-from .checks import Shape, check_default, check_key, check_names, check_shape, is_whole
-from .checks import set_fields as _set
-from .dtypes import DType, dtype_name
-from .valid_range import Range, check_range
+from .checks import Shape, check_default, check_key, check_names, check_shape, set_fields
+from .dtypes import DType, dtype_name, stored_dtype
+from .feature import Feature, Place, spec_class
+from .row_partitions import (
+    Partition,
+    RowLengths,
+    RowLimits,
+    RowSplits,
+    RowStarts,
+    UniformRowCount,
+    UniformRowLength,
+    ValueRowIds,
+    as_partitions,
+    outer_row_count,
+    partition_keys,
+)
+from .stored_keys import StoredCount, StoredKey
+from .valid_range import Range, check_default_range, check_range
 
 
-class Feature:
-    """Base of all feature specs: what to read from each record, and into which column."""
-
-
-def _checked_bitcast(bitcast: bool, spec: Any) -> bool:
+def _set_options(
+    spec: Any, valid_range: Range, names: Sequence[str] | None, *, bitcast: bool | None = None
+) -> None:
+    """Check and set the options that TensorFlow's specs do not have."""
     if bitcast and spec.dtype != "uint64":
-        raise SchemaError(f"bitcast is for the dtype 'uint64', not {spec.dtype!r}")
-    return bool(bitcast)
+        raise SchemaError(f"bitcast needs the dtype 'uint64', got {spec.dtype!r}")
+    if bitcast is not None:
+        set_fields(spec, bitcast=bool(bitcast))
+    set_fields(spec, valid_range=check_range(valid_range, spec.dtype))
+    set_fields(spec, names=check_names(names, spec.dtype))
 
 
 @dataclass(frozen=True)
 class FixedLenFeature(Feature):
     """A feature with the same number of values in every record (``tf.io.FixedLenFeature``).
 
-    Gives a Tensor ``[B, *shape]``, or for "string" a :class:`BytesArray` of that shape.
+    The column is a Tensor ``[B, *shape]``, or for "string" a :class:`BytesArray` of that shape.
 
     Args:
-        shape: Of one record's values; an int or a sequence. ``[]`` is one value.
-        dtype: Of the column; stored values are cast to it and must fit.
-        default_value: For records that lack the feature: as many values as ``shape`` holds, in any
-            shape. An empty list of values is not a missing feature. Without a default (and with an
-            empty one, as in TensorFlow) the feature is required.
-        valid_range: ``(low, high)`` that every value must lie in, both ends included; None in place
-            of one of them: no bound on that side. nan lies in no range. Values are compared as the
-            column holds them, with bounds rounded to its dtype. By default nothing is checked.
-        names: Of the classes that the values number, from 0 on: different texts, for integers. For
-            whoever uses the schema: values are not compared with them.
-        bitcast: Only for "uint64": the 64 bits as they are stored, so that a stored -1 is 2**64 - 1
-            (TensorFlow Datasets stores uint64 this way). Otherwise stored values are the numbers
-            meant, and negative ones do not fit.
+        shape: Shape of one record's values; an int or a sequence of ints. ``[]`` is one value.
+        dtype: Dtype of the column. Stored values are cast to it and must fit.
+        default_value: Value for records without the feature: as many values as ``shape`` holds, in
+            any shape. An empty list of values is not a missing feature. Without a default, or with
+            an empty one, the feature is required, as in TensorFlow.
+        valid_range: Range ``(low, high)`` that every value must be in, bounds included; None in
+            place of a bound means no bound. NaN is in no range. Values are compared as the column
+            holds them, with the bounds rounded to its dtype. By default values are not checked.
+        names: Names of classes, for features whose values are class numbers from 0: different
+            str, for an integer dtype. They are for users of the schema; values are not checked
+            against them.
+        bitcast: Whether values are the stored 64 bits, for "uint64" only: a stored -1 is
+            2**64 - 1. TensorFlow Datasets stores uint64 in this way. By default stored values are
+            numbers, and negative ones do not fit.
 
     Raises:
-        SchemaError: the dtype does not exist, the default has another size, does not fit or is not
-            valid, valid_range is none of the dtype, or names or bitcast are not for it.
+        SchemaError: If the dtype does not exist; the default has another size, does not fit or is
+            not valid; or valid_range, names or bitcast are not possible for the dtype.
     """
+
+    column = "torchrec_io.parsing.columns.plain:FixedBuilder"
+    places = frozenset({"example", "context", "ranked"})
+    has_tf_class = True
 
     shape: tuple[int, ...]
     dtype: str
@@ -72,36 +92,62 @@ class FixedLenFeature(Feature):
         names: Sequence[str] | None = None,
         bitcast: bool = False,
     ) -> None:
-        _set(self, shape=check_shape(shape), dtype=dtype_name(dtype))
-        default = None
-        if default_value is not None:
-            default = check_default(default_value, self.dtype, self.shape)
-        _set(self, default_value=default)
-        _set(self, valid_range=check_range(valid_range, self.dtype, default))
-        _set(self, names=check_names(names, self.dtype), bitcast=_checked_bitcast(bitcast, self))
+        set_fields(self, shape=check_shape(shape), dtype=dtype_name(dtype))
+        default = check_default(default_value, self.dtype, self.shape)
+        set_fields(self, default_value=default)
+        _set_options(self, valid_range, names, bitcast=bitcast)
+        check_default_range(default, self.dtype, self.valid_range)
 
     @property
     def count(self) -> int:
-        """Values in one record."""
+        """Number of values of one record."""
         return math.prod(self.shape)
+
+    @property
+    def known_shape(self) -> tuple[int, ...] | None:
+        return self.shape
+
+    @property
+    def has_steps(self) -> bool:
+        return len(self.shape) > 0
+
+    def stored_keys(self, name: str) -> list[StoredKey]:
+        is_required = self.default_value is None
+        return [StoredKey(name, "dense", stored_dtype(self.dtype), is_required=is_required)]
+
+    def step_count(self, name: str) -> StoredCount | None:
+        values_per_step = math.prod(self.shape[1:])
+        if self.default_value is not None or values_per_step == 0:
+            return None  # the values of a default are not stored
+        return StoredCount(name, self.dtype, values_per_step)
+
+    def as_stored(self, name: str) -> Feature:
+        del name
+        return self
 
 
 @dataclass(frozen=True)
 class VarLenFeature(Feature):
-    """A feature with any number of values in a record, none included (``tf.io.VarLenFeature``).
+    """A feature with any number of values in a record, also 0 (``tf.io.VarLenFeature``).
 
-    Gives a :class:`Ragged` of the records' values; in feature lists a Ragged of steps, each with
-    its values. A missing feature is an empty one.
+    The column is a :class:`Ragged` of the records' values; in feature lists it is a Ragged of
+    steps, each with its values. A missing feature has no values.
 
     Args:
-        dtype: Of the values; stored values are cast to it and must fit.
-        valid_range: As of :class:`FixedLenFeature`.
-        names: As of :class:`FixedLenFeature`.
-        bitcast: As of :class:`FixedLenFeature`.
+        dtype: Dtype of the values. Stored values are cast to it and must fit.
+        valid_range: Range ``(low, high)`` of valid values, as for :class:`FixedLenFeature`.
+        names: Names of classes, as for :class:`FixedLenFeature`.
+        bitcast: Whether values are the stored 64 bits, as for :class:`FixedLenFeature`.
 
     Raises:
-        SchemaError: the dtype does not exist, or valid_range, names or bitcast are not for it.
+        SchemaError: If the dtype does not exist, or valid_range, names or bitcast are not possible
+            for it.
     """
+
+    column = "torchrec_io.parsing.columns.plain:RaggedBuilder"
+    places = frozenset({"example", "context", "sequence", "ranked"})
+    has_tf_class = True
+    has_steps = True
 
     dtype: str
     valid_range: Range = None
@@ -116,34 +162,49 @@ class VarLenFeature(Feature):
         names: Sequence[str] | None = None,
         bitcast: bool = False,
     ) -> None:
-        _set(self, dtype=dtype_name(dtype))
-        _set(self, valid_range=check_range(valid_range, self.dtype))
-        _set(self, names=check_names(names, self.dtype), bitcast=_checked_bitcast(bitcast, self))
+        set_fields(self, dtype=dtype_name(dtype))
+        _set_options(self, valid_range, names, bitcast=bitcast)
+
+    def stored_keys(self, name: str) -> list[StoredKey]:
+        return [StoredKey(name, "sparse", stored_dtype(self.dtype))]
+
+    def length_count(self, name: str) -> StoredCount | None:
+        return StoredCount(name, self.dtype)
+
+    def as_stored(self, name: str) -> Feature:
+        del name
+        return self
 
 
 @dataclass(frozen=True)
 class FixedLenSequenceFeature(Feature):
-    """Any number of equal parts, padded to the most (``tf.io.FixedLenSequenceFeature``).
+    """Any number of items of one shape, padded to the longest (``tf.io.FixedLenSequenceFeature``).
 
-    Gives a Tensor ``[B, T, *shape]``, T being the greatest number of parts in the batch, or for
-    "string" a :class:`BytesArray` of that shape; ``batch.lengths[name]`` has each record's own
-    number. In feature lists a part is a step; elsewhere the values of a record are its parts one
-    behind the other. A single record is not padded: ``[T, *shape]``.
+    The column is a Tensor ``[B, T, *shape]``, where T is the largest number of items in the batch,
+    or for "string" a :class:`BytesArray` of that shape. ``batch.lengths[name]`` has the number of
+    items of each record. In feature lists an item is a step; elsewhere the values of a record are
+    its items, one after another. A single record is not padded: ``[T, *shape]``.
 
     Args:
-        shape: Of one part; an int or a sequence without zeros.
-        dtype: Of the column; stored values are cast to it and must fit.
-        allow_missing: Whether a record may lack the feature, which then has no parts. Outside of
-            feature lists it must be True, as in TensorFlow.
-        default_value: What to pad with; one value. By default 0 or ``b""``; feature lists take no
-            other.
-        valid_range: As of :class:`FixedLenFeature`; padding is not checked.
-        names: As of :class:`FixedLenFeature`.
+        shape: Shape of one item; an int or a sequence of ints without zeros.
+        dtype: Dtype of the column. Stored values are cast to it and must fit.
+        allow_missing: Whether a record may lack the feature; it then has no items. Outside of
+            feature lists this must be True, as in TensorFlow.
+        default_value: Padding value; one value. By default it is 0 or ``b""``, which is the only
+            padding of feature lists.
+        valid_range: Range ``(low, high)`` of valid values, as for :class:`FixedLenFeature`. The
+            padding is not checked.
+        names: Names of classes, as for :class:`FixedLenFeature`.
 
     Raises:
-        SchemaError: the shape holds no value, the dtype does not exist, the default does not fit,
-            or valid_range or names are not for the dtype.
+        SchemaError: If the shape holds no value, the dtype does not exist, the default does not
+            fit, or valid_range or names are not possible for the dtype.
     """
+
+    column = "torchrec_io.parsing.columns.plain:PaddedBuilder"
+    places = frozenset({"example", "sequence"})
+    has_tf_class = True
+    has_steps = True
 
     shape: tuple[int, ...]
     dtype: str
@@ -162,39 +223,64 @@ class FixedLenSequenceFeature(Feature):
         valid_range: Range = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        _set(self, shape=check_shape(shape), dtype=dtype_name(dtype))
+        set_fields(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         if 0 in self.shape:
-            raise SchemaError(f"a part of the shape {list(self.shape)} holds no value")
-        default = None if default_value is None else check_default(default_value, self.dtype, ())
-        _set(self, allow_missing=bool(allow_missing), default_value=default)
-        _set(self, valid_range=check_range(valid_range, self.dtype))
-        _set(self, names=check_names(names, self.dtype))
+            raise SchemaError(f"shape must hold at least one value, got {list(self.shape)}")
+        set_fields(self, allow_missing=bool(allow_missing))
+        set_fields(self, default_value=check_default(default_value, self.dtype, ()))
+        _set_options(self, valid_range, names)
 
     @property
     def count(self) -> int:
-        """Values in one part."""
+        """Number of values of one item."""
         return math.prod(self.shape)
+
+    def check_place(self, place: Place) -> None:
+        super().check_place(place)
+        if place == "example" and not self.allow_missing:
+            raise SchemaError("a FixedLenSequenceFeature of an Example needs allow_missing=True")
+        if place == "sequence" and self.default_value is not None:
+            raise SchemaError(
+                "a FixedLenSequenceFeature of a feature list takes no default_value: its padding "
+                "is 0 or b''"
+            )
+
+    def stored_keys(self, name: str) -> list[StoredKey]:
+        is_required = not self.allow_missing
+        return [StoredKey(name, "dense", stored_dtype(self.dtype), is_required=is_required)]
+
+    def length_count(self, name: str) -> StoredCount | None:
+        return StoredCount(name, self.dtype, self.count)
+
+    def as_stored(self, name: str) -> Feature:
+        del name
+        return VarLenFeature(self.dtype)
 
 
 @dataclass(frozen=True)
 class SparseFeature(Feature):
-    """Values and their places, stored as features of their own (``tf.io.SparseFeature``).
+    """Values and their indices, each stored as a feature of its own (``tf.io.SparseFeature``).
 
-    Gives a :class:`Sparse` of shape ``[B, *size]``, its entries in the order of their indices,
-    equal ones in the order stored.
+    The column is a :class:`Sparse` of shape ``[B, *size]``. Its entries are in the order of their
+    indices; entries with equal indices are in the order stored.
 
     Args:
-        index_key: The feature that holds each value's index, or one for each dimension.
-        value_key: The feature that holds the values.
-        dtype: Of the values; stored values are cast to it and must fit.
-        size: Of the dimension, or of each. Indices must lie within (TensorFlow does not look).
-        already_sorted: Leave entries in the order stored.
-        valid_range: As of :class:`FixedLenFeature`, for the values.
+        index_key: Name of the feature with the index of each value, or one name a dimension.
+        value_key: Name of the feature with the values.
+        dtype: Dtype of the values. Stored values are cast to it and must fit.
+        size: Size of the dimension, or of each. Indices must be smaller, which TensorFlow does not
+            check.
+        already_sorted: Whether to keep the entries in the order stored.
+        valid_range: Range ``(low, high)`` of valid values, as for :class:`FixedLenFeature`.
 
     Raises:
-        SchemaError: a key is empty, index_key and size are not of one length, or valid_range is
-            none of the dtype.
+        SchemaError: If a key is empty, index_key and size do not have the same length, or
+            valid_range is not possible for the dtype.
     """
+
+    column = "torchrec_io.parsing.columns.plain:SparseBuilder"
+    places = frozenset({"example"})
+    has_tf_class = True
 
     index_key: tuple[str, ...]
     value_key: str
@@ -215,123 +301,56 @@ class SparseFeature(Feature):
     ) -> None:
         is_one = isinstance(index_key, str) or not isinstance(index_key, Iterable)
         keys = (index_key,) if is_one else tuple(index_key)
-        _set(self, index_key=keys, value_key=value_key, dtype=dtype_name(dtype))
-        _set(self, size=check_shape(size), already_sorted=bool(already_sorted))
-        _set(self, valid_range=check_range(valid_range, self.dtype))
-        for key in (*keys, value_key):
-            check_key(key, "index_key and value_key")
+        for key in keys:
+            check_key("index_key", key)
+        check_key("value_key", value_key)
+        set_fields(self, index_key=keys, value_key=value_key, dtype=dtype_name(dtype))
+        set_fields(self, size=check_shape(size, "size"), already_sorted=bool(already_sorted))
+        set_fields(self, valid_range=check_range(valid_range, self.dtype))
         if not keys or len(keys) != len(self.size):
             raise SchemaError(
-                f"index_key names {len(keys)} features, size has {len(self.size)} dimensions"
+                "index_key must name one feature for each dimension of size, got "
+                f"{list(keys)} for {list(self.size)}"
             )
 
-
-class _KeyPartition:
-    """Base of partitions that are stored in a feature; ``key`` names it."""
-
-    key: str
-
-    def __post_init__(self) -> None:
-        check_key(self.key, "the key of a partition")
-
-
-@dataclass(frozen=True)
-class RowSplits(_KeyPartition):
-    """Where each row starts, then where the last one ends; the first is 0."""
-
-    key: str
-
-
-@dataclass(frozen=True)
-class RowLengths(_KeyPartition):
-    """How many values each row has."""
-
-    key: str
-
-
-@dataclass(frozen=True)
-class RowStarts(_KeyPartition):
-    """Where each row starts; the first is 0."""
-
-    key: str
-
-
-@dataclass(frozen=True)
-class RowLimits(_KeyPartition):
-    """Where each row ends; the last is the number of values."""
-
-    key: str
-
-
-@dataclass(frozen=True)
-class ValueRowIds(_KeyPartition):
-    """Which row each value is in."""
-
-    key: str
-
-
-@dataclass(frozen=True)
-class UniformRowLength:
-    """Rows of one length."""
-
-    length: int
-
-    def __post_init__(self) -> None:
-        if not is_whole(self.length) or self.length < 1:
-            raise SchemaError(f"length must be a whole number of at least 1, not {self.length!r}")
-        _set(self, length=int(self.length))
-
-
-@dataclass(frozen=True)
-class UniformRowCount:
-    """So many rows in each record, of one length, whatever that is. TensorFlow has none."""
-
-    rows: int
-
-    def __post_init__(self) -> None:
-        if not is_whole(self.rows) or self.rows < 1:
-            raise SchemaError(f"rows must be a whole number of at least 1, not {self.rows!r}")
-        _set(self, rows=int(self.rows))
-
-
-UNIFORM = (UniformRowLength, UniformRowCount)  # what no feature is stored for
-KEYED = (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds)
-Partition: TypeAlias = (
-    RowSplits
-    | RowLengths
-    | RowStarts
-    | RowLimits
-    | ValueRowIds
-    | UniformRowLength
-    | UniformRowCount
-)
-PARTITIONS: dict[str, Any] = {partition.__name__: partition for partition in (*KEYED, *UNIFORM)}
+    def stored_keys(self, name: str) -> list[StoredKey]:
+        del name
+        return [
+            StoredKey(self.value_key, "sparse", stored_dtype(self.dtype)),
+            *(StoredKey(key, "sparse", "int64") for key in self.index_key),
+        ]
 
 
 @dataclass(frozen=True)
 class RaggedFeature(Feature):
-    """Any number of values, in rows that other features tell (``tf.io.RaggedFeature``).
+    """Any number of values, divided into rows by other features (``tf.io.RaggedFeature``).
 
-    Gives a :class:`Ragged`: records, then the rows of each partition, then the values. In feature
-    lists the steps come after the records, and every step has its own partitions.
+    The column is a :class:`Ragged`: records, then the rows of each partition, then the values. In
+    feature lists the steps come after the records, and every step has its own partitions.
 
-    How rows tally with values is checked in each record (TensorFlow adds up the batch at best).
+    Rows and values must agree in each record. TensorFlow checks at most the totals of the batch.
 
     Args:
-        dtype: Of the values; stored values are cast to it and must fit.
-        value_key: The feature that holds the values; by default the one of this spec's own name.
-        partitions: ``RaggedFeature.RowSplits(key)``, ``RowLengths(key)``, ``RowStarts(key)``,
-            ``RowLimits(key)``, ``ValueRowIds(key)`` or ``UniformRowLength(length)``; outermost
-            first. ``UniformRowCount(rows)`` is our own: as many rows in each record, all as long.
-        row_splits_dtype: Of the offsets: "int32" or "int64".
-        validate: Also check that rows neither overlap nor run backwards.
-        valid_range: As of :class:`FixedLenFeature`, for the values.
-        names: As of :class:`FixedLenFeature`.
-        bitcast: As of :class:`FixedLenFeature`.
+        dtype: Dtype of the values. Stored values are cast to it and must fit.
+        value_key: Name of the feature with the values; by default this feature's own name.
+        partitions: Partitions of the values, outermost first: ``RaggedFeature.RowSplits(key)``,
+            ``RowLengths(key)``, ``RowStarts(key)``, ``RowLimits(key)``, ``ValueRowIds(key)``,
+            ``UniformRowLength(length)``, or ``UniformRowCount(rows)``, which TensorFlow lacks: the
+            same number of rows in each record, all of one length.
+        row_splits_dtype: Dtype of the offsets: "int32" or "int64".
+        validate: Whether to check that rows do not overlap and are in order.
+        valid_range: Range ``(low, high)`` of valid values, as for :class:`FixedLenFeature`.
+        names: Names of classes, as for :class:`FixedLenFeature`.
+        bitcast: Whether values are the stored 64 bits, as for :class:`FixedLenFeature`.
 
     Raises:
-        SchemaError: an argument is not one of the above.
+        SchemaError: If an argument is not one of the above.
     """
+
+    column = "torchrec_io.parsing.columns.plain:build_ragged"
+    places = frozenset({"example", "context", "sequence", "ranked"})
+    has_tf_class = True
+    has_steps = True
 
     RowSplits: ClassVar = RowSplits
     RowLengths: ClassVar = RowLengths
@@ -362,69 +381,43 @@ class RaggedFeature(Feature):
         names: Sequence[str] | None = None,
         bitcast: bool = False,
     ) -> None:
-        _set(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
-        _set(self, partitions=as_partitions(partitions))
-        _set(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
-        _set(self, valid_range=check_range(valid_range, self.dtype))
-        _set(self, names=check_names(names, self.dtype), bitcast=_checked_bitcast(bitcast, self))
         if value_key is not None:
-            check_key(value_key, "value_key")
+            check_key("value_key", value_key)
+        set_fields(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
+        set_fields(self, partitions=as_partitions(partitions))
+        set_fields(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
+        _set_options(self, valid_range, names, bitcast=bitcast)
+
+    def stored_keys(self, name: str) -> list[StoredKey]:
+        splits_dtype = self.row_splits_dtype
+        return [
+            StoredKey(self.value_key or name, "ragged", stored_dtype(self.dtype), splits_dtype),
+            *partition_keys(self.partitions, splits_dtype),
+        ]
+
+    def length_count(self, name: str) -> StoredCount | None:
+        return StoredCount(self.value_key or name, self.dtype)
+
+    def step_count(self, name: str) -> StoredCount | None:
+        return outer_row_count(StoredCount(self.value_key or name, self.dtype), self.partitions)
+
+    def as_stored(self, name: str) -> Feature:
+        self._check_only_key(name)
+        return VarLenFeature(self.dtype, bitcast=self.bitcast)
 
 
 def as_feature(spec: Any) -> Feature:
-    """A spec of this module; one of ``tf.io`` is translated, by its class's name and fields.
+    """Return a feature spec as it is; one of ``tf.io`` is translated, by its class name and fields.
 
     Raises:
-        SchemaError: it is neither, or TensorFlow would refuse it.
+        SchemaError: If this is not a feature spec, or TensorFlow would refuse it.
     """
     if isinstance(spec, Feature):
         return spec
-    fields = _TF_FIELDS.get(type(spec).__name__)
-    if fields is None or not all(hasattr(spec, name) for name in fields):
-        raise SchemaError(f"no feature spec: {spec!r}")
-    made: Feature = _TF_CLASSES[type(spec).__name__](
-        **{name: getattr(spec, name) for name in fields}
-    )
-    return made
-
-
-_TF_CLASSES: Mapping[str, Any] = {
-    feature.__name__: feature
-    for feature in (
-        FixedLenFeature,
-        VarLenFeature,
-        FixedLenSequenceFeature,
-        SparseFeature,
-        RaggedFeature,
-    )
-}
-_NOT_OF_TF = ("valid_range", "names", "bitcast")
-_TF_FIELDS = {
-    name: tuple(each.name for each in dataclasses.fields(made) if each.name not in _NOT_OF_TF)
-    for name, made in _TF_CLASSES.items()
-}
-
-
-def as_partitions(partitions: Any) -> tuple[Partition, ...]:
-    """Partitions of this module; those of TensorFlow are translated.
-
-    Raises:
-        SchemaError: one is neither, or this is no sequence.
-    """
-    if not isinstance(partitions, Iterable):
-        raise SchemaError(f"partitions must be a sequence of them, not {partitions!r}")
-    return tuple(map(_as_partition, partitions))
-
-
-def _as_partition(partition: Any) -> Any:
-    made = PARTITIONS.get(type(partition).__name__)
-    if made is None:
-        raise SchemaError(f"no partition of a RaggedFeature: {partition!r}")
-    if isinstance(partition, made):
-        return partition
-    return made(partition.length if made is UniformRowLength else partition.key)
-
-
-def keys_of(partitions: Sequence[Partition]) -> list[str]:
-    """The features that partitions are stored in."""
-    return [part.key for part in partitions if not isinstance(part, UNIFORM)]
+    kind = spec_class(type(spec).__name__)
+    if kind is not None and issubclass(kind, Feature) and kind.has_tf_class:
+        parameters = signature(kind).parameters.values()
+        names = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+        if all(hasattr(spec, name) for name in names):
+            return kind(**{name: getattr(spec, name) for name in names})
+    raise SchemaError(f"a feature spec must be one of torchrec_io or tf.io, got {spec!r}")

@@ -1,76 +1,84 @@
-"""Which stored features specs read, and as what."""
+"""The stored features that a spec reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..errors import SchemaError
-from .dtypes import stored_dtype
-from .image_spec import ImageFeature
-from .specs import (
-    Feature,
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    RaggedFeature,
-    SparseFeature,
-    VarLenFeature,
-    keys_of,
-)
-from .stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
+
+if TYPE_CHECKING:
+    from .feature import Feature
 
 
-def shape_key_of(feature: Feature) -> str | None:
-    """The stored feature that has the shape of arrays, or of elements; None if there is none."""
-    spec = feature.element if isinstance(feature, SequenceFeature) else feature
-    return spec.shape_key if isinstance(spec, RawFeature) else None
+class StoredKey(NamedTuple):
+    """A stored feature that a spec reads, and how it is read.
 
-
-class Use(NamedTuple):
-    """How a spec reads a stored feature.
+    Two specs can read one stored feature if they agree in ``kind``, ``dtype`` and
+    ``splits_dtype``. This is TensorFlow's rule.
 
     Attributes:
-        key: The stored feature's name.
-        manner: Two specs may read one stored feature if they agree in this.
+        key: Name of the stored feature.
+        kind: Manner of reading the values: "dense", "sparse" or "ragged"; or "shape" for the shapes
+            of arrays, which other specs can read in any way.
+        dtype: Stored dtype: "int64", "float32" or "string".
+        splits_dtype: Dtype of the row splits of a "ragged" feature.
+        is_required: Whether a record without the stored feature cannot be parsed.
     """
 
     key: str
-    manner: tuple[str, ...]
+    kind: Literal["dense", "sparse", "ragged", "shape"]
+    dtype: str
+    splits_dtype: str | None = None
+    is_required: bool = False
 
 
-def uses_of(name: str, feature: Feature) -> list[Use]:
-    """The stored features that a spec reads. The first one has its values."""
-    if isinstance(feature, SparseFeature):
-        indices = [Use(key, ("sparse", "int64")) for key in feature.index_key]
-        return [Use(feature.value_key, ("sparse", stored_dtype(feature.dtype))), *indices]
-    if isinstance(feature, (RaggedFeature, SequenceFeature)):
-        value: tuple[str, ...] = ("sparse", "string")
-        if isinstance(feature, RaggedFeature):
-            value = ("ragged", stored_dtype(feature.dtype), feature.row_splits_dtype)
-        partition = ("ragged", "int64", feature.row_splits_dtype)
-        return [
-            Use(feature.value_key or name, value),
-            *(Use(key, partition) for key in keys_of(feature.partitions)),
-        ]
-    if isinstance(feature, VarLenFeature):
-        return [Use(name, ("sparse", stored_dtype(feature.dtype)))]
-    if isinstance(feature, (FixedLenFeature, FixedLenSequenceFeature)):
-        return [Use(name, ("dense", stored_dtype(feature.dtype)))]
-    # A shape_key may name a feature that is read as anything: see Schema.
-    assert isinstance(feature, (RawFeature, ImageFeature, SerializedTensorFeature))
-    key = feature.value_key if isinstance(feature, RawFeature) else None
-    return [Use(key or name, ("dense", "string"))]
+class StoredCount(NamedTuple):
+    """A number of items that is found by counting the stored values of a feature.
+
+    Attributes:
+        key: Name of the stored feature.
+        dtype: Dtype that its values are read as.
+        values_per_item: Number of stored values of one item.
+    """
+
+    key: str
+    dtype: str
+    values_per_item: int = 1
 
 
-def check_uses(features: Mapping[str, Feature]) -> None:
-    """Refuses what TensorFlow refuses: one stored feature read both dense and sparse, and so on."""
-    manners: dict[str, tuple[str, ...]] = {}
+def check_stored_keys(features: Mapping[str, Feature]) -> None:
+    """Check that no two specs read a stored feature in ways that exclude each other.
+
+    Args:
+        features: Specs of one part of a schema, by flat name.
+
+    Raises:
+        SchemaError: If two specs disagree about a stored feature.
+    """
+    known: dict[str, StoredKey] = {}
+    shapes: list[tuple[str, str]] = []
     for name, feature in features.items():
-        for use in uses_of(name, feature):
-            known = manners.setdefault(use.key, use.manner)
-            if known != use.manner:
+        for key in feature.stored_keys(name):
+            if key.kind == "shape":
+                shapes.append((name, key.key))
+                continue
+            other = known.setdefault(key.key, key)
+            if other[1:4] != key[1:4]:
                 raise SchemaError(
-                    f"the stored feature {use.key!r} is asked for as {' '.join(known)} and as "
-                    f"{' '.join(use.manner)}",
+                    f"the stored feature {key.key!r} must be read in one way, got "
+                    f"{_described(other)} and {_described(key)}",
                     feature=name,
                 )
+    for name, shape_key in shapes:
+        if shape_key in known and known[shape_key].dtype != "int64":
+            raise SchemaError(
+                f"shape_key must name an integer feature, got {shape_key!r}, which the schema "
+                f"reads as {known[shape_key].dtype}",
+                feature=name,
+            )
+
+
+def _described(key: StoredKey) -> str:
+    splits = "" if key.splits_dtype is None else f" with {key.splits_dtype} row splits"
+    return f"{key.kind} {key.dtype}{splits}"

@@ -1,1 +1,1 @@
-"""Sources of bytes: local files, pipes, gzip and zlib streams."""
+"""Byte sources: local files, pipes, and gzip and zlib streams."""

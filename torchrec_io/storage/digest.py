@@ -11,17 +11,22 @@ if TYPE_CHECKING:
     Part: TypeAlias = str | Buffer
 
 
-def digest(*parts: Part, size: int = 8) -> bytes:
+def digest(first: Part, *others: Part, size: int = 8) -> bytes:
     """Return a digest of text and buffers, one after another.
 
     Args:
-        parts: Strings, hashed as UTF-8, and contiguous buffers.
+        first: A string, hashed as UTF-8, or a contiguous buffer.
+        others: More of them.
         size: Size of the digest, in bytes.
     """
-    hashed = hashlib.blake2b(digest_size=size)
-    for part in parts:
-        hashed.update(part.encode() if isinstance(part, str) else part)
+    hashed = hashlib.blake2b(_bytes(first), digest_size=size)
+    for part in others:
+        hashed.update(_bytes(part))
     return hashed.digest()
+
+
+def _bytes(part: Part) -> Buffer:
+    return part.encode() if isinstance(part, str) else part
 
 
 def digest_text(*parts: Part, size: int = 8) -> str:

@@ -1,4 +1,4 @@
-"""From what a user names to data files: names, glob patterns, directories."""
+"""Expansion of file names, glob patterns and directories to data files."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from collections.abc import Iterable
 
 from .local import StrPath
 
-# What TFRecord files are called in a directory that also holds other things.
+# Names of TFRecord files, in a directory that also holds other files.
 _DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b|-\d{5}-of-\d{5}|^part-")
 _COMPANION_NAME = re.compile(r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$")
 
 
 def expand_paths(paths: StrPath | Iterable[StrPath], *, tfrecord_names: bool = True) -> list[str]:
-    """The files that names, glob patterns and directories stand for, in order.
+    """Return the files that names, glob patterns and directories stand for, in order.
 
-    A directory stands for the files in it that are named as TFRecord files are (``*.tfrecord*``,
-    ``*.tfrec``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted; a pattern for its
-    matches, sorted. ``**`` in a pattern crosses directories.
+    A directory stands for the files in it with the usual names of TFRecord files (``*.tfrecord*``,
+    ``*.tfrec``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted. A pattern stands for
+    its matches, sorted; ``**`` in a pattern matches any number of directories.
 
     Args:
         paths: A name, pattern or directory, or several.
-        tfrecord_names: Whether the files are TFRecord files. Of others, a directory stands for all
-            in it but hidden ones and indexes (``*.tfidx``).
+        tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
+            files are taken, except hidden ones and indexes (``*.tfidx``).
 
     Raises:
-        FileNotFoundError: a file does not exist, or a pattern or directory stands for nothing.
-        ValueError: no path at all, or a URL.
+        FileNotFoundError: If a file does not exist, or a pattern or directory has no matching file.
+        ValueError: If ``paths`` is empty or has a URL.
     """
     names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     files = [file for name in names for file in _expand(os.fspath(name), tfrecord_names)]
@@ -39,9 +39,9 @@ def expand_paths(paths: StrPath | Iterable[StrPath], *, tfrecord_names: bool = T
 
 def _expand(name: str, tfrecord_names: bool) -> list[str]:
     if "://" in name:
-        raise ValueError(f"only local files can be read, not {name!r}")
+        raise ValueError(f"paths must be local files, got {name!r}")
     if os.path.isdir(name):
-        return _tfrecord_files(name) if tfrecord_names else _all_files(name)
+        return _files_in(name, tfrecord_names)
     if os.path.exists(name):
         return [name]
     if not glob.has_magic(name):
@@ -53,28 +53,37 @@ def _expand(name: str, tfrecord_names: bool) -> list[str]:
     return matches
 
 
-def _tfrecord_files(name: str) -> list[str]:
+def _files_in(folder: str, tfrecord_names: bool) -> list[str]:
+    is_data = _is_tfrecord_name if tfrecord_names else _is_data_name
     found = sorted(
-        entry.path
-        for entry in os.scandir(name)
-        if entry.is_file()
-        and not entry.name.startswith((".", "_"))
-        and _DATA_NAME.search(entry.name)
-        and not _COMPANION_NAME.search(entry.name)
+        entry.path for entry in os.scandir(folder) if entry.is_file() and is_data(entry.name)
     )
     if not found:
-        raise FileNotFoundError(
-            f"the directory {name!r} holds no file named as TFRecord files are; use a pattern"
-        )
+        wanted = "file with the name of a TFRecord file" if tfrecord_names else "file"
+        raise FileNotFoundError(f"the directory {folder!r} holds no {wanted}; use a pattern")
     return found
 
 
-def _all_files(name: str) -> list[str]:
-    found = sorted(
-        entry.path
-        for entry in os.scandir(name)
-        if entry.is_file() and not entry.name.startswith(".") and not entry.name.endswith(".tfidx")
-    )
-    if not found:
-        raise FileNotFoundError(f"the directory {name!r} holds no file; use a pattern")
-    return found
+def _is_tfrecord_name(name: str) -> bool:
+    is_data = _DATA_NAME.search(name) and not _COMPANION_NAME.search(name)
+    return bool(is_data) and not name.startswith((".", "_"))
+
+
+def _is_data_name(name: str) -> bool:
+    return not name.startswith(".") and not name.endswith(".tfidx")
+
+
+class LinkResolver:
+    """Resolves symbolic links in paths, each folder once."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def resolve(self, path: str) -> str:
+        """Return the real path of a file."""
+        if os.path.islink(path):
+            path = os.path.realpath(path)
+        folder, name = os.path.split(path)
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        return os.path.join(self._folders[folder], name)

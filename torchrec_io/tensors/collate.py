@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from ..parsing.layout import (
+    ArenaLayout,
     BytesColumn,
     Column,
     ListColumn,
     Padding,
     RaggedColumn,
-    Room,
     SparseColumn,
     Texts,
     Values,
@@ -193,7 +193,7 @@ class _Collation:
         self._pad = pad is not None
         self._fill: float
         self._fill, self._to = pad or (0, PaddedLength())
-        self._room = Room()
+        self._room = ArenaLayout()
         self._columns: list[Column] = []
         self._stores: list[_Store] = []
         self._padded: dict[str, Padding] = {}
@@ -300,7 +300,7 @@ class _Collation:
     # ---- columns ----
 
     def _add_dense(self, name: str, shape: tuple[int, ...], values: list[Tensor]) -> None:
-        column = self._room.take_dense((name,), _dtype_name(values[0]), shape)
+        column = self._room.reserve_dense((name,), _dtype_name(values[0]), shape)
         self._columns.append(column)
 
         def store(arena: Tensor) -> None:
@@ -323,7 +323,7 @@ class _Collation:
             dtype = _dtype_name(values[0].offsets)
             lengths.append(torch.cat([value.lengths.long() for value in values]))
             values = [value.values for value in values]
-        splits = self._room.take_splits([len(level) for level in lengths], dtype)
+        splits = self._room.reserve_splits([len(level) for level in lengths], dtype)
         for place, level in zip(splits, lengths, strict=True):
             ends = torch.cat((torch.zeros(1, dtype=torch.int64), level.cumsum(0)))
             self._store_parts([place.at], [ends.to(getattr(torch, dtype))])
@@ -332,7 +332,7 @@ class _Collation:
     def _add_padded(self, name: str, values: list[Tensor], fill: Any) -> None:
         lengths, longest = self._add_lengths(name, [len(value) for value in values], fill)
         shape = (len(values), longest, *values[0].shape[1:])
-        column = self._room.take_dense((name,), _dtype_name(values[0]), shape)
+        column = self._room.reserve_dense((name,), _dtype_name(values[0]), shape)
         self._columns.append(column)
 
         def store(arena: Tensor) -> None:
@@ -348,13 +348,13 @@ class _Collation:
         padding = Padding(f"{name}\0lengths", fill, axes)
         self._padded[name] = padding
         lengths = torch.tensor([[value.shape[axis] for axis in axes] for value in values])
-        sides = self._room.take_dense((padding.lengths,), "int64", tuple(lengths.shape))
+        sides = self._room.reserve_dense((padding.lengths,), "int64", tuple(lengths.shape))
         self._store_parts([sides.at], [lengths])
         largest = [max(sizes) for sizes in zip(*(value.shape for value in values), strict=True)]
         padded = values[0].new_full((len(values), *largest), fill)
         for row, value in zip(padded, values, strict=True):
             row[tuple(slice(size) for size in value.shape)] = value
-        column = self._room.take_dense((name,), _dtype_name(padded), tuple(padded.shape))
+        column = self._room.reserve_dense((name,), _dtype_name(padded), tuple(padded.shape))
         self._store_parts([column.at], [padded])
         self._columns += [sides, column]
 
@@ -376,7 +376,7 @@ class _Collation:
         lengths = [self._to.cut(length) for length in lengths]
         padding = Padding(f"{name}\0lengths", fill)
         self._padded[name] = padding
-        column = self._room.take_dense((padding.lengths,), "int64", (len(lengths),))
+        column = self._room.reserve_dense((padding.lengths,), "int64", (len(lengths),))
         self._columns.append(column)
         self._store_parts([column.at], [torch.tensor(lengths)])
         return lengths, longest
@@ -390,7 +390,7 @@ class _Collation:
             for record, v in enumerate(values)
         ]
         together = torch.cat(parts)
-        indices = self._room.take_numbers("int64", tuple(together.shape))
+        indices = self._room.reserve_numbers("int64", tuple(together.shape))
         self._store_parts([indices.at], [together])
         shape = (len(values), *values[0].dense_shape)
         stored = self._add_values([value.values for value in values])
@@ -411,12 +411,12 @@ class _Collation:
         if isinstance(values[0], BytesArray):
             return self._add_texts(_joined(values))
         joined = torch.cat(values) if values[0].dim() else values[0]
-        numbers = self._room.take_numbers(_dtype_name(joined), tuple(shape or joined.shape))
+        numbers = self._room.reserve_numbers(_dtype_name(joined), tuple(shape or joined.shape))
         self._store_parts([numbers.at], [joined])
         return numbers
 
     def _add_texts(self, array: BytesArray) -> Texts:
-        texts = self._room.take_texts(array.shape, array.data.numel())
+        texts = self._room.reserve_texts(array.shape, array.data.numel())
         self._store_parts([texts.offsets_at, texts.data_at], [array.offsets, array.data])
         return texts
 

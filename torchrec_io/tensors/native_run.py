@@ -1,8 +1,8 @@
-"""Reading and parsing several batches in a few calls of the core.
+"""Reading and parsing of several batches in a few native calls.
 
-Threads that leave Python and come back for each small step wait for each other most of the time.
-This way is for what is as it should be. It stops at the first batch where anything is wrong, which
-the usual way then reads again to say what.
+Threads that enter and leave Python for each small step wait for each other most of the time. So
+several batches are loaded together as long as nothing is wrong. At the first batch with an error
+this stops, and the batch is loaded again by itself to find the error.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from torch import Tensor
 
 from .. import _core
 from ..errors import TorchRecIOError
-from ..parsing.parser import ExampleParser, LocatedBlock
-from ..parsing.record_random import Draws
-from ..records.reader import NativeReads, ReadPlan, RecordReader
-from ..storage.local import LocalFile
+from ..parsing.columns.base import LocatedBlock
+from ..parsing.parser import ExampleParser
+from ..parsing.record_random import RecordRandom
+from ..records.record_reader import NativeReads, ReadPlan, RecordReader
+from ..storage.byte_source import ByteSource
 from .arena import allocate_for
 from .batch import Batch
 from .parse import image_threads
@@ -26,15 +27,15 @@ def load_run(
     parser: ExampleParser,
     reader: RecordReader,
     plans: Sequence[ReadPlan],
-    draws: Sequence[Draws],
+    randoms: Sequence[RecordRandom],
 ) -> list[Batch]:
-    """A batch for each of the first of some plans, as far as nothing is wrong with them.
+    """Return the batches of the first plans, up to the first one with an error.
 
     Args:
-        parser: Knows the schema.
-        reader: Made the plans.
-        plans: Of the batches.
-        draws: What random numbers of each batch depend on.
+        parser: Parser of the schema.
+        reader: Reader that made the plans.
+        plans: Plan of each batch.
+        randoms: Random number generators of each batch.
     """
     files = _open_files(reader, plans)
     plans = plans[: len(files)]
@@ -43,9 +44,9 @@ def load_run(
     try:
         if parser.is_fixed:
             return _load_fixed(parser, reader, plans, files)
-        return _load_any(parser, reader, plans, files, draws[: len(plans)])
+        return _load_any(parser, reader, plans, files, randoms[: len(plans)])
     except MemoryError:
-        # One of them is too large, or all together: one by one, it comes to light which.
+        # One batch is too large, or all together are: loading them one by one shows which.
         return []
 
 
@@ -53,12 +54,12 @@ def _load_any(
     parser: ExampleParser,
     reader: RecordReader,
     plans: Sequence[ReadPlan],
-    files: Sequence[list[LocalFile]],
-    draws: Sequence[Draws],
+    files: Sequence[list[ByteSource]],
+    randoms: Sequence[RecordRandom],
 ) -> list[Batch]:
     buffers = [_core.allocate(plan.buffer_bytes) for plan in plans]
     reads = [NativeReads.into(*each) for each in zip(files, plans, buffers, strict=True)]
-    located, waits = parser.load(reads, draws, image_threads(), verify_crc=reader.verify_crc)
+    located, waits = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
     reader.note_waits(waits)
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
@@ -72,9 +73,9 @@ def _load_fixed(
     parser: ExampleParser,
     reader: RecordReader,
     plans: Sequence[ReadPlan],
-    files: Sequence[list[LocalFile]],
+    files: Sequence[list[ByteSource]],
 ) -> list[Batch]:
-    # One buffer for all: what was just read is parsed while it is in the fastest cache.
+    # One buffer for all: data is parsed while it is in the fastest cache.
     buffer = _core.allocate(max(plan.buffer_bytes for plan in plans))
     reads = [NativeReads.into(each, plan, buffer) for each, plan in zip(files, plans, strict=True)]
     blocks = [LocatedBlock(parser, read.block) for read in reads]
@@ -95,9 +96,9 @@ def _arena_of(block: LocatedBlock) -> Tensor:
     return allocate_for(block.arena_bytes, block.columns, len(block))
 
 
-def _open_files(reader: RecordReader, plans: Sequence[ReadPlan]) -> list[list[LocalFile]]:
-    """The files of each plan, up to the first that the core cannot carry out by itself."""
-    opened: list[list[LocalFile]] = []
+def _open_files(reader: RecordReader, plans: Sequence[ReadPlan]) -> list[list[ByteSource]]:
+    """Return the files of each plan, up to the first that the core cannot read by itself."""
+    opened: list[list[ByteSource]] = []
     for plan in plans:
         try:
             files = reader.open_files(plan)

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from ..parsing.layout import (
+    ArenaLayout,
     BytesColumn,
     Column,
     DenseColumns,
     Padding,
     RaggedColumn,
-    Room,
     SparseColumn,
     Texts,
     Values,
@@ -50,7 +50,7 @@ class _Padded:
         self._old = batch
         self._fill = fill
         self._to = to
-        self._room = Room()
+        self._room = ArenaLayout()
         self._columns: list[Column] = []
         self._stores: list[tuple[int, Tensor]] = []  # where new parts go
         self._moves: list[tuple[int, int, int]] = []  # from, to and bytes of what stays as it is
@@ -127,12 +127,12 @@ class _Padded:
 
     def _add_dense(self, name: str, values: Tensor) -> None:
         dtype = str(values.dtype).removeprefix("torch.")
-        column = self._room.take_dense((name,), dtype, tuple(values.shape))
+        column = self._room.reserve_dense((name,), dtype, tuple(values.shape))
         self._columns.append(column)
         self._stores.append((column.at, values))
 
     def _add_texts(self, name: str, array: BytesArray) -> None:
-        texts = self._room.take_texts(array.shape, array.data.numel())
+        texts = self._room.reserve_texts(array.shape, array.data.numel())
         self._columns.append(BytesColumn(name, texts))
         self._stores += [(texts.offsets_at, array.offsets), (texts.data_at, array.data)]
 
@@ -160,7 +160,7 @@ class _Padded:
         return values._replace(at=self._move(values.at, math.prod(values.shape) * itemsize))
 
     def _move(self, source: int, size: int) -> int:
-        at = self._room.take(size)
+        at = self._room.reserve(size)
         size = self._room.size - at  # to where the next part is aligned
         if self._moves:
             last, last_at, last_size = self._moves[-1]

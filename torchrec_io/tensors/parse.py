@@ -1,4 +1,4 @@
-"""Parsing records that are in memory, as ``tf.io.parse_example`` and its siblings do."""
+"""Parsing of records in memory, as ``tf.io.parse_example`` and its siblings do it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TypeAlias, TypeVar
 
 from torch.utils.data import get_worker_info
 
+from ..checks import counted
 from ..errors import DecodeError, SchemaError
-from ..parsing.parser import ExampleParser, Picks, RecordFailure
-from ..parsing.record_random import NO_EPOCH, Draws
-from ..records.reader import RecordBlock, RecordList
+from ..parsing.columns.base import ElementSelection
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
+from ..records.record_block import RecordBlock, RecordList
 from ..schema.schema import Features, Schema
 from .arena import allocate_for
 from .batch import Batch, Sample
@@ -20,33 +22,38 @@ _Block = TypeVar("_Block", RecordBlock, RecordList)
 
 
 def parse_block(
-    parser: ExampleParser, block: _Block, draws: Draws = NO_EPOCH
+    parser: ExampleParser, block: _Block, random: RecordRandom = DEFAULT_RANDOM
 ) -> tuple[Batch, list[RecordFailure]]:
-    """Parses a block, less the records that cannot be parsed.
+    """Parse a block without the records that cannot be parsed.
 
     Args:
-        parser: Knows the schema.
+        parser: Parser of the schema.
         block: The records.
-        draws: What random numbers depend on.
+        random: Source of random numbers.
 
     Returns:
-        The batch of the good records, in their order, and one failure for each bad one, by position
-        in ``block``.
+        The batch of the good records, in their order, and a failure for each bad record, by its
+        position in ``block``.
 
     Raises:
-        MemoryError: there is not enough for the batch.
+        MemoryError: If there is not enough memory for the batch.
     """
-    return parse_sound(block, lambda part: parse_all(parser, part, draws))
+    return parse_sound(block, lambda part: parse_all(parser, part, random))
 
 
 def parse_sound(
     block: _Block, parse: Callable[[_Block], Batch | list[RecordFailure]]
 ) -> tuple[Batch, list[RecordFailure]]:
-    """As :func:`parse_block`; ``parse`` gives the batch of all records, or what is wrong."""
+    """Parse a block as :func:`parse_block` does, with another function.
+
+    Args:
+        block: The records.
+        parse: Returns the batch of all records of a block, or failures of some of them.
+    """
     found = parse(block)
     failures: dict[int, RecordFailure] = {}
     kept: Sequence[int] = range(len(block))
-    while not isinstance(found, Batch):  # without the bad ones, decoding may find more
+    while not isinstance(found, Batch):  # without these records, decoding may find more
         for failure in found:
             position = kept[failure.position]
             failures.setdefault(position, failure._replace(position=position))
@@ -56,21 +63,24 @@ def parse_sound(
 
 
 def parse_all(
-    parser: ExampleParser, block: _Block, draws: Draws, picks: Picks | None = None
+    parser: ExampleParser,
+    block: _Block,
+    random: RecordRandom,
+    selection: ElementSelection | None = None,
 ) -> Batch | list[RecordFailure]:
-    """The batch of all records of a block, or what is wrong with some of them.
+    """Return the batch of all records of a block, or failures of some of them.
 
     Args:
-        parser: Knows the schema.
+        parser: Parser of the schema.
         block: The records.
-        draws: What random numbers depend on.
-        picks: See :meth:`ExampleParser.locate`.
+        random: Random number generators of records.
+        selection: Elements of sequences to decode; see :meth:`ExampleParser.locate`.
 
     Raises:
-        MemoryError: there is not enough for the batch.
+        MemoryError: If there is not enough memory for the batch.
     """
     try:
-        located = parser.locate(block, draws, image_threads(), picks)
+        located = parser.locate(block, random, image_threads(), selection)
     except MemoryError as error:
         raise _no_memory(block, error) from error
     if located.failures:
@@ -84,83 +94,97 @@ def parse_all(
 
 
 def image_threads() -> int | None:
-    """How many threads decode the images of a batch; None: as many as there are CPUs."""
-    # DataLoader has as many workers as are to be busy.
+    """Return the number of threads that decode the images of a batch; None for one per CPU."""
+    # In DataLoader workers, the number of workers sets the number of busy CPUs.
     return None if get_worker_info() is None else 1
 
 
 def _no_memory(block: RecordBlock | RecordList, error: MemoryError) -> MemoryError:
     return MemoryError(
-        f"there is no memory to parse a batch of {len(block)} records, "
-        f"{block.native().total_bytes} bytes as stored ({error}): a smaller batch_size needs less"
+        f"not enough memory to parse a batch of {counted(len(block), 'record')}, "
+        f"{counted(block.native().total_bytes, 'byte')} as stored ({error}): reduce batch_size"
     )
 
 
 def parse_examples(examples: Iterable[Record], schema: Schema | Features) -> Batch:
-    """Parses serialized ``tf.train.Example`` messages, as ``tf.io.parse_example`` does.
+    """Parse serialized ``tf.train.Example`` messages, as ``tf.io.parse_example`` does.
 
     Args:
-        examples: Any number of them, none included; bytes objects are not copied.
-        schema: What to read from each. A :class:`Schema` that is used again is quicker than a dict.
+        examples: Any number of messages, including none. Bytes objects are not copied.
+        schema: Features to read. Reusing a :class:`Schema` is faster than passing a dict.
 
     Returns:
         One column for each feature; see the feature classes for their types and shapes.
 
     Raises:
-        DecodeError: a record does not hold what the schema asks for; ``record`` is its position,
-            ``offset`` the byte in it.
-        SchemaError: the schema contradicts itself, or is one of SequenceExamples.
+        DecodeError: If a record does not match the schema. ``record`` is its position, ``offset``
+            the byte in it.
+        SchemaError: If the schema is inconsistent, or is for SequenceExamples.
     """
     made = Schema.of(schema)
     if made.is_sequence:
-        raise SchemaError("a schema with context and sequence is for parse_sequence_examples")
+        raise SchemaError(
+            "schema must be for Examples, got one with context and sequence: use "
+            "parse_sequence_examples"
+        )
     return _parse(examples, made)
 
 
 def parse_example(example: bytes, schema: Schema | Features) -> Sample:
-    """Parses one serialized ``tf.train.Example``, as ``tf.io.parse_single_example`` does.
+    """Parse one serialized ``tf.train.Example``, as ``tf.io.parse_single_example`` does.
+
+    Args:
+        example: The message.
+        schema: Features to read.
 
     Returns:
         Values without a batch dimension: a Tensor of the feature's shape, bytes for a scalar
         string, a 1-D Tensor or BytesArray for a VarLenFeature.
 
     Raises:
-        DecodeError: as :func:`parse_examples`.
-        SchemaError: as :func:`parse_examples`.
+        DecodeError: If the record does not match the schema.
+        SchemaError: If the schema is inconsistent, or is for SequenceExamples.
     """
     return parse_examples([example], schema).samples()[0]
 
 
 def parse_sequence_examples(examples: Iterable[Record], schema: Schema) -> Batch:
-    """Parses serialized ``SequenceExample`` messages, as ``tf.io.parse_sequence_example`` does.
+    """Parse serialized ``SequenceExample`` messages, as ``tf.io.parse_sequence_example`` does.
 
     Args:
-        examples: Any number of them, none included; bytes objects are not copied.
+        examples: Any number of messages, including none. Bytes objects are not copied.
         schema: A ``Schema(context=..., sequence=...)``.
 
     Returns:
-        One column for each feature of the context and each feature list;
-        ``batch.lengths[name]`` has the number of steps for each FixedLenSequenceFeature.
+        One column for each feature of the context and each feature list. ``batch.lengths[name]`` is
+        the number of steps of each record for a FixedLenSequenceFeature.
 
     Raises:
-        DecodeError: as :func:`parse_examples`.
-        SchemaError: the schema is not one of SequenceExamples.
+        DecodeError: If a record does not match the schema.
+        SchemaError: If the schema is not for SequenceExamples.
     """
     if not isinstance(schema, Schema) or not schema.is_sequence:
-        raise SchemaError("SequenceExamples need a Schema(context=..., sequence=...)")
+        raise SchemaError(
+            "schema must be a Schema(context=..., sequence=...) for SequenceExamples, "
+            f"got {schema!r}"
+        )
     return _parse(examples, schema)
 
 
 def parse_sequence_example(example: bytes, schema: Schema) -> Sample:
-    """Parses one ``SequenceExample``, as ``tf.io.parse_single_sequence_example`` does.
+    """Parse one ``SequenceExample``, as ``tf.io.parse_single_sequence_example`` does.
+
+    Args:
+        example: The message.
+        schema: A ``Schema(context=..., sequence=...)``.
 
     Returns:
-        Values without a batch dimension: of a feature list a Tensor ``[steps, ...]``, or a
+        Values without a batch dimension: for a feature list a Tensor ``[steps, ...]``, or a
         :class:`Ragged` of steps.
 
     Raises:
-        DecodeError: as :func:`parse_examples`.
-        SchemaError: as :func:`parse_sequence_examples`.
+        DecodeError: If the record does not match the schema.
+        SchemaError: If the schema is not for SequenceExamples.
     """
     return parse_sequence_examples([example], schema).samples()[0]
 
@@ -170,7 +194,7 @@ def _parse(examples: Iterable[Record], schema: Schema) -> Batch:
 
 
 def all_or_error(batch: Batch, failures: list[RecordFailure]) -> Batch:
-    """The batch of all records; a DecodeError of the first one that could not be parsed."""
+    """Return the batch of all records, or raise a DecodeError of the first bad one."""
     if failures:
         first = failures[0]
         raise DecodeError(

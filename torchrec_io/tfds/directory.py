@@ -12,7 +12,7 @@ from ..errors import SchemaError, TorchRecIOError, WrongShardError
 from ..order.selection import Selection
 from ..records.index_cache import open_indexes
 from ..records.sequential import iter_records
-from ..schema.inspect import peek_names
+from ..schema.inspect import feature_names
 from ..schema.schema import Schema
 from ..storage.local import StrPath
 from .connectors import Connector, Leaf, nested_datasets
@@ -345,7 +345,7 @@ class TfdsDirectory:
             _, record = next(iter_records(self._some_paths()[0]))
         except (TorchRecIOError, OSError, StopIteration):
             return []
-        names = peek_names(record) or []
+        names = feature_names(record) or []
         return sorted(key for key in names if key == name or key.startswith(f"{name}/"))
 
     def _some_paths(self) -> list[str]:

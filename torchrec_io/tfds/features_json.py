@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..errors import SchemaError
+from ..schema.bounded_json import shown
 from ..schema.dtypes import MOST_VALUES, RAW_DTYPES, dtype_name
 from .connectors import (
     Audio,
@@ -33,7 +34,7 @@ from .connectors import (
     Unknown,
     Video,
 )
-from .json_text import Node, read_json, shown
+from .json_text import Node, read_json
 from .labels import Labels
 
 FEATURES_FILE = "features.json"

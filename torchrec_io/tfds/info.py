@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .json_text import Node, read_json, shown
+from ..schema.bounded_json import shown
+from .json_text import Node, read_json
 
 INFO_FILE = "dataset_info.json"
 

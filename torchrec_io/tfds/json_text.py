@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -11,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SchemaError
+from ..schema.bounded_json import parse_json, shown
 from ..storage.local import StrPath
 
-_MOST_DIGITS = 40  # of a number
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
-_SHOWN = 60
 
 
 def read_text(path: StrPath, most_bytes: int) -> str:
@@ -55,51 +53,10 @@ def read_json(path: StrPath, most_bytes: int) -> Node:
 
 def _parse(text: str, path: str, where: str) -> Any:
     try:
-        return json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_constant=_refuse_constant,
-            parse_int=_integer,
-            parse_float=_number,
-        )
-    except RecursionError:
-        reason = "the JSON is nested too deeply"
-    except ValueError as error:
-        reason = f"this is not JSON: {error}"
-    raise SchemaError(f"{where}: {reason}" if where else reason, path=path)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        left = dict.fromkeys(found)
-        twice = next(name for name, _ in pairs if left.pop(name, name) is not None)
-        raise ValueError(f"{shown(twice)} is there twice")
-    return found
-
-
-def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
-
-
-def _integer(text: str) -> int:
-    return int(_short(text))
-
-
-def _number(text: str) -> float:
-    return float(_short(text))
-
-
-def _short(text: str) -> str:
-    if len(text) > _MOST_DIGITS:
-        raise ValueError(f"a number of {len(text)} digits")
-    return text
-
-
-def shown(value: Any) -> str:
-    """A value as an error message shows it."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+        return parse_json(text)
+    except SchemaError as error:
+        reason = f"{where}: {error.reason}" if where else error.reason
+        raise SchemaError(reason, path=path) from None
 
 
 @dataclass(frozen=True)

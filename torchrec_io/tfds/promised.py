@@ -10,19 +10,15 @@ from ..errors import StaleIndexError, WrongShardError
 from ..records.formats import TFRECORD
 from ..records.index import RecordIndex
 from ..records.index_cache import find_or_build
-from ..schema.inspect import peek_names
+from ..schema.inspect import feature_names
 from ..storage.local import LocalFile
 from .info import INFO_FILE
 from .selection import StoredKeys
 
 # What a RecordIndex has of its file: nothing may ask for these before there is one.
 _FOUND_ATTRIBUTES = (
-    "index_path",
     "data_stamp",
-    "_bytes",
-    "_header",
-    "_head",
-    "_index_stamp",
+    "_file",
 )
 
 
@@ -56,7 +52,6 @@ class PromisedIndex(RecordIndex):
     ) -> None:
         # Not that of the base, which wants an index.
         self.data_path = data_path
-        self.compression = None
         self.format = TFRECORD
         self._records = records
         self._size = size
@@ -80,9 +75,14 @@ class PromisedIndex(RecordIndex):
         return self._records
 
     @property
-    def is_known(self) -> bool:
+    def compression(self) -> None:
+        """As of the base: shards are not compressed."""
+        return
+
+    @property
+    def is_loaded(self) -> bool:
         """As of the base."""
-        return "_bytes" in self.__dict__
+        return "_file" in self.__dict__
 
     @property
     def identity(self) -> tuple[int, int, int]:
@@ -91,7 +91,7 @@ class PromisedIndex(RecordIndex):
 
     def __reduce__(self) -> tuple[Any, ...]:
         promise = (self.data_path, self._records, self._size, self._keys)
-        found = super().__reduce__() if self.is_known else None
+        found = super().__reduce__() if self.is_loaded else None
         return _rebuild, (promise, found)
 
     def _take(self, found: RecordIndex) -> None:
@@ -119,9 +119,9 @@ class PromisedIndex(RecordIndex):
         (start,), (end,) = (place.tolist() for place in found.locate(np.array([0])))
         frame = LocalFile(self.data_path).read(start, end - start)
         place, size = np.array([0]), np.array([end - start])
-        if TFRECORD.cut(np.frombuffer(frame, np.uint8), place, size, verify_crc=True).faults:
+        if TFRECORD.extract(np.frombuffer(frame, np.uint8), place, size, verify_crc=True).faults:
             return  # damaged: who reads it says so, if it is not left out
-        names = peek_names(frame[TFRECORD.header_bytes : len(frame) - TFRECORD.footer_bytes])
+        names = feature_names(frame[TFRECORD.header_bytes : len(frame) - TFRECORD.footer_bytes])
         if names is None:
             return  # no Example: as above
         if missing := self._keys.missing_in(names):

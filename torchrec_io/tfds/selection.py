@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from ..schema.image_spec import ImageFeature
 from ..schema.nesting import Path, dict_of, leaves_of
-from ..schema.specs import Feature, FixedLenFeature
-from ..schema.stored_keys import uses_of
-from ..schema.stored_specs import RawFeature, SequenceFeature
 from .to_schema import SpecTree, Unread
 
 # Names to read; or by name a spec, a dict of specs, or None for a feature that is not read.
@@ -136,21 +132,12 @@ def _stored(own: _Leaves) -> Iterator[str]:
     if any(isinstance(spec, Unread) for spec in own.values()):
         return
     for path, spec in own.items():
-        yield from (use.key for use in uses_of("/".join(path), spec))
+        keys = spec.stored_keys("/".join(path))
+        yield from (stored.key for stored in keys if stored.kind != "shape")
 
 
 def _required(own: _Leaves) -> Iterator[str]:
     for path, spec in own.items():
-        yield from _required_by("/".join(path), spec)
-
-
-def _required_by(name: str, spec: Feature | Unread) -> Iterator[str]:
-    has_default = isinstance(spec, FixedLenFeature) and spec.default_value is not None
-    if isinstance(spec, (ImageFeature, FixedLenFeature)) and not has_default:
-        yield name
-    elif isinstance(spec, RawFeature):
-        yield spec.value_key or name
-        if spec.shape_key is not None:
-            yield spec.shape_key
-    elif isinstance(spec, SequenceFeature) and spec.length is not None and not spec.partitions:
-        yield spec.value_key or name
+        if not isinstance(spec, Unread):
+            keys = spec.stored_keys("/".join(path))
+            yield from (stored.key for stored in keys if stored.is_required)

@@ -15,7 +15,7 @@ from ..errors import WrongShardError
 from ..order.selection import Mask, Selection, Span, Subset
 from ..records.formats import TFRECORD
 from ..records.index import RecordIndex
-from ..records.index_cache import keeps_indexes, open_indexes
+from ..records.index_cache import has_writable_cache, open_indexes
 from .info import INFO_FILE
 from .promised import PromisedIndex
 from .selection import StoredKeys
@@ -156,7 +156,7 @@ def _known(
     if shards.indexes is not None:
         return [shards.indexes[number] for number in numbers]
     # Where none can be kept, each worker would make them again in each epoch.
-    if _adds_up(shards, sizes) and keeps_indexes():
+    if _adds_up(shards, sizes) and has_writable_cache():
         return [None] * len(numbers)
     _check_empty(shards)
     indexes, errors = open_indexes([shards.paths[number] for number in numbers], "auto", None)

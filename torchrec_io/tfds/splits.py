@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from ..order.split import share_of
-from ..schema.checks import is_whole, set_fields
-from .json_text import shown
+from ..checks import is_integer
+from ..order.split import percent_of
+from ..schema.bounded_json import shown
+from ..schema.checks import set_fields
 
 ShardLengths: TypeAlias = "Mapping[str, Sequence[int]]"
 
@@ -74,7 +75,7 @@ class _Term:
 
     def _boundary(self, number: float, shards: Sequence[int], size: int) -> int:
         if self.unit == "%":
-            return share_of(number, size)
+            return percent_of(number, size)
         return int(number) if self.unit == "abs" else sum(shards[: int(number)])
 
     def _error(self, reason: str, lengths: ShardLengths) -> ValueError:
@@ -198,7 +199,7 @@ def even_splits(split: str | TfdsSplit, n: int, *, drop_remainder: bool = False)
     Raises:
         ValueError: ``split`` is no split, or ``n`` no whole number from 1.
     """
-    if not is_whole(n) or n < 1:
+    if not is_integer(n) or n < 1:
         raise ValueError(f"n must be a whole number of at least 1, not {n!r}")
     whole = TfdsSplit.of(split)
     return [

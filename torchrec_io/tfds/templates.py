@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .json_text import Node, shown
+from ..schema.bounded_json import shown
+from .json_text import Node
 
 _USUAL = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 _VARIABLE = re.compile(r"\{([A-Z_]+)\}")

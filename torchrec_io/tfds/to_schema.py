@@ -20,10 +20,11 @@ from ..schema.dtypes import (
     RAW_DTYPES,
     dtype_name,
     integer_range,
-    is_integer,
+    is_integer_dtype,
 )
+from ..schema.feature import Feature
 from ..schema.image_spec import ImageFeature
-from ..schema.specs import Feature, FixedLenFeature, RaggedFeature, VarLenFeature
+from ..schema.specs import FixedLenFeature, RaggedFeature, VarLenFeature
 from ..schema.stored_specs import RawFeature, SequenceFeature
 from .connectors import (
     Audio,
@@ -282,7 +283,7 @@ def _default(feature: Tensor) -> Any:
         return b""
     if feature.dtype == "bool":
         return 0
-    if is_integer(feature.dtype):
+    if is_integer_dtype(feature.dtype):
         return integer_range(feature.dtype)[0]
     return _least_float(feature.dtype)
 

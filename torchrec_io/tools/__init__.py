@@ -1,1 +1,5 @@
-"""Operations on whole TFRecord files: merge, split, reshard, shuffle, subset, compress."""
+"""Tools for whole TFRecord files: merge, split, reshard, shuffle, subset, compress, decompress."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

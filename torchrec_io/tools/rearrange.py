@@ -1,8 +1,7 @@
-"""Record files made of others: merged, split, dealt to shards, cut down.
+"""Tools that copy records to other files: merge, split, reshard and subset.
 
-Records are copied as they are, never decoded, and every checksum is verified on the way. Nothing is
-written over an input, nothing has its name before all of it is complete, and everything can be run
-again.
+Records are copied unchanged, without decoding, and every checksum is verified. No input is
+overwritten, no file has its name before all of them are complete, and every tool can be run again.
 """
 
 from __future__ import annotations
@@ -13,26 +12,20 @@ from contextlib import closing
 
 import numpy as np
 
-from ..convert.jobs import OnError, Tally, Watcher
-from ..convert.outputs import (
-    RecordOutputs,
-    Written,
-    check_shards_name,
-    copy_records,
-    make_folder_of,
-    refuse_inputs,
-    refuse_shards_of,
-)
+from ..checks import check_integer
 from ..order.selection import Numbers, Selection, Subset
-from ..order.shuffle import checked_seed
+from ..order.shuffle import check_seed
 from ..order.split import parse_slice, split_indexed
-from ..storage.compressed import Compression
+from ..storage.compression import Compression
 from ..storage.local import StrPath
-from ..writing.sharded import ShardedWriter, shard_path
+from ..writing.output_group import OutputGroup
+from ..writing.shards import ShardFiles
+from .outputs import check_file_name, copy_records, refuse_inputs, refuse_shard_inputs
 from .record_files import RecordFiles
+from .report import JobReport, OnError, Result, Watcher
 
 
-def merge_files(
+def merge(
     paths: StrPath | Iterable[StrPath],
     output: StrPath,
     *,
@@ -41,32 +34,36 @@ def merge_files(
     on_error: OnError = "raise",
     jobs: int = 1,
     watcher: Watcher | None = None,
-) -> Written:
-    """Writes the records of all files into one, in the order of the files.
+) -> Result:
+    """Write the records of all files to one file, in the order of the files.
 
     Args:
-        paths: Files, patterns or directories; compressed or not is told by content.
-        output: The file written, in a folder that is made if there is none.
-        compression: Of what is written: ``None``, ``"gzip"`` or ``"zlib"``.
-        index: Whether each file written gets its ``.tfidx``, too.
-        on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted; behind a
-            damaged length the rest of a file is lost.
-        jobs: Threads that read. The result does not depend on it.
-        watcher: Is told how it gets on.
+        paths: Files, glob patterns or directories. Compression is detected from the content.
+        output: Path of the output file. A missing folder is created.
+        compression: Compression of the output: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether the output gets an index ``.tfidx``.
+        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
+            length the rest of a file is lost.
+        jobs: Number of threads that read. The output does not depend on it.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        Path, number of records and other facts of the output.
 
     Raises:
-        CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
-        FileNotFoundError: a path stands for no file.
-        ValueError: an argument is none of its choices, or the output is an input.
+        CorruptRecordError: If a record is damaged, unless it is skipped.
+        TruncatedFileError: If a file is truncated, unless its rest is skipped.
+        FileNotFoundError: If a path matches no file.
+        ValueError: If an argument is invalid or the output is an input.
     """
-    tally = Tally(on_error, watcher)
-    files = RecordFiles(paths, tally)
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report)
     return _write_one(
-        files, files.all, output, tally, compression=compression, index=index, jobs=jobs
+        files, files.all, output, report, compression=compression, index=index, jobs=jobs
     )
 
 
-def subset_files(
+def subset(
     paths: StrPath | Iterable[StrPath],
     output: StrPath,
     *,
@@ -79,52 +76,57 @@ def subset_files(
     on_error: OnError = "raise",
     jobs: int = 1,
     watcher: Watcher | None = None,
-) -> Written:
-    """Writes some of the records of all files into one, in the order they have.
+) -> Result:
+    """Write some of the records of all files to one file, in their order.
+
+    Exactly one of ``records``, ``every`` and ``sample`` selects the records.
 
     Args:
-        paths: Files, patterns or directories; compressed or not is told by content.
-        output: The file written.
-        records: A slice such as ``"[:1000]"`` or ``"[10%:20%]"``, as ``TFRecordDataset(split=)``
-            takes it.
-        every: Every so many-th record, from the first on.
-        sample: This fraction of the records, drawn at random: those that the first part of
-            ``TFRecordDataset(paths).split(sample, 1 - sample, seed=seed)`` has.
-        seed: Of the sample.
-        compression: Of what is written: ``None``, ``"gzip"`` or ``"zlib"``.
-        index: Whether each file written gets its ``.tfidx``, too.
-        on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted; behind a
-            damaged length the rest of a file is lost.
-        jobs: Threads that read. The result does not depend on it.
-        watcher: Is told how it gets on.
+        paths: Files, glob patterns or directories. Compression is detected from the content.
+        output: Path of the output file. A missing folder is created.
+        records: Slice such as ``"[:1000]"`` or ``"[10%:20%]"``, as in ``TFRecordDataset(split=)``.
+        every: Step between selected records. The first record is selected.
+        sample: Fraction of the records, selected at random: the records of the first part of
+            ``TFRecordDataset(paths).split(sample, 1 - sample, seed=seed)``.
+        seed: Seed of the sample.
+        compression: Compression of the output: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether the output gets an index ``.tfidx``.
+        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
+            length the rest of a file is lost.
+        jobs: Number of threads that read. The output does not depend on it.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        Path, number of records and other facts of the output.
 
     Raises:
-        CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
-        FileNotFoundError: a path stands for no file.
-        ValueError: not exactly one of ``records``, ``every`` and ``sample`` is given, or it is out
-            of its range.
+        CorruptRecordError: If a record is damaged, unless it is skipped.
+        TruncatedFileError: If a file is truncated, unless its rest is skipped.
+        FileNotFoundError: If a path matches no file.
+        ValueError: If not exactly one of ``records``, ``every`` and ``sample`` is given, an
+            argument is invalid, or the output is an input.
     """
     if [records, every, sample].count(None) != 2:
-        raise ValueError("exactly one of records, every and sample says which records are taken")
-    if every is not None and every < 1:
-        raise ValueError(f"every must be 1 or more, not {every}")
+        raise ValueError("exactly one of records, every and sample must be given")
+    step = None if every is None else check_integer("every", every, 1)
     if sample is not None and not 0 < sample < 1:
-        raise ValueError(f"sample must be a fraction between 0 and 1, not {sample}")
-    tally = Tally(on_error, watcher)
-    files = RecordFiles(paths, tally)
-    chosen: Selection
+        raise ValueError(f"sample must be a fraction between 0 and 1, got {sample}")
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report)
+    selection: Selection
     if records is not None:
-        chosen = parse_slice(records, len(files))
-    elif every is not None:
-        step = every
-        chosen = Subset.build(len(files), lambda begin, end: np.arange(begin, end) % step == 0)
+        selection = parse_slice(records, len(files))
+    elif step is not None:
+        selection = Subset.build(len(files), lambda begin, end: np.arange(begin, end) % step == 0)
     else:
         assert sample is not None
-        chosen = _parts(files, [sample, 1 - sample], seed)[0]
-    return _write_one(files, chosen, output, tally, compression=compression, index=index, jobs=jobs)
+        selection = _random_parts(files, [sample, 1 - sample], seed)[0]
+    return _write_one(
+        files, selection, output, report, compression=compression, index=index, jobs=jobs
+    )
 
 
-def split_files(
+def split(
     paths: StrPath | Iterable[StrPath],
     name: StrPath,
     fractions: Sequence[float],
@@ -136,49 +138,54 @@ def split_files(
     on_error: OnError = "raise",
     jobs: int = 1,
     watcher: Watcher | None = None,
-) -> Written:
-    """Writes parts drawn at random, those of ``TFRecordDataset(paths).split(*fractions, seed)``.
+) -> Result:
+    """Write the records of all files to disjoint random parts.
+
+    The parts are those of ``TFRecordDataset(paths).split(*fractions, seed=seed)``.
 
     Args:
-        paths: Files, patterns or directories; compressed or not is told by content.
-        name: How the files begin: ``out/flowers`` gives ``out/flowers-train.tfrecord``, and a
-            folder, with its ``/`` at the end, ``out/train.tfrecord``.
-        fractions: Of each part; they sum to 1.
-        names: Of the parts; by default train, validation and test, or train and test of two, or
-            part0, part1 and so on of more.
-        seed: Another one draws other parts.
-        compression: Of what is written: ``None``, ``"gzip"`` or ``"zlib"``.
-        index: Whether each file written gets its ``.tfidx``, too.
-        on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted; behind a
-            damaged length the rest of a file is lost.
-        jobs: Threads that read. The result does not depend on it.
-        watcher: Is told how it gets on.
+        paths: Files, glob patterns or directories. Compression is detected from the content.
+        name: Common start of the output paths. ``out/flowers`` gives
+            ``out/flowers-train.tfrecord``; a folder that ends in ``/`` gives
+            ``out/train.tfrecord``.
+        fractions: Fraction of each part. Their sum is 1.
+        names: Names of the parts. The default is train and test for two parts; train, validation
+            and test for three; part0, part1 and so on for more.
+        seed: Seed of the random selection.
+        compression: Compression of the outputs: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether each output gets an index ``.tfidx``.
+        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
+            length the rest of a file is lost.
+        jobs: Number of threads that read. The output does not depend on it.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        Paths, numbers of records and other facts of the outputs.
 
     Raises:
-        CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
-        FileNotFoundError: a path stands for no file.
-        ValueError: the fractions do not sum to 1, or the names are not one for each, different and
-            fit for file names.
+        CorruptRecordError: If a record is damaged, unless it is skipped.
+        TruncatedFileError: If a file is truncated, unless its rest is skipped.
+        FileNotFoundError: If a path matches no file.
+        ValueError: If the sum of the fractions is not 1, the names are not different file names,
+            one for each part, or an output is an input.
     """
     outputs = [_part_path(name, part) for part in _part_names(names, len(fractions))]
-    tally = Tally(on_error, watcher)
-    files = RecordFiles(paths, tally)
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report)
     refuse_inputs(files.paths, outputs)
-    parts = _parts(files, fractions, seed)
-    tally.watcher.started(files.size)
-    counts = [0] * len(outputs)
-    blocks = files.blocks(files.all, tally, jobs)
-    with RecordOutputs(compression, index) as opened, closing(blocks):
-        writers = [opened.open(path) for path in outputs]
+    parts = _random_parts(files, fractions, seed)
+    report.watcher.started(files.size)
+    blocks = files.blocks(files.all, report, jobs)
+    with OutputGroup() as group, closing(blocks):
+        writers = [group.open_records(path, compression, index=index) for path in outputs]
         for block in blocks:
-            for number, part in enumerate(parts):
+            for part, writer in zip(parts, writers, strict=True):
                 for position in _positions_in(part, block.numbers):
-                    writers[number].write(block[position])
-                    counts[number] += 1
-    return Written.of(outputs, tally, counts)
+                    writer.write(block[position])
+    return report.result(outputs, [count for writer in writers for count in writer.counts])
 
 
-def reshard_files(
+def reshard(
     paths: StrPath | Iterable[StrPath],
     name: StrPath,
     *,
@@ -189,89 +196,80 @@ def reshard_files(
     on_error: OnError = "raise",
     jobs: int = 1,
     watcher: Watcher | None = None,
-) -> Written:
-    """Writes the records of all files into shards ``name-00000-of-00008``.
+) -> Result:
+    """Write the records of all files to shards ``name-00000-of-00008`` and so on.
+
+    Exactly one of ``num_shards`` and ``max_bytes`` must be given.
 
     Args:
-        paths: Files, patterns or directories; compressed or not is told by content.
-        name: How the shards begin.
-        num_shards: Deals the records to so many shards by turns.
-        max_bytes: Fills one shard after another, each up to so many bytes of file.
-        compression: Of what is written: ``None``, ``"gzip"`` or ``"zlib"``.
-        index: Whether each file written gets its ``.tfidx``, too.
-        on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted; behind a
-            damaged length the rest of a file is lost.
-        jobs: Threads that read. The result does not depend on it.
-        watcher: Is told how it gets on.
+        paths: Files, glob patterns or directories. Compression is detected from the content.
+        name: Common start of the output paths.
+        num_shards: Number of shards. Records go to all shards in turn.
+        max_bytes: Largest size of a shard in bytes. One shard after another is filled.
+        compression: Compression of the outputs: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether each output gets an index ``.tfidx``.
+        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
+            length the rest of a file is lost.
+        jobs: Number of threads that read. The output does not depend on it.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        Paths, numbers of records and other facts of the outputs.
 
     Raises:
-        CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
-        FileNotFoundError: a path stands for no file.
-        ValueError: not exactly one of ``num_shards`` and ``max_bytes`` is given, or the name is a
-            folder, or a shard is an input.
-        FileExistsError: another number of shards has the name already.
+        CorruptRecordError: If a record is damaged, unless it is skipped.
+        TruncatedFileError: If a file is truncated, unless its rest is skipped.
+        FileNotFoundError: If a path matches no file.
+        FileExistsError: If there are shards of this name and another number.
+        ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
+            invalid, the name is a folder, or an input could be a shard.
     """
-    tally = Tally(on_error, watcher)
-    files = RecordFiles(paths, tally)
-    writer = open_shards(
-        files.paths, name, num_shards, max_bytes=max_bytes, compression=compression, index=index
-    )
-    tally.watcher.started(files.size)
-    with writer:
-        copy_records(files.blocks(files.all, tally, jobs), writer.write)
-    return Written.of(writer.paths, tally)
-
-
-def open_shards(
-    inputs: Sequence[str],
-    name: StrPath,
-    num_shards: int | None,
-    *,
-    max_bytes: int | None = None,
-    compression: Compression | None,
-    index: bool,
-) -> ShardedWriter:
-    """A writer of shards, none of which is an input."""
-    check_shards_name(name)
-    if max_bytes is not None:
-        refuse_shards_of(inputs, name)
-    elif num_shards is not None:
-        refuse_inputs(inputs, (shard_path(name, i, num_shards) for i in range(num_shards)))
-    make_folder_of(name)
-    return ShardedWriter(
-        name, num_shards, max_bytes=max_bytes, compression=compression, index=index
-    )
-
-
-# ---- what they share ----
+    name = check_file_name(name)
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report)
+    refuse_shard_inputs(files.paths, name, num_shards)
+    with OutputGroup() as group:
+        shards = ShardFiles(
+            group, name, num_shards, max_bytes=max_bytes, compression=compression, index=index
+        )
+        report.watcher.started(files.size)
+        copy_records(files.blocks(files.all, report, jobs), shards.write)
+        outputs = shards.finish()
+    return report.result(outputs, shards.counts)
 
 
 def _write_one(
     files: RecordFiles,
-    chosen: Selection,
+    selection: Selection,
     output: StrPath,
-    tally: Tally,
+    report: JobReport,
     *,
     compression: Compression | None,
     index: bool,
     jobs: int,
-) -> Written:
+) -> Result:
     refuse_inputs(files.paths, [output])
-    share = len(chosen) / len(files) if len(files) else 0
-    tally.watcher.started(int(files.size * share))
-    with RecordOutputs(compression, index) as opened:
-        writer = opened.open(os.fspath(output))
-        count = copy_records(files.blocks(chosen, tally, jobs), writer.write)
-    return Written.of([os.fspath(output)], tally, [count])
+    fraction = len(selection) / len(files) if len(files) else 0
+    report.watcher.started(int(files.size * fraction))
+    with OutputGroup() as group:
+        writer = group.open_records(output, compression, index=index)
+        copy_records(files.blocks(selection, report, jobs), writer.write)
+        outputs = writer.finish()
+    return report.result(outputs, writer.counts)
 
 
-def _parts(files: RecordFiles, fractions: Sequence[float], seed: int) -> list[Subset]:
-    """As TFRecordDataset.split has them."""
-    return split_indexed(files.reader.indexes, None, fractions, checked_seed(seed))
+def _random_parts(files: RecordFiles, fractions: Sequence[float], seed: int) -> list[Subset]:
+    """Return the same parts as ``TFRecordDataset.split``."""
+    return split_indexed(files.reader.indexes, None, fractions, check_seed(seed))
 
 
 def _positions_in(part: Subset, numbers: Numbers) -> list[int]:
-    """Which of some records, which follow each other but for damaged ones, are in a part."""
+    """Return the positions of the records that are in a part.
+
+    Args:
+        part: Selection of records.
+        numbers: Ascending numbers of records. Only damaged records are missing in between.
+    """
     if not len(numbers):
         return []
     begin, end = int(numbers[0]), int(numbers[-1]) + 1
@@ -284,10 +282,10 @@ def _part_names(names: Sequence[str] | None, count: int) -> list[str]:
         usual = {2: ["train", "test"], 3: ["train", "validation", "test"]}
         return usual.get(count, [f"part{number}" for number in range(count)])
     if len(names) != count or len(set(names)) != count:
-        raise ValueError(f"{count} parts need as many different names, not {list(names)}")
+        raise ValueError(f"names must be {count} different names, got {list(names)}")
     for name in names:
         if not name or "/" in name or "\0" in name:
-            raise ValueError(f"the name of a part becomes part of a file name: not {name!r}")
+            raise ValueError(f"names must be valid in file names, got {name!r}")
     return list(names)
 
 

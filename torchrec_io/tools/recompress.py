@@ -1,24 +1,25 @@
-"""Record files compressed, or not any more: each anew, with the same records."""
+"""Tools that rewrite each file compressed or uncompressed, with the same records."""
 
 from __future__ import annotations
 
 import os
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from ..convert.jobs import Jobs, OnError, Tally, Watcher
-from ..convert.outputs import RecordOutputs, Written, copy_records, refuse_inputs
-from ..storage.compressed import Compression
+from ..checks import check_choice, counted
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
+from ..writing.output_group import OutputGroup
+from .ordered_pool import OrderedPool
+from .outputs import copy_records, refuse_inputs
 from .record_files import RecordFiles
+from .report import JobReport, OnError, Result, Watcher
 
-SUFFIXES: dict[Compression, str] = {"gzip": ".gz", "zlib": ".zz"}
+_SUFFIXES: dict[Compression | None, str] = {"gzip": ".gz", "zlib": ".zz", None: ""}
 
 
-def compress_files(
+def compress(
     paths: StrPath | Iterable[StrPath],
     folder: StrPath,
     compression: Compression = "gzip",
@@ -27,47 +28,38 @@ def compress_files(
     on_error: OnError = "raise",
     jobs: int = 1,
     watcher: Watcher | None = None,
-) -> Written:
-    """Writes each file compressed: ``a.tfrecord`` as ``folder/a.tfrecord.gz`` (``.zz`` for zlib).
+) -> Result:
+    """Write each file compressed: ``a.tfrecord`` as ``folder/a.tfrecord.gz`` (``.zz`` for zlib).
 
-    What is compressed already is compressed anew. All files get their names at the end.
+    Compressed files are compressed again. All outputs appear together at the end.
 
     Args:
-        paths: Files, patterns or directories; compressed or not is told by content.
-        folder: Where they go; it is made if there is none. One that also holds the inputs has every
-            record twice for who reads the whole folder.
-        compression: ``"gzip"`` or ``"zlib"``.
-        index: Whether each file written gets its ``.tfidx``, too.
-        on_error: ``"raise"``, or ``"skip"``: damaged records are left out, and counted; behind a
-            damaged length the rest of a file is lost.
-        jobs: How many files are done at once. The result does not depend on it.
-        watcher: Is told how it gets on.
+        paths: Files, glob patterns or directories. Compression is detected from the content.
+        folder: Output folder, which is created if it is missing. If the inputs are in the same
+            folder, a reader of the whole folder gets every record twice.
+        compression: Compression of the outputs: ``"gzip"`` or ``"zlib"``.
+        index: Whether each output gets an index ``.tfidx``.
+        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
+            length the rest of a file is lost.
+        jobs: Number of files that are rewritten at the same time. The output does not depend on it.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        Paths, numbers of records and other facts of the outputs.
 
     Raises:
-        CorruptRecordError, TruncatedFileError: a file is damaged, unless that is skipped.
-        FileNotFoundError: a path stands for no file.
-        ValueError: an argument is none of its choices, two files would have one name, or an output
-            is an input.
+        CorruptRecordError: If a record is damaged, unless it is skipped.
+        TruncatedFileError: If a file is truncated, unless its rest is skipped.
+        FileNotFoundError: If a path matches no file.
+        ValueError: If an argument is invalid, two outputs have the same name, or an output is an
+            input.
     """
-    if compression not in SUFFIXES:
-        raise ValueError(f"compression must be 'gzip' or 'zlib', not {compression!r}")
-
-    def name_of(name: str) -> str:
-        return _plain_name(name) + SUFFIXES[compression]
-
-    return _rewrite(
-        paths,
-        folder,
-        name_of,
-        compression=compression,
-        index=index,
-        on_error=on_error,
-        jobs=jobs,
-        watcher=watcher,
-    )
+    check_choice("compression", compression, ("gzip", "zlib"))
+    report = JobReport(on_error, watcher)
+    return _rewrite(paths, folder, compression, report, index=index, jobs=jobs)
 
 
-def decompress_files(
+def decompress(
     paths: StrPath | Iterable[StrPath],
     folder: StrPath,
     *,
@@ -75,74 +67,76 @@ def decompress_files(
     on_error: OnError = "raise",
     jobs: int = 1,
     watcher: Watcher | None = None,
-) -> Written:
-    """Writes each file uncompressed, without the ``.gz`` or ``.zz`` at the end of its name.
+) -> Result:
+    """Write each file uncompressed, without the suffix ``.gz`` or ``.zz`` in its name.
 
-    What is not compressed is copied. Otherwise as :func:`compress_files`.
+    Uncompressed files are copied. All outputs appear together at the end.
+
+    Args:
+        paths: Files, glob patterns or directories. Compression is detected from the content.
+        folder: Output folder, which is created if it is missing. If the inputs are in the same
+            folder, a reader of the whole folder gets every record twice.
+        index: Whether each output gets an index ``.tfidx``.
+        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
+            length the rest of a file is lost.
+        jobs: Number of files that are rewritten at the same time. The output does not depend on it.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        Paths, numbers of records and other facts of the outputs.
+
+    Raises:
+        CorruptRecordError: If a record is damaged, unless it is skipped.
+        TruncatedFileError: If a file is truncated, unless its rest is skipped.
+        FileNotFoundError: If a path matches no file.
+        ValueError: If an argument is invalid, two outputs have the same name, or an output is an
+            input.
     """
-    return _rewrite(
-        paths,
-        folder,
-        _plain_name,
-        compression=None,
-        index=index,
-        on_error=on_error,
-        jobs=jobs,
-        watcher=watcher,
-    )
-
-
-def _plain_name(name: str) -> str:
-    stem, suffix = os.path.splitext(name)
-    return stem if suffix in SUFFIXES.values() and stem else name
-
-
-class _Rewritten(NamedTuple):
-    tally: Tally
-    size: int
+    report = JobReport(on_error, watcher)
+    return _rewrite(paths, folder, None, report, index=index, jobs=jobs)
 
 
 def _rewrite(
     paths: StrPath | Iterable[StrPath],
     folder: StrPath,
-    name_of: Callable[[str], str],
-    *,
     compression: Compression | None,
+    report: JobReport,
+    *,
     index: bool,
-    on_error: OnError,
     jobs: int,
-    watcher: Watcher | None,
-) -> Written:
-    """Writes every file anew, several at once; all appear at the end."""
-    tally = Tally(on_error, watcher)
+) -> Result:
     inputs = expand_paths(paths)
-    outputs = [os.path.join(folder, name_of(os.path.basename(path))) for path in inputs]
+    outputs = [os.path.join(folder, _output_name(path, compression)) for path in inputs]
     for output, count in Counter(outputs).items():
         if count > 1:
-            raise ValueError(f"{count} of the files would be {output!r}: do them one by one")
+            raise ValueError(
+                f"{counted(count, 'file')} would be written to {output!r}; give each its own folder"
+            )
     refuse_inputs(inputs, outputs)
-    stopped = threading.Event()
 
-    def rewrite(pair: tuple[str, str]) -> _Rewritten:
+    def rewrite(pair: tuple[str, str]) -> tuple[JobReport, int]:
         path, output = pair
-        own = Tally(on_error)
+        own = JobReport(report.on_error)
         files = RecordFiles(path, own)
-        blocks = files.blocks(files.all, own, until=stopped.is_set)
-        writer = opened.open(output)
+        blocks = files.blocks(files.all, own, is_stopped=lambda: pool.is_stopped)
+        writer = group.open_records(output, compression, index=index)
         copy_records(blocks, writer.write)
         writer.prepare()
-        return _Rewritten(own, os.path.getsize(path))
+        return own, os.path.getsize(path)
 
     counts = []
-    tally.watcher.started(sum(map(os.path.getsize, inputs)))
-    with RecordOutputs(compression, index) as opened, Jobs(rewrite, jobs) as crew:
-        try:
-            for done in crew.map(zip(inputs, outputs, strict=True)):
-                own = done.tally
-                tally.add(own.records, done.size, own.errors)
-                tally.skipped += own.skipped - len(own.errors)  # it keeps only the first ones
-                counts.append(own.records)
-        except BaseException:
-            stopped.set()  # files under way need not be finished
-            raise
-    return Written.of(outputs, tally, counts)
+    report.watcher.started(sum(map(os.path.getsize, inputs)))
+    with OutputGroup() as group, OrderedPool(rewrite, jobs, max_items=len(inputs)) as pool:
+        for own, size in pool.map(zip(inputs, outputs, strict=True)):
+            report.add(own.records, size, own.errors)
+            report.skipped += own.skipped - len(own.errors)  # it keeps only the first errors
+            counts.append(own.records)
+    return report.result(outputs, counts)
+
+
+def _output_name(path: str, compression: Compression | None) -> str:
+    name = os.path.basename(path)
+    stem, suffix = os.path.splitext(name)
+    if stem and suffix in (".gz", ".zz"):
+        name = stem
+    return name + _SUFFIXES[compression]

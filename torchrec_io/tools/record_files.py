@@ -1,68 +1,61 @@
-"""Records of files as they are stored: read by number, checked, a stretch at a time."""
+"""Stored records of TFRecord files, read by number in blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ..convert.jobs import Jobs, Tally
 from ..errors import TorchRecIOError
 from ..order.selection import Numbers, Selection, Span
 from ..records.index_cache import open_indexes
-from ..records.reader import ReadPlan, RecordBlock, RecordReader
+from ..records.record_block import RecordBlock
+from ..records.record_reader import ReadPlan, RecordReader
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
+from .ordered_pool import OrderedPool
+from .report import JobReport
 
-# Of a stretch that is read at once. A larger record makes one of its own.
-_MOST_RECORDS = 1 << 12
-_MOST_BYTES = 1 << 22
+# Limits of a block. A larger record gets a block of its own.
+_MAX_RECORDS = 1 << 12
+_MAX_BYTES = 1 << 22
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """Some records that were read at once.
-
-    Attributes:
-        block: The sound ones.
-        size: Bytes of the frames of all of them.
-        errors: An error for each of the others.
-    """
-
+class _Fetched(NamedTuple):
     block: RecordBlock
-    size: int
+    size: int  # of the frames, damaged ones included
     errors: Sequence[TorchRecIOError]
 
 
 class RecordFiles:
-    """The records of TFRecord files, numbered on from file to file.
+    """The records of TFRecord files, numbered across all files.
 
-    Files are indexed first, as a dataset does it, and read by number: so what an operation does is
-    settled before it writes a byte. Whether a file is compressed is told by its content.
+    Files are indexed first, as in a dataset, and read by number. So a tool knows what it will write
+    before it starts writing. Compression is detected from the content of each file.
 
     Args:
-        paths: Files, patterns or directories.
-        tally: Is told of files whose rest is lost behind a damaged length.
+        paths: Files, glob patterns or directories.
+        report: Report that counts files whose rest cannot be read because a length is damaged.
 
     Attributes:
-        paths: The files.
-        reader: Reads them.
-        size: Bytes of all records and their frames.
+        paths: Paths of the files.
+        reader: Reader of the records.
+        size: Size of all records with their frames in bytes.
 
     Raises:
-        CorruptRecordError, TruncatedFileError: a length is damaged, or a file is cut short, unless
-            the tally skips that.
-        FileNotFoundError: a path stands for no file.
-        OSError: a file is a pipe, which cannot be read by number.
-        ValueError: no path at all.
+        CorruptRecordError: If a length is damaged, unless the report skips errors.
+        TruncatedFileError: If a file is truncated, unless the report skips errors.
+        FileNotFoundError: If a path matches no file.
+        OSError: If a file is a pipe, which cannot be read by number.
+        ValueError: If there are no paths.
     """
 
-    def __init__(self, paths: StrPath | Iterable[StrPath], tally: Tally) -> None:
+    def __init__(self, paths: StrPath | Iterable[StrPath], report: JobReport) -> None:
         self.paths = expand_paths(paths)
         indexes, errors = open_indexes(self.paths, "auto", "auto")
         for error in errors:
-            tally.skip(_with_loss(error))
+            report.skip(_with_loss(error))
         self.reader = RecordReader(indexes)
         self.size = sum(index.stream_end for index in indexes)
 
@@ -71,69 +64,72 @@ class RecordFiles:
 
     @property
     def all(self) -> Span:
-        """A selection of all records."""
+        """Selection of all records."""
         return Span(0, len(self), len(self))
 
     def blocks(
         self,
         selection: Selection,
-        tally: Tally,
+        report: JobReport,
         jobs: int = 1,
         *,
-        counted: bool = True,
-        until: Callable[[], bool] = lambda: False,
-        most_records: int | None = None,
-        most_bytes: int | None = None,
+        count_records: bool = True,
+        is_stopped: Callable[[], bool] = lambda: False,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
     ) -> Generator[RecordBlock]:
-        """Sound records of a selection, in order, a stretch at a time.
+        """Yield the intact records of a selection in blocks, in order.
 
-        Each stretch is counted once the next one is asked for.
+        A block is counted when the next one is requested.
 
         Args:
-            selection: Of these records.
-            tally: Counts the records, and is told of damaged ones.
-            jobs: Threads that read. Compressed files are read by one, from front to back.
-            counted: Whether the tally counts the records, or only the bytes.
-            until: Says, before each stretch, if nobody wants it any more.
-            most_records: In a stretch; by default 4,096.
-            most_bytes: In a stretch of more than one record; by default 4 MiB.
+            selection: Records to read.
+            report: Report that counts the records and the damaged ones.
+            jobs: Number of threads that read. Compressed files are read by one thread, from start
+                to end.
+            count_records: Whether the report counts the records, or only the bytes.
+            is_stopped: Function that is called before each block; True ends the iteration.
+            max_records: Largest number of records in a block. The default is 4,096.
+            max_bytes: Largest size of a block with more than one record, in bytes. The default is
+                4 MiB.
 
         Raises:
-            CorruptRecordError: a record does not match its checksum, unless the tally skips that.
-            StaleIndexError, TruncatedFileError, OSError: a file is not what was indexed.
+            CorruptRecordError: If a record does not match its checksum, unless the report skips
+                errors.
+            StaleIndexError: If a file was changed after it was indexed.
+            TruncatedFileError: If a file became shorter.
+            OSError: If a file cannot be read.
         """
-        pieces = self._plans(selection, most_records or _MOST_RECORDS, most_bytes or _MOST_BYTES)
-        with Jobs(self._fetch, jobs if self._is_plain else 1) as crew:
-            for stretch in crew.map(pieces):
-                if until():
+        plans = self._plans(selection, max_records or _MAX_RECORDS, max_bytes or _MAX_BYTES)
+        with OrderedPool(self._fetch, jobs if self._is_plain else 1) as pool:
+            for fetched in pool.map(plans):
+                if is_stopped():
                     return
-                for error in stretch.errors:
-                    tally.skip(error)
-                yield stretch.block
-                tally.add(len(stretch.block) if counted else 0, stretch.size)
+                for error in fetched.errors:
+                    report.skip(error)
+                yield fetched.block
+                report.add(len(fetched.block) if count_records else 0, fetched.size)
 
     @property
     def _is_plain(self) -> bool:
         return not any(index.compression for index in self.reader.indexes)
 
-    def _plans(
-        self, selection: Selection, most_records: int, most_bytes: int
-    ) -> Iterator[ReadPlan]:
-        for begin in range(0, len(selection), most_records):
-            positions = np.arange(begin, min(len(selection), begin + most_records))
-            yield from self._cut(selection.numbers_at(positions), most_bytes)
+    def _plans(self, selection: Selection, max_records: int, max_bytes: int) -> Iterator[ReadPlan]:
+        for begin in range(0, len(selection), max_records):
+            positions = np.arange(begin, min(len(selection), begin + max_records))
+            yield from self._split_plan(selection.numbers_at(positions), max_bytes)
 
-    def _cut(self, numbers: Numbers, most_bytes: int) -> Iterator[ReadPlan]:
+    def _split_plan(self, numbers: Numbers, max_bytes: int) -> Iterator[ReadPlan]:
         plan = self.reader.plan(numbers)
-        if plan.buffer_bytes <= most_bytes or len(numbers) == 1:
+        if plan.buffer_bytes <= max_bytes or len(numbers) == 1:
             yield plan
             return
         for half in np.array_split(numbers, 2):
-            yield from self._cut(half, most_bytes)
+            yield from self._split_plan(half, max_bytes)
 
-    def _fetch(self, plan: ReadPlan) -> Stretch:
+    def _fetch(self, plan: ReadPlan) -> _Fetched:
         block, errors = self.reader.fetch(plan)
-        return Stretch(block, int(plan.frame_sizes.sum()), errors)
+        return _Fetched(block, int(plan.frame_sizes.sum()), errors)
 
 
 def _with_loss(error: TorchRecIOError) -> TorchRecIOError:

@@ -1,7 +1,7 @@
-"""Python values to serialized ``tf.train.Example`` and ``tf.train.SequenceExample`` messages.
+"""Serialization of Python values to ``tf.train.Example`` and ``tf.train.SequenceExample`` messages.
 
-The native core takes apart what is common: Python's own scalars and lists, NumPy's arrays. This
-module makes all other values one of those.
+The native core reads the common types: Python's own scalars and lists, and NumPy arrays. This
+module converts all other values to one of those.
 """
 
 from __future__ import annotations
@@ -14,63 +14,63 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..schema.dtypes import DTYPES, DType, dtype_name, is_integer
+from ..schema.dtypes import DTYPES, DType, dtype_name, stored_dtype
+from ..schema.feature import Feature
 from ..schema.schema import Schema
-from ..schema.specs import Feature
-from ..schema.stored_keys import shape_key_of, uses_of
 
+# Stored dtypes by feature name.
 Kinds: TypeAlias = "Mapping[str, DType] | Schema"
 
 _Kind: TypeAlias = _core.Kind
-_KINDS = {
-    name: _Kind.bytes if name == "string" else _Kind.ints if is_integer(name) else _Kind.floats
-    for name in DTYPES
-}
-_DEEPEST = _core.MAX_LIST_DEPTH
-_STORABLE = "int, float, str, bytes, lists and arrays of them"
+_STORED_KINDS = {"string": _Kind.bytes, "float32": _Kind.floats, "int64": _Kind.ints}
+_KINDS = {name: _STORED_KINDS[stored_dtype(name)] for name in DTYPES}
+_MAX_DEPTH = _core.MAX_LIST_DEPTH
+_STORABLE = "int, float, str, bytes, or lists and arrays of them"
 
 
 def encode_example(features: Mapping[str, Any], kinds: Kinds | None = None) -> bytes:
-    """Serializes one ``tf.train.Example``, as TensorFlow's deterministic serializer does.
+    """Serialize one ``tf.train.Example``, as TensorFlow's deterministic serializer does.
 
-    Features are sorted by the UTF-8 bytes of their names. (So does protobuf in C++. Its compiled
-    Python library differs in one case: ``c10`` goes before ``c1`` there.)
+    Features are sorted by the UTF-8 bytes of their names, as protobuf does in C++. (Protobuf's
+    compiled Python library differs in one case: it sorts ``c10`` before ``c1``.)
 
-    | a value of | is stored as |
+    | value | stored as |
     | --- | --- |
     | bool, int | int64 |
     | float; ints and floats together | float32 |
     | str (as UTF-8), bytes, bytearray, memoryview | bytes |
-    | NumPy array or scalar, torch Tensor | int64, float32 or bytes, by its dtype; row-major |
-    | :class:`BytesArray`, :class:`Ragged` | bytes; values of all rows, one after another |
-    | list or tuple, nested or not | what its values are |
-    | None | a feature of no kind |
+    | NumPy array or scalar, torch Tensor | int64, float32 or bytes, by dtype; row-major |
+    | :class:`BytesArray`, :class:`Ragged` | bytes; values of all rows in order |
+    | list or tuple, nested or not | the kind of its values |
+    | None | a feature without a kind |
 
     Args:
-        features: Value of each feature. A name may also be given as UTF-8 bytes. ``{}`` gives an
-            Example whose map of features is there and empty: ``0a 00``.
-        kinds: The dtype that some features are stored as: "int64" (for any integer dtype),
-            "float32" (any float dtype) or "string"; or a schema, of which each feature's stored
-            dtype counts. Needed for lists without values; names of other features are ignored.
+        features: Value of each feature by name. A name may also be UTF-8 bytes. ``{}`` gives an
+            Example with an empty map of features: ``0a 00``.
+        kinds: Stored dtypes of some features by name: "int64" (for any integer dtype), "float32"
+            (for any float dtype) or "string"; or a schema, whose stored dtypes are used. Required
+            for lists without values. Names of other features are ignored.
 
     Returns:
-        The message. Equal features give equal bytes, in whatever order they come.
+        Bytes of the message. Equal features give equal bytes, whatever their order in the mapping.
 
     Raises:
-        TypeError: a value is of a type that has no place in an Example, is both numbers and bytes,
-            or is not of the kind that is named.
-        ValueError: an integer does not fit in int64, a finite number does not fit in float32, a str
-            is not UTF-8, an empty list has no kind, or the message would pass 2 GiB.
-        SchemaError: ``kinds`` names no dtype.
+        TypeError: If a value is of a type that cannot be stored, contains both numbers and bytes,
+            or is not of the kind named in ``kinds``.
+        ValueError: If an integer does not fit in int64, a finite number does not fit in float32, a
+            str cannot be encoded as UTF-8, an empty list has no kind, or the message would reach 2
+            GiB.
+        SchemaError: If ``kinds`` contains an unknown dtype.
     """
     return ExampleEncoder(kinds)(features)
 
 
 class ExampleEncoder:
-    """:func:`encode_example` for many, one by one: ``kinds`` are looked at just once.
+    """A serializer of single Examples that reads ``kinds`` only once.
 
     Raises:
-        TypeError, SchemaError: as :func:`encode_example`, for ``kinds``.
+        TypeError: If ``kinds`` is not a mapping of names to dtypes.
+        SchemaError: If ``kinds`` contains an unknown dtype.
     """
 
     def __init__(self, kinds: Kinds | None = None) -> None:
@@ -83,12 +83,20 @@ class ExampleEncoder:
 def encode_examples(
     examples: Iterable[Mapping[str, Any]], kinds: Kinds | None = None
 ) -> list[bytes]:
-    """Serializes any number of Examples, each as :func:`encode_example` does, in one native call.
+    """Serialize several Examples in one native call.
+
+    Args:
+        examples: Features of each Example, as in :func:`encode_example`.
+        kinds: Stored dtypes of some features, as in :func:`encode_example`.
+
+    Returns:
+        Bytes of each message.
 
     Raises:
-        TypeError: as :func:`encode_example`; the message also says which example it is, from 0 on.
-        ValueError: likewise.
-        SchemaError: ``kinds`` names no dtype.
+        TypeError: If a value cannot be stored, as in :func:`encode_example`. The message also names
+            the position of the Example, from 0.
+        ValueError: If a value does not fit, likewise.
+        SchemaError: If ``kinds`` contains an unknown dtype.
     """
     features: list[dict[Any, Any] | None] = [
         _as_dict(example, "features", i) for i, example in enumerate(examples)
@@ -101,22 +109,26 @@ def encode_sequence_example(
     sequence: Mapping[str, Any] | None,
     kinds: Kinds | None = None,
 ) -> bytes:
-    """Serializes one ``tf.train.SequenceExample``.
+    """Serialize one ``tf.train.SequenceExample``.
 
     Args:
-        context: Value of each feature, as in :func:`encode_example`. None leaves this part out; an
-            empty mapping writes it empty.
-        sequence: Steps of each feature, with None as for ``context``. Steps are a list or tuple,
-            each step being any value of :func:`encode_example`, None for a Feature of no kind; or
-            an array or Tensor ``[steps, ...]``; or a :class:`Ragged`, whose rows are the steps; or
-            a :class:`BytesArray` ``[steps, ...]``. All steps of a feature are of one kind. A
-            feature may have no steps.
-        kinds: As in :func:`encode_example`, for the features of both parts.
+        context: Value of each context feature, as in :func:`encode_example`. None omits this part
+            of the message; an empty mapping writes it empty.
+        sequence: Steps of each sequence feature, or None as for ``context``. Steps are a list or
+            tuple whose items are values of :func:`encode_example` (None is a step without a kind);
+            an array or Tensor of shape ``[steps, ...]``; a :class:`Ragged`, whose rows are the
+            steps; or a :class:`BytesArray` of shape ``[steps, ...]``. All steps of a feature are of
+            one kind. A feature may have no steps.
+        kinds: Stored dtypes of some features of both parts, as in :func:`encode_example`.
+
+    Returns:
+        Bytes of the message.
 
     Raises:
-        TypeError: as :func:`encode_example`, or a sequence feature is not made of steps.
-        ValueError: as :func:`encode_example`.
-        SchemaError: ``kinds`` names no dtype.
+        TypeError: If a value cannot be stored, as in :func:`encode_example`, or a sequence feature
+            does not consist of steps.
+        ValueError: If a value does not fit, as in :func:`encode_example`.
+        SchemaError: If ``kinds`` contains an unknown dtype.
     """
     contexts, sequences = [_as_part(context, "context")], [_as_part(sequence, "sequence")]
     return _encoder(kinds).encode(contexts, sequences, False)[0]
@@ -126,16 +138,20 @@ def encode_sequence_examples(
     pairs: Iterable[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]],
     kinds: Kinds | None = None,
 ) -> list[bytes]:
-    """Serializes any number of SequenceExamples in one native call.
+    """Serialize several SequenceExamples in one native call.
 
     Args:
-        pairs: Context and sequence of each, as in :func:`encode_sequence_example`.
-        kinds: As in :func:`encode_example`.
+        pairs: Context and sequence of each message, as in :func:`encode_sequence_example`.
+        kinds: Stored dtypes of some features, as in :func:`encode_example`.
+
+    Returns:
+        Bytes of each message.
 
     Raises:
-        TypeError: as :func:`encode_sequence_example`; the message also says which example it is.
-        ValueError: likewise.
-        SchemaError: ``kinds`` names no dtype.
+        TypeError: If a value cannot be stored, as in :func:`encode_sequence_example`. The message
+            also names the position of the SequenceExample, from 0.
+        ValueError: If a value does not fit, likewise.
+        SchemaError: If ``kinds`` contains an unknown dtype.
     """
     contexts: list[dict[Any, Any] | None] = []
     sequences: list[dict[Any, Any] | None] = []
@@ -152,17 +168,21 @@ def _encoder(kinds: Kinds | None) -> _core.MessageEncoder:
 
 
 def _as_part(
-    features: Mapping[str, Any] | None, what: str, position: int | None = None
+    features: Mapping[str, Any] | None, argument: str, position: int | None = None
 ) -> dict[Any, Any] | None:
-    return None if features is None else _as_dict(features, what, position)
+    return None if features is None else _as_dict(features, argument, position)
 
 
-def _as_dict(features: Mapping[str, Any], what: str, position: int | None = None) -> dict[Any, Any]:
+def _as_dict(
+    features: Mapping[str, Any], argument: str, position: int | None = None
+) -> dict[Any, Any]:
     if type(features) is dict:
         return features
     if not isinstance(features, Mapping):
         place = "" if position is None else f" (example {position})"
-        raise TypeError(f"{what} must map names to values, not be a {_type_name(features)}{place}")
+        raise TypeError(
+            f"{argument} must be a mapping of names to values, got {_type_name(features)}{place}"
+        )
     return dict(features)
 
 
@@ -170,16 +190,16 @@ def _as_dict(features: Mapping[str, Any], what: str, position: int | None = None
 
 
 def _stored_kinds(kinds: Kinds) -> dict[str, _Kind]:
-    """Return kinds by name, also of the features that a spec refers to."""
+    """Return stored kinds by feature name, including features that a spec refers to."""
     if not isinstance(kinds, Mapping):
-        raise TypeError(f"kinds must map names to dtypes, not be a {_type_name(kinds)}")
-    stored = {}
+        raise TypeError(f"kinds must be a mapping of names to dtypes, got {_type_name(kinds)}")
+    stored: dict[str, _Kind] = {}
     for name, dtype in kinds.items():
         key = name if type(name) is str else _plain_name(name)
         if type(dtype) is str and dtype in _KINDS:
             stored[key] = _KINDS[dtype]
         elif isinstance(dtype, Feature):
-            stored.update(_kinds_of_feature(key, dtype))
+            stored |= {each.key: _STORED_KINDS[each.dtype] for each in dtype.stored_keys(key)}
         else:
             stored[key] = _KINDS[dtype_name(dtype)]
     return stored
@@ -187,27 +207,23 @@ def _stored_kinds(kinds: Kinds) -> dict[str, _Kind]:
 
 def _plain_name(name: Any) -> str:
     if not isinstance(name, (str, bytes)):
-        raise TypeError(f"a name in kinds must be a str, not {_type_name(name)}")
+        raise TypeError(f"names in kinds must be str, got {_type_name(name)}")
     return name.decode() if isinstance(name, bytes) else str.__str__(name)
-
-
-def _kinds_of_feature(name: str, feature: Feature) -> dict[str, _Kind]:
-    stored = {use.key: _KINDS[use.manner[1]] for use in uses_of(name, feature)}
-    shape_key = shape_key_of(feature)
-    if shape_key is not None:
-        stored[shape_key] = _Kind.ints
-    return stored
 
 
 # ---- values ----
 
 
 def _simplify(value: Any, steps: bool) -> Any:
-    """A value of which the native core knows each type; a list of such, or an array, for steps.
+    """Convert a value to types that the native core reads.
+
+    Args:
+        value: Value of a feature.
+        steps: Whether the value consists of steps. The result is then a list of values or an array.
 
     Raises:
-        TypeError: there is none.
-        ValueError: a number would be lost.
+        TypeError: If the value cannot be stored.
+        ValueError: If a number would be lost.
     """
     return _simple_steps(value) if steps else _simple(value, 0)
 
@@ -223,12 +239,12 @@ def _simple_steps(value: Any) -> Any:
             return [_simple(row, 1) for row in value.rows()]
         if isinstance(value, Sequence) or callable(getattr(value, "flat", None)):
             return [None if step is None else _simple(step, 1) for step in value]
-    raise TypeError(f"a sequence feature needs a list or array of steps, not a {_type_name(value)}")
+    raise TypeError(f"a sequence feature must be a list or array of steps, got {_type_name(value)}")
 
 
 def _simple(value: Any, depth: int) -> Any:
-    if depth > _DEEPEST:
-        raise ValueError(f"lists are nested more than {_DEEPEST} deep")
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"lists are nested more than {_MAX_DEPTH} deep")
     if isinstance(value, (int, float, str, bytes)):
         return value
     if isinstance(value, (bytearray, memoryview)):
@@ -240,12 +256,12 @@ def _simple(value: Any, depth: int) -> Any:
         return value.flat() or np.empty(0, "S1")
     rows = value.rows() if callable(getattr(value, "rows", None)) else value
     if not isinstance(rows, Sequence):
-        raise TypeError(f"a {_type_name(value)} cannot be stored: {_STORABLE} can")
+        raise TypeError(f"a {_type_name(value)} cannot be stored; use {_STORABLE}")
     return [_simple(item, depth + 1) for item in rows]
 
 
 def _to_numpy(value: Any) -> Any:
-    """Arrays, tensors and scalars of array libraries as NumPy arrays; other values as they are."""
+    """Convert arrays, tensors and scalars of array libraries to NumPy; return other values."""
     if isinstance(value, np.ndarray):
         return value
     if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):
@@ -255,33 +271,33 @@ def _to_numpy(value: Any) -> Any:
 
 def _tensor_to_numpy(tensor: Any) -> Any:
     with contextlib.suppress(TypeError, RuntimeError):
-        return tensor.numpy()  # as most can
+        return tensor.numpy()  # works for most tensors
     try:
         tensor = tensor.cpu().resolve_neg()
         if tensor.is_floating_point() and tensor.dtype.itemsize < 4:
             tensor = tensor.float()  # NumPy has no bfloat16
         return tensor.numpy()
     except (TypeError, RuntimeError) as error:
-        raise TypeError(f"values of this Tensor cannot be taken: {error}") from error
+        raise TypeError(f"the values of this Tensor cannot be read: {error}") from error
 
 
 def _simple_array(array: npt.NDArray[Any]) -> Any:
-    """An array, or nested lists, that the native core knows."""
+    """Convert an array to an array or nested lists that the native core reads."""
     if np.ma.is_masked(array):
-        raise ValueError("values of a masked array are missing")
+        raise ValueError("the array is masked; fill its missing values first")
     kind = array.dtype.kind
     if kind in "biu":
         return _plain(array, array.dtype.newbyteorder("="))
     if kind == "f" or array.dtype.name == "bfloat16":
         return _simple_floats(array)
     if kind in "SUT":
-        # An empty list would not say that it is one of bytes.
+        # An empty list would have no kind.
         return array.tolist() if array.size else np.empty(array.shape, "S1")
     raise TypeError(f"an array of {array.dtype} cannot be stored")
 
 
 def _plain(array: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """The same values where and how native code reads them."""
+    """Return the same values in the memory layout that native code reads."""
     if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
         return array
     plain: npt.NDArray[Any] = np.require(array, dtype, ["C", "A", "E"])

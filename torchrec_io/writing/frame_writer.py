@@ -1,39 +1,35 @@
-"""Writes TFRecord files, and their indexes in the same pass."""
+"""A writer of one TFRecord file and its index."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 from array import array
-from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from ..records.formats import TFRECORD
-from ..records.index import SUFFIX, encode_index
-from ..storage.compressed import Compression
-from ..storage.deflate import Deflater
-from ..storage.local import LocalFile, PendingFile, StrPath, check_replaceable, sync_folder
+from ..records.index_file import SUFFIX, encode_index
+from ..storage.compression import Compression
+from ..storage.deflater import Deflater
+from ..storage.local import LocalFile, StrPath
+from ..storage.pending_file import PendingFile, check_replaceable
 
 BUFFER_BYTES = 1 << 18
 _FRAME_BYTES = TFRECORD.header_bytes + TFRECORD.footer_bytes
-# From here on, copying a record costs more than a call of the system for it.
+# From this size on, copying a record costs more than a system call of its own.
 _LARGE_BYTES = 1 << 16
-
-_COMPRESSIONS: tuple[Compression | None, ...] = (None, "gzip", "zlib")
 
 
 class FrameWriter:
-    """Writes the frames of records to a file that has its name only once it is whole.
+    """A TFRecord file that is written under a temporary name.
 
-    Small records are gathered and framed together. After an error it is good for nothing but
-    :meth:`discard`.
+    Small records are gathered and framed together. After an error only :meth:`discard` may be
+    called. An :class:`OutputGroup` opens, prepares and renames these files.
 
     Attributes:
-        path: The name that the file will have.
+        path: Target of the file. The index gets this name with ``.tfidx`` added.
     """
 
     def __init__(
@@ -45,8 +41,9 @@ class FrameWriter:
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self.path = os.fspath(path)
+        self._count = 0
         if index:
-            check_replaceable(self.path + SUFFIX)  # now, not when all is written
+            check_replaceable(self.path + SUFFIX)  # fails now, not after everything is written
         self._file = PendingFile(path)
         self._compression = compression
         self._deflater = None if compression is None else Deflater(self._file, compression)
@@ -55,12 +52,12 @@ class FrameWriter:
         self._index: PendingFile | None = None
         self._buffer_bytes = buffer_bytes
         self._pending: list[bytes] = []
-        self._pending_bytes = 0  # of their frames
-        self._at = 0  # stream offset of the first of them
-        self._prepared = False
+        self._pending_bytes = 0  # size of their frames
+        self._at = 0  # stream offset of the first pending record
+        self._is_prepared = False
 
     def write(self, record: bytes) -> None:
-        """Takes a record; it may be written later."""
+        """Take a record, which may be written to the file later."""
         if len(record) >= _LARGE_BYTES:
             self._write_large(record)
             return
@@ -70,24 +67,25 @@ class FrameWriter:
             self._write_pending()
 
     def has_room(self, record: bytes, max_bytes: int) -> bool:
-        """Whether the file is sure not to pass a size with one more record; or is empty."""
+        """Return whether one more record fits in a file of ``max_bytes``, or the file is empty."""
         size = self._pending_bytes + len(record) + _FRAME_BYTES
         if self._at + self._pending_bytes == 0:
             return True
         if self._deflater is None:
             return self._at + size <= max_bytes
-        if self._deflater.most_bytes(size) <= max_bytes:
+        if self._deflater.max_file_bytes(size) <= max_bytes:
             return True
-        # Few bytes may have become of many. But what is settled often is compressed badly.
-        if self._deflater.unsettled + self._pending_bytes < max_bytes >> 4:
+        # Flushing the compressor tells how small the data became, but frequent flushes make
+        # compression worse.
+        if self._deflater.unflushed + self._pending_bytes < max_bytes >> 4:
             return False
         self._write_pending()
-        self._deflater.settle()
-        return self._deflater.most_bytes(len(record) + _FRAME_BYTES) <= max_bytes
+        self._deflater.flush()
+        return self._deflater.max_file_bytes(len(record) + _FRAME_BYTES) <= max_bytes
 
     def prepare(self) -> None:
-        """Has the storage hold all of it, and the index; only the names are missing then."""
-        if self._prepared:
+        """Write the file and its index to storage, so that only their names are missing."""
+        if self._is_prepared:
             return
         self._write_pending()
         if self._deflater is not None:
@@ -98,19 +96,29 @@ class FrameWriter:
             self._index.write(self._encode_index(self._starts))
             self._index.sync()
             self._starts = None
-        self._prepared = True
+        self._is_prepared = True
 
-    def rename(self, path: str) -> None:
-        """Gives the data file its name."""
-        self._file.rename(path)
+    def finish(self) -> list[str]:
+        """Prepare the file and return a list of its path, as :class:`ShardFiles` does."""
+        self.prepare()
+        return [self.path]
 
-    def rename_index(self, path: str) -> None:
-        """Gives the index, if there is one, its name beside the data file ``path``."""
+    @property
+    def counts(self) -> list[int]:
+        """Number of records, as a list of one. It is final once the file is finished."""
+        return [self._count]
+
+    def rename(self) -> None:
+        """Rename the data file to its target."""
+        self._file.rename(self.path)
+
+    def rename_index(self) -> None:
+        """Rename the index, if there is one, to its target."""
         if self._index is not None:
-            self._index.rename(path + SUFFIX)
+            self._index.rename(self.path + SUFFIX)
 
     def discard(self) -> None:
-        """Removes what has no name yet."""
+        """Remove the files that were not renamed."""
         self._pending = []
         self._file.discard()
         if self._index is not None:
@@ -120,7 +128,7 @@ class FrameWriter:
         if self._pending:
             frames, starts = _core.frame_records(self._pending)
             self._sink.write(frames.data)
-            self._note(starts)
+            self._add_starts(starts)
             self._at += self._pending_bytes
             self._pending = []
             self._pending_bytes = 0
@@ -129,10 +137,11 @@ class FrameWriter:
         self._write_pending()
         header, footer = _core.frame_ends(record)
         self._sink.write(header, record, footer)
-        self._note(np.zeros(1, np.uint64))
+        self._add_starts(np.zeros(1, np.uint64))
         self._at += len(record) + _FRAME_BYTES
 
-    def _note(self, starts: npt.NDArray[np.uint64]) -> None:
+    def _add_starts(self, starts: npt.NDArray[np.uint64]) -> None:
+        self._count += len(starts)
         if self._starts is not None:
             self._starts.frombytes((starts + np.uint64(self._at)).tobytes())
 
@@ -144,46 +153,3 @@ class FrameWriter:
             self._compression,
             [] if self._deflater is None else self._deflater.restarts,
         )
-
-
-def publish(files: Sequence[FrameWriter], paths: Sequence[str]) -> None:
-    """Gives files of one folder their names, in place of files that have them.
-
-    No index lies beside a file that it is not of, whenever the process is killed: old ones go
-    first, new ones come last. Several files are a set, and old and new ones together could not be
-    told from a good one: all old ones go before the first new one comes, and if one fails to, none
-    stays.
-    """
-    for file in files:
-        file.prepare()
-    is_set = len(paths) > 1
-    remove_files([*(path + SUFFIX for path in paths), *(paths if is_set else ())])
-    try:
-        for file, path in zip(files, paths, strict=True):
-            file.rename(path)
-    except BaseException:
-        if is_set:
-            with contextlib.suppress(OSError):
-                remove_files(paths)
-        raise
-    for file, path in zip(files, paths, strict=True):
-        file.rename_index(path)
-    for folder in {os.path.dirname(path) for path in paths}:
-        sync_folder(folder or os.curdir)
-
-
-def remove_files(paths: Iterable[str]) -> None:
-    """Removes those files that are there."""
-    for path in paths:
-        try:
-            os.unlink(path)
-        except OSError as error:
-            # What is too long for a name, as that of an index may be, is none of a file.
-            if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
-                raise
-
-
-def check_output_compression(choice: Compression | None) -> None:
-    """Raises ValueError unless files can be written so."""
-    if choice not in _COMPRESSIONS:
-        raise ValueError(f"compression must be one of {_COMPRESSIONS}, not {choice!r}")

@@ -1,4 +1,4 @@
-"""TFRecordWriter, and what it shares with the writer of sharded files."""
+"""The writer of one TFRecord file, and the base class of all writers of records."""
 
 from __future__ import annotations
 
@@ -9,49 +9,47 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from ..storage.compressed import Compression
+from ..checks import counted
+from ..storage.compression import Compression
 from ..storage.local import StrPath
 from .encode import ExampleEncoder, Kinds
-from .frame_writer import FrameWriter, check_output_compression, publish
+from .output_group import OutputGroup
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# Bytes, a str (written as UTF-8), features by name, or a message.
+# Bytes, a str (written as UTF-8), features by name, or a protobuf message.
 Record: TypeAlias = "bytes | bytearray | memoryview | str | Mapping[str, Any] | Any"
 
 
 class Writer(ABC):
-    """What writers have in common: which records they take, and how they end."""
+    """Base class of the writers: conversion of values to records, and the end of writing."""
 
-    _open = False  # nothing is left to do for one whose making failed
+    _is_open = False  # so that __del__ does nothing if __init__ failed
 
     def __init__(self, path: StrPath, kinds: Kinds | None) -> None:
         self._path = os.fspath(path)
-        # The process may go to another folder before the writer is closed.
+        # The process may change its working directory before the writer is closed.
         self._target = os.path.join("" if os.path.isabs(path) else os.getcwd(), self._path)
         self._encode = ExampleEncoder(kinds)
+        self._group = OutputGroup(create_folders=False)
         self._owner = os.getpid()
         self._records = 0
         self._failure: tuple[int, str] | None = None
 
     @abstractmethod
     def write(self, record: Record) -> None:
-        """Writes one record."""
+        """Write one record."""
 
-    @abstractmethod
-    def _files(self) -> list[FrameWriter]:
-        """All that is to be removed if something fails."""
-
-    @abstractmethod
     def _finish(self) -> None:
-        """Writes the rest and gives files their names."""
+        """Write the rest of the data and rename the files to their targets."""
+        self._group.commit()
 
     def __len__(self) -> int:
         return self._records
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._path!r}, {self._records:,} records)"
+        return f"{type(self).__name__}({self._path!r}, {counted(self._records, 'record')})"
 
     def __enter__(self) -> Self:
         return self
@@ -63,24 +61,26 @@ class Writer(ABC):
             self.discard()
 
     def __del__(self) -> None:
-        if self._open and os.getpid() == self._owner:
-            message = f"{self!r} was never closed: nothing of it is kept"
+        if self._is_open and os.getpid() == self._owner:
+            message = f"{self!r} was never closed; its data was discarded"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
             self.discard()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} cannot be pickled or copied: open one in each process"
+            f"a {type(self).__name__} cannot be pickled or copied; open one in each process"
         )
 
     def close(self) -> None:
-        """Writes what is left and gives files their names. Closing again does nothing.
+        """Write the remaining data and rename the files to their targets.
+
+        Closing again does nothing.
 
         Raises:
-            OSError: the system refused something, now or at a write before; nothing is kept.
-            RuntimeError: this process is a fork of the one that opened the writer.
+            OSError: If the system refuses a write, now or earlier. No file is kept.
+            RuntimeError: If this process is a fork of the one that opened the writer.
         """
-        if not self._open and self._failure is None:
+        if not self._is_open and self._failure is None:
             return
         self._check_usable()
         try:
@@ -88,10 +88,10 @@ class Writer(ABC):
         except BaseException as error:
             self._give_up(error)
             raise
-        self._open = False
+        self._is_open = False
 
     def discard(self) -> None:
-        """Removes what was written, unless the writer was closed."""
+        """Remove everything that was written, unless the writer was closed."""
         self._failure = None
         self._remove()
 
@@ -111,22 +111,22 @@ class Writer(ABC):
             view = None
         if view is None or view.itemsize != 1:
             raise TypeError(
-                "a record is bytes, a str, a dict of features or a protobuf message, not "
-                f"a {type(record).__name__}"
+                "record must be bytes, a str, a dict of features or a protobuf message, got "
+                f"{type(record).__name__}"
             )
-        return view.tobytes()  # of its own: the caller may change it
+        return view.tobytes()  # a copy, since the caller may change the buffer
 
     def _check_usable(self) -> None:
         if self._failure is not None:
             number, reason = self._failure
-            raise OSError(number, f"the writer gave up before: {reason}", self._path)
-        if not self._open:
+            raise OSError(number, f"an earlier write failed: {reason}", self._path)
+        if not self._is_open:
             raise ValueError(f"{self!r} is closed")
         if os.getpid() != self._owner:
-            raise RuntimeError(f"{self!r} was opened in another process: open one in each")
+            raise RuntimeError(f"{self!r} was opened in another process; open one in each process")
 
     def _give_up(self, error: BaseException) -> None:
-        """Removes all, since nobody knows what of it was written."""
+        """Remove all files: it is unknown how much of the data was written."""
         if isinstance(error, OSError):
             self._failure = (error.errno or errno.EIO, error.strerror or str(error))
         else:
@@ -134,34 +134,37 @@ class Writer(ABC):
         self._remove()
 
     def _remove(self) -> None:
-        self._open = False
-        for file in self._files():
-            file.discard()
+        self._is_open = False
+        self._group.discard()
 
 
 class TFRecordWriter(Writer):
-    """Writes a TFRecord file, whole or not at all: a context manager.
+    """Write a TFRecord file completely or not at all.
 
-    Records go to a temporary file in the same folder, which gets its name when the writer is closed
-    or the ``with`` block ends. When the block ends by an exception nothing is left; nor when the
-    writer is dropped without closing it, which is a RuntimeWarning. Another file of that name is
-    replaced at once, together with its index.
+    The writer is a context manager. Records go to a temporary file in the same folder, which is
+    renamed when the writer is closed or the ``with`` block ends. If the block ends with an
+    exception, no file is left. The same holds if the writer is dropped without being closed, which
+    emits a RuntimeWarning. An existing file of that name is replaced in one step, together with its
+    index.
 
-    Several processes may write, each a file of its own; threads must take turns.
+    Several processes may write at the same time, each its own file. Threads that share a writer
+    must take turns.
 
     Args:
-        path: The file.
-        compression: ``None``, ``"gzip"`` or ``"zlib"``.
-        index: Whether to write the index ``PATH.tfidx`` too, from what was written, so that nobody
-            has to read the file for it. Takes 8 bytes of memory a record.
-        kinds: As in :func:`encode_example`, for records that are dicts.
+        path: Path of the file.
+        compression: Compression of the file: ``None``, ``"gzip"`` or ``"zlib"``.
+        index: Whether the index ``PATH.tfidx`` is written, too. It is built from the records as
+            they are written, so that the file need not be read for it. It takes 8 bytes of memory
+            per record.
+        kinds: Stored dtypes of features of records that are dicts, as in :func:`encode_example`.
 
     Raises:
-        ValueError: ``compression`` is something else.
-        TypeError, SchemaError: ``kinds`` is not what it should be.
-        FileNotFoundError: there is no such folder.
-        IsADirectoryError: there is a directory of that name.
-        OSError: the system refuses to make a file there, or a device or pipe has that name.
+        ValueError: If ``compression`` is invalid.
+        TypeError: If ``kinds`` is not a mapping of names to dtypes.
+        SchemaError: If ``kinds`` contains an unknown dtype.
+        FileNotFoundError: If the folder does not exist.
+        IsADirectoryError: If the path is a directory.
+        OSError: If the file cannot be created, or the path is a device or pipe.
     """
 
     def __init__(
@@ -173,25 +176,24 @@ class TFRecordWriter(Writer):
         kinds: Kinds | None = None,
     ) -> None:
         super().__init__(path, kinds)
-        check_output_compression(compression)
-        self._file = FrameWriter(self._target, compression, index=index)
-        self._open = True
+        self._file = self._group.open_records(self._target, compression, index=index)
+        self._is_open = True
 
     def write(self, record: Record) -> None:
-        """Writes one record.
+        """Write one record.
 
         Args:
-            record: Bytes, or what has a buffer of them; a str, written as UTF-8, as TensorFlow
-                does; a dict of features, which :func:`encode_example` serializes; or a message,
-                that is anything with ``SerializeToString``.
+            record: Bytes or an object with a buffer of bytes; a str, written as UTF-8 as TensorFlow
+                does; a dict of features, which :func:`encode_example` serializes; or a protobuf
+                message, that is, any object with ``SerializeToString``.
 
         Raises:
-            TypeError, ValueError: of :func:`encode_example`, or the record is something else;
-                nothing of it is written, and the writer can be used on.
-            OSError: the system refused to write, as on a full disk. The file is removed, and the
-                writer good for nothing more.
-            ValueError: the writer is closed.
-            RuntimeError: this process is a fork of the one that opened the writer.
+            TypeError: If the record is none of these. Nothing of it is written, and the writer
+                remains usable. :func:`encode_example` raises it in the same way, and ValueError.
+            ValueError: If the writer is closed.
+            OSError: If the system refuses the write, for example because the disk is full. The file
+                is removed, and the writer cannot be used any more.
+            RuntimeError: If this process is a fork of the one that opened the writer.
         """
         self._check_usable()
         data = self._to_bytes(record)
@@ -201,9 +203,3 @@ class TFRecordWriter(Writer):
             self._give_up(error)
             raise
         self._records += 1
-
-    def _files(self) -> list[FrameWriter]:
-        return [self._file]
-
-    def _finish(self) -> None:
-        publish([self._file], [self._target])

@@ -1,21 +1,27 @@
-"""What makes a column of a feature: the base of all makers, and what they share."""
+"""Base of column builders, the located block that they work on, and shared functions."""
 
 from __future__ import annotations
 
 import functools
 import math
+import pkgutil
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ... import _core
+from ...records.record_block import RecordBlock, RecordList
 from ...schema.dtypes import numeric_bytes
+from ...schema.feature import Feature
 from ...schema.valid_range import Limits, as_numbers
-from ..layout import Column, Numbers, Padding
+from ..layout import ArenaLayout, Column, Numbers, Padding, Values
+from ..record_random import DEFAULT_RANDOM, RecordRandom
+from ..threads import default_threads
 
 if TYPE_CHECKING:
-    from ..parser import LocatedBlock
+    from ..parser import ExampleParser, RecordFailure
 
 Arena: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -24,73 +30,326 @@ _TYPES = _core.ColumnType
 FIXED, RAGGED, FLAT, PADDED = _TYPES.fixed, _TYPES.ragged, _TYPES.flat, _TYPES.padded
 RAW, RESIZED, SPAN, ASIDE = (_TYPES.raw_bytes, _TYPES.resized_bytes, _TYPES.span, _TYPES.on_request)
 
+# A byte of a record makes at most 8 of a column of int64, except for defaults of missing features.
+_PLAUSIBLE_GROWTH = 8
+_PLAUSIBLE_BYTES = 1 << 20
+# No arena is larger, so the offsets of columns beyond do not matter.
+MAX_ARENA_BYTES = 1 << 62
 
-class ColumnMaker:
-    """Base of makers.
+
+class ColumnBuilder:
+    """Builds the column of one feature for every block of records.
+
+    :meth:`native_specs` says what the native parser reads. Once the values of a block are located,
+    :meth:`lay_out` reserves the memory of the column. After the native parser has filled it,
+    :meth:`finish` does the rest. Builders keep nothing of a block in themselves: several blocks
+    are parsed at the same time.
+
+    Args:
+        name: Flat name of the feature.
+        feature: Spec of the feature.
+        in_lists: Whether the feature is a feature list of a SequenceExample.
 
     Attributes:
-        name: Of the column.
-        specs: What the native parser is told; the first is the one that has the values.
-        first: Position of the first one among those of all makers.
-        dense: Dtype and shape of a record's value, if that is all there is to know: such columns
-            are laid out together, before anything is located.
-        padding: How the column is padded, if it is.
-        limits: What values have to lie between; None if nothing is checked.
+        specs: Specs for the native parser; the first one reads the values.
+        first_spec: Position of the first of these among the native specs of all builders.
+        dense: Dtype and shape of a record's value, for columns that the native parser fills alone
+            and whose size does not depend on the records. They are laid out together, before the
+            values are located; their builders need no :meth:`lay_out`.
+        padding: Padding of the column; None if it is not padded.
+        limits: Limits of valid values; None if they are not checked.
+        takes_selection: Whether the builder can decode only the selected elements of records.
     """
 
     dense: tuple[str, tuple[int, ...]] | None = None
     padding: Padding | None = None
-    limits: Limits | None = None
+    takes_selection = False
 
-    def __init__(self, name: str, specs: list[_core.FeatureSpec]) -> None:
+    def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:
         self.name = name
-        self.specs = specs
-        self.first = 0
+        self.feature = feature
+        self.in_lists = in_lists
+        self.specs = self.native_specs()
+        self.first_spec = 0
+        self.limits = Limits.of(feature.valid_range, feature.column_dtype)
 
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        """Reserves room; calls ``batch.fail`` for records that cannot be parsed."""
+    def native_specs(self) -> list[_core.FeatureSpec]:
+        """Return the specs for the native parser; the first one reads the values."""
         raise NotImplementedError
 
-    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
-        """Does what is left after the native parser has filled the arena."""
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        """Reserve memory in ``block.layout`` and return the columns in it.
 
-    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
-        """The values that the records of a finished column have, without padding."""
+        Calls ``block.fail`` for records that cannot be parsed. The columns are not used then.
+        """
         raise NotImplementedError
 
-    def check_range(self, batch: LocatedBlock, arena: Arena) -> None:
-        """Calls ``batch.fail`` for records of a finished column with values out of range."""
+    def finish(self, block: LocatedBlock, arena: Arena) -> None:
+        """Complete the column after the native parser has filled the arena."""
+
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        """Return the values of the records in a finished column, without padding."""
+        raise NotImplementedError
+
+    def check_range(self, block: LocatedBlock, arena: Arena) -> None:
+        """Call ``block.fail`` for the records of a finished column with values out of range."""
         assert self.limits is not None
-        dtype, values, starts = self.held(batch, arena)
+        dtype, values, starts = self.record_values(block, arena)
         values = as_numbers(values.reshape(-1), dtype)
-        places = self.limits.outside(values)
-        records, firsts = np.unique(np.searchsorted(starts, places, "right"), return_index=True)
-        for record, place in zip(records.tolist(), places[firsts].tolist(), strict=True):
-            batch.fail(record - 1, self.first, self.limits.reason(values[place]))
+        outside = self.limits.outside(values)
+        records, firsts = np.unique(np.searchsorted(starts, outside, "right"), return_index=True)
+        for record, position in zip(records.tolist(), outside[firsts].tolist(), strict=True):
+            block.fail(record - 1, self.first_spec, self.limits.reason(values[position]))
 
 
-class Held(NamedTuple):
-    """Values of some records, one behind the other: a dtype, them, and where each record starts."""
+def builder_of(name: str, feature: Feature, *, in_lists: bool) -> ColumnBuilder:
+    """Return the builder of a feature's column, importing its module if necessary."""
+    builder: ColumnBuilder = pkgutil.resolve_name(feature.column)(name, feature, in_lists=in_lists)
+    return builder
+
+
+class ElementSelection(NamedTuple):
+    """Some elements of each record's sequences.
+
+    Attributes:
+        names: Names of the features: SequenceFeatures without partitions.
+        elements: Numbers of the elements in their record, one record after another; int64 ``[n]``.
+        starts: Position of each record's first number, and the end; int64 ``[B + 1]``.
+    """
+
+    names: Collection[str]
+    elements: Ints
+    starts: Ints
+
+
+class LocatedBlock:
+    """A block of records whose values are located but not decoded yet.
+
+    Args:
+        parser: Parser of the schema.
+        block: The records.
+        random: Source of random numbers.
+        threads: Number of threads that decode images; by default that of the CPUs.
+        selection: Elements of sequences to decode; None for all.
+
+    Attributes:
+        failures: Records that cannot be parsed. If there are any, the block must not be filled:
+            remove them from it and locate the others.
+        is_fixed: Whether nothing depends on the records, so that both passes are one.
+        selection: Elements of sequences to decode; None for all.
+        records: The records in the native core.
+        located: Positions of the values, in the native core; only if the block is not fixed.
+        targets: Offsets in the arena that the native core writes to.
+        columns: Columns in the arena.
+        layout: Layout of the arena, in which builders reserve memory.
+    """
+
+    def __init__(
+        self,
+        parser: ExampleParser,
+        block: RecordBlock | RecordList,
+        random: RecordRandom = DEFAULT_RANDOM,
+        threads: int | None = None,
+        selection: ElementSelection | None = None,
+    ) -> None:
+        self.selection = selection
+        self._parser = parser
+        self._block = block
+        self._random = random
+        self._threads = threads
+        self._rows = len(block)
+        self.records = block.native()
+        self._saved: dict[int, Any] = {}
+        self._target_of: dict[int, Values] = {}
+        self._writes: list[tuple[Numbers, Ints]] = []
+        dense = parser.dense_layout(self._rows)
+        self.layout = ArenaLayout(dense.size)
+        self.columns = dense.columns
+        self.targets = dense.targets
+        self.failures: list[RecordFailure] = []
+        # If columns are much larger than the records, the schema must be wrong: locate the values
+        # before the memory is allocated.
+        likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.total_bytes
+        self.is_fixed = parser.is_fixed and dense.size <= likely
+
+    @property
+    def arena_bytes(self) -> int:
+        """Size of the arena that :meth:`fill` needs, in bytes."""
+        return self.layout.size
+
+    def lay_out(self, located: _core.LocatedBatch) -> None:
+        """Reserve memory for the values that were located."""
+        self.located = located
+        self.failures += self._parser.failures(located.failures)
+        if self.failures or not self._parser.located_builders:
+            return
+        self.targets = self.targets.copy()
+        columns: list[Column] = []
+        for builder in self._parser.located_builders:
+            columns += builder.lay_out(self)
+        self.columns += tuple(columns)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def fill(self, arena: Arena) -> tuple[tuple[Column, ...], list[RecordFailure]]:
+        """Write every column: the second pass.
+
+        Args:
+            arena: Arena; uint8 ``[arena_bytes]``, 64-byte aligned, of any content.
+
+        Returns:
+            The columns, and the records that cannot be decoded. If there are any, the content of
+            the arena is not valid.
+        """
+        if self.is_fixed:
+            found = self._parser.native.parse_fixed(self.records, self.targets, arena)
+        else:
+            found = self.located.fill(self.targets, arena)
+        self.failures = self._parser.failures(found)
+        if not self.failures and not self.is_fixed:
+            self.finish(arena)
+        return self.columns, self.failures
+
+    def finish(self, arena: Arena) -> None:
+        """Complete the columns after the native core has filled the arena."""
+        for numbers, values in self._writes:
+            view_of(arena, numbers)[...] = values
+        for builder in self._parser.builders:
+            builder.finish(self, arena)
+        for builder in self._parser.checked_builders:
+            builder.check_range(self, arena)
+
+    # ---- for column builders; ``spec`` is the position of a native spec ----
+
+    @property
+    def threads(self) -> int:
+        """Number of threads that decode images."""
+        return self._threads or default_threads()
+
+    def sizes(self, spec: int) -> _core.ColumnSize:
+        """Return the sizes that the column of a native spec needs room for."""
+        return self.located.size(spec)
+
+    def counts(self, spec: int) -> tuple[Ints, Ints]:
+        """Return the offsets of each unit's values, and the offsets of each record's units.
+
+        A unit is a record, or a step of a feature list.
+        """
+        units = self.located.units(spec)
+        return units.values, units.records
+
+    def integers(self, spec: int) -> tuple[Ints, Ints, Ints]:
+        """Return stored integers, and their offsets as for :meth:`counts`."""
+        ints = self.located.ints(spec)
+        self.failures += self._parser.failures(ints.failures)
+        return ints.values, ints.units.values, ints.units.records
+
+    def tensors(self, spec: int, tensor_type: _core.TensorType) -> _core.TensorBatch:
+        """Return the serialized tensors of a native spec."""
+        tensors = self.located.tensors(spec, tensor_type)
+        self.failures += self._parser.failures(tensors.failures)
+        return tensors
+
+    def fill_tensors(
+        self, tensors: _core.TensorBatch, targets: Sequence[tuple[int, int]], arena: Arena
+    ) -> None:
+        """Write tensors into the arena, and add the failures of their records.
+
+        Args:
+            tensors: Serialized tensors of a native spec.
+            targets: Offset of the offsets (0 for numbers) and of the data of each tensor.
+            arena: Arena of the block.
+        """
+        offsets, data = np.array(targets, np.uint64).reshape(-1, 2).T.copy()
+        self.failures += self._parser.failures(tensors.fill(offsets, data, arena))
+
+    def spans(self, spec: int) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return the offset of each bytes value in its record, its size, and :meth:`counts`."""
+        spans = self.located.spans(spec)
+        return spans.offsets, spans.sizes, spans.units.values, spans.units.records
+
+    def record_bytes(self, record: int) -> memoryview:
+        """Return the bytes of a record, in the memory of the block."""
+        return self._block.view(record)
+
+    def generator(self, record: int, feature: str) -> np.random.Generator:
+        """Return the generator of the random numbers of a record's feature."""
+        return self._random.generator(self._block.numbers[record], feature)
+
+    def set_target(self, spec: int, values: Values, rows: int = 0, steps: int = 0) -> None:
+        """Set the memory that the native core writes to.
+
+        Args:
+            spec: Position of the native spec.
+            values: Memory of the values.
+            rows: Offset of the row splits, or of the lengths of records, in the arena.
+            steps: Offset of the step splits in the arena.
+        """
+        self._target_of[spec] = values
+        if self.layout.size <= MAX_ARENA_BYTES:
+            offsets, data = values.target
+            self.targets.set(spec, rows=rows, steps=steps, values=offsets, data=data)
+
+    def target(self, spec: int) -> Values:
+        """Return the memory of the values that was set."""
+        return self._target_of[spec]
+
+    def data_at(self, spec: int) -> int:
+        """Return the offset of the data of a dense column in the arena."""
+        return self.targets.data_offset(spec)
+
+    def write_later(self, numbers: Numbers, values: Ints) -> None:
+        """Write values to an array of the arena once it is allocated."""
+        self._writes.append((numbers, values))
+
+    def reserve_splits(self, levels: Sequence[Ints], dtype: str) -> tuple[Numbers, ...]:
+        """Reserve memory for row splits, and write them once the arena is allocated."""
+        splits = self.layout.reserve_splits([len(level) - 1 for level in levels], dtype)
+        self._writes += zip(splits, levels, strict=True)
+        return splits
+
+    def save(self, builder: ColumnBuilder, value: Any) -> None:
+        """Save a value that a builder needs when it finishes its column."""
+        self._saved[builder.first_spec] = value
+
+    def saved(self, builder: ColumnBuilder) -> Any:
+        """Return the saved value of a builder, or None."""
+        return self._saved.get(builder.first_spec)
+
+    def fail(self, record: int, spec: int, reason: str) -> None:
+        """Add a failure of a record."""
+        self.failures.append(self._parser.failure(record, spec, None, reason))
+
+
+class RecordValues(NamedTuple):
+    """Values of some records, one record after another.
+
+    Attributes:
+        dtype: Dtype of the values.
+        values: The values, in an array of any shape.
+        starts: Position of the first value of each record; ``[B]``, or one more.
+    """
 
     dtype: str
     values: npt.NDArray[Any]
-    starts: Ints  # [records] or one more
+    starts: Ints
 
     @classmethod
     def of_dense(
-        cls, batch: LocatedBlock, arena: Arena, position: int, dense: tuple[str, tuple[int, ...]]
-    ) -> Held:
-        """Those of a dense column of a native spec."""
+        cls, block: LocatedBlock, arena: Arena, spec: int, dense: tuple[str, tuple[int, ...]]
+    ) -> RecordValues:
+        """Return the values of the dense column of a native spec."""
         dtype, shape = dense
-        numbers = Numbers(dtype, (len(batch), *shape), batch.data_at(position))
-        return cls(dtype, view_of(arena, numbers), np.arange(len(batch)) * math.prod(shape))
+        numbers = Numbers(dtype, (len(block), *shape), block.data_at(spec))
+        return cls(dtype, view_of(arena, numbers), np.arange(len(block)) * math.prod(shape))
 
     @classmethod
-    def of_rows(cls, batch: LocatedBlock, arena: Arena, position: int) -> Held:
-        """Those of a column that has all values of a native spec, and no others."""
-        numbers = batch.placed(position)
-        assert isinstance(numbers, Numbers)  # as of all specs with a range
-        offsets, units = batch.counts(position)
+    def of_rows(cls, block: LocatedBlock, arena: Arena, spec: int) -> RecordValues:
+        """Return the values of a column that has all values of a native spec and no others."""
+        numbers = block.target(spec)
+        assert isinstance(numbers, Numbers)  # specs of bytes values have no range
+        offsets, units = block.counts(spec)
         return cls(numbers.dtype, view_of(arena, numbers), offsets[units])
 
 
@@ -106,7 +365,19 @@ def native_spec(
     default: tuple[Any, ...] | None = None,
     bitcast: bool = False,
 ) -> _core.FeatureSpec:
-    """A spec for the native parser; ``bitcast``: uint64 that is stored by its bits, as int64."""
+    """Return a spec for the native parser.
+
+    Args:
+        key: Name of the stored feature.
+        dtype: Dtype of the column.
+        column_type: Type of the column.
+        count: Number of values, for types with a fixed number.
+        in_lists: Whether the stored feature is a feature list.
+        optional: Whether a record may lack the feature.
+        narrow_splits: Whether row splits are int32.
+        default: Values of records without the feature, or the padding value.
+        bitcast: Whether values are uint64 that are stored by their bits as int64.
+    """
     data, sizes = b"", []
     if default is not None:
         is_text = dtype == "string"
@@ -126,14 +397,19 @@ def native_spec(
 
 
 def view_of(arena: Arena, numbers: Numbers) -> npt.NDArray[Any]:
-    """A numeric array in the arena; bfloat16, which NumPy lacks, as its bits."""
+    """Return a numeric array in the arena; bfloat16, which NumPy lacks, as its bits in uint16."""
     return flat_view_of(arena, numbers).reshape(numbers.shape)
 
 
 def flat_view_of(arena: Arena, numbers: Numbers) -> npt.NDArray[Any]:
-    """As :func:`view_of`, in one dimension."""
+    """Return a numeric array in the arena, in one dimension; see :func:`view_of`."""
     count = math.prod(numbers.shape)
     return np.frombuffer(arena, _numpy_dtype(numbers.dtype), count, numbers.at)
+
+
+def offsets_of(counts: Ints) -> Ints:
+    """Return the offset of each group of items from their sizes, and the end of the last one."""
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
 
 
 @functools.cache

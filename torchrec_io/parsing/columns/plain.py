@@ -1,29 +1,15 @@
-"""How each kind of feature becomes a column.
-
-For every feature of a schema there is a maker. It says what the native parser is to do
-(:attr:`ColumnMaker.specs`), reserves room once the values of a batch are located
-(:meth:`ColumnMaker.lay_out`), and may finish the column after the native parser has filled it.
-"""
+"""Columns of numbers and bytes as they are stored: fixed, padded, ragged and sparse."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...schema.image_spec import ImageFeature
-from ...schema.specs import (
-    Feature,
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    RaggedFeature,
-    SparseFeature,
-    VarLenFeature,
-    keys_of,
-)
-from ...schema.stored_specs import RawFeature, SequenceFeature, SerializedTensorFeature
-from ...schema.valid_range import Limits
+from ... import _core
+from ...checks import counted
+from ...schema.specs import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature
 from ..layout import (
     BytesColumn,
     Column,
@@ -41,256 +27,265 @@ from .base import (
     PADDED,
     RAGGED,
     Arena,
-    ColumnMaker,
-    Held,
+    ColumnBuilder,
     Ints,
+    LocatedBlock,
+    RecordValues,
     native_spec,
+    offsets_of,
     view_of,
 )
-from .image import make_image
-from .parting import Units, part_units
-from .partitions import offsets_of
-from .raw import make_raw
-from .sequence import make_sequence
-from .tensor import Tensors
-
-if TYPE_CHECKING:
-    from ..parser import LocatedBlock
+from .partitions import Units, partition_units
 
 
-def maker_of(name: str, feature: Any, *, in_lists: bool) -> ColumnMaker:
-    """What makes the column of a feature; ``in_lists``: of a feature list."""
-    maker: ColumnMaker = _MAKERS[type(feature)](name, feature, in_lists=in_lists)
-    spec = getattr(feature, "element", feature)
-    if (valid := getattr(spec, "valid_range", None)) is not None:
-        maker.limits = Limits.of(valid, getattr(spec, "column_dtype", spec.dtype))
-    return maker
+class FixedBuilder(ColumnBuilder):
+    """Builder of the column of a FixedLenFeature."""
 
+    feature: FixedLenFeature
 
-# ---- fixed shapes ----
-
-
-class _Fixed(ColumnMaker):
-    def __init__(self, name: str, feature: FixedLenFeature, *, in_lists: bool) -> None:
-        del in_lists  # a Schema has no such feature list
-        default = feature.default_value
-        native = native_spec(
-            name,
-            feature.dtype,
-            FIXED,
-            count=feature.count,
-            optional=default is not None,
-            default=default,
-            bitcast=feature.bitcast,
-        )
-        super().__init__(name, [native])
-        self._shape = feature.shape
+    def __init__(self, name: str, feature: FixedLenFeature, *, in_lists: bool = False) -> None:
+        super().__init__(name, feature, in_lists=in_lists)
         if feature.dtype != "string":
             self.dense = feature.dtype, feature.shape
 
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:  # of bytes: the others are `dense`
-        texts = batch.room.take_texts((len(batch), *self._shape), batch.sizes(self.first).bytes)
-        batch.place(self.first, texts)
+    def native_specs(self) -> list[_core.FeatureSpec]:
+        default = self.feature.default_value
+        return [
+            native_spec(
+                self.name,
+                self.feature.dtype,
+                FIXED,
+                count=self.feature.count,
+                optional=default is not None,
+                default=default,
+                bitcast=self.feature.bitcast,
+            )
+        ]
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:  # of bytes; others are `dense`
+        shape = (len(block), *self.feature.shape)
+        texts = block.layout.reserve_texts(shape, block.sizes(self.first_spec).bytes)
+        block.set_target(self.first_spec, texts)
         return [BytesColumn(self.name, texts)]
 
-    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
-        assert self.dense is not None  # as of all specs with a range
-        return Held.of_dense(batch, arena, self.first, self.dense)
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        assert self.dense is not None  # specs of bytes values have no range
+        return RecordValues.of_dense(block, arena, self.first_spec, self.dense)
 
 
-class Padded(ColumnMaker):
-    """FixedLenSequenceFeature."""
+class PaddedBuilder(ColumnBuilder):
+    """Builder of the column of a FixedLenSequenceFeature."""
 
-    def __init__(self, name: str, feature: FixedLenSequenceFeature, *, in_lists: bool) -> None:
-        nothing = b"" if feature.dtype == "string" else 0
-        native = native_spec(
-            name,
-            feature.dtype,
-            PADDED,
-            count=feature.count,
-            in_lists=in_lists,
-            optional=feature.allow_missing,
-            default=feature.default_value or (nothing,),
-        )
-        super().__init__(name, [native])
-        self._feature = feature
-        fill = (feature.default_value or (nothing,))[0]
-        self.padding: Padding = Padding(f"{name}\0lengths", fill)
+    feature: FixedLenSequenceFeature
 
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        sizes = batch.sizes(self.first)
-        shape = (len(batch), sizes.longest, *self._feature.shape)
-        lengths = batch.room.take_dense((self.padding.lengths,), "int64", (len(batch),))
+    def __init__(
+        self, name: str, feature: FixedLenSequenceFeature, *, in_lists: bool = False
+    ) -> None:
+        super().__init__(name, feature, in_lists=in_lists)
+        self.padding: Padding = Padding(f"{name}\0lengths", self._fill()[0])
+
+    def _fill(self) -> tuple[Any, ...]:
+        return self.feature.default_value or (b"" if self.feature.dtype == "string" else 0,)
+
+    def native_specs(self) -> list[_core.FeatureSpec]:
+        return [
+            native_spec(
+                self.name,
+                self.feature.dtype,
+                PADDED,
+                count=self.feature.count,
+                in_lists=self.in_lists,
+                optional=self.feature.allow_missing,
+                default=self._fill(),
+            )
+        ]
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        sizes = block.sizes(self.first_spec)
+        shape = (len(block), sizes.longest, *self.feature.shape)
+        lengths = block.layout.reserve_dense((self.padding.lengths,), "int64", (len(block),))
         column: BytesColumn | DenseColumns
-        if self._feature.dtype == "string":
-            texts = batch.room.take_texts(shape, sizes.bytes)
-            batch.place(self.first, texts, rows=lengths.at)
+        if self.feature.dtype == "string":
+            texts = block.layout.reserve_texts(shape, sizes.bytes)
+            block.set_target(self.first_spec, texts, rows=lengths.at)
             column = BytesColumn(self.name, texts)
         else:
-            column = batch.room.take_dense((self.name,), self._feature.dtype, shape)
-            batch.place(self.first, Numbers(column.dtype, shape, column.at), rows=lengths.at)
-        batch.keep(self, Numbers("int64", (len(batch),), lengths.at))
+            column = block.layout.reserve_dense((self.name,), self.feature.dtype, shape)
+            numbers = Numbers(column.dtype, shape, column.at)
+            block.set_target(self.first_spec, numbers, rows=lengths.at)
+        block.save(self, Numbers("int64", (len(block),), lengths.at))
         return [lengths, column]
 
-    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
-        column = batch.placed(self.first)
-        assert isinstance(column, Numbers)  # as of all specs with a range
-        lengths = view_of(arena, batch.kept(self))
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        column = block.target(self.first_spec)
+        assert isinstance(column, Numbers)  # specs of bytes values have no range
+        lengths = view_of(arena, block.saved(self))
         is_stored = np.arange(column.shape[1]) < lengths[:, np.newaxis]
         values = view_of(arena, column)[is_stored]
-        return Held(column.dtype, values, offsets_of(lengths * self._feature.count))
+        return RecordValues(column.dtype, values, offsets_of(lengths * self.feature.count))
 
 
 # ---- rows of any length ----
 
 
-class _Ragged(ColumnMaker):
-    """VarLenFeature, and RaggedFeature without partitions: the native parser does it all."""
+class RaggedBuilder(ColumnBuilder):
+    """Builder of the column of a VarLenFeature, or of a RaggedFeature without partitions."""
 
-    def __init__(
-        self, name: str, feature: VarLenFeature | RaggedFeature, *, in_lists: bool
-    ) -> None:
-        key = (feature.value_key if isinstance(feature, RaggedFeature) else None) or name
-        self._splits_dtype = "int64"
-        if isinstance(feature, RaggedFeature):
-            self._splits_dtype = feature.row_splits_dtype
-        native = native_spec(
-            key,
-            feature.dtype,
-            RAGGED,
-            in_lists=in_lists,
-            narrow_splits=self._splits_dtype == "int32",
-            bitcast=feature.bitcast,
-        )
-        super().__init__(name, [native])
-        self._dtype = feature.dtype
-        self._in_lists = in_lists
+    def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:
+        super().__init__(name, feature, in_lists=in_lists)
+        self._splits_dtype = feature.stored_keys(name)[0].splits_dtype or "int64"
 
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        sizes = batch.sizes(self.first)
-        levels = [len(batch), sizes.steps] if self._in_lists else [len(batch)]
-        splits = batch.room.take_splits(levels, self._splits_dtype)
-        values = batch.room.take_values(self._dtype, (sizes.values,), sizes.bytes)
-        batch.place(self.first, values, rows=splits[0].at, steps=splits[-1].at)
+    def native_specs(self) -> list[_core.FeatureSpec]:
+        [values] = self.feature.stored_keys(self.name)
+        return [
+            native_spec(
+                values.key,
+                self.feature.dtype,
+                RAGGED,
+                in_lists=self.in_lists,
+                narrow_splits=values.splits_dtype == "int32",
+                bitcast=self.feature.bitcast,
+            )
+        ]
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        sizes = block.sizes(self.first_spec)
+        levels = [len(block), sizes.steps] if self.in_lists else [len(block)]
+        splits = block.layout.reserve_splits(levels, self._splits_dtype)
+        values = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
+        block.set_target(self.first_spec, values, rows=splits[0].at, steps=splits[-1].at)
         return [RaggedColumn(self.name, splits, values)]
 
-    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
-        return Held.of_rows(batch, arena, self.first)
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        return RecordValues.of_rows(block, arena, self.first_spec)
 
 
-class _Partitioned(ColumnMaker):
-    """RaggedFeature with partitions."""
+class PartitionedBuilder(ColumnBuilder):
+    """Builder of the column of a RaggedFeature with partitions."""
 
-    def __init__(self, name: str, feature: RaggedFeature, *, in_lists: bool) -> None:
-        keys = keys_of(feature.partitions)
-        native = [native_spec(key, "int64", ASIDE, in_lists=in_lists) for key in keys]
-        values = native_spec(
-            feature.value_key or name,
-            feature.dtype,
-            FLAT,
-            in_lists=in_lists,
-            bitcast=feature.bitcast,
-        )
-        super().__init__(name, [values, *native])
-        self._feature = feature
-        self._in_lists = in_lists
+    feature: RaggedFeature
 
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        offsets, record_units = batch.counts(self.first)
-        rows = part_units(
-            batch,
-            self.first,
-            self._feature.partitions,
+    def native_specs(self) -> list[_core.FeatureSpec]:
+        values, *partitions = self.feature.stored_keys(self.name)
+        return [
+            native_spec(
+                values.key,
+                self.feature.dtype,
+                FLAT,
+                in_lists=self.in_lists,
+                bitcast=self.feature.bitcast,
+            ),
+            *(
+                native_spec(partition.key, "int64", ASIDE, in_lists=self.in_lists)
+                for partition in partitions
+            ),
+        ]
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        offsets, record_units = block.counts(self.first_spec)
+        rows = partition_units(
+            block,
+            self.first_spec,
+            self.feature.partitions,
             Units(offsets, record_units),
-            self._feature.row_splits_dtype,
-            validate=self._feature.validate,
+            self.feature.row_splits_dtype,
+            validate=self.feature.validate,
         )
         if rows is None:
             return []
-        levels = [record_units, *rows.splits] if self._in_lists else rows.splits
-        dtype = self._feature.row_splits_dtype
-        splits = batch.room.take_splits([len(level) - 1 for level in levels], dtype)
-        sizes = batch.sizes(self.first)
+        levels = [record_units, *rows.splits] if self.in_lists else rows.splits
+        sizes = block.sizes(self.first_spec)
+        splits = block.reserve_splits(levels, self.feature.row_splits_dtype)
         shape = (sizes.values // math.prod(rows.inner), *rows.inner)
-        values = batch.room.take_values(self._feature.dtype, shape, sizes.bytes)
-        batch.place(self.first, values)
-        for place, level in zip(splits, levels, strict=True):
-            batch.write(place, level)
+        values = block.layout.reserve_values(self.feature.dtype, shape, sizes.bytes)
+        block.set_target(self.first_spec, values)
         return [RaggedColumn(self.name, splits, values)]
 
-    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
-        return Held.of_rows(batch, arena, self.first)
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        return RecordValues.of_rows(block, arena, self.first_spec)
+
+
+def build_ragged(name: str, feature: RaggedFeature, *, in_lists: bool = False) -> ColumnBuilder:
+    """Return the builder of the column of a RaggedFeature."""
+    builder = PartitionedBuilder if feature.partitions else RaggedBuilder
+    return builder(name, feature, in_lists=in_lists)
 
 
 # ---- sparse ----
 
 
-class _Sparse(ColumnMaker):
-    def __init__(self, name: str, feature: SparseFeature, *, in_lists: bool) -> None:
-        del in_lists  # a Schema has no such feature list
-        indices = [native_spec(key, "int64", ASIDE) for key in feature.index_key]
-        super().__init__(name, [native_spec(feature.value_key, feature.dtype, FLAT), *indices])
-        self._feature = feature
+class SparseBuilder(ColumnBuilder):
+    """Builder of the column of a SparseFeature."""
 
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        offsets, _ = batch.counts(self.first)
-        records = np.repeat(np.arange(len(batch)), np.diff(offsets))
+    feature: SparseFeature
+
+    def native_specs(self) -> list[_core.FeatureSpec]:
+        values, *indices = self.feature.stored_keys(self.name)
+        return [
+            native_spec(values.key, self.feature.dtype, FLAT),
+            *(native_spec(index.key, "int64", ASIDE) for index in indices),
+        ]
+
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        offsets, _ = block.counts(self.first_spec)
+        records = np.repeat(np.arange(len(block)), np.diff(offsets))
         indices = [records]
         for number, (key, size) in enumerate(
-            zip(self._feature.index_key, self._feature.size, strict=True), 1
+            zip(self.feature.index_key, self.feature.size, strict=True), 1
         ):
-            values, starts, _ = batch.integers(self.first + number)
-            self._check_counts(batch, key, np.diff(starts), np.diff(offsets))
-            if batch.failures:
+            values, starts, _ = block.integers(self.first_spec + number)
+            self._check_counts(block, key, np.diff(starts), np.diff(offsets))
+            if block.failures:
                 return []
-            self._check_range(batch, key, values, size, records)
+            self._check_indices(block, key, values, size, records)
             indices.append(values)
-        if batch.failures:
+        if block.failures:
             return []
         order = self._order(indices)
-        batch.keep(self, order)
-        sizes = batch.sizes(self.first)
-        places = batch.room.take_numbers("int64", (sizes.values, len(indices)))
-        values_at = batch.room.take_values(self._feature.dtype, (sizes.values,), sizes.bytes)
-        batch.place(self.first, values_at)
+        block.save(self, order)
+        sizes = block.sizes(self.first_spec)
+        indices_at = block.layout.reserve_numbers("int64", (sizes.values, len(indices)))
+        values_at = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
+        block.set_target(self.first_spec, values_at)
         together = np.stack(indices, axis=1)
-        batch.write(places, together if order is None else together[order])
-        shape = (len(batch), *self._feature.size)
-        return [SparseColumn(self.name, shape, places, values_at)]
+        block.write_later(indices_at, together if order is None else together[order])
+        shape = (len(block), *self.feature.size)
+        return [SparseColumn(self.name, shape, indices_at, values_at)]
 
-    def _check_counts(self, batch: LocatedBlock, key: str, found: Ints, wanted: Ints) -> None:
+    def _check_counts(self, block: LocatedBlock, key: str, found: Ints, wanted: Ints) -> None:
         for record in np.flatnonzero(found != wanted).tolist():
-            reason = f"it has {wanted[record]} values, but {key!r} has {found[record]} indices"
-            batch.fail(record, self.first, reason)
+            values = counted(int(wanted[record]), "value")
+            reason = f"it has {values}, but the number of indices in {key!r} is {found[record]}"
+            block.fail(record, self.first_spec, reason)
 
-    def _check_range(
-        self, batch: LocatedBlock, key: str, values: Ints, size: int, records: Ints
+    def _check_indices(
+        self, block: LocatedBlock, key: str, values: Ints, size: int, records: Ints
     ) -> None:
-        for place in np.flatnonzero((values < 0) | (values >= size)).tolist():
-            reason = f"the index {values[place]} in {key!r} lies outside of the size {size}"
-            batch.fail(int(records[place]), self.first, reason)
+        for position in np.flatnonzero((values < 0) | (values >= size)).tolist():
+            reason = f"the index {values[position]} in {key!r} is outside of the size {size}"
+            block.fail(int(records[position]), self.first_spec, reason)
 
     def _order(self, indices: list[Ints]) -> Ints | None:
-        """Where each entry comes from once they are sorted; None if they are already."""
-        if self._feature.already_sorted:
+        """Return the order that sorts the entries by their indices; None if they are sorted."""
+        if self.feature.already_sorted:
             return None
-        order = np.lexsort(indices[::-1])  # the last key counts first; equal ones keep their order
+        order = np.lexsort(indices[::-1])  # stable; the last key is the most significant
         return None if np.array_equal(order, np.arange(len(order))) else order
 
-    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
-        order = batch.kept(self)
+    def finish(self, block: LocatedBlock, arena: Arena) -> None:
+        order = block.saved(self)
         if order is None:
             return
-        values = batch.placed(self.first)
+        values = block.target(self.first_spec)
         if isinstance(values, Texts):
             _reorder_texts(arena, values, order)
         else:
             view = view_of(arena, values)
             view[...] = view[order]
 
-    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
-        # Sorted or not, the values of each record are where they were.
-        return Held.of_rows(batch, arena, self.first)
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        # Sorting keeps the values of each record together.
+        return RecordValues.of_rows(block, arena, self.first_spec)
 
 
 def _reorder_texts(arena: Arena, texts: Texts, order: Ints) -> None:
@@ -301,21 +296,3 @@ def _reorder_texts(arena: Arena, texts: Texts, order: Ints) -> None:
     ends = offsets_of(sizes)
     data[...] = data[np.arange(texts.data_bytes) + np.repeat(starts - ends[:-1], sizes)]
     offsets[...] = ends
-
-
-def _make_ragged(name: str, feature: RaggedFeature, *, in_lists: bool) -> ColumnMaker:
-    make = _Partitioned if feature.partitions else _Ragged
-    return make(name, feature, in_lists=in_lists)
-
-
-_MAKERS: dict[type[Feature], Any] = {
-    FixedLenFeature: _Fixed,
-    FixedLenSequenceFeature: Padded,
-    ImageFeature: make_image,
-    RaggedFeature: _make_ragged,
-    RawFeature: make_raw,
-    SequenceFeature: make_sequence,
-    SerializedTensorFeature: Tensors,
-    SparseFeature: _Sparse,
-    VarLenFeature: _Ragged,
-}

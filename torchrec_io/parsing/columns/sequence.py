@@ -3,160 +3,158 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...schema.image_spec import ImageFeature
-from ...schema.specs import keys_of
+from ... import _core
+from ...checks import counted
 from ...schema.stored_specs import SequenceFeature
 from ..layout import Column, ListColumn, Numbers, RaggedColumn
-from .base import ASIDE, Arena, ColumnMaker, Held, Ints, flat_view_of, native_spec, view_of
-from .byte_values import Elements
-from .image import ImageValues
-from .parting import Units, part_units
-from .partitions import Rows
-from .raw import RawValues, held_of_list
+from .base import (
+    ASIDE,
+    Arena,
+    ColumnBuilder,
+    ElementSelection,
+    Ints,
+    LocatedBlock,
+    RecordValues,
+    flat_view_of,
+    native_spec,
+    view_of,
+)
+from .decoded import Elements, decoder_of, list_values
+from .partitions import Rows, Units, partition_units
 
-if TYPE_CHECKING:
-    from ..parser import LocatedBlock, Picks
 
+class _SequenceBuilder(ColumnBuilder):
+    """Base of both builders: finds the elements and divides them into rows."""
 
-class _Sequence(ColumnMaker):
-    """What both makers share: finding the elements, and parting them."""
+    feature: SequenceFeature
 
-    def __init__(self, name: str, feature: SequenceFeature, *, in_lists: bool) -> None:
-        element = feature.element
-        self._values: Any = (
-            ImageValues(name, element) if isinstance(element, ImageFeature) else RawValues(element)
-        )
-        keys = [] if self._values.shape_key is None else [self._values.shape_key]
-        super().__init__(
-            name,
-            [
-                native_spec(feature.value_key or name, "string", ASIDE, in_lists=in_lists),
-                *(
-                    native_spec(key, "int64", ASIDE, in_lists=in_lists)
-                    for key in (*keys, *keys_of(feature.partitions))
-                ),
-            ],
-        )
-        self._feature = feature
-        self._in_lists = in_lists
-        self._partitions_at = 1 + len(keys)  # behind `first`
+    def __init__(self, name: str, feature: SequenceFeature, *, in_lists: bool = False) -> None:
+        super().__init__(name, feature, in_lists=in_lists)
+        self.decoder = decoder_of(name, feature.element)
+        self.takes_selection = not feature.partitions
+        self._element_keys = len(feature.element.stored_keys(name))  # before those of partitions
 
-    def _picks(self, batch: LocatedBlock) -> Picks | None:
-        """Which elements are decoded; None: all."""
-        return batch.picks if batch.picks is not None and self.name in batch.picks.names else None
+    def native_specs(self) -> list[_core.FeatureSpec]:
+        return [
+            native_spec(key.key, key.dtype, ASIDE, in_lists=self.in_lists)
+            for key in self.feature.stored_keys(self.name)
+        ]
 
-    def _found(self, batch: LocatedBlock) -> tuple[Elements, Rows]:
-        """The elements, and the rows they are in; of no use if the batch has failures then."""
-        elements = Elements.of(batch, self.first, in_lists=self._in_lists)
-        length = self._feature.length
+    def _selection(self, block: LocatedBlock) -> ElementSelection | None:
+        """Return the elements to decode; None for all."""
+        selection = block.selection
+        return selection if selection is not None and self.name in selection.names else None
+
+    def _found(self, block: LocatedBlock) -> tuple[Elements, Rows]:
+        """Return the elements and their rows; not valid if the block has failures afterwards."""
+        elements = Elements.of(block, self.first_spec, in_lists=self.in_lists)
+        length = self.feature.length
         if length is not None:
             counts = np.diff(elements.stored)
             for record in np.flatnonzero(counts != length).tolist():
-                reason = f"it has {counts[record]} elements, the schema wants {length}"
-                batch.fail(record, self.first, reason)
-        if not self._feature.partitions:
-            if (picks := self._picks(batch)) is not None:
-                elements = elements.picked(batch, self.first, picks)
+                found = counted(int(counts[record]), "element")
+                reason = f"it has {found}, the schema wants {length}"
+                block.fail(record, self.first_spec, reason)
+        if not self.feature.partitions:
+            if (selection := self._selection(block)) is not None:
+                elements = elements.selected(block, self.first_spec, selection)
             return elements, Rows([elements.starts], (), [])
-        rows = part_units(
-            batch,
-            self.first,
-            self._feature.partitions,
-            Units(elements.starts, np.arange(len(batch) + 1)),
-            self._feature.row_splits_dtype,
-            keys_at=self.first + self._partitions_at,
+        rows = partition_units(
+            block,
+            self.first_spec,
+            self.feature.partitions,
+            Units(elements.starts, np.arange(len(block) + 1)),
+            self.feature.row_splits_dtype,
+            first_key=self.first_spec + self._element_keys,
         )
         return elements, rows or Rows([elements.starts], (), [])
 
 
-class _Alike(_Sequence):
-    """Elements of one known shape: decoded straight into one column."""
+class _SameShapeBuilder(_SequenceBuilder):
+    """Builder of elements of one known shape, which are decoded straight into one column."""
 
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        elements, rows = self._found(batch)
-        if batch.failures:
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        elements, rows = self._found(block)
+        if block.failures:
             return []
-        count, shape = len(elements.sizes), self._values.known_shape
-        dtype = self._values.dtype
-        if (length := self._feature.length) is not None and self._picks(batch) is None:
-            column = batch.room.take_dense((self.name,), dtype, (len(batch), length, *shape))
-            batch.keep(self, (elements, Numbers(dtype, (count, *shape), column.at)))
+        count, shape = len(elements.sizes), self.decoder.known_shape or ()
+        dtype = self.decoder.dtype
+        if (length := self.feature.length) is not None and self._selection(block) is None:
+            dense = (len(block), length, *shape)
+            column = block.layout.reserve_dense((self.name,), dtype, dense)
+            block.save(self, (elements, Numbers(dtype, (count, *shape), column.at)))
             return [column]
-        splits = batch.room.take_splits(
-            [len(level) - 1 for level in rows.splits], self._feature.row_splits_dtype
-        )
-        for place, level in zip(splits, rows.splits, strict=True):
-            batch.write(place, level)
-        parted = (count // math.prod(rows.inner), *rows.inner, *shape)
-        values = batch.room.take_numbers(dtype, parted)
-        batch.keep(self, (elements, values._replace(shape=(count, *shape))))
+        splits = block.reserve_splits(rows.splits, self.feature.row_splits_dtype)
+        divided = (count // math.prod(rows.inner), *rows.inner, *shape)
+        values = block.layout.reserve_numbers(dtype, divided)
+        block.save(self, (elements, values._replace(shape=(count, *shape))))
         return [RaggedColumn(self.name, splits, values)]
 
-    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
-        elements, place = batch.kept(self)
-        if len(elements.sizes):  # of none, NumPy may refuse the shape
-            self._values.fill(batch, self.first, elements, view_of(arena, place))
+    def finish(self, block: LocatedBlock, arena: Arena) -> None:
+        elements, numbers = block.saved(self)
+        if len(elements.sizes):  # NumPy may refuse the shape of no elements
+            self.decoder.fill(block, self.first_spec, elements, view_of(arena, numbers))
 
-    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
-        elements, place = batch.kept(self)
-        starts = elements.starts * math.prod(self._values.known_shape)
-        return Held(self._values.dtype, flat_view_of(arena, place), starts)
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        elements, numbers = block.saved(self)
+        starts = elements.starts * math.prod(self.decoder.known_shape or ())
+        return RecordValues(self.decoder.dtype, flat_view_of(arena, numbers), starts)
 
 
-class _Unlike(_Sequence):
-    """Elements of shapes that only they tell: decoded before the arena is sized."""
+class _AnyShapeBuilder(_SequenceBuilder):
+    """Builder of elements of different shapes, which are decoded before the arena is laid out."""
 
-    def lay_out(self, batch: LocatedBlock) -> list[Column]:
-        elements, rows = self._found(batch)
-        if batch.failures:
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        elements, rows = self._found(block)
+        if block.failures:
             return []
-        opened = self._values.open(batch, self.first, elements)
-        if batch.failures:
+        decoded = self.decoder.decode_all(block, self.first_spec, elements)
+        if block.failures:
             return []
-        shapes = self._shapes(batch, elements, opened)
-        if batch.failures:
+        shapes = self._shapes(block, elements, decoded)
+        if block.failures:
             return []
         counts = np.diff(elements.starts).tolist()
-        places = [
-            batch.room.take_numbers(self._values.dtype, (count, *shape))
+        arrays = [
+            block.layout.reserve_numbers(self.decoder.dtype, (count, *shape))
             for count, shape in zip(counts, shapes, strict=True)
         ]
-        batch.keep(self, (elements, opened, places))
-        arrays = [self._rows_of(batch, rows, *each) for each in enumerate(places)]
-        return [ListColumn(self.name, tuple(arrays))]
+        block.save(self, (elements, decoded, arrays))
+        divided = [self._divided(block, rows, *each) for each in enumerate(arrays)]
+        return [ListColumn(self.name, tuple(divided))]
 
     def _shapes(
-        self, batch: LocatedBlock, elements: Elements, opened: list[Any]
+        self, block: LocatedBlock, elements: Elements, decoded: list[Any]
     ) -> list[tuple[int, ...]]:
-        """The shape of each record's elements; fails records whose elements differ in it."""
+        """Return the shape of each record's elements; fail records whose elements differ in it."""
         shapes: list[tuple[int, ...]] = []
         for record, (begin, end) in enumerate(
             zip(elements.starts[:-1].tolist(), elements.starts[1:].tolist(), strict=True)
         ):
-            found = [item.shape for item in opened[begin:end]] or [self._values.empty_shape]
+            found = [item.shape for item in decoded[begin:end]] or [self.decoder.empty_shape]
             for number, shape in enumerate(found):
                 if shape != found[0]:
                     reason = (
                         f"its elements are of different shapes: {list(found[0])}, but "
                         f"{list(shape)} of element {number}"
                     )
-                    batch.fail(record, self.first, reason)
+                    block.fail(record, self.first_spec, reason)
                     break
             shapes.append(found[0])
         return shapes
 
-    def _rows_of(
-        self, batch: LocatedBlock, rows: Rows, record: int, place: Numbers
+    def _divided(
+        self, block: LocatedBlock, rows: Rows, record: int, array: Numbers
     ) -> Numbers | RaggedColumn:
-        """The array of a record, parted as its partitions say."""
-        if not self._feature.partitions:
-            return place
-        count, *shape = place.shape
-        values = place._replace(shape=(count // math.prod(rows.inner), *rows.inner, *shape))
+        """Return the array of a record, divided into rows as its partitions say."""
+        if not self.feature.partitions:
+            return array
+        count, *shape = array.shape
+        values = array._replace(shape=(count // math.prod(rows.inner), *rows.inner, *shape))
         outermost, *others = rows.splits
         begin, end = outermost[record : record + 2].tolist()
         levels: list[Ints] = []
@@ -165,30 +163,28 @@ class _Unlike(_Sequence):
             begin, end = int(level[begin]), int(level[end])
         if not levels:
             return values
-        dtype = self._feature.row_splits_dtype
-        splits = batch.room.take_splits([len(level) - 1 for level in levels], dtype)
-        for at, level in zip(splits, levels, strict=True):
-            batch.write(at, level)
+        splits = block.reserve_splits(levels, self.feature.row_splits_dtype)
         return RaggedColumn(self.name, splits, values)
 
-    def finish(self, batch: LocatedBlock, arena: Arena) -> None:
-        elements, opened, places = batch.kept(self)
-        flat = [flat_view_of(arena, place) for place in places]
+    def finish(self, block: LocatedBlock, arena: Arena) -> None:
+        elements, decoded, arrays = block.saved(self)
+        flat = [flat_view_of(arena, array) for array in arrays]
 
         def store(number: int) -> None:
             record = int(elements.records[number])
-            step = math.prod(opened[number].shape)
+            step = math.prod(decoded[number].shape)
             at = (number - int(elements.starts[record])) * step
-            self._values.store(opened[number], flat[record][at : at + step])
+            self.decoder.store(decoded[number], flat[record][at : at + step])
 
-        elements.each(batch, self.first, store)
+        elements.each(block, self.first_spec, store, block.threads)
 
-    def held(self, batch: LocatedBlock, arena: Arena) -> Held:
-        _, _, places = batch.kept(self)
-        return held_of_list(arena, self._values.dtype, places)
+    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
+        _, _, arrays = block.saved(self)
+        return list_values(arena, self.decoder.dtype, arrays)
 
 
-def make_sequence(name: str, feature: SequenceFeature, *, in_lists: bool) -> ColumnMaker:
-    """What makes the column of a SequenceFeature."""
-    make = _Unlike if feature.element_shape is None else _Alike
-    return make(name, feature, in_lists=in_lists)
+def build_sequence(name: str, feature: SequenceFeature, *, in_lists: bool = False) -> ColumnBuilder:
+    """Return the builder of the column of a SequenceFeature."""
+    same_shape = feature.element.known_shape is not None
+    builder = _SameShapeBuilder if same_shape else _AnyShapeBuilder
+    return builder(name, feature, in_lists=in_lists)

@@ -1,0 +1,101 @@
+"""Shows the options of datasets on the API pages, from their definitions.
+
+Constructors and functions take ``**options: Unpack[...]`` and get their signature from
+``torchrec_io/datasets/options.py`` when they are imported. The pages are made without importing, so
+this extension reads the same definitions from the source.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import griffe
+
+MODULE = "datasets.options"
+
+
+class Definition(NamedTuple):
+    """The source of an option: its name, type, default and text."""
+
+    name: str
+    annotation: str
+    default: str
+    text: str
+
+
+class Options(griffe.Extension):
+    """Adds options to the parameters and docstrings of what takes them."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Add them in a whole package."""
+        if "datasets" in pkg.members:
+            _add_to_members(pkg, definitions_in(Path(pkg[MODULE].filepath).read_text("utf-8")))
+
+
+def _add_to_members(owner: griffe.Object, kinds: dict[str, list[Definition]]) -> None:
+    for member in list(owner.members.values()):
+        if isinstance(member, griffe.Alias):
+            continue  # expanded where it is defined
+        for decorator in getattr(member, "decorators", ()):
+            call = ast.parse(str(decorator.value), mode="eval").body
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "takes_options":
+                _add(member, kinds[ast.unparse(call.args[0])], bool(call.keywords))
+        _add_to_members(member, kinds)
+
+
+def definitions_in(source: str) -> dict[str, list[Definition]]:
+    """Return the options of each class of the module's source, those of base classes first."""
+    kinds: dict[str, list[Definition]] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            bases = [definition for base in node.bases for definition in kinds.get(_name(base), ())]
+            own = [_definition(each) for each in node.body if isinstance(each, ast.AnnAssign)]
+            kinds[node.name] = bases + [option for option in own if option is not None]
+    return kinds
+
+
+def _name(node: ast.expr) -> str:
+    return ast.unparse(node)
+
+
+def _definition(node: ast.AnnAssign) -> Definition | None:
+    """Return the option of ``name: Annotated[type, Option(default, text)]``."""
+    if (
+        not isinstance(node.annotation, ast.Subscript)
+        or _name(node.annotation.value) != "Annotated"
+    ):
+        return None
+    assert isinstance(node.annotation.slice, ast.Tuple)
+    annotation, option = node.annotation.slice.elts
+    assert isinstance(option, ast.Call)
+    default, text = option.args[:2]
+    return Definition(_name(node.target), _name(annotation), _name(default), ast.literal_eval(text))
+
+
+def _add(member: griffe.Object, definitions: list[Definition], is_unchanged: bool) -> None:
+    function = member.members["__init__"] if member.is_class else member
+    assert isinstance(function, griffe.Function)
+    assert member.docstring is not None
+    del function.parameters["options"]
+    lines = []
+    for option in definitions:
+        default = "<unchanged>" if is_unchanged else option.default
+        function.parameters.add(
+            griffe.Parameter(
+                option.name,
+                annotation=option.annotation,
+                kind=griffe.ParameterKind.keyword_only,
+                default=default,
+            )
+        )
+        text = f"{option.name}: {option.text}"
+        lines += textwrap.wrap(text, 92, initial_indent="    ", subsequent_indent="        ")
+    before, heading, rest = member.docstring.value.partition("\nArgs:\n")
+    if not heading:
+        before, heading = before.rstrip(), "\n\nArgs:"
+    arguments, gap, after = rest.partition("\n\n")
+    added = "\n".join([f"{before}{heading}{arguments}".rstrip(), *lines])
+    member.docstring.value = added + gap + after

@@ -1,0 +1,26 @@
+"""Options that the commands share."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchrec_io.cli.options import parse_size
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4096", 4096), ("100MB", 10**8), ("100 mb", 10**8), ("1.5G", 1_500_000_000),
+        ("64MiB", 1 << 26), ("1kib", 1024), ("7B", 7), ("2T", 2 * 10**12),
+    ],
+)  # fmt: skip
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 400, "", "MB", "0", "-1", "1XB", "1 M B", "0.1", "1e3", "iB", "1iB"]
+)
+def test_invalid_sizes(text: str) -> None:
+    with pytest.raises(ValueError, match="size"):
+        parse_size(text)

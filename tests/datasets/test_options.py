@@ -1,0 +1,100 @@
+"""Options: defined once, and shown, checked and documented by every class that takes them."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, write_files
+from torchrec_io.datasets import options as kinds
+
+# What takes options, and which.
+TAKERS: dict[str, tuple[Any, Any]] = {
+    "TFRecordDataset": (tio.TFRecordDataset, kinds.TFRecordOptions),
+    "TFRecordDataset.from_tfds": (tio.TFRecordDataset.from_tfds, kinds.TfdsOptions),
+    "TFRecordDataset.replace": (tio.TFRecordDataset.replace, kinds.TFRecordReplaceOptions),
+    "TFRecordStream": (tio.TFRecordStream, kinds.StreamOptions),
+    "TFRecordStream.replace": (tio.TFRecordStream.replace, kinds.StreamReplaceOptions),
+    "TFRecordMapDataset": (tio.TFRecordMapDataset, kinds.MapOptions),
+    "TextLineDataset": (tio.TextLineDataset, kinds.FileOptions),
+    "TextLineDataset.replace": (tio.TextLineDataset.replace, kinds.ReplaceOptions),
+    "FixedLengthRecordDataset": (tio.FixedLengthRecordDataset, kinds.FileOptions),
+    "WholeFileDataset": (tio.WholeFileDataset, kinds.WholeFileOptions),
+    "RecordFileDataset": (tio.RecordFileDataset, kinds.FileOptions),
+    "mix": (tio.mix, kinds.MixOptions),
+}
+
+
+@pytest.fixture(params=TAKERS)
+def taker(request: pytest.FixtureRequest) -> tuple[Any, Any]:
+    return TAKERS[request.param]
+
+
+def test_the_signature_has_each_option_with_its_default(taker: tuple[Any, Any]) -> None:
+    function, kind = taker
+    parameters = inspect.signature(function).parameters
+    is_unchanged = function is tio.mix or function.__name__ == "replace"
+    for name, option in kinds.options_of(kind).items():
+        parameter = parameters[name]
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameter.default == (kinds.UNCHANGED if is_unchanged else option.default)
+        assert parameter.annotation is not inspect.Parameter.empty
+    assert not any(parameter.kind.name == "VAR_KEYWORD" for parameter in parameters.values())
+
+
+def test_help_has_the_text_of_each_option(taker: tuple[Any, Any]) -> None:
+    function, kind = taker
+    text = " ".join(pydoc.render_doc(function, renderer=pydoc.TextDoc()).replace("|", " ").split())
+    for name, option in kinds.options_of(kind).items():
+        assert f" {name}: {' '.join(option.text.split())}" in text
+
+
+def test_documented_arguments_are_those_of_the_signature(taker: tuple[Any, Any]) -> None:
+    function, _ = taker
+    _, _, rest = (inspect.getdoc(function) or "").partition("\nArgs:\n")
+    section = rest.split("\n\n")[0].splitlines()
+    documented = [line.split(":")[0].strip() for line in section if not line.startswith("     ")]
+    parameters = [name for name in inspect.signature(function).parameters if name != "self"]
+    assert documented == parameters
+
+
+@pytest.mark.parametrize("name", [name for name in TAKERS if "." not in name])
+def test_a_class_of_ones_own_has_its_own_signature(name: str) -> None:
+    base = TAKERS[name][0]
+    if not inspect.isclass(base):
+        return
+
+    class Own(base):  # type: ignore[misc, valid-type]
+        def __init__(self, folder: str) -> None:
+            super().__init__(f"{folder}/*")
+
+    assert list(inspect.signature(Own).parameters) == ["folder"]
+
+
+def test_unknown_options_are_refused_as_python_does(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [3])
+    with pytest.raises(TypeError, match=r"__init__\(\) got an unexpected keyword .*'batchsize'"):
+        tio.TFRecordDataset(paths, SCHEMA, batchsize=3)  # type: ignore[call-arg]
+    dataset = tio.TFRecordDataset(paths, SCHEMA)
+    with pytest.raises(TypeError, match=r"replace\(\) cannot change 'index', only schema, batch"):
+        dataset.replace(index="auto")  # type: ignore[call-arg]
+
+
+def test_a_subclass_stays_one(tmp_path: Path) -> None:
+    class Own(tio.TFRecordDataset):
+        def __init__(self, folder: Path) -> None:
+            super().__init__(folder, SCHEMA, batch_size=2)
+            self.note = "kept"
+
+    write_files(tmp_path, [10])
+    own = Own(tmp_path)
+    parts = own.split(0.5, 0.5)
+    for dataset in (own.replace(shuffle=True), *parts):
+        assert type(dataset) is Own
+        assert dataset.note == "kept"
+    assert sum(part.num_records for part in parts) == own.num_records == 10

@@ -1,0 +1,146 @@
+"""The default of ``uneven``: ranks that would get different numbers of batches are an error."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, write_files
+from tests.support.loading import error_of
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("uneven"), [10, 11])
+
+
+def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset(paths, SCHEMA, **options)
+
+
+def counts(paths: Any, world: int, **options: Any) -> list[int]:
+    """The number of batches or samples of each rank."""
+    return [len(list(make(paths, rank=rank, world_size=world, **options))) for rank in range(world)]
+
+
+def test_the_message_has_all_counts_and_choices(paths: list[str]) -> None:
+    dataset = make(paths, batch_size=2, rank=1, world_size=2)
+    assert len(dataset) == 5  # as with uneven="keep"
+    with pytest.raises(ValueError, match="ranks would get") as raised:
+        next(iter(dataset))
+    assert str(raised.value) == (
+        "ranks would get different numbers of batches: rank 0 would get 6 batches, rank 1 would "
+        "get 5 batches. Set uneven='pad' to repeat some records, uneven='drop' to leave some out "
+        "(both give all ranks equal numbers), or uneven='keep' if the training loop can handle "
+        "different numbers"
+    )
+
+
+def test_samples_are_counted_without_a_batch_size(paths: list[str]) -> None:
+    reason = "numbers of samples: rank 0 would get 6 samples, ranks 1 to 3 would get 5 samples"
+    for rank in range(4):
+        with pytest.raises(ValueError, match=reason):
+            list(make(paths, rank=rank, world_size=4))
+    assert counts(paths, 3) == [7, 7, 7]
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.booleans())
+def test_it_raises_where_the_numbers_differ(
+    tmp_path_factory: pytest.TempPathFactory, world: int, batch_size: int, drop_last: bool
+) -> None:
+    paths = write_files(tmp_path_factory.mktemp("numbers"), [21])
+    options: Any = {"batch_size": batch_size, "drop_last": drop_last}
+    kept = counts(paths, world, uneven="keep", **options)
+    if len(set(kept)) == 1:
+        assert counts(paths, world, **options) == kept
+        return
+    for rank in range(world):
+        with pytest.raises(ValueError, match="different numbers of batches"):
+            next(iter(make(paths, rank=rank, world_size=world, **options)))
+    for uneven in ("pad", "drop"):
+        assert len(set(counts(paths, world, uneven=uneven, **options))) == 1
+
+
+def test_a_shorter_last_batch_is_fine(paths: list[str]) -> None:
+    sizes = [
+        [len(batch["id"]) for batch in make(paths, batch_size=6, rank=rank, world_size=2)]
+        for rank in range(2)
+    ]
+    assert sizes == [[6, 5], [6, 4]]
+
+
+def test_batches_by_length(paths: list[str]) -> None:
+    options: Any = {"batch_tokens": 9, "length_key": "tokens", "epochs": 3, "shuffle": True}
+    with pytest.raises(ValueError, match="different numbers of batches"):
+        next(iter(make(paths, rank=0, world_size=4, **options)))
+    padded = counts(paths, 4, uneven="pad", **options)
+    assert len(set(padded)) == 1
+
+
+def test_steps(paths: list[str]) -> None:
+    episodes = make(paths).replace(schema={"tokens": tio.VarLenFeature("int64")})
+    steps = episodes.steps("tokens")
+    assert steps.num_records == 40
+    assert len(list(steps.replace(rank=0, world_size=4))) == 10
+    with pytest.raises(ValueError, match="different numbers of samples"):
+        next(iter(steps.replace(rank=0, world_size=3)))
+
+
+def test_mixtures(paths: list[str]) -> None:
+    parts = [make(path, batch_size=2, rank=0, world_size=2) for path in paths]
+    mixed = tio.mix(parts, weights=[1, 1], stop="all_exhausted")
+    with pytest.raises(ValueError, match="different numbers of batches"):
+        next(iter(mixed))
+    assert next(iter(tio.mix(parts, weights=[1, 1], stop="all_exhausted", uneven="pad")))
+    assert next(iter(tio.mix(parts, weights=[1, 1], stop="endless")))  # never raises
+
+
+def test_endless_datasets_never_raise(paths: list[str]) -> None:
+    dataset = make(paths, batch_size=2, rank=0, world_size=2, epochs=None)
+    assert [len(batch["id"]) for batch in itertools.islice(dataset, 30)]
+
+
+def test_one_rank_never_raises(paths: list[str]) -> None:
+    for options in ({}, {"rank": 0, "world_size": 1}, {"batch_size": 4}):
+        assert list(make(paths, **options))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_in_workers(paths: list[str], workers: int) -> None:
+    loader = DataLoader(
+        make(paths, batch_size=2, rank=0, world_size=2),
+        batch_size=None,
+        num_workers=workers,
+        multiprocessing_context="fork",
+    )
+    error = error_of(loader)
+    assert isinstance(error, ValueError)
+    assert "different numbers of batches" in str(error)
+
+
+def test_a_resumed_run_is_checked_from_where_it_resumes(paths: list[str]) -> None:
+    """What is left may divide evenly among another number of ranks, or not."""
+    dataset = make(paths, batch_size=1)
+    iterator = iter(dataset)
+    for _ in range(5):
+        next(iterator)
+    state = dataset.state_dict()  # 16 of 21 records are left
+    for world, is_even in ((2, True), (4, True), (3, False)):
+        other = make(paths, batch_size=1, rank=0, world_size=world)
+        other.load_state_dict(state)
+        if is_even:
+            assert len(list(other)) == 16 // world
+        else:
+            with pytest.raises(ValueError, match="rank 0 would get 6 batches, ranks 1 to 2"):
+                list(other)
+
+
+def test_other_choices_are_refused(paths: list[str]) -> None:
+    with pytest.raises(ValueError, match="uneven must be one of None, 'keep', 'drop', 'pad', got"):
+        make(paths, uneven="even")

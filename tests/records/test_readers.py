@@ -1,0 +1,96 @@
+"""The interface that all readers share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io import CorruptRecordError, RecordIndex
+from torchrec_io.episodes.reader import StepNumbers, StepReader
+from torchrec_io.records.block_reader import BlockReader
+from torchrec_io.records.lines import TextLines
+from torchrec_io.records.reader import Plan, Reader, RecordLocation
+from torchrec_io.records.record_reader import RecordReader
+from torchrec_io.records.stream_reader import StreamReader
+
+RECORDS = [b"%d" % number for number in range(12)]
+KINDS = ["records", "blocks", "stream", "steps", "steps of blocks"]
+
+
+def reader_and_records(kind: str, path: Path) -> tuple[Reader, Any, Any]:
+    """Return a reader, some records of it, and the records that follow these."""
+    reader = RecordReader([RecordIndex.build(path)])
+    blocks = BlockReader(reader, lambda n: n // 4, lambda b: np.arange(4 * b, 4 * b + 4), 2)
+    first, second = np.arange(4), np.arange(4, 8)
+    if kind == "stream":
+        stream = StreamReader([str(path)])
+        one, other, _ = stream.chunks(0, 1, size=4)
+        return stream, one, other
+    if kind.startswith("steps"):
+        numbers = StepNumbers(np.ones(12, np.int64))
+        return StepReader(blocks if "blocks" in kind else reader, numbers), first, second
+    return (blocks if kind == "blocks" else reader), first, second
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reader_plans_and_fetches(tmp_path: Path, kind: str) -> None:
+    path = write_tfrecord(tmp_path / "x", RECORDS)
+    reader, first, second = reader_and_records(kind, path)
+    reader.begin_epoch()
+    plan: Plan = reader.plan(first)
+    following: Plan = reader.plan(second)
+    assert plan.buffer_bytes > 0
+    assert len(plan.numbers) == 4
+    # The system reads ahead by itself where one read continues another. Blocks are other blocks.
+    assert following.continues(plan) == (kind in ("records", "steps"))
+    assert not plan.continues(following)
+    reader.will_need(plan)
+    block, errors = reader.fetch(plan)
+    assert errors == []
+    assert [block[i] for i in range(4)] == RECORDS[:4]
+    assert block.numbers.tolist() == plan.numbers.tolist()
+    reader.note_waits(1)
+    location = reader.location(block.numbers[3])
+    assert location == RecordLocation(str(path), 3, 3 * 17)
+    assert type(location.record) is type(location.offset) is int
+    assert [key.split("#")[0] for key in reader.keys(block.numbers)] == [
+        f"{path}:{17 * number}" for number in range(4)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_record_is_an_error_with_its_location(tmp_path: Path, kind: str) -> None:
+    path = write_tfrecord(tmp_path / "x", RECORDS)
+    content = bytearray(path.read_bytes())
+    content[17 * 2 + 12] ^= 1
+    path.write_bytes(content)
+    reader, first, _ = reader_and_records(kind, path)
+    block, [error] = reader.fetch(reader.plan(first))
+    assert [block[i] for i in range(3)] == [RECORDS[i] for i in (0, 1, 3)]
+    assert isinstance(error, CorruptRecordError)
+    assert (error.path, error.record, error.offset) == (str(path), 2, 34)
+    assert "np." not in str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_plain_tfrecord_files_are_read_by_the_core_alone(tmp_path: Path, kind: str) -> None:
+    path = write_tfrecord(tmp_path / "x", RECORDS)
+    reader, first, _ = reader_and_records(kind, path)
+    opened = reader.open_files(reader.plan(first))
+    assert reader.is_native == (opened is not None) == (kind == "records")
+
+
+def test_other_files_are_not_read_by_the_core_alone(tmp_path: Path) -> None:
+    packed = write_tfrecord(tmp_path / "x", RECORDS, "gzip")
+    (tmp_path / "lines").write_bytes(b"one\ntwo\n")
+    for index in (
+        RecordIndex.build(packed),
+        RecordIndex.build(tmp_path / "lines", format=TextLines()),
+    ):
+        reader = RecordReader([index])
+        assert not reader.is_native
+        assert reader.open_files(reader.plan(np.array([0]))) is None

@@ -1,0 +1,238 @@
+"""RecordReader: any records in any order, in few reads, with an error for each damaged one."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io import (
+    CorruptRecordError,
+    RecordIndex,
+    StaleIndexError,
+    TruncatedFileError,
+    _core,
+)
+from torchrec_io.records.record_block import RecordList
+from torchrec_io.records.record_reader import RecordReader
+
+FILES: list[list[bytes]] = [
+    [bytes([i]) * (i * 3) for i in range(50)],
+    [],
+    [os.urandom(30_000) for _ in range(20)],
+    [b"", b"one"],
+]
+ALL = [record for file in FILES for record in file]
+COMPRESSIONS = (None, None, "gzip", "zlib")
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> RecordReader:
+    folder = tmp_path_factory.mktemp("reader")
+    indexes = []
+    for number, (records, kind) in enumerate(zip(FILES, COMPRESSIONS, strict=True)):
+        write_tfrecord(folder / f"{number}", records, kind)
+        indexes.append(RecordIndex.build(folder / f"{number}"))
+    return RecordReader(indexes)
+
+
+def fetch(reader: RecordReader, numbers: list[int]) -> list[bytes]:
+    block, errors = reader.fetch(reader.plan(np.array(numbers, np.int64)))
+    assert errors == []
+    assert block.numbers.tolist() == numbers
+    return [block[i] for i in range(len(block))]
+
+
+@given(numbers=st.lists(st.integers(0, len(ALL) - 1), max_size=80))
+def test_any_records_in_any_order(reader: RecordReader, numbers: list[int]) -> None:
+    assert fetch(reader, numbers) == [ALL[i] for i in numbers]
+
+
+def test_all_records_in_order(reader: RecordReader) -> None:
+    assert len(reader) == len(ALL)
+    assert fetch(reader, list(range(len(ALL)))) == ALL
+
+
+@pytest.mark.parametrize("number", [-1, len(ALL), 2**62])
+def test_no_such_record(reader: RecordReader, number: int) -> None:
+    with pytest.raises(IndexError, match=f"there are {len(ALL)} records"):
+        reader.plan(np.array([0, number]))
+
+
+def test_neighbours_are_one_read(reader: RecordReader) -> None:
+    plan = reader.plan(np.arange(50))
+    assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(0, 1)]
+    # Gaps of up to 4 KiB are read over; larger ones are not.
+    plan = reader.plan(np.array([49, 3, 20, 0]))
+    assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(0, 1)]
+    plan = reader.plan(np.array([50, 52, 53, 60]))
+    assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(2, 3)]
+
+
+class TestManyFiles:
+    COUNT = 300
+
+    @pytest.fixture
+    def many(self, tmp_path: Path) -> RecordReader:
+        paths = [
+            write_tfrecord(tmp_path / f"{i:03}", [b"%d" % i] * 2, "gzip" if i == 7 else None)
+            for i in range(self.COUNT)
+        ]
+        return RecordReader([RecordIndex.build(path) for path in paths])
+
+    def test_more_of_them_in_a_batch_than_may_be_open(self, many: RecordReader) -> None:
+        numbers = np.random.default_rng(0).permutation(2 * self.COUNT).tolist()
+        before = len(os.listdir("/proc/self/fd"))
+        assert fetch(many, numbers) == [b"%d" % (number // 2) for number in numbers]
+        assert len(os.listdir("/proc/self/fd")) - before <= 128
+        assert fetch(many, [599, 0]) == [b"299", b"0"]
+
+    @pytest.mark.parametrize("file", [0, 15, 16, 99])  # beside a compressed one, or not
+    def test_the_one_that_became_shorter_is_named(self, many: RecordReader, file: int) -> None:
+        plan = many.plan(np.arange(200))
+        many.read(plan)  # which opens them
+        path = many.indexes[file].data_path
+        os.truncate(path, 20)
+        with pytest.raises(TruncatedFileError, match="shorter") as caught:
+            many.read(plan)
+        assert (caught.value.path, caught.value.offset) == (path, 0)
+
+
+class TestHints:
+    """The system is told what is read next where it lately had to wait, and only there."""
+
+    @pytest.fixture
+    def waits(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        waits = [0]
+        read_ranges = _core.read_ranges
+        monkeypatch.setattr(
+            _core,
+            "read_ranges",
+            lambda *args: _core.ReadResult(read_ranges(*args).truncated_range, waits[0]),
+        )
+        return waits
+
+    @pytest.fixture
+    def hinted(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        hinted: list[int] = []
+        monkeypatch.setattr(_core, "advise_ranges", lambda _, ranges: hinted.append(len(ranges)))
+        return hinted
+
+    @pytest.fixture
+    def large(self, tmp_path: Path) -> RecordReader:
+        paths = [write_tfrecord(tmp_path / name, [bytes(5000)] * 3) for name in "ab"]
+        return RecordReader([RecordIndex.build(path) for path in paths])
+
+    def step(self, reader: RecordReader) -> None:
+        plan = reader.plan(np.array([0, 5, 3]))
+        reader.will_need(plan)
+        reader.read(plan)
+
+    def test_no_hints_for_data_in_memory(
+        self, large: RecordReader, waits: list[int], hinted: list[int]
+    ) -> None:
+        for _ in range(10):
+            self.step(large)
+        assert waits == [0]
+        assert hinted == [1, 2] * 2  # until that was known
+
+    def test_hints_after_waits(
+        self, large: RecordReader, waits: list[int], hinted: list[int]
+    ) -> None:
+        waits[0] = 200
+        for _ in range(10):
+            self.step(large)
+        assert hinted == [1, 2] * 10
+        waits[0] = 0
+        for _ in range(300):
+            self.step(large)
+        assert len(hinted) == 2 * (10 + 256)  # then one goes without, to see
+        waits[0] = 3
+        self.step(large)
+        waits[0] = 0
+        hinted.clear()
+        for _ in range(10):
+            self.step(large)
+        assert hinted == [1, 2] * 6
+
+
+def test_locations_and_keys(reader: RecordReader) -> None:
+    path = reader.indexes[2].data_path
+    assert reader.location(52) == (path, 2, 2 * 30_016)
+    assert reader.keys(np.array([52, 0])) == [
+        f"{path}:{2 * 30_016}",
+        f"{reader.indexes[0].data_path}:0",
+    ]
+
+
+def test_pickled_and_forked_readers_open_their_own_files(reader: RecordReader) -> None:
+    assert fetch(pickle.loads(pickle.dumps(reader)), [60, 1]) == [ALL[60], ALL[1]]
+    child = os.fork()
+    if child == 0:
+        ok = fetch(reader, [61, 2, 55]) == [ALL[61], ALL[2], ALL[55]]
+        os._exit(0 if ok else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert fetch(reader, [60]) == [ALL[60]]
+
+
+class TestDamage:
+    def make(self, folder: Path, *, flip: int = 0, **options: bool) -> tuple[Path, RecordReader]:
+        path = folder / "x"
+        write_tfrecord(path, [b"aaaa", b"bbbb", b"cccc"])
+        if flip:
+            self.flip(path, flip)
+        return path, RecordReader([RecordIndex.build(path)], **options)
+
+    def flip(self, path: Path, at: int) -> None:
+        content = bytearray(path.read_bytes())
+        content[at] ^= 1
+        path.write_bytes(content)
+
+    def test_bad_data_crc_loses_that_record_only(self, tmp_path: Path) -> None:
+        path, reader = self.make(tmp_path, flip=20 + 13)
+        block, (error,) = reader.fetch(reader.plan(np.array([2, 1, 0])))
+        assert [block[i] for i in range(len(block))] == [b"cccc", b"aaaa"]
+        assert block.numbers.tolist() == [2, 0]
+        assert isinstance(error, CorruptRecordError)
+        assert (error.path, error.record, error.offset) == (str(path), 1, 20)
+
+    def test_data_crc_can_be_left_unchecked_the_length_never(self, tmp_path: Path) -> None:
+        path, reader = self.make(tmp_path, flip=20 + 13, verify_crc=False)
+        assert fetch(reader, [1]) == [b"bcbb"]
+        self.flip(path, 20 + 9)
+        _, (error,) = reader.fetch(reader.plan(np.array([1])))
+        assert isinstance(error, CorruptRecordError)
+
+    def test_file_changed_in_an_epoch(self, tmp_path: Path) -> None:
+        path, reader = self.make(tmp_path)
+        assert fetch(reader, [0]) == [b"aaaa"]
+        write_tfrecord(path, [b"aaa", b"bbbbb", b"cccc"])
+        _, (error,) = reader.fetch(reader.plan(np.array([0])))
+        assert isinstance(error, StaleIndexError)
+
+    def test_file_became_shorter_in_an_epoch(self, tmp_path: Path) -> None:
+        path, reader = self.make(tmp_path)
+        assert fetch(reader, [0]) == [b"aaaa"]
+        os.truncate(path, 50)
+        with pytest.raises(TruncatedFileError, match="shorter") as caught:
+            reader.fetch(reader.plan(np.array([0, 1, 2])))
+        assert caught.value.path == str(path)
+
+    def test_file_became_shorter(self, tmp_path: Path) -> None:
+        path, reader = self.make(tmp_path)
+        os.truncate(path, 50)
+        with pytest.raises(TruncatedFileError, match="shorter") as caught:
+            reader.fetch(reader.plan(np.array([0, 1, 2])))
+        assert caught.value.path == str(path)
+
+
+def test_records_in_memory() -> None:
+    records = RecordList.of([b"abc", bytearray(), memoryview(b"de")])
+    assert [bytes(records.view(i)) for i in range(len(records))] == [b"abc", b"", b"de"]
+    assert records.without([1]).records == (b"abc", b"de")

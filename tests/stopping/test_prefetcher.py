@@ -1,0 +1,397 @@
+"""Prefetcher: results in order, and threads that end whatever happens to who asks for them."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchrec_io.datasets.prefetch import JobQueue, LoadJob, Outcome, Prefetcher
+
+SECONDS = 30  # a deadline for what should come at once
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.002)
+
+
+def open_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "torchrec_io"]
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    yield
+    wait_for(lambda: not open_threads())
+
+
+class Number(int):
+    """A job: so large that it is a run by itself, unless told otherwise."""
+
+    stored_bytes = 1 << 20
+
+
+class SmallNumber(Number):
+    stored_bytes = 1
+
+
+class Numbers:
+    """A feed of numbers."""
+
+    def __init__(self, count: int, kind: type[Number]) -> None:
+        self._left = deque(map(kind, range(count)))
+
+    def peek(self) -> Number | None:
+        return self._left[0] if self._left else None
+
+    def pop(self) -> Number | None:
+        return self._left.popleft() if self._left else None
+
+    def put_back(self, jobs: list[Number]) -> None:
+        self._left.extendleft(reversed(jobs))
+
+
+def prefetcher_of(
+    work: Callable[[int], Any],
+    count: int = 20,
+    threads: int = 2,
+    ahead: int = 4,
+    kind: type[Number] = Number,
+) -> Any:
+    def do(run: Any, following: Any) -> Any:
+        last = run[-1]
+        assert [*run] == [*range(run[0], last + 1)]
+        assert following == (last + 1 if last + 1 < count else None)
+        return [outcome_of(work, number) for number in run]
+
+    return Prefetcher(do, cast("JobQueue", Numbers(count, kind)), threads, ahead, 16)
+
+
+def outcome_of(work: Callable[[int], Any], number: int) -> Outcome:
+    try:
+        return Outcome(work(number))
+    except BaseException as error:  # noqa: BLE001  # as an iteration does
+        return Outcome(None, error)
+
+
+def rest_of(prefetcher: Any) -> list[Any]:
+    results = []
+    while (done := prefetcher.next()) is not None:
+        assert done[0] == done[1]
+        results.append(done[1])
+    return results
+
+
+class Gate:
+    """Work that waits at a gate, but for the first number."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.opened = threading.Event()
+
+    def __call__(self, number: int) -> int:
+        self.begun.append(number)
+        if number:
+            assert self.opened.wait(SECONDS)
+        return number
+
+
+class TestResults:
+    @given(
+        count=st.integers(0, 30),
+        threads=st.integers(1, 5),
+        ahead=st.integers(1, 6),
+        bad=st.sets(st.integers(0, 29)),
+        recalls=st.sets(st.integers(0, 30)),
+        kind=st.sampled_from([Number, SmallNumber]),
+    )
+    def test_come_in_order_once_whatever_raises_or_is_recalled(
+        self,
+        *,
+        count: int,
+        threads: int,
+        ahead: int,
+        bad: set[int],
+        recalls: set[int],
+        kind: type[Number],
+    ) -> None:
+        closed_at = min(recalls, default=count) + 2
+
+        def work(number: int) -> int:
+            if number in bad:
+                raise ValueError(number)
+            return number
+
+        prefetcher = prefetcher_of(work, count, threads, ahead, kind)
+        for number in range(count):
+            if number in recalls:
+                prefetcher.recall()
+            if number == closed_at:
+                prefetcher.close()
+                assert open_threads() == []
+            if number in bad:
+                with pytest.raises(ValueError, match=f"^{number}$"):
+                    prefetcher.next()
+            else:
+                assert prefetcher.next() == (number, number)
+        assert prefetcher.next() is None
+        assert prefetcher.next() is None
+        prefetcher.close()
+        assert open_threads() == []
+
+    @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
+    def test_an_exception_of_any_kind_is_the_very_one(self, kind: type[BaseException]) -> None:
+        error = kind("of a thread")
+
+        def work(_: int) -> None:
+            raise error
+
+        prefetcher = prefetcher_of(work)
+        with pytest.raises(kind) as caught:
+            prefetcher.next()
+        assert caught.value is error
+        prefetcher.close()
+
+    @pytest.mark.parametrize("consumed", [True, False])
+    def test_what_an_exception_holds_goes_with_it(self, consumed: bool) -> None:
+        """A cycle would keep buffers and open files until garbage is collected."""
+        held: list[weakref.ref[Gate]] = []
+
+        def work(_: int) -> None:
+            big = Gate()
+            held.append(weakref.ref(big))
+            raise ValueError
+
+        gc.disable()
+        try:
+            prefetcher = prefetcher_of(work, ahead=1)
+            if consumed:
+                with contextlib.suppress(ValueError):
+                    prefetcher.next()
+            else:
+                prefetcher._start(_run_of(0))
+            wait_for(lambda: len(held) > 0)
+            prefetcher.close()
+            del prefetcher
+            assert [ref() for ref in held] == [None] * len(held)
+        finally:
+            gc.enable()
+
+    @pytest.mark.parametrize("which", [1, 2, 3])
+    def test_without_threads_the_caller_does_it(
+        self, monkeypatch: pytest.MonkeyPatch, which: int
+    ) -> None:
+        start, asked = threading.Thread.start, []
+
+        def start_some(thread: threading.Thread) -> None:
+            asked.append(thread)
+            if len(asked) % which == 0:
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start_some)
+        prefetcher = prefetcher_of(lambda number: number, threads=3)
+        assert rest_of(prefetcher) == list(range(20))
+        assert len(asked) >= which
+        prefetcher.close()
+
+
+def _run_of(number: int) -> Any:
+    from torchrec_io.datasets.prefetch import _Run  # noqa: PLC0415  # private, for one test
+
+    return _Run([cast("LoadJob", Number(number))], cast("LoadJob", Number(number + 1)))
+
+
+class TestRuns:
+    def runs_of(self, kind: type[Number], threads: int) -> list[list[int]]:
+        runs: list[list[int]] = []
+
+        def do(run: Any, _: Any) -> Any:
+            runs.append([*run])
+            return [Outcome(number) for number in run]
+
+        prefetcher: Prefetcher[int] = Prefetcher(
+            do, cast("JobQueue", Numbers(200, kind)), threads, 2, 16
+        )
+        assert rest_of(prefetcher) == list(range(200))
+        prefetcher.close()
+        return sorted(runs)
+
+    def test_small_jobs_are_done_together_after_a_few(self) -> None:
+        sizes = [len(run) for run in self.runs_of(SmallNumber, 2)]
+        assert sizes[:2] == [1, 1]
+        assert max(sizes) == 16
+        assert sizes[:-1] == sorted(sizes[:-1])
+
+    def test_large_jobs_one_by_one(self) -> None:
+        assert self.runs_of(Number, 2) == [[number] for number in range(200)]
+
+    def test_where_nothing_is_done_early_all_one_by_one(self) -> None:
+        assert self.runs_of(SmallNumber, 1) == [[number] for number in range(200)]
+
+
+class TestThreadsEnd:
+    def test_when_closed_after_the_job_they_are_at(self) -> None:
+        gate = Gate()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        assert prefetcher.next() == (0, 0)
+        wait_for(lambda: len(gate.begun) == 3)
+        closing = threading.Thread(target=prefetcher.close)
+        closing.start()
+        wait_for(lambda: prefetcher._waiting.qsize() == 2)  # wake-up calls alone
+        assert closing.is_alive()  # it waits for them
+        gate.opened.set()
+        closing.join(SECONDS)
+        assert open_threads() == []
+        assert gate.begun == [0, 1, 2]
+
+    def test_when_the_thread_that_asked_has_ended(self) -> None:
+        gate = Gate()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        asker = threading.Thread(target=prefetcher.next)
+        asker.start()
+        asker.join(SECONDS)
+        wait_for(lambda: len(gate.begun) == 3)
+        gate.opened.set()
+        wait_for(lambda: not open_threads())
+        assert sorted(gate.begun) == [0, 1, 2]
+        assert rest_of(prefetcher) == list(range(1, 20))  # another thread goes on
+        prefetcher.close()
+
+    def test_when_there_is_nothing_to_do(self) -> None:
+        prefetcher = prefetcher_of(lambda number: number)
+        first = prefetcher.next()
+        wait_for(lambda: not open_threads())
+        assert [first, prefetcher.next()] == [(0, 0), (1, 1)]
+        wait_for(lambda: not open_threads())
+        assert rest_of(prefetcher) == list(range(2, 20))
+        prefetcher.close()
+
+    def test_when_it_is_dropped_and_not_closed(self) -> None:
+        prefetcher = prefetcher_of(lambda number: number)
+        prefetcher.next()
+        del prefetcher
+        wait_for(lambda: not open_threads())
+
+    def test_when_one_of_them_closes_it(self) -> None:
+        """As when garbage with an iterator in it is collected there."""
+        prefetcher = prefetcher_of(lambda number: prefetcher.close() or number)
+        assert rest_of(prefetcher) == list(range(20))
+
+    def test_and_nobody_is_left_waiting_when_another_thread_closes(self) -> None:
+        gate = Gate()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        results: list[Any] = []
+        asker = threading.Thread(target=lambda: results.extend(rest_of(prefetcher)))
+        asker.start()
+        wait_for(lambda: len(gate.begun) == 3)
+        closing = threading.Thread(target=prefetcher.close)
+        closing.start()
+        gate.opened.set()
+        for thread in (closing, asker):
+            thread.join(SECONDS)
+        assert results == list(range(20))
+        assert sorted(gate.begun) == list(range(20))
+
+
+class TestInterrupts:
+    def test_while_waiting_for_a_result(self) -> None:
+        gate = Gate()
+
+        def work(number: int) -> int:
+            os.kill(os.getpid(), signal.SIGINT)
+            return gate(number + 1)
+
+        prefetcher = prefetcher_of(work, count=1)
+        with pytest.raises(KeyboardInterrupt):
+            prefetcher.next()
+        gate.opened.set()
+        prefetcher.close()
+        assert open_threads() == []
+
+    def test_while_closing(self) -> None:
+        gate = Gate()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        prefetcher.next()
+        wait_for(lambda: len(gate.begun) == 3)
+
+        def interrupt() -> None:
+            wait_for(lambda: prefetcher._waiting.qsize() == 2)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):  # it may come a little late
+            prefetcher.close()
+            time.sleep(SECONDS)
+        interrupting.join(SECONDS)
+        gate.opened.set()
+        wait_for(lambda: not open_threads())
+        assert gate.begun == [0, 1, 2]
+        prefetcher.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+class TestForks:
+    @pytest.mark.parametrize("held", [False, True], ids=["", "with its lock held"])
+    def test_a_child_goes_on_where_its_parent_was(self, held: bool) -> None:
+        gate = Gate()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        assert prefetcher.next() == (0, 0)
+        wait_for(lambda: len(gate.begun) == 3)
+        with prefetcher._lock if held else contextlib.nullcontext():
+            child = os.fork()
+            if child == 0:
+                gate.opened.set()
+                good = rest_of(prefetcher) == list(range(1, 20))
+                prefetcher.close()
+                os._exit(not good or bool(open_threads()))
+        gate.opened.set()
+        assert rest_of(prefetcher) == list(range(1, 20))
+        prefetcher.close()
+        assert exit_code_of(child) == 0
+
+    def test_a_child_can_close_it_at_once(self) -> None:
+        gate = Gate()
+        prefetcher = prefetcher_of(gate, ahead=10)
+        prefetcher.next()
+        wait_for(lambda: len(gate.begun) == 3)
+        child = os.fork()
+        if child == 0:
+            prefetcher.close()
+            os._exit(7)
+        gate.opened.set()
+        assert exit_code_of(child) == 7
+        prefetcher.close()
+
+
+def exit_code_of(child: int) -> int:
+    codes: list[int] = []
+
+    def ended() -> bool:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            codes.append(os.waitstatus_to_exitcode(status))
+        return bool(pid)
+
+    try:
+        wait_for(ended)
+    except AssertionError:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    return codes[0]

@@ -1,0 +1,65 @@
+"""Feature kinds that are not the package's: a spec class for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torchrec_io.schema.checks import check_integer, set_fields
+from torchrec_io.schema.dtypes import dtype_name
+from torchrec_io.schema.feature import Feature
+from torchrec_io.schema.stored_keys import StoredKey
+from torchrec_io.schema.valid_range import Range, check_range
+
+
+@dataclass(frozen=True)
+class DigitsFeature(Feature):
+    """Numbers stored as text, such as ``b"1.5 2"``.
+
+    Args:
+        count: How many there are in every record; by default each record has its own number.
+        dtype: Dtype of the column: a float dtype.
+        valid_range: Range of valid values.
+    """
+
+    column = "torchrec_io.parsing.columns.decoded:build_decoded"
+    element_decoder = "tests.support.toy_columns:DigitsDecoder"
+    places = frozenset({"example", "context", "element"})
+    is_slow = True
+
+    count: int | None = None
+    dtype: Any = "float32"
+    valid_range: Range = None
+
+    def __post_init__(self) -> None:
+        count = None if self.count is None else check_integer("count", self.count)
+        set_fields(self, count=count, dtype=dtype_name(self.dtype, ("float32", "float64")))
+        set_fields(self, valid_range=check_range(self.valid_range, self.dtype))
+
+    @property
+    def known_shape(self) -> tuple[int, ...] | None:
+        return None if self.count is None else (self.count,)
+
+
+@dataclass(frozen=True)
+class OneHotFeature(Feature):
+    """A class number as a vector of zeros with a single one.
+
+    Args:
+        key: Name of the stored feature with the class number.
+        classes: Number of classes.
+    """
+
+    column = "tests.support.toy_columns:OneHotBuilder"
+    dtype = "uint8"
+
+    key: str
+    classes: int
+
+    @property
+    def known_shape(self) -> tuple[int, ...]:
+        return (self.classes,)
+
+    def stored_keys(self, name: str) -> list[StoredKey]:
+        del name
+        return [StoredKey(self.key, "dense", "int64", is_required=True)]

@@ -1,0 +1,215 @@
+"""The ordered pool of threads or processes, and the report of a job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchrec_io.errors import DecodeError, TorchRecIOError
+from torchrec_io.tools.ordered_pool import THREAD_NAME, OrderedPool
+from torchrec_io.tools.report import JobReport, Watcher
+
+FORMS = [(1, False), (3, False), (2, True)]
+
+
+def double(number: int) -> tuple[int, int]:
+    """A result that says who made it."""
+    return 2 * number, os.getpid()
+
+
+def refuse_seven(number: int) -> int:
+    if number >= 7:
+        raise DecodeError("it is seven or more", path=f"{number}")
+    return number
+
+
+def die(number: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.parametrize(("jobs", "processes"), FORMS)
+def test_results_come_in_order(jobs: int, processes: bool) -> None:
+    with OrderedPool(double, jobs, processes=processes) as pool:
+        found = list(pool.map(range(50)))
+        assert list(pool.map([])) == []
+    assert [number for number, _ in found] == list(range(0, 100, 2))
+    assert all((pid == os.getpid()) != processes for _, pid in found)
+
+
+def test_a_slow_item_delays_later_results() -> None:
+    gate = threading.Event()
+
+    def work(number: int) -> int:
+        if number == 0:
+            assert gate.wait(30)
+        elif number == 3:
+            gate.set()
+        return number
+
+    with OrderedPool(work, 2) as pool:
+        assert list(pool.map(range(6))) == list(range(6))
+
+
+def test_few_items_are_taken_in_advance() -> None:
+    pieces = iter(range(1000))
+    with OrderedPool(double, 2) as pool:
+        next(pool.map(pieces))
+    assert next(pieces) < 10
+
+
+def test_all_items_may_be_taken_in_advance() -> None:
+    gate = threading.Event()
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        if number == 0:
+            assert gate.wait(30)
+        done.append(number)
+        if len(done) == 19:
+            gate.set()
+        return number
+
+    with OrderedPool(work, 2, max_items=20) as pool:
+        assert list(pool.map(range(20))) == list(range(20))
+    assert done[-1] == 0  # the slow item held up no other
+
+
+def test_work_is_told_to_stop() -> None:
+    def work(number: int) -> int:
+        while number and not pool.is_stopped:
+            time.sleep(0.001)
+        return number
+
+    with OrderedPool(work, 2) as pool:
+        assert next(pool.map(range(3))) == 0
+        assert not pool.is_stopped
+    assert pool.is_stopped
+
+
+@pytest.mark.parametrize(("jobs", "processes"), FORMS)
+def test_the_first_error_in_order_is_raised(jobs: int, processes: bool) -> None:
+    found: list[int] = []
+    with (
+        pytest.raises(DecodeError, match="seven or more") as raised,
+        OrderedPool(refuse_seven, jobs, processes=processes) as pool,
+    ):
+        found.extend(pool.map(range(50)))
+    assert found == list(range(7))
+    assert raised.value.path == "7"
+
+
+def test_leaving_drops_waiting_items_and_ends_the_threads() -> None:
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        time.sleep(0.01)
+        done.append(number)
+        return number
+
+    with OrderedPool(work, 2) as pool:
+        next(pool.map(range(50)))
+    assert len(done) < 10
+    assert not [thread for thread in threading.enumerate() if THREAD_NAME in thread.name]
+
+
+def test_a_killed_process_is_an_error() -> None:
+    with (
+        pytest.raises(RuntimeError, match="was killed"),
+        OrderedPool(die, 2, processes=True) as pool,
+    ):
+        list(pool.map(range(4)))
+
+
+def test_zero_jobs_are_refused() -> None:
+    with pytest.raises(ValueError, match="jobs must be a positive integer, got 0"):
+        OrderedPool(double, 0)
+
+
+PROGRAM = """
+import os, sys, time
+from torchrec_io.tools.ordered_pool import OrderedPool
+from tests.tools.waiting import wait
+
+if __name__ == "__main__":
+    with OrderedPool(wait, 2, processes=True) as pool:
+        for pid in pool.map([0, 0] + [0.1] * 600):
+            print(pid, flush=True)
+"""
+
+
+def running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes under /proc")
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_processes_end_with_their_parent(tmp_path: Path, by: signal.Signals) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    root = str(Path(__file__).parents[2])
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True, env={**os.environ, "PYTHONPATH": root},
+    )  # fmt: skip
+    assert process.stdout is not None
+    pids = {int(process.stdout.readline()) for _ in range(5)}
+    assert pids
+    if by == signal.SIGINT:
+        os.killpg(process.pid, by)  # as the terminal does
+    else:
+        process.send_signal(by)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode in (-by, 1)
+    assert errors.count("Traceback") == (by == signal.SIGINT), errors
+    for _ in range(500):
+        if not any(map(running, pids)):
+            return
+        time.sleep(0.01)
+    pytest.fail("a process goes on")
+
+
+class Heard(Watcher):
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def advanced(self, size: int, records: int) -> None:
+        self.calls.append((size, records))
+
+    def skipped(self, error: TorchRecIOError) -> None:
+        self.calls.append((error.path,))
+
+
+def test_a_report_raises_the_first_error() -> None:
+    report = JobReport()
+    report.add(3, 10)
+    with pytest.raises(DecodeError, match="a: bad"):
+        report.add(1, 5, [DecodeError("bad", path="a"), DecodeError("bad", path="b")])
+    assert (report.records, report.skipped) == (3, 0)
+
+
+def test_a_report_counts_what_is_skipped() -> None:
+    heard = Heard()
+    report = JobReport("skip", heard)
+    report.add(3, 10, [DecodeError("bad", path="a")])
+    report.add(0, 5, [DecodeError("bad", path=str(i)) for i in range(1500)])
+    assert (report.records, report.skipped, len(report.errors)) == (3, 1501, 1000)
+    assert heard.calls[:3] == [("a",), (10, 3), ("0",)]
+    assert len(heard.calls) == 1503
+
+
+def test_on_error_is_one_of_two() -> None:
+    with pytest.raises(ValueError, match="on_error must be one of 'raise', 'skip', got 'ignore'"):
+        JobReport("ignore")  # type: ignore[arg-type]

@@ -1,0 +1,162 @@
+"""Groups of output files that appear together or not at all."""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.tfrecord import frame
+from torchrec_io.records.index import RecordIndex
+from torchrec_io.writing.output_group import OutputGroup
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def write(group: OutputGroup, path: Path, text: str) -> None:
+    with group.open_file(path) as file:
+        file.write(text.encode())
+
+
+def test_files_get_their_names_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("old")
+    with OutputGroup() as group:
+        for name in ("new/a", "b"):
+            write(group, tmp_path / name, name)
+        assert "new/a" not in names(tmp_path)
+        assert (tmp_path / "b").read_text() == "old"
+        assert all(Path(name).name.startswith(".") for name in names(tmp_path) - {"b"})
+    assert names(tmp_path) == {"new/a", "b"}
+    assert (tmp_path / "b").read_text() == "b"
+    (tmp_path / "plain").touch()
+    modes = {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("b", "plain")}
+    assert len(modes) == 1
+
+
+def test_all_kinds_of_files_in_one_group(tmp_path: Path) -> None:
+    group = OutputGroup()
+    records = group.open_records(tmp_path / "a.tfrecord", index=True)
+    records.write(b"record")
+    write(group, tmp_path / "a.labels.txt", "cat")
+    (Path(group.open_folder(tmp_path / "folder")) / "x").write_text("x")
+    assert all(path.name.startswith(".") for path in tmp_path.iterdir())
+    group.prepare()
+    assert all(path.name.startswith(".") for path in tmp_path.iterdir())
+    group.commit()
+    group.discard()  # nothing is left to discard
+    assert names(tmp_path) == {"a.tfrecord", "a.tfrecord.tfidx", "a.labels.txt", "folder/x"}
+    assert (tmp_path / "a.tfrecord").read_bytes() == frame(b"record")
+    assert len(RecordIndex.load(tmp_path / "a.tfrecord")) == 1
+    assert records.counts == [1]
+
+
+def test_a_discarded_group_leaves_nothing(tmp_path: Path) -> None:
+    group = OutputGroup()
+    group.open_records(tmp_path / "a", index=True).write(b"record")
+    write(group, tmp_path / "b", "b")
+    (Path(group.open_folder(tmp_path / "c")) / "x").write_text("x")
+    group.prepare()
+    group.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_old_and_new_files_are_never_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    for path in paths:
+        path.write_text("old")
+    seen: list[list[bool]] = []
+    replace = os.replace
+
+    def note_and_fail(source: str, target: str) -> None:
+        seen.append([path.exists() for path in paths])
+        if len(seen) == 3:
+            raise OSError(5, "the disk is broken")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", note_and_fail)
+    with pytest.raises(OSError, match="the disk is broken"), OutputGroup() as group:
+        group.open_records(paths[0]).write(b"new")
+        for path in paths[1:]:
+            write(group, path, "new")
+    assert seen == [[False] * 3, [True, False, False], [True, True, False]]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_single_file_is_replaced_in_one_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "the disk is broken")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="the disk is broken"), OutputGroup() as group:
+        write(group, path, "new")
+    assert path.read_text() == "old"
+    assert names(tmp_path) == {"a"}
+
+
+def test_more_files_than_can_be_open_at_once(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with OutputGroup() as group:
+        for number in range(50):
+            write(group, tmp_path / str(number), "x")
+        assert len(os.listdir("/proc/self/fd")) == before
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"x"}
+
+
+def test_an_exception_removes_the_new_files(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("old")
+    with pytest.raises(KeyboardInterrupt), OutputGroup() as group:
+        for name in ("a", "b"):
+            write(group, tmp_path / name, name)
+        raise KeyboardInterrupt
+    assert names(tmp_path) == {"b"}
+    assert (tmp_path / "b").read_text() == "old"
+
+
+def test_an_interrupt_while_a_file_is_created_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = os.open
+
+    def create_and_press_ctrl_c(*arguments: Any) -> int:
+        os.close(create(*arguments))
+        raise KeyboardInterrupt
+
+    with OutputGroup() as group:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(os, "open", create_and_press_ctrl_c)
+            write(group, tmp_path / "a", "a")
+        gc.collect()
+        assert names(tmp_path) == set()
+
+
+def test_a_target_that_cannot_be_replaced(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "x").touch()
+    with pytest.raises(OSError, match="b'"), OutputGroup() as group:
+        for name in ("a", "b"):
+            write(group, tmp_path / name, name)
+    assert names(tmp_path) == {"b/x"}
+
+
+def test_missing_folders_are_created_on_request(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), OutputGroup(create_folders=False) as group:
+        group.open_records(tmp_path / "new" / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_duplicate_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="written twice"), OutputGroup() as group:
+        write(group, tmp_path / "a", "a")
+        group.open_records(f"{tmp_path}/./a")
+    assert names(tmp_path) == set()

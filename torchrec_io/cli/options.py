@@ -1,0 +1,182 @@
+"""Arguments, options and exits that the commands share."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import Annotated, Any, ParamSpec, TypeAlias
+
+import typer
+
+from ..storage.paths import expand_paths
+from .text import printable
+
+P = ParamSpec("P")
+
+DEFAULT_JOBS = min(8, os.cpu_count() or 1)
+
+
+class Compression(str, Enum):
+    """Compression of output files."""
+
+    gzip = "gzip"
+    zlib = "zlib"
+
+
+class OnError(str, Enum):
+    """Handling of data that cannot be read or converted."""
+
+    fail = "raise"
+    skip = "skip"
+
+
+def jobs_option(text: str) -> Any:
+    """Return the option ``--jobs`` with a help text. Its default is :data:`DEFAULT_JOBS`."""
+    default = "number of CPUs, at most 8"
+    return typer.Option("--jobs", "-j", min=1, help=text, show_default=default)
+
+
+Paths: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="PATH", help="Files, glob patterns or directories.")
+]
+FileJobs: TypeAlias = Annotated[int, jobs_option("Number of files processed at the same time.")]
+CompressionOption: TypeAlias = Annotated[
+    Compression | None, typer.Option("--compression", help="Compress the output files.")
+]
+IndexOption: TypeAlias = Annotated[
+    bool, typer.Option("--index/--no-index", help="Write an index FILE.tfidx beside each file.")
+]
+OnErrorOption: TypeAlias = Annotated[
+    OnError,
+    typer.Option("--on-error", help="raise: stop at a damaged record; skip: skip and report it."),
+]
+ShardsOption: TypeAlias = Annotated[
+    int | None, typer.Option("--num-shards", min=1, help="Number of output files.")
+]
+MaxBytesOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--max-bytes", help="Largest size of an output file: 100MB, 1GiB."),
+]
+
+
+def interruptible(command: Callable[P, None]) -> Callable[P, None]:
+    """Make Ctrl-C end a command with status 130 and no traceback."""
+
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(130) from None
+
+    return wrapper
+
+
+def calls(function: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command, which only declares its options, call a function with their values."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        return interruptible(functools.wraps(command)(functools.partial(function)))
+
+    return decorate
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Report a ValueError as an invalid argument, with status 2."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(printable(str(error))) from None
+
+
+def files_of(paths: Sequence[str]) -> list[str]:
+    """Return the data files that arguments match, each once. Exit with status 2 without a match."""
+    try:
+        files = dict.fromkeys(expand_paths(paths))
+    except (OSError, ValueError) as error:
+        typer.echo(f"error: {printable(str(error))}", err=True)
+        raise typer.Exit(2) from None
+    # A shell's `*` also matches the indexes of the files.
+    return [file for file in files if not _is_index_of_one(file, files)]
+
+
+def _is_index_of_one(file: str, files: dict[str, None]) -> bool:
+    stem, suffix = os.path.splitext(file)
+    return suffix in (".tfidx", ".idx") and stem in files
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, parsed, as keyword arguments."""
+    with usage_errors():
+        return {
+            name: _PARSERS.get(name, _value_of)(value)
+            for name, value in options.items()
+            if value is not None and value != []
+        }
+
+
+def _value_of(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+_UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
+_BINARY_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*(?:([KMGT]?)B?|([KMGT])iB)", re.IGNORECASE)
+
+
+def parse_size(text: str) -> int:
+    """Return the number of bytes in a text such as "100MB", "1.5G", "64 MiB" or "4096".
+
+    Raises:
+        ValueError: If the text is not a size of at least 1 byte.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"a size must look like 100MB, 1.5GB, 64MiB or 4096, got {text!r}")
+    number, unit, binary = found.groups()
+    factor = _BINARY_UNITS[binary.upper()] if binary else _UNITS[unit.upper()]
+    size = round(float(number) * factor)
+    if size < 1:
+        raise ValueError(f"a size must be at least 1 byte, got {text!r}")
+    return size
+
+
+def _parse_numbers(text: str) -> list[float]:
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise ValueError(f"fractions must be numbers, such as 0.8,0.1,0.1, got {text!r}") from None
+
+
+def _parse_image_size(text: str) -> tuple[int, int] | int:
+    found = re.fullmatch(r"(\d{1,6})(?:[xX](\d{1,6}))?", text)
+    if found is None:
+        raise ValueError(f"--resize must be WIDTHxHEIGHT or one number, got {text!r}")
+    return int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
+
+
+def _parse_pairs(texts: Iterable[str]) -> dict[str, str]:
+    pairs = {}
+    for item in ",".join(texts).split(","):
+        name, equals, value = item.rpartition("=")
+        if not equals:
+            raise ValueError(f"--types and --extensions must be NAME=VALUE,..., got {item!r}")
+        pairs[name] = value
+    return pairs
+
+
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "columns": lambda text: text.split(","),
+    "extensions": _parse_pairs,
+    "fractions": _parse_numbers,
+    "max_bytes": parse_size,
+    "names": lambda text: text.split(","),
+    "resize": _parse_image_size,
+    "types": _parse_pairs,
+}

@@ -1,0 +1,232 @@
+"""Progress of the commands: a bar or lines, errors and summaries."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from ..checks import counted
+from ..errors import TorchRecIOError
+from ..records.formats import Progress
+from ..tools.ordered_pool import OrderedPool
+from ..tools.report import Result, Watcher
+from .options import usage_errors
+from .text import error_line, printable
+
+T = TypeVar("T")
+
+# Errors of reading a file. Any other exception is a bug and shows its traceback.
+_FILE_ERRORS = (TorchRecIOError, OSError, ValueError, MemoryError)
+
+
+class Meter:
+    """A counter of bytes and records, with a progress bar if both outputs are terminals."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self.records = 0
+        self.bytes = 0
+        self.has_bar = False
+        self._console = Console()
+        self._total = sum(map(_size, files))
+        self._lock = threading.Lock()
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> Meter:  # noqa: PYI034  # it has no subclasses
+        self.has_bar = sys.stdout.isatty() and sys.stderr.isatty() and self._console.is_interactive
+        self._bar = Bar(
+            BarColumn(),
+            TextColumn("{task.percentage:3.0f}%"),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self.has_bar,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task = self._bar.add_task(self.rates(), total=self._total)
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.update(self._task, description=self.rates(), completed=self._total)
+        self._bar.stop()
+
+    def expect(self, file_bytes: int) -> None:
+        """Set the total number of bytes, if it is not the size of the files."""
+        self._total = file_bytes
+        self._bar.update(self._task, total=file_bytes)
+
+    def add(self, file_bytes: int, records: int) -> None:
+        """Count the bytes and records since the last call. Threads may call it."""
+        with self._lock:
+            self.bytes += file_bytes
+            self.records += records
+        self._bar.update(self._task, advance=file_bytes, description=self.rates())
+
+    def skip(self, file_bytes: int) -> None:
+        """Advance the bar past bytes that need not be read."""
+        self._bar.update(self._task, advance=file_bytes)
+
+    def rates(self) -> str:
+        """Return the records and bytes per second so far."""
+        seconds = max(time.perf_counter() - self._began, 1e-9)
+        return f"{self.records / seconds:,.0f} records/s, {decimal(int(self.bytes / seconds))}/s"
+
+    def summary(self) -> str:
+        """Return the total numbers and the speed."""
+        seconds = time.perf_counter() - self._began
+        done = f"{counted(self.records, 'record')}, {decimal(self.bytes)}"
+        return f"{done} in {seconds:.2f} s ({self.rates()})"
+
+    def line(self, text: str) -> None:
+        """Print a line, above the bar if there is one."""
+        if self.has_bar:
+            self._console.print(Text(printable(text)), soft_wrap=True)
+        else:
+            typer.echo(printable(text))
+
+    def error(self, path: str, error: BaseException) -> None:
+        """Print an error as a line."""
+        if self.has_bar:
+            self.line(error_line(path, error))
+        else:
+            typer.echo(error_line(path, error), err=True)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+# ---- commands that process each file ----
+
+
+@dataclass(frozen=True)
+class FileOutcome(Generic[T]):
+    """The outcome of processing a file: a value or an error."""
+
+    path: str
+    file_bytes: int
+    seconds: float
+    value: T | None
+    error: Exception | None
+
+
+class _Cancelled(Exception):  # noqa: N818  # not an error: it ends threads after Ctrl-C
+    pass
+
+
+def for_each_file(
+    files: Sequence[str],
+    jobs: int,
+    work: Callable[[str, Progress], T],
+    done: Callable[[Meter, FileOutcome[T]], None],
+) -> Meter:
+    """Process files in threads and report the outcomes in order.
+
+    Args:
+        files: Paths of the files.
+        jobs: Number of files that are processed at the same time.
+        work: Function that processes a file, called in a thread with the path and a function that
+            receives the progress.
+        done: Function that is called in the main thread with the outcome of each file.
+    """
+
+    def run(path: str) -> FileOutcome[T]:
+        began = time.perf_counter()
+        seen = (0, 0)
+
+        def progress(file_bytes: int, records: int) -> None:
+            nonlocal seen
+            if pool.is_stopped:
+                raise _Cancelled
+            meter.add(file_bytes - seen[0], records - seen[1])
+            seen = (file_bytes, records)
+
+        value, error = None, None
+        try:
+            value = work(path, progress)
+        except _FILE_ERRORS as raised:
+            error = raised
+        size = _size(path)
+        meter.skip(size - seen[0])
+        return FileOutcome(path, size, time.perf_counter() - began, value, error)
+
+    # All files may wait in the pool, so that no thread is idle while a large file is processed.
+    with Meter(files) as meter, OrderedPool(run, jobs, max_items=len(files)) as pool:
+        for outcome in pool.map(files):
+            done(meter, outcome)
+    return meter
+
+
+# ---- commands that call a tool or conversion ----
+
+
+class _MeterWatcher(Watcher):
+    """A watcher that shows the progress on a meter."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def started(self, total: int) -> None:
+        self._meter.expect(total)
+
+    def advanced(self, size: int, records: int) -> None:
+        self._meter.add(size, records)
+
+    def skipped(self, error: TorchRecIOError) -> None:
+        self._meter.error("skipped", error)
+
+
+def run_job(job: Callable[..., Result]) -> Result:
+    """Call a function that takes a ``watcher``, and show its progress and errors.
+
+    An error exits with status 1; an invalid argument or a missing file with status 2.
+    """
+    try:
+        with usage_errors(), Meter([]) as meter:
+            return job(watcher=_MeterWatcher(meter))
+    except (TorchRecIOError, ImportError, MemoryError, RuntimeError) as error:
+        typer.echo(error_line("error", error), err=True)
+    except OSError as error:
+        typer.echo(error_line(error.filename or "error", error), err=True)
+        if isinstance(error, FileNotFoundError):
+            raise typer.Exit(2) from None
+    raise typer.Exit(1)
+
+
+def summary_of(result: Result) -> str:
+    """Summarize a result in one line."""
+    noun = "folder" if os.path.isdir(result.paths[0]) else "file"
+    ignored = ", ".join(f"{count:,} {kind}" for kind, count in sorted(result.ignored.items()))
+    parts = [
+        f"{counted(result.records, 'record')} in {counted(len(result.paths), noun)}",
+        decimal(result.file_bytes),
+        f"{result.skipped:,} skipped",
+        f"ignored {ignored}" if ignored else "",
+        f"{result.seconds:.2f} s",
+    ]
+    return printable(", ".join(filter(None, parts)))
+
+
+def print_result(result: Result) -> None:
+    """Print a line for each file, if there are only a few, and a summary."""
+    if 1 < len(result.paths) <= 16:
+        for path, count in zip(result.paths, result.counts, strict=True):
+            typer.echo(printable(f"{path}: {counted(count, 'record')}"))
+    typer.echo(summary_of(result))

@@ -1,0 +1,80 @@
+"""Text for the terminal: errors, numbers, strings, images and other bytes."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+
+from ..checks import counted
+from ..errors import TorchRecIOError
+from ..schema.sniff import IMAGES, file_format, image_size
+
+# Width of tables if the output is not a terminal.
+TABLE_WIDTH = 160
+_MAX_CHARACTERS = 72
+_HEX_BYTES = 16
+
+
+def printable(text: str) -> str:
+    """Escape control characters and line breaks, so that the terminal stays unchanged."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def error_line(path: str, error: BaseException) -> str:
+    """Return ``path: reason`` in one line."""
+    if isinstance(error, TorchRecIOError):
+        return printable(str(error))
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    if isinstance(error, MemoryError):
+        reason = "out of memory"
+    return printable(f"{path}: {reason}")
+
+
+def shorten(text: str) -> str:
+    """Shorten text to the width of a column."""
+    return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…"
+
+
+def values_text(values: Sequence[bytes] | Sequence[float] | Sequence[int]) -> str:
+    """Return the first values of a list, shortened to the width of a column."""
+    text = ""
+    for value in values:
+        if len(text) > _MAX_CHARACTERS:
+            break
+        text += (", " if text else "") + _value_text(value)
+    return shorten(text)
+
+
+def _value_text(value: bytes | float) -> str:
+    if isinstance(value, bytes):
+        return bytes_text(value)
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+def bytes_text(data: bytes) -> str:
+    """Describe bytes: quoted text, the format and size of an image, or the first bytes in hex."""
+    text = _quoted_text(data)
+    if text is not None:
+        return text
+    name = file_format(data)
+    if name in IMAGES:
+        size = image_size(data)
+        name += " {}x{}".format(*size) if size else ""
+    if name is None:
+        name = data[:_HEX_BYTES].hex(" ") + (" …" if len(data) > _HEX_BYTES else "")
+    return f"{name} ({counted(len(data), 'byte')})"
+
+
+def _quoted_text(data: bytes) -> str | None:
+    start = data[: 4 * _MAX_CHARACTERS]
+    try:
+        # The end of the excerpt may split a character, so decoding is final only for all the data.
+        text = codecs.getincrementaldecoder("utf-8")().decode(start, final=start == data)
+    except UnicodeDecodeError:
+        return None
+    if not all(c.isprintable() or c in "\t\r\n" for c in text):
+        return None
+    shown = text[: _MAX_CHARACTERS // 2]
+    if shown == text and start == data:
+        return f"'{printable(shown)}'"
+    return f"'{printable(shown)}…' ({counted(len(data), 'byte')})"

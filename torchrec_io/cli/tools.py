@@ -1,0 +1,183 @@
+"""The commands ``merge``, ``split``, ``reshard``, ``shuffle``, ``subset`` and so on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from .. import tools
+from .options import (
+    DEFAULT_JOBS,
+    Compression,
+    CompressionOption,
+    FileJobs,
+    IndexOption,
+    MaxBytesOption,
+    OnError,
+    OnErrorOption,
+    Paths,
+    ShardsOption,
+    files_of,
+    given_options,
+    interruptible,
+    jobs_option,
+)
+from .progress import print_result, run_job
+
+Jobs: TypeAlias = Annotated[int, jobs_option("Number of threads.")]
+OutputFile: TypeAlias = Annotated[str, typer.Option("--output", "-o", help="Output file.")]
+OutputName: TypeAlias = Annotated[
+    str, typer.Option("--output", "-o", metavar="NAME", help="Common start of the output paths.")
+]
+OutputFolder: TypeAlias = Annotated[
+    str, typer.Option("--output", "-o", metavar="FOLDER", help="Output folder.")
+]
+SeedOption: TypeAlias = Annotated[int, typer.Option(help="Seed of the random choice.")]
+
+
+def _calls_tool(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command call the tool of the same name with the options that were given."""
+
+    @functools.wraps(command)
+    def wrapper(paths: list[str], output: str, **options: Any) -> None:
+        arguments = given_options(options)
+        tool = getattr(tools, command.__name__)
+        print_result(run_job(functools.partial(tool, files_of(paths), output, **arguments)))
+
+    return interruptible(wrapper)
+
+
+@_calls_tool
+def merge(
+    paths: Paths,
+    output: OutputFile,
+    *,
+    compression: CompressionOption = None,
+    index: IndexOption = True,
+    on_error: OnErrorOption = OnError.fail,
+    jobs: Jobs = DEFAULT_JOBS,
+) -> None:
+    """Write the records of all files to one file, in the order of the files."""
+
+
+@_calls_tool
+def split(
+    paths: Paths,
+    output: OutputName,
+    fractions: Annotated[
+        str, typer.Option(metavar="A,B,...", help="Fraction of each part, such as 0.8,0.1,0.1.")
+    ],
+    *,
+    names: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Name of each part, such as train,validation,test."),
+    ] = None,
+    seed: SeedOption = 0,
+    compression: CompressionOption = None,
+    index: IndexOption = True,
+    on_error: OnErrorOption = OnError.fail,
+    jobs: Jobs = DEFAULT_JOBS,
+) -> None:
+    """Write disjoint random parts: NAME-train.tfrecord and so on.
+
+    The parts are those of TFRecordDataset.split with the same fractions and seed.
+    """
+
+
+@_calls_tool
+def reshard(
+    paths: Paths,
+    output: OutputName,
+    *,
+    num_shards: ShardsOption = None,
+    max_bytes: MaxBytesOption = None,
+    compression: CompressionOption = None,
+    index: IndexOption = True,
+    on_error: OnErrorOption = OnError.fail,
+    jobs: Jobs = DEFAULT_JOBS,
+) -> None:
+    """Write the records of all files to shards: NAME-00000-of-00008 and so on."""
+
+
+@_calls_tool
+def shuffle(
+    paths: Paths,
+    output: OutputName,
+    *,
+    num_shards: ShardsOption = None,
+    max_bytes: MaxBytesOption = None,
+    seed: SeedOption = 0,
+    compression: CompressionOption = None,
+    index: IndexOption = True,
+    on_error: OnErrorOption = OnError.fail,
+    jobs: Jobs = DEFAULT_JOBS,
+) -> None:
+    """Write the records of all files to shards, in a uniform random order.
+
+    It needs disk space for a copy of the data beside the shards while it runs.
+    """
+
+
+@_calls_tool
+def subset(
+    paths: Paths,
+    output: OutputFile,
+    *,
+    records: Annotated[
+        str | None,
+        typer.Option(metavar="SLICE", help="Slice of the records: '[:1000]', '[10%:20%]'."),
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Step between records, from the first record on.")
+    ] = None,
+    sample: Annotated[
+        float | None, typer.Option(help="Fraction of the records, selected at random.")
+    ] = None,
+    seed: SeedOption = 0,
+    compression: CompressionOption = None,
+    index: IndexOption = True,
+    on_error: OnErrorOption = OnError.fail,
+    jobs: Jobs = DEFAULT_JOBS,
+) -> None:
+    """Write some of the records of all files to one file: --records, --every or --sample."""
+
+
+@_calls_tool
+def compress(
+    paths: Paths,
+    output: OutputFolder,
+    *,
+    compression: Annotated[
+        Compression, typer.Option(help="gzip writes NAME.gz, zlib writes NAME.zz.")
+    ] = Compression.gzip,
+    index: IndexOption = True,
+    on_error: OnErrorOption = OnError.fail,
+    jobs: FileJobs = DEFAULT_JOBS,
+) -> None:
+    """Write each file compressed to a folder."""
+
+
+@_calls_tool
+def decompress(
+    paths: Paths,
+    output: OutputFolder,
+    *,
+    index: IndexOption = True,
+    on_error: OnErrorOption = OnError.fail,
+    jobs: FileJobs = DEFAULT_JOBS,
+) -> None:
+    """Write each file uncompressed to a folder."""
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (
+    merge,
+    split,
+    reshard,
+    shuffle,
+    subset,
+    compress,
+    decompress,
+)

@@ -1,0 +1,21 @@
+"""The optional package pyarrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def import_pyarrow() -> Any:
+    """Import and return pyarrow with its parts for Parquet.
+
+    Raises:
+        ImportError: If it is not installed.
+    """
+    try:
+        import pyarrow.compute  # noqa: PLC0415  # an optional package, and slow to import
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError:
+        raise ImportError(
+            "Parquet needs the package pyarrow: pip install torchrec-io[parquet]"
+        ) from None
+    return pyarrow

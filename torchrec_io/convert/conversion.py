@@ -1,0 +1,229 @@
+"""The steps that all conversions to TFRecord share: sources, progress and output."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypedDict, TypeVar
+
+from ..errors import ConversionError, TorchRecIOError
+from ..schema.schema import Schema
+from ..storage.compression import Compression
+from ..storage.local import StrPath
+from ..storage.opening import is_seekable
+from ..tools.ordered_pool import OrderedPool
+from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
+from ..tools.report import JobReport, OnError, Result, Watcher
+from ..writing.output_group import OutputGroup
+from ..writing.shards import ShardFiles
+from .column_kinds import ColumnKinds, Types
+from .value_counts import ValueCounts
+
+Item = TypeVar("Item")
+# Names of files that get no ".tfrecord".
+_DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b")
+
+
+class Options(TypedDict, total=False):
+    """Keyword options of all conversions to TFRecord.
+
+    Attributes:
+        num_shards: Number of files ``NAME-00000-of-00008`` and so on. Record ``i`` goes to file
+            ``i % num_shards``. By default there is one file, ``NAME``; ``.tfrecord`` is added if
+            the name has no such suffix.
+        max_bytes: Instead of ``num_shards``, the largest size of a file in bytes.
+        compression: Compression of the files: None (the default), "gzip" or "zlib".
+        index: Whether each file gets an index ``.tfidx``. Default: True.
+        jobs: Number of processes, or of threads for images. The output does not depend on it. A
+            script that uses processes needs ``if __name__ == "__main__":``. Default: 1.
+        on_error: "raise" (the default), or "skip" to skip what cannot be converted and list it in
+            the result.
+        watcher: Receiver of progress messages, a :class:`Watcher`.
+    """
+
+    num_shards: int | None
+    max_bytes: int | None
+    compression: Compression | None
+    index: bool
+    jobs: int
+    on_error: OnError
+    watcher: Watcher | None
+
+
+class SourceFile(NamedTuple):
+    """A file to convert and its size in bytes."""
+
+    path: str
+    size: int
+
+
+class KindsOfPiece(NamedTuple):
+    """The kinds of values in a piece of the source.
+
+    Attributes:
+        kinds: Kinds of values in each column.
+        size: Size of the piece in bytes.
+        errors: Errors of rows that could not be read.
+    """
+
+    kinds: ColumnKinds
+    size: int
+    errors: list[TorchRecIOError]
+
+
+class ConvertedPiece(NamedTuple):
+    """The result of converting a piece of the source.
+
+    Attributes:
+        records: Serialized records.
+        size: Size of the piece in bytes.
+        errors: Errors of rows that could not be converted.
+        counts: Numbers of values in the features of the records.
+    """
+
+    records: list[bytes]
+    size: int
+    errors: list[TorchRecIOError]
+    counts: ValueCounts
+
+
+class Conversion:
+    """A conversion to TFRecord.
+
+    Args:
+        destination: Path of the file, or common start of the paths of the shards.
+        options: Keyword options of the conversion.
+
+    Attributes:
+        report: Counts of the conversion.
+
+    Raises:
+        TypeError: If there is an unknown option.
+        ValueError: If an option is invalid or the destination is a folder.
+    """
+
+    def __init__(self, destination: StrPath, options: Options) -> None:
+        unknown = set(options) - set(Options.__annotations__)
+        if unknown:
+            allowed = ", ".join(Options.__annotations__)
+            raise TypeError(f"unknown option {min(unknown)!r}; the options are {allowed}")
+        self.report = JobReport(options.get("on_error", "raise"), options.get("watcher"))
+        self._options = options
+        self._jobs = options.get("jobs", 1)
+        self._num_shards = options.get("num_shards")
+        self._max_bytes = options.get("max_bytes")
+        if self._num_shards is not None and self._max_bytes is not None:
+            raise ValueError("num_shards and max_bytes cannot be used together")
+        self._is_sharded = self._num_shards is not None or self._max_bytes is not None
+        self._name = check_file_name(destination)
+        if not (self._is_sharded or _DATA_NAME.search(os.path.basename(self._name))):
+            self._name += ".tfrecord"
+
+    def source_files(self, sources: StrPath | Sequence[StrPath]) -> list[SourceFile]:
+        """Return the files to convert.
+
+        Raises:
+            ValueError: If there are no files, one is a pipe, which cannot be read twice, or the
+                output would overwrite one.
+            FileNotFoundError: If a file does not exist.
+            IsADirectoryError: If a path is a folder.
+        """
+        paths = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+        if not paths:
+            raise ValueError("sources is empty; name at least one file")
+        files = [_source_file(os.fspath(path)) for path in paths]
+        inputs = [file.path for file in files]
+        if self._is_sharded:
+            refuse_shard_inputs(inputs, self._name, self._num_shards)
+        else:
+            refuse_inputs(inputs, [self._name])
+        return files
+
+    def find_dtypes(
+        self, work: Callable[[Item], KindsOfPiece], pieces: Iterable[Item], types: Types
+    ) -> dict[str, str]:
+        """Read all pieces of the source in processes to find the stored dtype of each column.
+
+        Args:
+            work: Function of a module that finds the kinds of values in a piece.
+            pieces: Pieces of the source.
+            types: Stored dtypes of columns that do not depend on their values.
+
+        Raises:
+            ConversionError: If a row cannot be read, unless errors are skipped, or a column has
+                values of several kinds.
+        """
+        kinds = ColumnKinds()
+        with OrderedPool(work, self._jobs, processes=True) as pool:
+            for found in pool.map(pieces):
+                kinds.merge(found.kinds)
+                if found.errors and self.report.on_error == "raise":
+                    raise found.errors[0]
+                self.report.add(0, found.size)  # the second pass reports the errors
+        return kinds.dtypes(types)
+
+    def write(
+        self,
+        work: Callable[[Item], ConvertedPiece],
+        pieces: Iterable[Item],
+        schema_of: Callable[[ValueCounts, int], Schema | None],
+        *,
+        processes: bool = True,
+        companions: Mapping[str, bytes] | None = None,
+    ) -> Result:
+        """Convert all pieces of the source.
+
+        Args:
+            work: Function of a module that converts a piece.
+            pieces: Pieces of the source, in the order of the records.
+            schema_of: Function that returns the schema for the numbers of values of the features
+                and the number of records.
+            processes: Whether to use processes or threads.
+            companions: Contents of other files by path, which appear together with the records.
+
+        Raises:
+            ConversionError: If a piece has an error, unless errors are skipped, or there is no
+                record to write.
+        """
+        report, counts = self.report, ValueCounts()
+        compression, index = self._options.get("compression"), self._options.get("index", True)
+        with (
+            OrderedPool(work, self._jobs, processes=processes) as pool,
+            OutputGroup() as group,
+        ):
+            output = (
+                ShardFiles(
+                    group,
+                    self._name,
+                    self._num_shards,
+                    max_bytes=self._max_bytes,
+                    compression=compression,
+                    index=index,
+                )
+                if self._is_sharded
+                else group.open_records(self._name, compression, index=index)
+            )
+            for path, content in (companions or {}).items():
+                with group.open_file(path) as file:
+                    file.write(content)
+            for converted in pool.map(pieces):
+                for record in converted.records:
+                    output.write(record)
+                counts.merge(converted.counts)
+                report.add(len(converted.records), converted.size, converted.errors)
+            if not report.records:
+                raise ConversionError("there is no record to write")
+            paths = output.finish()
+        schema = schema_of(counts, report.records)
+        return report.result(paths, output.counts, schema=schema)
+
+
+def _source_file(path: str) -> SourceFile:
+    size = os.stat(path).st_size
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not is_seekable(path):
+        raise ValueError(f"{path!r} is a pipe, which cannot be read twice; save it to a file first")
+    return SourceFile(path, size)

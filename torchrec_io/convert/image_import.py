@@ -1,0 +1,316 @@
+"""Conversion of a folder of images to TFRecord, with the features of TensorFlow's ImageNet."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+
+from ..checks import check_choice, check_integer, is_integer
+from ..errors import ConversionError, TorchRecIOError
+from ..order.shuffle import check_seed, records_at
+from ..schema.image_spec import ImageFeature
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature
+from ..storage.local import StrPath
+from ..tools.report import Result
+from ..writing.encode import encode_examples
+from .conversion import Conversion, ConvertedPiece, Options
+from .labels import LabelledImage, label_images
+from .value_counts import ValueCounts
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Encoding = Literal["jpeg", "png"]
+
+# Other formats are refused, whatever the suffix: EPS, for example, is a program that Pillow runs.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+_MAX_PIXELS = ImageFeature().max_pixels
+_ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
+# Modes that each format stores without a conversion.
+_MODES = {
+    "JPEG": ("L", "RGB", "CMYK"),
+    "PNG": ("1", "L", "LA", "P", "RGB", "RGBA"),
+}
+# Limits of a piece.
+_PIECE_IMAGES = 64
+_PIECE_BYTES = 1 << 22
+
+_TEXT = FixedLenFeature([], "string")
+_NUMBER = FixedLenFeature([], "int64")
+SCHEMA = Schema(
+    {
+        "image/encoded": ImageFeature(),
+        "image/format": _TEXT,
+        "image/height": _NUMBER,
+        "image/width": _NUMBER,
+        "image/channels": _NUMBER,
+        "image/colorspace": _TEXT,
+        "image/filename": _TEXT,
+        "image/class/label": _NUMBER,
+        "image/class/text": _TEXT,
+    }
+)
+
+
+class _Coding(NamedTuple):
+    """Options that control how images are encoded.
+
+    Attributes:
+        resize: Width and height, length of the shorter side, or None.
+        encode: Output format, or None to keep the format.
+        quality: Quality of JPEG.
+    """
+
+    resize: tuple[int, int] | int | None
+    encode: Encoding | None
+    quality: int
+
+
+def from_images(
+    source: StrPath,
+    destination: StrPath,
+    *,
+    label_pattern: str | re.Pattern[str] | None = None,
+    labels: StrPath | None = None,
+    resize: tuple[int, int] | int | None = None,
+    encode: Encoding | None = None,
+    quality: int = 90,
+    shuffle: int | None = None,
+    **options: Unpack[Options],
+) -> Result:
+    """Convert a folder of images to TFRecord files of ``tf.train.Example`` records.
+
+    Each image becomes a record with the features that TensorFlow's ImageNet scripts
+    (``build_imagenet_data.py``) write:
+
+    | feature | dtype | value |
+    | --- | --- | --- |
+    | ``image/encoded`` | string | bytes of the file, or of the image encoded again |
+    | ``image/format`` | string | format of these bytes: "JPEG", "PNG", "GIF", ... |
+    | ``image/height`` | int64 | height in pixels, before a rotation by EXIF data |
+    | ``image/width`` | int64 | width in pixels, before a rotation by EXIF data |
+    | ``image/channels`` | int64 | 1 for gray and palette images, 3 for RGB |
+    | ``image/colorspace`` | string | Pillow's mode: "RGB", "L", "CMYK", ... |
+    | ``image/filename`` | string | path relative to the folder of the class, or to ``source`` |
+    | ``image/class/label`` | int64 | number of the class, from 0 (TensorFlow's ImageNet: from 1) |
+    | ``image/class/text`` | string | name of the class |
+
+    Every image is decoded to verify it. Its bytes are stored unchanged, unless the image is to be
+    changed. The names of the classes are written to ``DESTINATION.labels.txt``, one per line, in
+    the order of their numbers.
+
+    Args:
+        source: Folder of the images. Each folder in it is a class. Classes are numbered in the
+            order of their names, as in torchvision's ``ImageFolder``. Images may be in subfolders
+            of the class.
+        destination: Path of the output file, or common start of the paths of the shards.
+        label_pattern: Regular expression that is searched in each file name to find the class,
+            instead of the folders. The class is its group ``label``, or else its first group.
+        labels: CSV file with the columns ``name`` (path relative to ``source``) and ``label``,
+            instead of the folders. If all labels of this file or of the pattern are integers, they
+            are kept; otherwise they are numbered in the order of their names.
+        resize: Size of the images, ``(width, height)``, or length of the shorter side. Images are
+            rotated as their EXIF data says, then resized by an antialiased bilinear filter.
+        encode: Format that images are encoded to: "jpeg" or "png". With ``resize`` alone, JPEG
+            images stay JPEG and all others become PNG.
+        quality: Quality of JPEG, 1 to 100.
+        shuffle: Seed of a uniform permutation of the images. By default images are sorted by class
+            and name.
+        options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
+            ``max_bytes``, ``compression``, ``index``, ``jobs``, ``on_error`` and ``watcher``.
+
+    Returns:
+        Paths, schema, counts and errors of the conversion. Files without the suffix of an image
+        are counted in ``ignored``.
+
+    Raises:
+        ConversionError: If an image cannot be opened, has 32-bit pixels, which ImageFeature does
+            not read, or cannot be encoded as requested; or if an image has no label, or a label or
+            class has no image; unless ``on_error="skip"``. Also if there are no images.
+        ValueError: If an argument is invalid.
+        OSError: If the folder cannot be read or a file cannot be written.
+    """
+    conversion = Conversion(destination, options)
+    coding = _checked(_Coding(resize, encode, quality))
+    seed = None if shuffle is None else check_seed(shuffle)
+    images, classes = label_images(source, conversion.report, label_pattern, labels)
+    if seed is not None:
+        images = _shuffled(images, seed)
+    conversion.report.watcher.started(sum(image.file.size for image in images))
+    Image.init()  # not thread-safe, and opening an image would call it
+    return conversion.write(
+        functools.partial(_convert, coding=coding),
+        _pieces(images),
+        lambda *_: SCHEMA,
+        processes=False,  # Pillow releases the GIL
+        companions={f"{os.fspath(destination)}.labels.txt": _lines(classes)},
+    )
+
+
+def _checked(coding: _Coding) -> _Coding:
+    resize = 1 if coding.resize is None else coding.resize
+    sides = resize if isinstance(resize, Sequence) else (resize, resize)
+    if len(sides) != 2 or not all(is_integer(side) and 1 <= side <= 1 << 16 for side in sides):
+        raise ValueError(
+            "resize must be (width, height) or the length of the shorter side, each from 1 to "
+            f"65,536, got {coding.resize!r}"
+        )
+    check_choice("encode", coding.encode, (None, "jpeg", "png"))
+    check_integer("quality", coding.quality, 1, 100)
+    return coding
+
+
+def _shuffled(images: list[LabelledImage], seed: int) -> list[LabelledImage]:
+    positions = np.arange(len(images), dtype=np.int64)
+    return [images[i] for i in records_at(positions, len(images), shuffle=True, seed=seed, epoch=0)]
+
+
+def _lines(classes: Iterable[str]) -> bytes:
+    for name in classes:
+        if "\n" in name or "\r" in name:
+            raise ConversionError(f"the name of the class {name!r} contains a line break")
+    return b"".join(os.fsencode(name) + b"\n" for name in classes)
+
+
+def _pieces(images: Iterable[LabelledImage]) -> Iterator[list[LabelledImage]]:
+    piece: list[LabelledImage] = []
+    size = 0
+    for image in images:
+        if piece and (len(piece) == _PIECE_IMAGES or size + image.file.size > _PIECE_BYTES):
+            yield piece
+            piece, size = [], 0
+        piece.append(image)
+        size += image.file.size
+    if piece:
+        yield piece
+
+
+# ---- in the threads ----
+
+
+def _convert(images: list[LabelledImage], coding: _Coding) -> ConvertedPiece:
+    features, errors = [], list[TorchRecIOError]()
+    for image in images:
+        try:
+            features.append(_features_of(image, coding))
+        except ConversionError as error:
+            errors.append(error)
+    size = sum(image.file.size for image in images)
+    return ConvertedPiece(encode_examples(features), size, errors, ValueCounts())
+
+
+def _features_of(image: LabelledImage, coding: _Coding) -> dict[str, bytes | int]:
+    try:
+        data = Path(image.file.path).read_bytes()
+    except OSError as error:
+        reason = f"the image cannot be read: {error.strerror}"
+        raise ConversionError(reason, path=image.file.path) from None
+    data, picture = _encode_again(image, data, coding)
+    return {
+        "image/encoded": data,
+        "image/format": b"JPEG" if picture.format == "MPO" else str(picture.format).encode(),
+        "image/height": picture.height,
+        "image/width": picture.width,
+        "image/channels": len(picture.getbands()),
+        "image/colorspace": picture.mode.encode(),
+        "image/filename": os.fsencode(image.file.name),
+        "image/class/label": image.label,
+        "image/class/text": os.fsencode(image.text),
+    }
+
+
+def _encode_again(image: LabelledImage, data: bytes, coding: _Coding) -> tuple[bytes, Image.Image]:
+    """Return the bytes to store and the image that they encode."""
+    try:
+        picture = _decoded(data)
+        if coding.resize is None and coding.encode is None:
+            _check_readable(picture)
+            return data, picture
+        data = _encoded(picture, coding)
+        return data, _decoded(data)
+    except MemoryError:  # not an error of the image
+        raise
+    except UnidentifiedImageError:
+        reason = f"its format is not one of {', '.join(_FORMATS)}"
+    except Exception as error:  # noqa: BLE001  # Pillow raises many types of errors
+        reason = str(error)
+    raise ConversionError(f"the image cannot be opened: {reason}", path=image.file.path)
+
+
+def _decoded(data: bytes) -> ImageFile.ImageFile:
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        raise ValueError(
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES must be False, or damaged images would be accepted"
+        )
+    picture = Image.open(io.BytesIO(data), formats=_FORMATS)
+    if picture.width * picture.height > _MAX_PIXELS:
+        size = f"{picture.width} x {picture.height}"
+        raise ValueError(f"it has {size} pixels, more than the limit of {_MAX_PIXELS:,}")
+    picture.load()
+    return picture
+
+
+def _check_readable(picture: ImageFile.ImageFile) -> None:
+    """Raise an error if ImageFeature cannot read the pixels, which have no 8-bit form."""
+    wide = picture.mode == "I" and picture.format not in (
+        "PNG",
+        "PPM",
+    )  # in these formats pixels have 16 bits
+    if picture.mode == "F" or wide:
+        raise ValueError(f"its pixels (mode {picture.mode}) have more bits than ImageFeature reads")
+
+
+def _encoded(picture: ImageFile.ImageFile, coding: _Coding) -> bytes:
+    encode = coding.encode or ("jpeg" if picture.format in ("JPEG", "MPO") else "png")
+    kind = encode.upper()
+    rotated = ImageOps.exif_transpose(picture)
+    resized = _resized(_in_mode(rotated, kind, coding), coding.resize)
+    file = io.BytesIO()
+    extra = {"quality": coding.quality} if kind == "JPEG" else {}
+    resized.save(file, kind, icc_profile=resized.info.get("icc_profile"), **extra)
+    return file.getvalue()
+
+
+def _in_mode(picture: Image.Image, kind: str, coding: _Coding) -> Image.Image:
+    """Convert an image to a mode that can be encoded, and resized if necessary."""
+    mode = picture.mode
+    if mode in ("I", "F") or mode.startswith("I;16"):
+        return _in_16_bits(picture, kind)
+    has_alpha = mode in _ALPHA or "transparency" in picture.info
+    if kind == "JPEG" and has_alpha:
+        raise ValueError("it has transparent pixels, which JPEG cannot store; use encode='png'")
+    # A resizing filter cannot mix indexes of a palette or bits.
+    is_indexed = mode in ("1", "P") or (has_alpha and mode not in _ALPHA)
+    if mode in _MODES[kind] and not (coding.resize is not None and is_indexed):
+        return picture
+    if mode in ("1", "L") and not has_alpha:
+        return picture.convert("L")
+    return picture.convert("RGBA" if has_alpha else "RGB")
+
+
+def _in_16_bits(picture: Image.Image, kind: str) -> Image.Image:
+    """Convert an image with more than 8 bits per pixel to 16 bits."""
+    extent: Any = picture.getextrema()  # one pair, since the image has one band
+    if kind == "JPEG" or picture.mode == "F" or extent[0] < 0 or extent[1] > 0xFFFF:
+        raise ValueError(f"its pixels (mode {picture.mode}) have more bits than {kind} stores")
+    return picture if picture.mode == "I;16" else picture.convert("I;16")
+
+
+def _resized(picture: Image.Image, resize: tuple[int, int] | int | None) -> Image.Image:
+    if resize is None:
+        return picture
+    if not isinstance(resize, Sequence):
+        # The longer side is rounded down, as in torchvision's Resize.
+        short, long = sorted(picture.size)
+        longer = max(1, resize * long // short)
+        resize = (resize, longer) if picture.width <= picture.height else (longer, resize)
+    return picture.resize(resize, Image.Resampling.BILINEAR)

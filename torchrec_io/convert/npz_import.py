@@ -1,0 +1,250 @@
+"""Conversion of NumPy archives (``.npz``) to TFRecord, one record per row."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..checks import counted
+from ..errors import ConversionError
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature, VarLenFeature
+from ..storage.local import StrPath
+from ..tools.report import Result
+from .conversion import Conversion, ConvertedPiece, Options, SourceFile
+from .rows import Row, encode_rows
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# Limits of a piece.
+_PIECE_BYTES = 1 << 22
+_PIECE_ROWS = 1 << 14
+_STORED = {"b": "int64", "i": "int64", "u": "int64", "f": "float32", "S": "string", "U": "string"}
+# zipfile raises RuntimeError for encryption and for unknown compression.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError)
+
+
+class _Array(NamedTuple):
+    """The header of an array in an archive.
+
+    Attributes:
+        member: Name of its file in the archive.
+        shape: Shape of the array.
+        dtype: Dtype of the array.
+        fortran: Whether it is stored in Fortran (column-major) order.
+    """
+
+    member: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran: bool
+
+    @property
+    def name(self) -> str:
+        """Name of the feature."""
+        return self.member.removesuffix(".npy")
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of one row in bytes."""
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
+    @property
+    def stored(self) -> str:
+        """Stored dtype of the feature."""
+        return _STORED[self.dtype.kind]
+
+    def spec(self) -> FixedLenFeature | VarLenFeature:
+        """Return the spec that reads the feature."""
+        if 0 in self.shape[1:]:
+            return VarLenFeature(self.stored)
+        return FixedLenFeature(self.shape[1:], self.stored)
+
+
+class _Piece(NamedTuple):
+    """Some rows: the number of the first, and the rows of each array by name."""
+
+    path: str
+    first: int
+    arrays: dict[str, npt.NDArray[Any]]
+    size: int
+
+
+def from_npz(
+    sources: StrPath | Sequence[StrPath], destination: StrPath, **options: Unpack[Options]
+) -> Result:
+    """Convert ``.npz`` archives to TFRecord files of ``tf.train.Example`` records.
+
+    Row ``i`` of all arrays becomes a record with one feature per array. Booleans and integers are
+    stored as int64, floats as float32 (float64 is rounded), strings as string. Values of a row are
+    stored in row-major order. Arrays are read in pieces, but arrays in Fortran order as a whole.
+
+    Args:
+        sources: One archive or several, with arrays of the same names, dtypes and row shapes.
+        destination: Path of the output file, or common start of the paths of the shards.
+        options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
+            ``max_bytes``, ``compression``, ``index``, ``jobs``, ``on_error`` and ``watcher``.
+
+    Returns:
+        Paths, schema, counts and errors of the conversion.
+
+    Raises:
+        ConversionError: If a value does not fit its dtype, unless ``on_error="skip"``. Also if a
+            file is damaged or not an archive; two arrays have the same name; an array has no rows,
+            another number of rows than the others, or a dtype that cannot be stored (objects are
+            never loaded); archives differ; or there are no rows.
+        ValueError: If an argument is invalid.
+        OSError: If a file cannot be read or written.
+    """
+    conversion = Conversion(destination, options)
+    files = conversion.source_files(sources)
+    archives = [_arrays_of(file.path) for file in files]
+    for file, arrays in zip(files, archives, strict=True):
+        _check_same(file.path, arrays, files[0].path, archives[0])
+    conversion.report.watcher.started(
+        sum(array.row_bytes * array.shape[0] for arrays in archives for array in arrays)
+    )
+    schema = Schema({array.name: array.spec() for array in archives[0]})
+    work = functools.partial(_convert, dtypes={array.name: array.stored for array in archives[0]})
+    return conversion.write(work, _pieces(files, archives), lambda *_: schema)
+
+
+def _arrays_of(path: str) -> list[_Array]:
+    with _named_damage(path), zipfile.ZipFile(path) as archive:
+        arrays = [_array(archive, name) for name in archive.namelist()]
+    if not arrays:
+        raise ConversionError("the archive has no arrays", path=path)
+    names = [array.name for array in arrays]
+    for array in arrays:
+        if names.count(array.name) > 1:
+            raise ConversionError("two arrays have this name", path=path, feature=array.name)
+        if array.dtype.kind not in _STORED:
+            reason = f"an array of {array.dtype} cannot be stored"
+            raise ConversionError(reason, path=path, feature=array.name)
+        if not array.shape:
+            reason = "the array is a scalar, which has no rows"
+            raise ConversionError(reason, path=path, feature=array.name)
+        if array.shape[0] != arrays[0].shape[0]:
+            reason = (
+                f"the array has {counted(array.shape[0], 'row')}, but {arrays[0].name!r} has "
+                f"{arrays[0].shape[0]}"
+            )
+            raise ConversionError(reason, path=path, feature=array.name)
+    if not sum(array.row_bytes for array in arrays):
+        raise ConversionError("the arrays have no values", path=path)
+    return arrays
+
+
+def _array(archive: zipfile.ZipFile, member: str) -> _Array:
+    with archive.open(member) as file:
+        shape, fortran, dtype = _read_header(file)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"the shape of {member!r} is {shape}")
+    return _Array(member, shape, dtype, fortran)
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    return np.lib.format.read_array_header_2_0(file)
+
+
+def _check_same(path: str, arrays: list[_Array], first_path: str, first: list[_Array]) -> None:
+    def formats(arrays: list[_Array]) -> dict[str, tuple[Any, ...]]:
+        return {array.name: (array.shape[1:], array.stored) for array in arrays}
+
+    if formats(arrays) != formats(first):
+        reason = f"names, row shapes or dtypes of the arrays differ from those of {first_path!r}"
+        raise ConversionError(reason, path=path)
+
+
+@contextlib.contextmanager
+def _named_damage(path: str) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        reason = f"the file is damaged or not an .npz archive: {error}"
+        raise ConversionError(reason, path=path) from None
+
+
+# ---- reading ----
+
+
+def _pieces(files: Iterable[SourceFile], archives: Iterable[list[_Array]]) -> Iterator[_Piece]:
+    for file, arrays in zip(files, archives, strict=True):
+        row_bytes = max(1, sum(array.row_bytes for array in arrays))
+        step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // row_bytes))
+        with (
+            _named_damage(file.path),
+            zipfile.ZipFile(file.path) as archive,
+            contextlib.ExitStack() as stack,
+        ):
+            readers = [_RowReader(archive, array, stack) for array in arrays]
+            for first in range(0, arrays[0].shape[0], step):
+                count = min(step, arrays[0].shape[0] - first)
+                rows = {reader.array.name: reader.read(count) for reader in readers}
+                yield _Piece(file.path, first, rows, count * row_bytes)
+
+
+class _RowReader:
+    """A reader of the rows of one array, from first to last."""
+
+    def __init__(
+        self, archive: zipfile.ZipFile, array: _Array, stack: contextlib.ExitStack
+    ) -> None:
+        self.array = array
+        self._left = array.shape[0]
+        self._file = stack.enter_context(archive.open(array.member))
+        _read_header(self._file)
+        self._whole: npt.NDArray[Any] | None = None
+        if array.fortran:
+            transposed = array._replace(shape=array.shape[::-1])
+            self._whole = _read_array(self._file, transposed, array.shape[-1]).T
+
+    def read(self, count: int) -> npt.NDArray[Any]:
+        """Read the next rows."""
+        begin = self.array.shape[0] - self._left
+        self._left -= count
+        if self._whole is not None:
+            return self._whole[begin : begin + count]
+        rows = _read_array(self._file, self.array, count)
+        if not self._left:
+            self._file.read(1)  # at the end of the file its checksum is verified
+        return rows
+
+
+def _read_array(file: IO[bytes], array: _Array, count: int) -> npt.NDArray[Any]:
+    shape = (count, *array.shape[1:])
+    size = count * array.row_bytes
+    if size == 0:
+        return np.zeros(shape, array.dtype)
+    data = file.read(size)
+    if len(data) < size:
+        raise EOFError(f"the array {array.name!r} is truncated")
+    return np.frombuffer(data, array.dtype).reshape(shape)
+
+
+# ---- in the processes ----
+
+
+def _convert(piece: _Piece, dtypes: dict[str, str]) -> ConvertedPiece:
+    count = len(next(iter(piece.arrays.values())))
+    rows = [
+        Row(
+            piece.path,
+            f"row {piece.first + i}",
+            {name: array[i] for name, array in piece.arrays.items()},
+        )
+        for i in range(count)
+    ]
+    return encode_rows(rows, dtypes, piece.size)

@@ -1,0 +1,169 @@
+"""Export of TFRecord files to Parquet: a row per record, a column per feature."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from ..checks import check_integer
+from ..order.selection import Span
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature, VarLenFeature
+from ..storage.local import StrPath
+from ..tools.outputs import check_file_name, refuse_inputs
+from ..tools.record_files import RecordFiles
+from ..tools.report import JobReport, OnError, Result, Watcher
+from ..writing.output_group import OutputGroup
+from ..writing.shards import refuse_other_shards, shard_paths
+from .arrow import import_pyarrow
+from .stored_columns import StoredBlock, StoredColumn, StoredReader
+
+# Approximate limits of a row group, which is the amount of data in memory.
+_MAX_RECORDS = 1 << 16
+_MAX_BYTES = 1 << 25
+_SUFFIX = ".parquet"
+# Key of the metadata that contains the schema, with shapes, as JSON.
+SCHEMA_KEY = b"torchrec_io.schema"
+
+
+def to_parquet(
+    paths: StrPath | Iterable[StrPath],
+    destination: StrPath,
+    *,
+    schema: Schema | Mapping[str, Any] | None = None,
+    num_shards: int | None = None,
+    on_error: OnError = "raise",
+    jobs: int = 1,
+    watcher: Watcher | None = None,
+) -> Result:
+    """Write records as rows of Parquet files.
+
+    | feature spec | type of the column |
+    | --- | --- |
+    | FixedLenFeature of shape ``[]`` | its dtype; bytes as binary |
+    | FixedLenFeature of another shape | list of its dtype, values in row-major order |
+    | VarLenFeature | list of its dtype |
+    | feature list | list of lists: steps and their values |
+    | ImageFeature, RawFeature, SerializedTensorFeature | binary: the stored bytes |
+    | SequenceFeature without partitions | list of binary |
+
+    A feature that a record lacks becomes an empty list. The metadata of each file contains the
+    schema as JSON under the key ``torchrec_io.schema``. Row groups have about 32 MiB of records.
+
+    Args:
+        paths: Files, glob patterns or directories. Compression is detected from the content.
+        destination: Path of the output file. ``.parquet`` is added if it is missing.
+        schema: Features to read from each record. By default it is inferred from 1,000 records;
+            features that only other records have are not written.
+        num_shards: Number of files ``name-00000-of-00008.parquet`` and so on, each with consecutive
+            records. By default there is one file ``name.parquet``.
+        on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged or do not
+            fit the schema.
+        jobs: Number of threads that read. The output does not depend on it.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        Paths, numbers of records and other facts of the outputs.
+
+    Raises:
+        ImportError: If pyarrow is not installed: ``pip install torchrec-io[parquet]``.
+        SchemaError: If there is no record to infer a schema from, a feature has values that no spec
+            reads, or a spec reads several features.
+        DecodeError: If a record does not fit the schema, unless it is skipped.
+        CorruptRecordError: If a record is damaged, unless it is skipped.
+        TruncatedFileError: If a file is truncated, unless its rest is skipped.
+        FileNotFoundError: If a path matches no file.
+        FileExistsError: If there are shards of this name and another number.
+        ValueError: If an argument is invalid or an output is an input.
+    """
+    import_pyarrow()
+    outputs = _outputs(destination, num_shards)
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report)
+    refuse_inputs(files.paths, outputs)
+    reader = StoredReader(files, schema, report)
+    report.watcher.started(files.size)
+    count = len(files)
+    bounds = [count * shard // len(outputs) for shard in range(len(outputs) + 1)]
+    counts = []
+    with OutputGroup() as group:
+        for path, begin, end in zip(outputs, bounds[:-1], bounds[1:], strict=True):
+            selection = Span(begin, end - begin, count)
+            blocks = reader.blocks(selection, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
+            # Arrow gets an open file because it refuses names that are not UTF-8.
+            with closing(blocks), group.open_file(path) as file:
+                counts.append(_write(file, reader.schema, blocks, report))
+    return report.result(outputs, counts)
+
+
+def _outputs(destination: StrPath, num_shards: int | None) -> list[str]:
+    name = check_file_name(os.fspath(destination).removesuffix(_SUFFIX))
+    if num_shards is None:
+        return [name + _SUFFIX]
+    num_shards = check_integer("num_shards", num_shards, 1)
+    outputs = [path + _SUFFIX for path in shard_paths(name, num_shards)]
+    refuse_other_shards(name, re.compile(r"-\d{5}-of-\d{5}\.parquet"), outputs)
+    return outputs
+
+
+def _write(file: BinaryIO, schema: Schema, blocks: Iterable[StoredBlock], report: JobReport) -> int:
+    count = 0
+    arrow_schema = _arrow_schema(schema)
+    with import_pyarrow().parquet.ParquetWriter(file, arrow_schema) as writer:
+        for rows in blocks:
+            if len(rows.block):
+                writer.write_table(_table(rows, arrow_schema))
+            report.add(len(rows.block), 0)
+            count += len(rows.block)
+    return count
+
+
+# ---- columns ----
+
+
+def _arrow_schema(schema: Schema) -> Any:
+    pa = import_pyarrow()
+    fields = []
+    for name, spec in schema.items():
+        assert isinstance(spec, (FixedLenFeature, VarLenFeature))  # a schema of stored columns
+        kind = pa.binary() if spec.dtype == "string" else pa.from_numpy_dtype(np.dtype(spec.dtype))
+        if isinstance(spec, VarLenFeature) or spec.shape:
+            kind = pa.list_(kind)
+        if name in (schema.sequence or {}):
+            kind = pa.list_(kind)
+        fields.append(pa.field(name, kind))
+    return pa.schema(fields, metadata={SCHEMA_KEY: schema.to_json()})
+
+
+def _table(rows: StoredBlock, schema: Any) -> Any:
+    pa = import_pyarrow()
+    count = len(rows.block)
+    return pa.table([_array(column, count) for column in rows.columns.values()], schema=schema)
+
+
+def _array(column: StoredColumn, records: int) -> Any:
+    pa = import_pyarrow()
+    if column.offsets is None:
+        array = pa.array(column.values)
+    else:
+        # int32 suffices: a block has 32 MiB or a single record, and no message reaches 2 GiB.
+        starts, data = pa.py_buffer(column.offsets.astype(np.int32)), pa.py_buffer(column.values)
+        array = pa.Array.from_buffers(pa.binary(), len(column.offsets) - 1, [None, starts, data])
+    splits = column.splits
+    if column.shape:
+        splits = (np.arange(records + 1) * math.prod(column.shape),)
+    for offsets in reversed(splits):
+        array = _list_array(offsets, array)
+    return array
+
+
+def _list_array(offsets: npt.NDArray[np.int64], values: Any) -> Any:
+    pa = import_pyarrow()
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)

@@ -1,0 +1,227 @@
+"""The stored values of records, without decoding: columns of numbers and bytes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..errors import DecodeError, SchemaError
+from ..order.selection import Selection
+from ..parsing.columns.base import Arena, view_of
+from ..parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..records.record_block import RecordBlock
+from ..schema.feature import Feature
+from ..schema.schema import Schema
+from ..tools.record_files import RecordFiles
+from ..tools.report import JobReport
+
+_INFERRED_FROM = 1000
+
+
+@dataclass(frozen=True)
+class StoredColumn:
+    """The values of a feature in some records.
+
+    Attributes:
+        dtype: Dtype of the values; "string" for bytes.
+        shape: Shape of the values of a record, or None if records have different numbers of values.
+        splits: If ``shape`` is None, int64 offsets of the values of each record; for a feature
+            list, offsets of the steps of each record and of the values of each step.
+        values: All values, flat; for bytes, all their bytes as uint8.
+        offsets: For bytes, int64 offsets of the values in ``values``, one more than there are
+            values; otherwise None.
+    """
+
+    dtype: str
+    shape: tuple[int, ...] | None
+    splits: tuple[npt.NDArray[np.int64], ...]
+    values: npt.NDArray[Any]
+    offsets: npt.NDArray[np.int64] | None = None
+
+    def row(self, record: int) -> Any:
+        """Return the values of a record: an array or list of bytes; for steps, a list of those."""
+        if self.shape is not None:
+            count = math.prod(self.shape)
+            found = self._between(record * count, (record + 1) * count)
+            return found if isinstance(found, list) else found.reshape(self.shape)
+        begin, end = self.splits[0][record : record + 2].tolist()
+        if len(self.splits) == 1:
+            return self._between(begin, end)
+        steps = self.splits[1][begin : end + 1].tolist()
+        return [self._between(*pair) for pair in itertools.pairwise(steps)]
+
+    def _between(self, begin: int, end: int) -> Any:
+        if self.offsets is None:
+            return self.values[begin:end]
+        starts = self.offsets[begin : end + 1].tolist()
+        return [self.values[start:stop].tobytes() for start, stop in itertools.pairwise(starts)]
+
+
+class StoredBlock(NamedTuple):
+    """Some records and the columns of their features, in the order of the schema."""
+
+    block: RecordBlock
+    columns: dict[str, StoredColumn]
+
+
+class StoredReader:
+    """A reader of the stored values of records: an image stays its bytes.
+
+    Args:
+        files: Files to read.
+        schema: Features to read. By default :meth:`Schema.infer` finds them.
+        report: Report that counts records that do not fit the schema.
+
+    Attributes:
+        schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
+            feature.
+
+    Raises:
+        SchemaError: If there is no record to infer a schema from, a feature that has values would
+            be left out, or a spec reads several stored features.
+    """
+
+    def __init__(
+        self, files: RecordFiles, schema: Schema | Mapping[str, Any] | None, report: JobReport
+    ) -> None:
+        self._files = files
+        self._report = report
+        self._inferred = schema is None
+        if schema is None:
+            schema = infer_schema(files, report)
+            _refuse_left_out(schema)
+        self.schema = _as_stored(Schema.of(schema))
+        self._parser = ExampleParser(self.schema)
+
+    def blocks(
+        self, selection: Selection, jobs: int, *, max_records: int, max_bytes: int
+    ) -> Generator[StoredBlock]:
+        """Yield the valid records of a selection in blocks, in order.
+
+        The report counts the bytes, but not the records.
+
+        Args:
+            selection: Records to read.
+            jobs: Number of threads that read.
+            max_records: Largest number of records in a block.
+            max_bytes: Largest size of a block with more than one record, in bytes.
+
+        Raises:
+            DecodeError: If a record does not fit the schema, unless the report skips errors.
+            CorruptRecordError: If a record is damaged, unless the report skips errors.
+        """
+        for block in self._files.blocks(
+            selection,
+            self._report,
+            jobs,
+            count_records=False,
+            max_records=max_records,
+            max_bytes=max_bytes,
+        ):
+            yield self._parse(block)
+
+    def error(
+        self, block: RecordBlock, position: int, reason: str, feature: str | None = None
+    ) -> DecodeError:
+        """Return an error of a record."""
+        path, record, offset = self._files.reader.location(int(block.numbers[position]))
+        return DecodeError(reason, path=path, record=record, offset=offset, feature=feature)
+
+    def _parse(self, block: RecordBlock) -> StoredBlock:
+        """Parse a block, without the records that do not fit the schema."""
+        rest, failures = block, dict[int, RecordFailure]()  # by number
+        while True:
+            located = self._parser.locate(rest)
+            found = located.failures
+            if not found:
+                arena = _core.allocate(located.arena_bytes)
+                columns, found = located.fill(arena)
+            if not found:
+                break
+            for failure in found:
+                failures.setdefault(int(rest.numbers[failure.position]), failure)
+            rest = rest.without([failure.position for failure in found])
+        for position, number in enumerate(block.numbers.tolist() if failures else []):
+            if number in failures:
+                reason, feature = self._reason(failures[number]), failures[number].feature
+                self._report.skip(self.error(block, position, reason, feature))
+        return StoredBlock(rest, self._views(columns, arena))
+
+    def _reason(self, failure: RecordFailure) -> str:
+        reason = failure.reason
+        if failure.offset is not None:
+            reason += f", at byte {failure.offset} of the record"
+        if self._inferred:
+            reason += (
+                f" (the schema was inferred from {_INFERRED_FROM:,} records; use schema to give one"
+                " that fits all records)"
+            )
+        return reason
+
+    def _views(self, columns: tuple[Column, ...], arena: Arena) -> dict[str, StoredColumn]:
+        found: dict[str, StoredColumn] = {}
+        for column in columns:
+            if isinstance(column, DenseColumns):
+                for number, name in enumerate(column.names):
+                    values = Numbers(column.dtype, column.shape, column.at + number * column.stride)
+                    found[name] = _column(arena, values, column.shape[1:], ())
+            elif isinstance(column, BytesColumn):
+                found[column.name] = _column(arena, column.values, column.values.shape[1:], ())
+            else:
+                assert isinstance(column, RaggedColumn)
+                splits = tuple(view_of(arena, split) for split in column.splits)
+                found[column.name] = _column(arena, column.values, None, splits)
+        return {name: found[name] for name in self.schema}
+
+
+def _column(
+    arena: Arena,
+    values: Values,
+    shape: tuple[int, ...] | None,
+    splits: tuple[npt.NDArray[Any], ...],
+) -> StoredColumn:
+    if isinstance(values, Numbers):
+        return StoredColumn(values.dtype, shape, splits, view_of(arena, values).reshape(-1))
+    count = math.prod(values.shape)
+    offsets = view_of(arena, Numbers("int64", (count + 1,), values.offsets_at))
+    data = arena[values.data_at : values.data_at + values.data_bytes]
+    return StoredColumn("string", shape, splits, data, offsets)
+
+
+# ---- schemas ----
+
+
+def infer_schema(files: RecordFiles, report: JobReport) -> Schema:
+    """Infer a schema. Damaged records are skipped if the report does so, which then counts them."""
+    return Schema.infer(files.paths, _INFERRED_FROM, on_error=report.on_error)
+
+
+def _refuse_left_out(schema: Schema) -> None:
+    """Raise an error if a feature was left out, because the findings are not shown."""
+    for name, finding in (schema.findings or {}).items():
+        if finding.spec is None and finding.kind != "none":
+            raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)
+
+
+def _as_stored(schema: Schema) -> Schema:
+    context = {name: _stored(name, spec) for name, spec in schema.context.items()}
+    if schema.sequence is None:
+        return Schema(context)
+    sequence = {name: _stored(name, spec) for name, spec in schema.sequence.items()}
+    return Schema(context=context, sequence=sequence)
+
+
+def _stored(name: str, spec: Feature) -> Feature:
+    """The spec that reads what another one decodes or pads."""
+    stored = spec.as_stored(name)
+    if stored.dtype != "bfloat16":
+        return stored
+    return replace(stored, dtype="float32")  # type: ignore[type-var]  # no other package has bfloat16

@@ -1,0 +1,365 @@
+"""Export of TFRecord files to WebDataset: tar files in which a sample is several files.
+
+The files of a sample have the same name up to the suffix.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..checks import check_integer, is_integer
+from ..schema.schema import Schema
+from ..schema.specs import FixedLenFeature, VarLenFeature
+from ..storage.local import StrPath
+from ..tools.outputs import check_file_name, refuse_inputs
+from ..tools.record_files import RecordFiles
+from ..tools.report import JobReport, OnError, Result, Watcher
+from ..writing.output_group import OutputGroup
+from ..writing.shards import refuse_other_shards
+from .file_names import checked_path, suffix_of
+from .stored_columns import StoredBlock, StoredReader
+
+_SHARD_SUFFIX = re.compile(r"-\d{6}\.tar")
+# WebDataset's tar_file_iterator skips files with such names, and group_by_keys uses them itself.
+_RESERVED_NAME = re.compile(r"__[^/]*__($|/)")
+# Sizes that tar pads files, and the whole archive, to a multiple of.
+_BLOCK_BYTES = tarfile.BLOCKSIZE
+_TAPE_BYTES = tarfile.RECORDSIZE
+# Limits of a block.
+_MAX_RECORDS = 1 << 12
+_MAX_BYTES = 1 << 24
+
+
+def to_webdataset(
+    paths: StrPath | Iterable[StrPath],
+    name: StrPath,
+    *,
+    schema: Schema | Mapping[str, Any] | None = None,
+    key: str | None = None,
+    extensions: Mapping[str, str] | None = None,
+    max_bytes: int | None = None,
+    on_error: OnError = "raise",
+    jobs: int = 1,
+    watcher: Watcher | None = None,
+) -> Result:
+    """Write records as samples of ``name-000000.tar``, ``name-000001.tar`` and so on.
+
+    A feature ``image/encoded`` becomes the file ``KEY.image.encoded.jpg``: its name in lower case,
+    with dots in place of characters other than letters, digits, ``_`` and ``-``. The suffix selects
+    one of WebDataset's decoders:
+
+    | feature | suffix |
+    | --- | --- |
+    | one bytes value | by content: ``jpg``, ``wav`` and so on; ``txt`` for text, else ``bin`` |
+    | several bytes values | the same, with a number each: ``KEY.frames.0.jpg`` |
+    | feature list of bytes | the same, with the step: ``KEY.frames.3.0.jpg`` |
+    | one integer | ``cls``: decimal |
+    | one float, or several numbers | ``npy``: with the shape of the schema |
+    | feature list of numbers | ``json``: a list of lists |
+
+    Equal records give equal tar files, byte by byte.
+
+    Args:
+        paths: Files, glob patterns or directories. Compression is detected from the content.
+        name: Common start of the paths of the tar files.
+        schema: Features to read from each record. By default it is inferred from 1,000 records;
+            features that only other records have are not written.
+        key: Name of the feature whose value is KEY, without its last suffix and with ``_`` for
+            other dots: one integer, or bytes that are a valid file name. By default KEY is the
+            number of the record, in nine digits.
+        extensions: Extensions of files by feature name: ``{"image/encoded": "jpg"}`` gives
+            ``KEY.jpg``. An extension of numbers must end with ``txt``, ``npy``, ``json`` or, for
+            an integer, ``cls``.
+        max_bytes: Largest size of a tar file in bytes, unless a single sample is larger. By default
+            there is one tar file.
+        on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged, do not fit
+            the schema or have no valid key.
+        jobs: Number of threads that read. The output does not depend on it.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        Paths, numbers of records and other facts of the outputs.
+
+    Raises:
+        SchemaError: If there is no record to infer a schema from, a feature has values that no spec
+            reads, or a spec reads several features.
+        DecodeError: If a record does not fit the schema, its key is not a valid file name, or an
+            earlier record of the same tar file has the same key, unless it is skipped.
+        CorruptRecordError: If a record is damaged, unless it is skipped.
+        TruncatedFileError: If a file is truncated, unless its rest is skipped.
+        FileNotFoundError: If a path matches no file.
+        FileExistsError: If there are other tar files with such names.
+        ValueError: If an argument is invalid, two features have the same extension, or an output is
+            an input.
+    """
+    name = check_file_name(name)
+    if max_bytes is not None:
+        max_bytes = check_integer("max_bytes", max_bytes, 1)
+    report = JobReport(on_error, watcher)
+    files = RecordFiles(paths, report)
+    reader = StoredReader(files, schema, report)
+    members = _members(reader.schema, extensions or {}, key)
+    report.watcher.started(files.size)
+    blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
+    with OutputGroup() as group, _TarFiles(group, name, max_bytes) as tars, closing(blocks):
+        for rows in blocks:
+            count = 0
+            for position in range(len(rows.block)):
+                try:
+                    tars.add(_key_of(rows, position, key), _sample(members, rows, position))
+                    count += 1
+                except ValueError as error:
+                    report.skip(reader.error(rows.block, position, str(error), key))
+            report.add(count, 0)
+        tars.close()
+        refuse_inputs(files.paths, tars.paths)
+        refuse_other_shards(name, _SHARD_SUFFIX, tars.paths)
+    return report.result(tars.paths, tars.counts)
+
+
+def _key_of(rows: StoredBlock, position: int, key: str | None) -> str:
+    if key is None:
+        return f"{rows.block.numbers[position]:09d}"
+    value = rows.columns[key].row(position)
+    if isinstance(value, np.ndarray):
+        return str(int(value))
+    folder, base = os.path.split(checked_path(value[0]))
+    # In WebDataset the suffix begins at the first dot of the last part.
+    return os.path.join(folder, os.path.splitext(base)[0].replace(".", "_"))
+
+
+# ---- the files of a sample ----
+
+
+class _Member(NamedTuple):
+    """The files of a sample that store one feature.
+
+    Attributes:
+        extension: Extension of the files.
+        has_suffix: Whether the extension is complete. Otherwise the suffix of the content is added.
+        is_single: Whether each record has one value.
+        encode: Function that encodes the numbers of a record, or None for bytes.
+    """
+
+    extension: str
+    has_suffix: bool
+    is_single: bool
+    encode: Callable[[Any], bytes] | None
+
+
+def _members(schema: Schema, extensions: Mapping[str, str], key: str | None) -> dict[str, _Member]:
+    for name in [*extensions, *([] if key is None else [key])]:
+        if name not in schema:
+            raise ValueError(
+                f"the schema has no feature {name!r}; its features are {', '.join(schema)}"
+            )
+    if key is not None and not _is_key(schema[key]):
+        raise ValueError(
+            f"the key feature {key!r} must have one integer or one bytes value in every record"
+        )
+    members = {name: _member(schema, name, extensions.get(name)) for name in schema}
+    owners: dict[str, str] = {}
+    for name, member in members.items():
+        other = owners.setdefault(member.extension, name)
+        if other != name:
+            raise ValueError(
+                f"the features {other!r} and {name!r} have the same extension {member.extension!r};"
+                " use extensions to give one of them another"
+            )
+    return members
+
+
+def _is_key(spec: Any) -> bool:
+    is_one = isinstance(spec, FixedLenFeature) and spec.count == 1
+    return is_one and (spec.dtype == "string" or is_integer(spec.dtype))
+
+
+def _member(schema: Schema, name: str, extension: str | None) -> _Member:
+    spec = schema[name]
+    assert isinstance(spec, (FixedLenFeature, VarLenFeature))  # a schema of stored columns
+    is_single = isinstance(spec, FixedLenFeature) and spec.shape == ()
+    if extension is not None and not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", extension):
+        raise ValueError(
+            "an extension must consist of lower-case letters, digits, _, - and dots, got "
+            f"{extension!r}"
+        )
+    if extension is not None and _RESERVED_NAME.fullmatch(extension):
+        raise ValueError(f"the extension {extension!r} is reserved by WebDataset; use another one")
+    stem = extension or _as_extension(name)
+    if spec.dtype == "string":
+        return _Member(stem, extension is not None, is_single, None)
+    suffix = stem.rpartition(".")[2]
+    if extension is None:
+        suffix = "npy"
+        if name in (schema.sequence or {}):
+            suffix = "json"
+        elif is_single and is_integer(spec.dtype):
+            suffix = "cls"
+        stem = f"{stem}.{suffix}"
+    if (
+        suffix not in _ENCODERS
+        or (suffix in ("cls", "txt") and not is_single)
+        or (suffix == "cls" and not is_integer(spec.dtype))
+    ):
+        raise ValueError(
+            f"the extension of the feature {name!r} must end with 'npy' or 'json', or for a single "
+            f"number with 'txt', or for a single integer with 'cls', got {extension!r}"
+        )
+    if suffix == "npy" and name in (schema.sequence or {}):
+        raise ValueError(
+            f"the extension of the feature list {name!r} must end with 'json', got {extension!r}"
+        )
+    return _Member(stem, True, is_single, _ENCODERS[suffix])
+
+
+def _as_extension(name: str) -> str:
+    return re.sub(r"[^a-z0-9_-]+", ".", name.lower()).strip(".") or "feature"
+
+
+def _sample(
+    members: Mapping[str, _Member], rows: StoredBlock, position: int
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the extension and content of each file of a sample."""
+    for name, member in members.items():
+        value = rows.columns[name].row(position)
+        if member.encode is not None:
+            yield member.extension, member.encode(value)
+        elif member.is_single:
+            yield _with_suffix(member, "", value[0]), value[0]
+        else:
+            for number, data in _numbered(value):
+                yield _with_suffix(member, number, data), data
+
+
+def _with_suffix(member: _Member, number: str, data: bytes) -> str:
+    if member.has_suffix:
+        return f"{number.lstrip('.')}{'.' if number else ''}{member.extension}"
+    return f"{member.extension}{number}.{suffix_of(data)}"
+
+
+def _numbered(value: list[Any]) -> Iterator[tuple[str, bytes]]:
+    """Yield the number and bytes of each value: ``.0``, or ``.3.0`` with the step of a list."""
+    for number, item in enumerate(value):
+        if isinstance(item, bytes):
+            yield f".{number}", item
+        else:
+            yield from ((f".{number}{inner}", data) for inner, data in _numbered(item))
+
+
+def _as_text(value: npt.NDArray[Any]) -> bytes:
+    number = value.item()
+    return str(int(number) if isinstance(number, bool) else number).encode()
+
+
+def _as_npy(value: npt.NDArray[Any]) -> bytes:
+    out = io.BytesIO()
+    np.save(out, value, allow_pickle=False)
+    return out.getvalue()
+
+
+def _as_json(value: npt.NDArray[Any] | list[npt.NDArray[Any]]) -> bytes:
+    steps = [step.tolist() for step in value] if isinstance(value, list) else value.tolist()
+    return json.dumps(steps).encode()
+
+
+_ENCODERS: dict[str, Callable[[Any], bytes]] = {
+    "cls": _as_text,
+    "txt": _as_text,
+    "npy": _as_npy,
+    "json": _as_json,
+}
+
+
+# ---- tar files ----
+
+
+class _TarFiles:
+    """A writer of samples to one tar file after another.
+
+    Attributes:
+        paths: Paths of the tar files so far.
+        counts: Number of samples in each.
+    """
+
+    def __init__(self, group: OutputGroup, name: str, max_bytes: int | None) -> None:
+        self.paths: list[str] = []
+        self.counts: list[int] = []
+        self._group = group
+        self._name = name
+        self._max_bytes = max_bytes
+        self._stack = ExitStack()
+        self._begin()
+
+    def __enter__(self) -> _TarFiles:  # noqa: PYI034  # it has no subclasses
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish the last tar file."""
+        self._stack.close()
+
+    def add(self, key: str, sample: Iterable[tuple[str, bytes]]) -> None:
+        """Write a sample.
+
+        Args:
+            key: Key of the sample.
+            sample: Extension and content of each file.
+
+        Raises:
+            ValueError: If the tar file has a sample with this key, or the sample has no files or
+                several files of the same name.
+        """
+        files = [(f"{key}.{extension}", data) for extension, data in sample]
+        for name, _ in files:
+            if _RESERVED_NAME.match(name):
+                raise ValueError(f"WebDataset would skip the file {name!r}, whose name is reserved")
+        if not files or len({name for name, _ in files}) < len(files):
+            raise ValueError("the sample has no files, or several files of the same name")
+        size = sum(_size_in_tar(name, data) for name, data in files)
+        if self.counts[-1] and not self._has_room(size):
+            self._begin()
+        if key in self._keys:
+            raise ValueError(f"an earlier record of the tar file has the key {key!r}")
+        self._keys.add(key)
+        for name, data in files:
+            self._tar.addfile(_info(name, data), io.BytesIO(data))
+        self.counts[-1] += 1
+
+    def _has_room(self, size: int) -> bool:
+        end = self._tar.offset + size + 2 * _BLOCK_BYTES  # a tar file ends with two empty blocks
+        return self._max_bytes is None or -(-end // _TAPE_BYTES) * _TAPE_BYTES <= self._max_bytes
+
+    def _begin(self) -> None:
+        self._stack.close()
+        self.paths.append(f"{self._name}-{len(self.paths):06d}.tar")
+        self.counts.append(0)
+        self._keys: set[str] = set()
+        file = self._stack.enter_context(self._group.open_file(self.paths[-1]))
+        self._tar = self._stack.enter_context(
+            tarfile.TarFile(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)
+        )
+
+
+def _info(name: str, data: bytes) -> tarfile.TarInfo:
+    """Return a header without time and owner, so that equal data gives equal tar files."""
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    info.mode = 0o444
+    return info
+
+
+def _size_in_tar(name: str, data: bytes) -> int:
+    header = len(_info(name, data).tobuf(tarfile.PAX_FORMAT))
+    return header + -(-len(data) // _BLOCK_BYTES) * _BLOCK_BYTES

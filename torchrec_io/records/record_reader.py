@@ -1,0 +1,268 @@
+"""Reading of records by number from indexed files, in as few reads as possible."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from .. import _core
+from ..checks import counted
+from ..errors import TorchRecIOError, TruncatedFileError
+from ..storage.byte_source import ByteBuffer, ByteSource, Ints, descriptors_of, read_ranges
+from ..storage.opening import open_decompressed, open_file
+from .formats import TFRECORD
+from .index import RecordIndex
+from .index_cache import load_deferred
+from .reader import Reader, RecordLocation
+from .record_block import RecordBlock
+
+ReadPlan: TypeAlias = _core.ReadPlan
+
+# Two records at most this far apart are read at once: for data in memory, reading one more page
+# costs about as much as another call.
+_COALESCE_GAP_BYTES = 1 << 12
+_MAX_OPEN_FILES = 128
+# A plan may have more files than are kept open.
+_FILES_AT_ONCE = 16
+# Number of reads that are announced after each wait for storage. A wait costs about as much.
+_HINTS_PER_WAIT = 2
+# A read that was announced may not wait. After this many on a slow disk, one is not announced, to
+# find out whether it would wait.
+_MAX_HINTS = 256
+
+
+class NativeReads(NamedTuple):
+    """A plan that the native core carries out by itself. It keeps the files open.
+
+    Attributes:
+        files: Files of the plan.
+        plan: Plan to carry out.
+        block: Records that the buffer will hold.
+    """
+
+    files: list[ByteSource]
+    plan: ReadPlan
+    block: RecordBlock
+
+    @classmethod
+    def into(cls, files: list[ByteSource], plan: ReadPlan, buffer: ByteBuffer) -> NativeReads:
+        """Make reads into a buffer: uint8 of at least ``plan.buffer_bytes``."""
+        head = TFRECORD.header_bytes
+        lengths = plan.frame_sizes - TFRECORD.overhead_bytes
+        return cls(
+            files, plan, RecordBlock(buffer, plan.frame_starts + head, lengths, plan.numbers)
+        )
+
+    def for_core(self, records: _core.Records) -> _core.BatchReads:
+        """Return the reads for the native core; ``records`` are those of the block."""
+        descriptors = descriptors_of(self.files)
+        assert descriptors is not None
+        return _core.BatchReads(descriptors, self.plan, self.block.buffer, records)
+
+
+class RecordReader(Reader):
+    """Reads records of several indexed files by number. Numbers continue from file to file.
+
+    Files are opened on first use in each process. A file that was replaced or changed since its
+    index was opened is detected on its first use in each process, and again after
+    :meth:`begin_epoch`. Safe to use from several threads.
+
+    Args:
+        indexes: Index of each file, all of the same record format.
+        verify_crc: Whether the data of each record is checked against its checksum. Lengths always
+            are.
+
+    Attributes:
+        indexes: Index of each file.
+        format: Record format of the files.
+    """
+
+    _hints: int  # number of reads to announce, from two on, until waits show whether it helps
+
+    def __init__(self, indexes: Sequence[RecordIndex], *, verify_crc: bool = True) -> None:
+        self.indexes = tuple(indexes)
+        self.verify_crc = verify_crc
+        self.format = self.indexes[0].format
+        self._counts = np.array([len(index) for index in self.indexes], np.int64)
+        self._ends = np.cumsum(self._counts)
+        self._reset()
+
+    def __len__(self) -> int:
+        return int(self._counts.sum())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(type(self), verify_crc=self.verify_crc), (self.indexes,)
+
+    def begin_epoch(self) -> None:
+        self._epoch += 1
+
+    def plan(self, records: Ints, gap: int = _COALESCE_GAP_BYTES) -> ReadPlan:
+        """Find where records are, and join neighboring ones into one read.
+
+        Args:
+            records: Numbers of the records, in any order, repeats allowed; int64 ``[n]``.
+            gap: Largest number of bytes between two records that are read at once.
+
+        Raises:
+            IndexError: If a number is out of range.
+            StaleIndexError: If a data file or its index file was replaced or changed.
+            TruncatedFileError: If a data file has become shorter since it was indexed.
+            FileNotFoundError: If a data file was removed.
+        """
+        self._reset_after_fork()
+        numbers = np.ascontiguousarray(records, np.int64)
+        epoch = self._epoch
+        while unchecked := (plan := self._index_set.plan(numbers, epoch, gap)).unchecked_files:
+            self._check_files(unchecked, epoch)
+        return plan
+
+    def will_need(self, plan: ReadPlan) -> None:
+        """Announce the reads of a plan to the system.
+
+        Nothing is announced unless the system lately had to wait for storage: for data in memory
+        the calls are not worth their cost.
+        """
+        if self._hints > 0:
+            for source, (_, ranges) in zip(self._sources(plan.files), plan.by_file(), strict=True):
+                source.will_need(ranges)
+
+    def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        return self.extract(self.read(plan), plan)
+
+    def read(self, plan: ReadPlan) -> ByteBuffer:
+        """Read all frames of a plan into a buffer, unchecked.
+
+        Raises:
+            TruncatedFileError: If a file has become shorter since it was indexed.
+            OSError: If reading fails.
+            MemoryError: If there is not enough memory for the records.
+        """
+        try:
+            buffer = _core.allocate(plan.buffer_bytes)
+        except MemoryError:
+            records = counted(len(plan.numbers), "record")
+            raise MemoryError(
+                f"there is no memory for {records}, {counted(plan.buffer_bytes, 'byte')} "
+                "as stored: use a smaller batch_size"
+            ) from None
+        waits = 0
+        all_files, all_bounds, ranges = plan.files, plan.range_bounds, plan.ranges
+        for first in range(0, len(all_files), _FILES_AT_ONCE):
+            files = all_files[first : first + _FILES_AT_ONCE]
+            sources = self._sources(files)
+            bounds = all_bounds[first : first + len(files) + 1]
+            result = read_ranges(sources, bounds, ranges, buffer)
+            if result.truncated_range is not None:
+                file = bisect.bisect_right(bounds, result.truncated_range) - 1
+                raise TruncatedFileError(
+                    "the file has become shorter since it was indexed",
+                    path=sources[file].path,
+                    offset=int(ranges[result.truncated_range, 0]),
+                )
+            waits += result.waits
+        self.note_waits(waits)
+        return buffer
+
+    @property
+    def is_native(self) -> bool:
+        return self._is_tfrecord and not any(index.compression for index in self.indexes)
+
+    def open_files(self, plan: ReadPlan) -> list[ByteSource] | None:
+        if not self._is_tfrecord or len(plan.files) > _FILES_AT_ONCE:
+            return None
+        sources = self._sources(plan.files)
+        return None if descriptors_of(sources) is None else sources
+
+    def note_waits(self, waits: int) -> None:
+        self._hints = min(max(0, self._hints - 1) + _HINTS_PER_WAIT * waits, _MAX_HINTS)
+
+    def extract(
+        self, buffer: ByteBuffer, plan: ReadPlan
+    ) -> tuple[RecordBlock, list[TorchRecIOError]]:
+        """Return the valid records of a plan, and an error for each damaged one.
+
+        Args:
+            buffer: Buffer with the frames of the plan, which the block keeps; uint8.
+            plan: Plan of the records.
+        """
+        found = self.format.extract(buffer, plan.frame_starts, plan.frame_sizes, self.verify_crc)
+        block = RecordBlock(found.buffer, found.starts, found.lengths, plan.numbers)
+        return self.drop_damaged(block, found.faults)
+
+    def location(self, number: int) -> RecordLocation:
+        ((file,), (start,)) = self._locate(np.array([number], np.int64))
+        record = int(number - self._ends[file] + self._counts[file])
+        return RecordLocation(self.indexes[file].data_path, record, start)
+
+    def keys(self, numbers: Ints) -> list[str]:
+        files, starts = self._locate(numbers)
+        records = numbers - (self._ends - self._counts)[files]
+        paths = [self.indexes[file].data_path for file in files]
+        return self.format.keys(paths, records.tolist(), starts)
+
+    @property
+    def _is_tfrecord(self) -> bool:
+        return self.format.code == TFRECORD.code
+
+    def _locate(self, numbers: Ints) -> tuple[list[int], list[int]]:
+        """Return the file and the start of each record's frame."""
+        self._reset_after_fork()
+        epoch = self._epoch
+        while unchecked := (found := self._index_set.locate(numbers, epoch)).unchecked_files:
+            self._check_files(unchecked, epoch)
+        return found.files, found.starts
+
+    def _check_files(self, files: list[int], epoch: int) -> None:
+        """Check files and their indexes, unless that was done in an epoch."""
+        with self._lock:
+            unchecked = self._index_set.unchecked(
+                files, epoch
+            )  # another thread may have been faster
+            load_deferred([self.indexes[file] for file in unchecked])
+            for file in unchecked:
+                index = self.indexes[file]
+                index.check_unchanged()
+                source = self._open_sources.get(file)
+                if source is not None and source.stamp != index.data_stamp:
+                    del self._open_sources[file]  # replaced by a file with the same content
+                self._index_set.mark_checked(file, index.file_bytes, epoch)
+
+    def _sources(self, files: list[int]) -> list[ByteSource]:
+        """Return files as open sources of their decompressed content."""
+        self._reset_after_fork()
+        epoch = self._epoch
+        if unchecked := self._index_set.unchecked(files, epoch):
+            self._check_files(unchecked, epoch)
+        with self._lock:
+            return [self._open_sources.get(file) or self._open_source(file) for file in files]
+
+    def _open_source(self, number: int) -> ByteSource:
+        index = self.indexes[number]
+        file = open_file(index.data_path)
+        index.check_opened(file)
+        restarts = index.restarts if index.compression else ()
+        source = open_decompressed(file, index.compression, restarts)
+        while len(self._open_sources) >= _MAX_OPEN_FILES:
+            self._open_sources.popitem(last=False)
+        self._open_sources[number] = source
+        return source
+
+    def _reset_after_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._reset()  # a forked child must not share what its parent opened
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._open_sources: OrderedDict[int, ByteSource] = OrderedDict()
+        self._epoch = 1
+        self._index_set = _core.IndexSet(self._counts)
+        self._hints = 2
+        # Last: a thread that sees it may use the lock, and the parent's may be held forever.
+        self._pid = os.getpid()

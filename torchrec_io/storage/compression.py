@@ -1,0 +1,109 @@
+"""Compressions of data files, and their detection by content."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from .. import _core
+from ..checks import check_choice
+
+Compression: TypeAlias = Literal["gzip", "zlib"]
+CompressionChoice: TypeAlias = Literal["auto", "gzip", "zlib"] | None
+
+# zlib's name for the deflate wrapper and its window size.
+WINDOW_BITS: dict[Compression, int] = {"gzip": 31, "zlib": 15}
+
+_MAGIC: dict[Compression, bytes] = {"gzip": b"\x1f\x8b", "zlib": b"\x78\x9c"}
+_RECORD_HEADER_BYTES = 12
+# Text is recognized by this many bytes. A deflate stream of this length is never all text.
+_TEXT_BYTES = 64
+_TEXT = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
+
+
+def check_compression(choice: CompressionChoice) -> None:
+    """Raise ValueError unless the argument ``compression`` has one of its values."""
+    check_choice("compression", choice, ("auto", None, "gzip", "zlib"))
+
+
+def detect_compression(head: bytes) -> Compression | None:
+    """Return how a TFRecord file is compressed, given its first bytes.
+
+    A valid TFRecord header decides first: the length of a record can look like the start of a gzip
+    or zlib file. Damaged gzip and zlib files are still recognized.
+    """
+    if is_record_header(head):
+        return None
+    if is_gzip_magic(head):
+        return "gzip"
+    if is_zlib_header(head) and (_decode(head, "zlib") is not None or not _is_plain(head)):
+        return "zlib"
+    # The first two bytes may be damaged: what follows them proves what they were.
+    for compression, magic in _MAGIC.items():
+        if is_record_header(_decode(magic + head[2:], compression, _RECORD_HEADER_BYTES) or b""):
+            return compression
+    return None
+
+
+def detect_gzip(head: bytes) -> Compression | None:
+    """Return ``"gzip"`` if a file of any format starts with a valid gzip header, else None.
+
+    Zlib streams are not recognized: text may start like one, for example with "80".
+    """
+    # RFC 1952, section 2.3: deflate is the only method, and three flags must be zero.
+    is_gzip = is_gzip_magic(head) and head[2:3] == b"\x08" and len(head) > 3 and head[3] & 0xE0 == 0
+    return "gzip" if is_gzip else None
+
+
+def is_gzip_magic(head: bytes) -> bool:
+    """Return whether bytes start with the two bytes that every gzip member starts with."""
+    return head.startswith(_MAGIC["gzip"])
+
+
+def is_zlib_header(head: bytes) -> bool:
+    """Return whether bytes start with a zlib header.
+
+    RFC 1950, section 2.2: deflate, a window of at most 32 KiB, and a check value.
+    """
+    return len(head) >= 2 and is_zlib_method(head[0]) and int.from_bytes(head[:2], "big") % 31 == 0
+
+
+def is_zlib_method(byte: int) -> bool:
+    """Return whether a byte can be the first one of a zlib header."""
+    return byte & 0x0F == 8 and byte >> 4 <= 7
+
+
+def is_record_header(head: bytes) -> bool:
+    """Return whether bytes start with a TFRecord header: a length and its checksum."""
+    if len(head) < _RECORD_HEADER_BYTES:
+        return False
+    return _core.mask_crc(crc32c(head[:8])) == int.from_bytes(head[8:12], "little")
+
+
+def is_text(head: bytes) -> bool:
+    """Return whether a file starts with ASCII text, given its first bytes."""
+    return not head[:_TEXT_BYTES].translate(None, _TEXT)
+
+
+def crc32c(data: bytes) -> int:
+    """Return the CRC-32C of bytes."""
+    return _core.crc32c(np.frombuffer(data, np.uint8))
+
+
+def _decode(head: bytes, compression: Compression, limit: int = 0) -> bytes | None:
+    """Return decoded bytes, all or at most a number of them; None if the stream is damaged."""
+    try:
+        return zlib.decompressobj(WINDOW_BITS[compression]).decompress(head, limit)
+    except zlib.error:
+        return None
+
+
+def _is_plain(head: bytes) -> bool:
+    """Return whether a file that starts like zlib but is not valid is rather something else.
+
+    Text may start like that ("x^"). So may a TFRecord file with a damaged header: the upper half of
+    a record's length is zero, while encoders write no deflate stream with four zeros there.
+    """
+    return is_text(head) or head[4:8] == bytes(4)

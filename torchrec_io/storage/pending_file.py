@@ -1,0 +1,182 @@
+"""Files that appear under their names only when they are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import weakref
+from collections.abc import Iterator
+from io import FileIO
+from typing import TYPE_CHECKING
+
+from .local import StrPath
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class PendingFile:
+    """A new file that is written under a temporary name and then renamed.
+
+    The temporary file lies in the same folder. It is removed at the end of a ``with`` block, when
+    the object is dropped, or when the interpreter exits, unless it was renamed. Only the process
+    that created the file removes it, not a forked child.
+
+    Args:
+        path: Name that the file gets.
+
+    Attributes:
+        path: Name that the file gets; system errors name it.
+        temporary: Temporary name.
+        size: Number of bytes written.
+
+    Raises:
+        IsADirectoryError: If the name is that of a directory.
+        OSError: If the name is that of a device or pipe, or no file can be created in the folder.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = os.fspath(path)
+        self.size = 0
+        check_replaceable(self.path)
+        with _errors_naming(self.path):
+            while True:
+                self.temporary = _temporary_name(self.path)
+                opened: list[FileIO] = []
+                # Registered first, because Ctrl-C may come right after the file is created. Not a
+                # method of this object, which would keep the object alive.
+                self._remove = weakref.finalize(
+                    self, _remove_unfinished, opened, self.temporary, os.getpid()
+                )
+                try:
+                    opened.append(_create(self.temporary))
+                    break
+                except FileExistsError:  # created by another process
+                    self._remove.detach()
+        [self._file] = opened
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+    def write(self, *parts: bytes | memoryview) -> None:
+        """Append bytes. After an error, the number of bytes in the file is undefined."""
+        left = [memoryview(part) for part in parts]
+        with _errors_naming(self.path):
+            while left:
+                done = os.writev(self._file.fileno(), left)
+                self.size += done
+                while left and done >= len(left[0]):
+                    done -= len(left.pop(0))
+                if left:
+                    left[0] = left[0][done:]
+
+    def release(self) -> str:
+        """Close the file and return its temporary name, so that another writer can open it.
+
+        The object holds no descriptor from then on: there may be more files than descriptors.
+        """
+        self._file.close()
+        return self.temporary
+
+    def sync(self) -> None:
+        """Wait until all bytes are on storage. Nothing can be written afterwards."""
+        with _errors_naming(self.path):
+            if self._file.closed:
+                _sync_path(self.temporary)
+            else:
+                os.fsync(self._file.fileno())
+                self._file.close()
+
+    def rename(self, path: StrPath | None = None) -> None:
+        """Rename the file, replacing any file of that name.
+
+        Args:
+            path: New name. Default: ``self.path``.
+        """
+        target = self.path if path is None else os.fspath(path)
+        with _errors_naming(target):
+            os.replace(self.temporary, target)
+        self._remove.detach()
+
+    def discard(self) -> None:
+        """Remove the file, unless it was renamed."""
+        self._remove()
+
+
+def check_replaceable(path: str) -> None:
+    """Raise OSError if the path is a directory, device or pipe, or cannot be accessed."""
+    with _errors_naming(path), contextlib.suppress(FileNotFoundError):
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "a device, pipe or socket is not replaced by a file")
+
+
+def write_atomically(path: StrPath, data: bytes, *, durable: bool = True) -> None:
+    """Write a complete file, or none: write a temporary file and rename it.
+
+    Args:
+        path: Name of the file.
+        data: Content of the file.
+        durable: Wait until the content is on storage. Otherwise it may be lost or damaged if the
+            machine fails within seconds, which is acceptable for content that has a checksum and
+            can be created again.
+    """
+    with PendingFile(path) as file:
+        file.write(data)
+        if durable:
+            file.sync()
+        else:
+            file.release()
+        file.rename()
+
+
+def sync_folder(path: StrPath) -> None:
+    """Wait until the names in a folder are on storage, if the file system supports that."""
+    with contextlib.suppress(OSError):
+        _sync_path(path)
+
+
+@contextlib.contextmanager
+def _errors_naming(path: str) -> Iterator[None]:
+    """Add the path to system errors raised in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), path) from error
+
+
+def _temporary_name(path: str) -> str:
+    folder, name = os.path.split(path)
+    # Patterns and directory listings skip names that start with a dot.
+    return os.path.join(folder, f".{name[:50]}-{secrets.token_hex(4)}")
+
+
+def _create(path: str) -> FileIO:
+    """Create a file with the mode that ``open`` would give it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    return os.fdopen(descriptor, "wb", buffering=0)
+
+
+def _remove_unfinished(opened: list[FileIO], temporary: str, owner: int) -> None:
+    with contextlib.suppress(OSError):
+        for file in opened:
+            file.close()
+    if os.getpid() == owner:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
+def _sync_path(path: StrPath) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,208 @@
+"""Parsers of blocks of records: one for each kind of schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ..parsing.lengths import LengthFeature
+from ..parsing.parser import ExampleParser, RecordFailure
+from ..parsing.record_random import RecordRandom
+from ..parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
+from ..records.record_block import RecordBlock
+from ..schema.feature_mapping import FeatureMapping
+from ..schema.schema import Features, Schema
+from .native_run import load_run
+from .parse import parse_block
+
+Decoder: TypeAlias = Callable[[bytes], Any]
+SchemaLike: TypeAlias = FeatureMapping | Features | Decoder | None
+
+
+class BlockParser:
+    """Base of parsers, which turn blocks of records into a batch or a list of items.
+
+    Attributes:
+        schema: Schema of the columns; None if items are not columns.
+        is_native: Whether native code does all the work of a record, so that small batches are
+            better loaded together.
+        sample_kind: What a sample is. Only datasets of equal kinds can be mixed.
+    """
+
+    schema: Any = None
+    is_native = False
+    sample_kind = "records"
+
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
+        """Parse the records of a block.
+
+        Args:
+            block: The records.
+            random: Random number generators of records.
+
+        Returns:
+            A :class:`Batch`, or a list of items, of the good records in their order; and a failure
+            for each bad record.
+        """
+        raise NotImplementedError
+
+    def parse_run(
+        self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
+    ) -> list[Any]:
+        """Read and parse several batches at once, as far as this is possible and nothing is wrong.
+
+        Args:
+            reader: Reader that made the plans.
+            plans: Plan of each batch.
+            randoms: Random number generators of each batch.
+
+        Returns:
+            Batches of the first plans. The others have to be read one by one.
+        """
+        del reader, plans, randoms
+        return []
+
+    def join(self, parts: Sequence[Any], block: RecordBlock, random: RecordRandom) -> Any:
+        """Join parsed parts of a batch.
+
+        Args:
+            parts: What :meth:`parse` returned for each part.
+            block: The records of all parts.
+            random: Random number generators of records.
+        """
+        del parts
+        return self.parse(block, random)[0]
+
+    def length_features(self) -> Mapping[str, LengthFeature]:
+        """Return the features whose number of values may be the length of a record, by name."""
+        return {}
+
+    def of_whole_records(self) -> BlockParser:
+        """Return the parser whose samples are whole records."""
+        return self
+
+    def for_mixture(self, parsers: Sequence[Any]) -> BlockParser:
+        """Return the parser of records that are numbered on from dataset to dataset.
+
+        Args:
+            parsers: Parsers of the datasets, all of the same kind and schema.
+        """
+        del parsers
+        return self
+
+
+class BytesParser(BlockParser):
+    """Yields records as bytes."""
+
+    def parse(
+        self, block: RecordBlock, random: RecordRandom
+    ) -> tuple[list[Any], list[RecordFailure]]:
+        del random
+        return [block[i] for i in range(len(block))], []
+
+    def join(
+        self, parts: Sequence[list[Any]], block: RecordBlock, random: RecordRandom
+    ) -> list[Any]:
+        del block, random
+        return [item for part in parts for item in part]
+
+
+class FunctionParser(BytesParser):
+    """Calls a function with the bytes of each record.
+
+    Args:
+        decode: The function.
+    """
+
+    def __init__(self, decode: Decoder) -> None:
+        self._decode = decode
+
+    def parse(
+        self, block: RecordBlock, random: RecordRandom
+    ) -> tuple[list[Any], list[RecordFailure]]:
+        del random
+        items: list[Any] = []
+        failures: list[RecordFailure] = []
+        for position in range(len(block)):
+            try:
+                items.append(self._decode(block[position]))
+            except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+                reason = f"the schema function raised {type(error).__name__}: {error}"
+                failures.append(RecordFailure(position, None, None, reason, error))
+        return items, failures
+
+
+class ExampleBlockParser(BlockParser):
+    """Parses ``tf.train.Example`` or ``SequenceExample`` messages.
+
+    Args:
+        schema: Schema of the messages.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema: Schema = schema
+        self._parser = ExampleParser.of(schema)
+        self.is_native = not any(spec.is_slow for spec in schema.values())
+
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
+        return parse_block(self._parser, block, random)
+
+    def parse_run(
+        self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
+    ) -> list[Any]:
+        return load_run(self._parser, reader, plans, randoms)
+
+    def length_features(self) -> Mapping[str, LengthFeature]:
+        return LengthFeature.all_of(self.schema)
+
+
+class WrappedParser(BlockParser):
+    """Parses records of other formats by putting each of them into an Example.
+
+    Args:
+        wrapping: Puts records into Examples.
+    """
+
+    def __init__(self, wrapping: FixedLengthWrapper | WholeFileWrapper) -> None:
+        self.schema: Schema = wrapping.schema
+        self._wrapping = wrapping
+
+    def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
+        parser = ExampleParser.of(self.schema)
+        batch, failures = parse_block(parser, self._wrapping.wrap(block), random)
+        # An offset in the Example would not be one in the record.
+        return batch, [failure._replace(offset=None) for failure in failures]
+
+
+def parser_of_messages(schema: Any) -> BlockParser:
+    """Return the parser of records that are messages.
+
+    Args:
+        schema: A :class:`Schema` or a dict of features, another schema with a method
+            ``message_parser()``, a function that takes bytes, or None for bytes.
+
+    Raises:
+        SchemaError: If the schema is inconsistent.
+        ValueError: If it is none of these.
+    """
+    if hasattr(schema, "message_parser"):
+        parser: BlockParser = schema.message_parser()
+        return parser
+    if isinstance(schema, Mapping):
+        return ExampleBlockParser(Schema.of(schema))
+    return parser_of_bytes(schema)
+
+
+def parser_of_bytes(schema: Any) -> BlockParser:
+    """Return the parser that calls a function with each record, or yields bytes for None.
+
+    Raises:
+        ValueError: If the schema is neither.
+    """
+    if schema is None:
+        return BytesParser()
+    if callable(schema):
+        return FunctionParser(schema)
+    raise ValueError(
+        f"schema must be a Schema, a dict of features, a function or None, got {schema!r}"
+    )
