@@ -126,6 +126,10 @@ def frame_records(records: list[bytes]) -> tuple[NDArray[numpy.uint8], NDArray[n
 def frame_ends(record: bytes) -> tuple[bytes, bytes]:
     """Return the header and the footer of the frame of a record."""
 
+INDEX_HEADER_BYTES: int = 80
+
+INDEX_SIGNATURE: bytes = ...
+
 class Compression(enum.Enum):
     """Compression of a data file."""
 
@@ -352,15 +356,15 @@ class FrameBlock:
             buffer: Bytes that were read by the plan.
         """
 
-def gather_frames(held: Sequence[FrameBlock], names: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], wanted: ReadPlan, blocks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> int | None:
+def gather_frames(blocks: Sequence[FrameBlock], block_numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], plan: ReadPlan, record_blocks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> int | None:
     """
     Copy the frames of records from blocks in memory to a buffer.
 
     Args:
-        held: Blocks in memory.
-        names: Name of each block, ascending.
-        wanted: Plan of the records, with the offset of each frame in the buffer.
-        blocks: Name of each record's block. Records of other blocks are skipped.
+        blocks: Blocks in memory.
+        block_numbers: Number of each block, ascending.
+        plan: Plan of the records, with the offset of each frame in the buffer.
+        record_blocks: Number of each record's block. Records of other blocks are skipped.
         buffer: Bytes that receive the frames.
 
     Returns:

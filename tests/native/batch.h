@@ -65,7 +65,7 @@ struct Parsed {
   bool good() const { return failures.empty(); }
 };
 
-// ---- what must hold of every batch ----
+// ---- properties of every batch ----
 
 // Whether the values do not match the schema, in a record that may be valid.
 inline bool is_about_schema(const std::string& reason) {

@@ -1,5 +1,5 @@
 // Builds TFRecord frames, and corrects the checksums of damaged data, so that tests reach the
-// checks behind the checksums.
+// checks that follow those of the checksums.
 #pragma once
 
 #include <cstdint>

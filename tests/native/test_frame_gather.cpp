@@ -58,7 +58,7 @@ const Block kScattered({3, 20, 21, 40, 41}, 2);
 
 void test_frames_of_blocks() {
   const std::vector<FrameBlock> blocks = {kNeighbors.view(), kScattered.view()};
-  const Numbers names = {5, 9};
+  const Numbers block_numbers = {5, 9};
   Wanted wanted;
   Content expected;
   const auto add = [&](std::int64_t name, const Block& block, std::size_t at) {
@@ -73,25 +73,25 @@ void test_frames_of_blocks() {
     expected.insert(expected.end(), 2, std::byte{0});
   }
   Content out(expected.size());
-  CHECK_EQ(gather_frames(blocks, names, wanted.view(), out), std::nullopt);
+  CHECK_EQ(gather_frames(blocks, block_numbers, wanted.view(), out), std::nullopt);
   CHECK(out == expected);
 }
 
 void test_frames_that_are_not_there() {
   const std::vector<FrameBlock> blocks = {kNeighbors.view(), kScattered.view()};
-  const Numbers names = {5, 9};
+  const Numbers block_numbers = {5, 9};
   Content out(20);
   for (const std::int64_t number :
        {INT64_MIN, INT64_MIN + 9, std::int64_t{-1}, std::int64_t{9}, std::int64_t{14}, INT64_MAX}) {
     Wanted wanted;
     wanted.add(5, 12);
     wanted.add(5, number);
-    CHECK_EQ_IN(gather_frames(blocks, names, wanted.view(), out), 1U, number);
+    CHECK_EQ_IN(gather_frames(blocks, block_numbers, wanted.view(), out), 1U, number);
   }
   for (const std::int64_t number : {2, 4, 19, 22, 39, 42}) {
     Wanted wanted;
     wanted.add(9, number);
-    CHECK_EQ_IN(gather_frames(blocks, names, wanted.view(), out), 0U, number);
+    CHECK_EQ_IN(gather_frames(blocks, block_numbers, wanted.view(), out), 0U, number);
   }
   const std::vector<FrameBlock> empty = {{}};
   Wanted wanted;

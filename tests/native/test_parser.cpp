@@ -246,7 +246,7 @@ void test_unread_features() {
   CHECK_EQ(ints(example(delimited(1, raw({0x0e})) + ints_entry("a", {1}))), kRejected);
 }
 
-// ---- what a schema makes of the values ----
+// ---- columns of the values ----
 
 bool accepts(const FeatureSpec& spec, const std::string& record, const Values& wanted) {
   const ExampleParser parser({spec});

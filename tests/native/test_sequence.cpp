@@ -151,7 +151,7 @@ void test_visit_may_stop() {
   CHECK(walk_steps(bytes, Location(), Kind::ints, [](const Location&) { return false; }));
 }
 
-// ---- what it means ----
+// ---- values of the steps ----
 
 void test_spellings_of_a_step() {
   const std::string one = int_step({1});

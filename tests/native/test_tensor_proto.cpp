@@ -49,7 +49,7 @@ void check_rejected(const std::string& message, TensorType type, const std::stri
   if (tensor.reason.find(why) == std::string::npos) CHECK_EQ_IN(tensor.reason, why, message);
 }
 
-// ---- what TensorFlow wrote ----
+// ---- messages written by TensorFlow ----
 
 using Complex64 = std::complex<float>;
 using Complex128 = std::complex<double>;

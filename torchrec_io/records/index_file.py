@@ -22,7 +22,7 @@ from ..storage.pending_file import write_atomically
 from .formats import TFRECORD, RecordFormat
 
 SUFFIX = ".tfidx"
-MAGIC = b"\x89TFIDX\r\n"
+MAGIC = _core.INDEX_SIGNATURE
 
 _COMPRESSION_CODES: dict[Compression | None, _core.Compression] = {
     None: _core.Compression.none,
@@ -30,7 +30,7 @@ _COMPRESSION_CODES: dict[Compression | None, _core.Compression] = {
     "zlib": _core.Compression.zlib,
 }
 _COMPRESSIONS = {code: name for name, code in _COMPRESSION_CODES.items()}
-_HEADER_BYTES = 80
+_HEADER_BYTES = _core.INDEX_HEADER_BYTES
 # Smaller index files are read: a map takes a page, and a process can have some 65,000 maps.
 _SMALLEST_MAPPED = 1 << 14
 

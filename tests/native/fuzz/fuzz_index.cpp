@@ -60,7 +60,7 @@ void run_file(MutableBytes file, bool repair) {
     const auto view = IndexView::open(file, check_body, reason);
     require(view.has_value() == reason.empty(), "a refusal without reason, or the reverse");
     require(view.has_value() == reference_opens(file, check_body),
-            view ? "opened what is no index" : "refused: " + reason);
+            view ? "opened an invalid index" : "refused: " + reason);
     if (view) require_bounded(*view, file);
   }
 }

@@ -39,7 +39,7 @@ using Message = torchrec_io::fuzz::Tensor;
 using Values = std::vector<std::string>;
 using Wide = unsigned __int128;
 
-// ---- what protobuf says ----
+// ---- validity in protobuf ----
 
 constexpr int kDeepest = 100;
 constexpr int kLevels = 2;  // of messages below the root
@@ -60,7 +60,7 @@ bool may_hold_wide_tag(const std::string& bytes) {
   return false;
 }
 
-// ---- what the fields mean ----
+// ---- meaning of the fields ----
 
 // Returns the entries of a list as elements of T, or nothing if one is out of range.
 template <class T, class List>
@@ -212,7 +212,8 @@ void check_read(const std::string& input, const Message& message, bool legal, bo
   const auto elements = legal ? expected(message, type, input.size()) : std::nullopt;
   const test::ReadTensor read = test::read_tensor(input, type);
   require(read.good == read.reason.empty(), "a verdict without a reason, or one too many");
-  if (!elements) return require(!read.good, "accepted what protobuf or TensorFlow refuses");
+  if (!elements)
+    return require(!read.good, "accepted a tensor that protobuf or TensorFlow rejects");
   if (!read.good) return require(may_refuse, "refused: " + read.reason);
   const auto& dims = message.tensor_shape().dim();
   const auto same = [](const auto& dim, std::int64_t size) { return dim.size() == size; };

@@ -39,7 +39,7 @@ using Message = google::protobuf::MessageLite;
 
 enum class Verdict { refused, accepted, either };
 
-// ---- what protobuf says ----
+// ---- validity in protobuf ----
 
 constexpr int kDeepest = 100;
 
@@ -142,7 +142,7 @@ inline bool may_hold_wide_tag(const std::string& record) {
   return false;
 }
 
-// ---- what a schema makes of it ----
+// ---- columns of a schema ----
 
 // Returns the values of a Feature as the column stores them, or nothing if one does not fit.
 inline std::optional<Values> cast_values(const Feature& feature, Dtype dtype) {
@@ -288,7 +288,7 @@ inline void require_same(const ExampleParser& parser, const std::string& record,
     if (!wanted.back()) verdict = Verdict::refused;
   }
   if (verdict == Verdict::refused) {
-    return require(!parsed.good(), "accepted what protobuf or the schema refuses");
+    return require(!parsed.good(), "accepted a record that protobuf or the schema rejects");
   }
   if (!parsed.good()) {
     const bool tolerated = verdict == Verdict::either || may_hold_wide_tag(record);

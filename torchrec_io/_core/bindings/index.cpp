@@ -221,6 +221,8 @@ void bind_index_set(nb::module_& m) {
 
 void bind_index(nb::module_& m) {
   using namespace nb::literals;
+  m.attr("INDEX_HEADER_BYTES") = kIndexHeaderBytes;
+  m.attr("INDEX_SIGNATURE") = nb::bytes(kIndexSignature.data(), kIndexSignature.size());
   nb::enum_<Compression>(m, "Compression", "Compression of a data file.")
       .value("none", Compression::none)
       .value("gzip", Compression::gzip)

@@ -94,21 +94,23 @@ struct PythonFrameBlock {
   }
 };
 
-std::optional<std::size_t> bind_gather_frames(const std::vector<const PythonFrameBlock*>& held,
-                                              const Numbers& names, const PythonReadPlan& wanted,
-                                              const Numbers& blocks, const WritableBuffer& buffer) {
-  if (names.size() != held.size()) throw nb::value_error("each block must have a name");
-  if (blocks.size() != wanted.numbers.size()) {
+std::optional<std::size_t> bind_gather_frames(const std::vector<const PythonFrameBlock*>& blocks,
+                                              const Numbers& block_numbers,
+                                              const PythonReadPlan& plan,
+                                              const Numbers& record_blocks,
+                                              const WritableBuffer& buffer) {
+  if (block_numbers.size() != blocks.size()) throw nb::value_error("each block must have a number");
+  if (record_blocks.size() != plan.numbers.size()) {
     throw nb::value_error("each record must have a block");
   }
   std::vector<FrameBlock> views;
-  for (const PythonFrameBlock* block : held) views.push_back(block->view());
+  for (const PythonFrameBlock* block : blocks) views.push_back(block->view());
   const nb::gil_scoped_release unlocked;
-  return gather_frames(views, span_of(names),
-                       {{wanted.numbers.data(), wanted.numbers.size()},
-                        span_of(blocks),
-                        wanted.plan->frame_starts,
-                        wanted.plan->frame_sizes},
+  return gather_frames(views, span_of(block_numbers),
+                       {{plan.numbers.data(), plan.numbers.size()},
+                        span_of(record_blocks),
+                        plan.plan->frame_starts,
+                        plan.plan->frame_sizes},
                        writable_bytes(buffer));
 }
 
@@ -150,14 +152,14 @@ void bind_reads(nb::module_& m) {
            "Args:\n"
            "    plan: Plan of the records, whose numbers ascend.\n"
            "    buffer: Bytes that were read by the plan.");
-  m.def("gather_frames", &bind_gather_frames, "held"_a, "names"_a, "wanted"_a, "blocks"_a,
-        "buffer"_a,
+  m.def("gather_frames", &bind_gather_frames, "blocks"_a, "block_numbers"_a, "plan"_a,
+        "record_blocks"_a, "buffer"_a,
         "Copy the frames of records from blocks in memory to a buffer.\n\n"
         "Args:\n"
-        "    held: Blocks in memory.\n"
-        "    names: Name of each block, ascending.\n"
-        "    wanted: Plan of the records, with the offset of each frame in the buffer.\n"
-        "    blocks: Name of each record's block. Records of other blocks are skipped.\n"
+        "    blocks: Blocks in memory.\n"
+        "    block_numbers: Number of each block, ascending.\n"
+        "    plan: Plan of the records, with the offset of each frame in the buffer.\n"
+        "    record_blocks: Number of each record's block. Records of other blocks are skipped.\n"
         "    buffer: Bytes that receive the frames.\n\n"
         "Returns:\n"
         "    Position of the first record that its block lacks; None if all are there.");

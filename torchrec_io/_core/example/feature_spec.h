@@ -29,7 +29,7 @@ enum class Dtype : std::uint8_t {
 
 // Returns the size of an element; 1 for bytes.
 std::size_t element_bytes(Dtype dtype);
-// Returns what a Feature stores for a dtype.
+// Returns the kind that a Feature stores values of a dtype as.
 Kind stored_kind(Dtype dtype);
 
 // Rules that turn the values of a feature, or of each step of a feature list, into a column.

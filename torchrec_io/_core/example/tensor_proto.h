@@ -7,9 +7,9 @@
 // are concatenated. Invalid bytes are rejected. An int32 or uint32 keeps the low 32 bits of its
 // varint. A bool is true for any number except 0.
 //
-// The fields mean what they mean in TensorFlow. A tensor_content that is not empty has priority
-// over the typed lists. A typed list that is too short repeats its last value. Without any value,
-// all elements are 0 or b"". unknown_rank is ignored: the listed dimensions count, and no
+// The fields have the same meaning as in TensorFlow. A tensor_content that is not empty has
+// priority over the typed lists. A typed list that is too short repeats its last value. Without any
+// value, all elements are 0 or b"". unknown_rank is ignored: the listed dimensions count, and no
 // dimensions make a scalar.
 //
 // Stricter than TensorFlow 2.21, which would lose or invent data:

@@ -74,7 +74,7 @@ class BlockwisePermutation {
 
 // A permutation of 0..size-1 that moves no value by more than `window`. It permutes blocks of half
 // a window uniformly, and then blocks shifted by half a block, so that values cross block borders.
-// A window of `size` or more gives one uniform permutation.
+// A window of `size` or more results in a uniform permutation.
 class WindowPermutation {
  public:
   WindowPermutation(std::uint64_t size, std::uint64_t window, std::uint64_t key);

@@ -34,11 +34,11 @@ std::optional<std::span<T>> part_of(std::span<T> bytes, std::int64_t at, std::in
 }  // namespace
 
 std::optional<std::size_t> gather_frames(std::span<const FrameBlock> blocks,
-                                         std::span<const std::int64_t> names,
+                                         std::span<const std::int64_t> block_numbers,
                                          const WantedFrames& wanted, MutableBytes buffer) {
   for (std::size_t i = 0; i < wanted.numbers.size(); ++i) {
-    const std::size_t which = find_near(names, wanted.blocks[i]);
-    if (which == names.size()) continue;
+    const std::size_t which = find_near(block_numbers, wanted.blocks[i]);
+    if (which == block_numbers.size()) continue;
     const FrameBlock& block = blocks[which];
     const std::size_t at = find_near(block.numbers, wanted.numbers[i]);
     if (at == block.numbers.size() || block.frame_sizes[at] != wanted.frame_sizes[i]) return i;

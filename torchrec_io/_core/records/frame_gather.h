@@ -17,7 +17,7 @@ struct FrameBlock {
   std::span<const std::int64_t> frame_sizes;
 };
 
-// The records of a batch. Record numbers[i] is in the block named blocks[i]. Its frame of
+// The records of a batch. Record numbers[i] is in the block with number blocks[i]. Its frame of
 // frame_sizes[i] bytes is copied to frame_starts[i] of the buffer.
 struct WantedFrames {
   std::span<const std::int64_t> numbers;
@@ -26,11 +26,11 @@ struct WantedFrames {
   std::span<const std::int64_t> frame_sizes;
 };
 
-// Copies the frames of the records that are in `blocks`, and skips all others. The names of the
+// Copies the frames of the records that are in `blocks`, and skips all others. The numbers of the
 // blocks ascend. Returns the position of the first record that its block lacks, whose frame has
 // another size there, or whose frame does not lie inside the buffers; or nothing.
 std::optional<std::size_t> gather_frames(std::span<const FrameBlock> blocks,
-                                         std::span<const std::int64_t> names,
+                                         std::span<const std::int64_t> block_numbers,
                                          const WantedFrames& wanted, MutableBytes buffer);
 
 }  // namespace tio

@@ -1,7 +1,6 @@
 #include "records/index.h"
 
 #include <algorithm>
-#include <array>
 
 #include "wire/crc32c.h"
 #include "wire/cursor.h"
@@ -9,10 +8,8 @@
 namespace tio {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'\x89', 'T', 'F', 'I', 'D', 'X', '\r', '\n'};
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kMaxShift = 12;  // 4,096 records share a 64-bit base
-constexpr std::size_t kHeaderBytes = 80;
 constexpr std::size_t kBodyCrcAt = 72;
 constexpr std::size_t kHeaderCrcAt = 76;
 constexpr std::size_t kRestartBytes = 16;
@@ -48,20 +45,22 @@ std::vector<std::byte> encode_index(const IndexHeader& header,
   const std::uint32_t shift = choose_shift(starts);
   const std::size_t bases = blocks_of(starts.size(), shift) * 8;
   const std::size_t offsets = offset_table_bytes(starts.size());
-  std::vector<std::byte> file(kHeaderBytes + bases + offsets + restarts.size() * kRestartBytes);
+  std::vector<std::byte> file(kIndexHeaderBytes + bases + offsets +
+                              restarts.size() * kRestartBytes);
   const MutableBytes out(file);
 
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::uint64_t base = starts[i >> shift << shift];
-    if (i == i >> shift << shift) store(out, kHeaderBytes + (i >> shift) * 8, base);
-    store(out, kHeaderBytes + bases + i * 4, static_cast<std::uint32_t>(starts[i] - base));
+    if (i == i >> shift << shift) store(out, kIndexHeaderBytes + (i >> shift) * 8, base);
+    store(out, kIndexHeaderBytes + bases + i * 4, static_cast<std::uint32_t>(starts[i] - base));
   }
   for (std::size_t i = 0; i < restarts.size(); ++i) {
-    store(out, kHeaderBytes + bases + offsets + i * kRestartBytes, restarts[i].stream_offset);
-    store(out, kHeaderBytes + bases + offsets + i * kRestartBytes + 8, restarts[i].file_offset);
+    store(out, kIndexHeaderBytes + bases + offsets + i * kRestartBytes, restarts[i].stream_offset);
+    store(out, kIndexHeaderBytes + bases + offsets + i * kRestartBytes + 8,
+          restarts[i].file_offset);
   }
 
-  std::memcpy(file.data(), kMagic.data(), kMagic.size());
+  std::memcpy(file.data(), kIndexSignature.data(), kIndexSignature.size());
   store(out, 8, kVersion);
   store(out, 12, header.format);
   store(out, 16, static_cast<std::uint32_t>(header.compression));
@@ -72,7 +71,7 @@ std::vector<std::byte> encode_index(const IndexHeader& header,
   store(out, 48, header.data_fingerprint);
   store(out, 56, header.stream_end);
   store(out, 64, static_cast<std::uint64_t>(restarts.size()));
-  store(out, kBodyCrcAt, crc32c(out.subspan(kHeaderBytes)));
+  store(out, kBodyCrcAt, crc32c(out.subspan(kIndexHeaderBytes)));
   store(out, kHeaderCrcAt, crc32c(out.first(kHeaderCrcAt)));
   return file;
 }
@@ -91,9 +90,9 @@ std::optional<IndexView> IndexView::open(Bytes file, bool check_body, std::strin
   IndexView view;
   IndexHeader& header = view.header_;
 
-  if (file.size() < kHeaderBytes) return fail("it is shorter than an index header");
-  if (!cursor.read_bytes(kMagic.size(), magic) ||
-      std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) {
+  if (file.size() < kIndexHeaderBytes) return fail("it is shorter than an index header");
+  if (!cursor.read_bytes(kIndexSignature.size(), magic) ||
+      std::memcmp(magic.data(), kIndexSignature.data(), kIndexSignature.size()) != 0) {
     return fail("it does not start with the signature of a .tfidx file");
   }
   if (!cursor.read(version)) return fail("its header is truncated");
@@ -122,7 +121,7 @@ std::optional<IndexView> IndexView::open(Bytes file, bool check_body, std::strin
     return fail("it is shorter than its record count requires");
   }
   if (!cursor.done()) return fail("it is longer than its record count requires");
-  if (check_body && crc32c(file.subspan(kHeaderBytes)) != body_crc) {
+  if (check_body && crc32c(file.subspan(kIndexHeaderBytes)) != body_crc) {
     return fail("its checksum is wrong");
   }
   return view;

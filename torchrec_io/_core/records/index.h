@@ -1,6 +1,8 @@
 // The .tfidx index of byte offsets. docs/index-format.md has the layout as a table.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,6 +13,10 @@
 #include "wire/bytes.h"
 
 namespace tio {
+
+inline constexpr std::array<char, 8> kIndexSignature = {'\x89', 'T', 'F',  'I',
+                                                        'D',    'X', '\r', '\n'};
+inline constexpr std::size_t kIndexHeaderBytes = 80;
 
 // Compression of a data file. The numbers are those of index files.
 enum class Compression : std::uint32_t { none = 0, gzip = 1, zlib = 2 };
@@ -49,7 +55,8 @@ class IndexView {
   const IndexHeader& header() const { return header_; }
   std::vector<Restart> restarts() const;
 
-  // Prefetches what `locate` reads, which takes most of its time for scattered records.
+  // Prefetches the offset of a record. For scattered records, `locate` spends most of its time
+  // waiting for it.
   void prefetch(std::uint64_t record) const {
     if (record < header_.records) __builtin_prefetch(&offsets_[record * 4]);
   }

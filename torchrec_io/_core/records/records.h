@@ -10,7 +10,7 @@
 
 namespace tio {
 
-// Views of records, and what keeps their memory alive. The bytes must not change.
+// Views of records, and the owner of their memory. The bytes must not change.
 class Records {
  public:
   // Records anywhere in memory. Consecutive records are assumed to be consecutive in their file.

@@ -22,7 +22,7 @@ bool is_hardware_supported();
 
 using Table = std::array<std::uint32_t, 256>;
 
-// Returns what each byte contributes to the register. The polynomial is in its reflected form.
+// Returns the contribution of each byte to the register. The polynomial is in its reflected form.
 constexpr Table make_byte_table() {
   Table table{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
