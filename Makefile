@@ -14,12 +14,18 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test setup setup-tf build lint types docs unit native fuzz package bench stub format clean serve
+.PHONY: demo test long setup setup-tf build lint types docs unit slow native fuzz package bench stub format
+.PHONY: clean serve
 
 demo: build
 	python examples/train_digits.py
 
-test: lint types docs native fuzz package unit
+test: lint types docs native fuzz package unit slow
+
+# Much longer forms of the tests: 10 minutes of fuzzing a target, 1000 examples a property.
+long: build setup-tf
+	$(MAKE) fuzz SECONDS=600
+	python -m pytest -n auto --timeout 3600 --hypothesis-profile long
 
 # ---- set-up ----
 
@@ -37,7 +43,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 $(TF_VENV)/.ready: constraints-tf.txt
 	$(PYTHON) -m venv $(TF_VENV)
 	$(TF_VENV)/bin/pip install -q -c constraints-tf.txt \
-	  tensorflow-cpu tensorflow-datasets pillow scikit-learn
+	  tensorflow-cpu tensorflow-datasets lazy-loader pillow scikit-learn
 	touch $@
 
 # Native code that was changed since. Importing it does not build it: each of the many processes of the
@@ -77,8 +83,12 @@ fuzz: setup
 package: setup
 	tests/package/run.sh build/package
 
+# Tests that take at most 10 seconds each, and the others.
 unit: build setup-tf
-	python -m pytest -n auto
+	python -m pytest -n auto -m "not slow"
+
+slow: build setup-tf
+	python -m pytest -n auto -m slow
 
 # ---- tools ----
 

@@ -1,6 +1,6 @@
 """Batches from two DataLoader workers: by slots, inline, as one storage, and as a dict of tensors.
 
-Shows where ``_INLINE_BYTES`` of ``torchrec_io/tensors/crossing.py`` should be, and that of
+Shows where ``_INLINE_BYTES`` of ``torchrec_io/tensors/transport.py`` should be, and that of
 ``batch.py`` for what finds no slot. The batches are read beforehand; workers only copy them into
 new memory, as a batch just parsed is, and send them. The consumer copies what it gets, as a copy to
 a device does.
@@ -23,7 +23,7 @@ from benchmarks.common import arguments, ensure_data, spread, table
 from benchmarks.peers.ours import schema_of
 from benchmarks.workloads import WORKLOADS
 from torchrec_io.tensors import batch as batch_module
-from torchrec_io.tensors import transport as crossing
+from torchrec_io.tensors import transport
 
 _ARENA_BYTES = tuple(1 << shift for shift in range(12, 25))
 _WARM_UP = 8  # batches
@@ -71,7 +71,7 @@ def _read_batch(arena_bytes: int) -> tio.Batch:
 
 def _measure(batch: tio.Batch, way: str, seconds: float) -> _Cost:
     """Sends and takes batches for some time."""
-    crossing._INLINE_BYTES, batch_module._INLINE_BYTES = _WAYS[way]  # noqa: SLF001
+    transport._INLINE_BYTES, batch_module._INLINE_BYTES = _WAYS[way]  # noqa: SLF001
     loader = DataLoader(
         _Source(batch, way == "dict of tensors"),
         batch_size=None,
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    used = crossing._INLINE_BYTES  # noqa: SLF001
+    used = transport._INLINE_BYTES  # noqa: SLF001
     ensure_data(["tabular"], args.scale)
     print(f"In use: inline up to {_size_name(used)}. Ways: {' / '.join(_WAYS)}.\n")
     headers = [

@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
     write(folder / "heart.csv", 600)
 
     table = tio.TextLineDataset(
-        folder / "heart.csv", tio.CsvSchema(COLUMNS), skip_header_lines=1, batch_size=32
+        folder / "heart.csv", tio.csv.Schema(COLUMNS), skip_header_lines=1, batch_size=32
     )
     train, test = table.split(0.8, 0.2, seed=1)
     print(f"{table.num_records} patients: {train.num_records} train, {test.num_records} test")

@@ -101,7 +101,7 @@ def main(folder: Path) -> None:
     """Writes a directory, and reads it."""
     write(folder / "shapes" / "1.0.0")
 
-    directory = tio.TfdsDirectory(folder / "shapes")
+    directory = tio.tfds.Directory(folder / "shapes")
     for name, split in directory.splits.items():
         print(f"{name}: {split.num_examples} records in {len(split.paths)} files")
     label: Any = directory.schema["objects/label"]

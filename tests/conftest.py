@@ -30,13 +30,15 @@ _SHARED: dict[str, Any] = {
     "suppress_health_check": [hypothesis.HealthCheck.function_scoped_fixture],
 }
 hypothesis.settings.register_profile("quick", max_examples=30, **_SHARED)
-hypothesis.settings.register_profile("ci", max_examples=40, **_SHARED)
+hypothesis.settings.register_profile("ci", max_examples=100, **_SHARED)
+hypothesis.settings.register_profile("long", max_examples=1000, **_SHARED)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "quick")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the marks of this suite."""
     config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped where there is none")
+    config.addinivalue_line("markers", "slow: takes over 10 seconds on 2 cores; see make slow")
 
 
 def _build() -> None:

@@ -1,4 +1,4 @@
-"""Errors say where the trouble is, and still do so on the other side of a process."""
+"""Tests of errors: their attributes, also after crossing processes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_no_error_class_is_forgotten_here() -> None:
         ),
     ],
 )
-def test_the_text_tells_all_that_is_known(fields: dict[str, Any], text: str) -> None:
+def test_the_text_has_all_known_attributes(fields: dict[str, Any], text: str) -> None:
     error = DecodeError("it broke", **fields)
     assert str(error) == text
     assert fields_of(error) == {**dict.fromkeys(FIELDS), "reason": "it broke", **fields}
@@ -152,7 +152,7 @@ def test_a_worker_s_error_keeps_its_places(
 
 
 @pytest.mark.parametrize("reason", ["it broke", "the image cannot be decoded: broken data stream"])
-def test_a_worker_s_error_without_a_path_gets_none(reason: str) -> None:
+def test_a_worker_s_error_without_a_path(reason: str) -> None:
     again = across_a_worker(DecodeError(reason, record=2, feature="x"))
     assert (again.path, again.record, again.offset, again.feature) == (None, 2, None, "x")
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +15,9 @@ from typing import NamedTuple
 import pytest
 
 import torchrec_io
+from tests.support.examples import example_of
+from tests.support.pages import public_names
+from tests.support.tfrecord import write_tfrecord
 
 PACKAGE = Path(torchrec_io.__file__).parent
 
@@ -114,7 +119,7 @@ def test_imports_are_seen() -> None:
     assert Import("torchrec_io.records.record_block.RecordBlock", "") in parser
     assert Import("torchrec_io._core", "") in parser
     in_functions = set(imports_of(PACKAGE / "schema/schema.py"))
-    assert Import("torchrec_io.tfds.directory.TfdsDirectory", "Schema.from_tfds") in in_functions
+    assert Import("torchrec_io.tfds.directory.Directory", "Schema.from_tfds") in in_functions
 
 
 def test_folders_are_rooms() -> None:
@@ -162,8 +167,8 @@ def test_only_some_rooms_import_torch() -> None:
 
 
 def loaded_after(statement: str) -> set[str]:
-    """Top-level modules that a fresh interpreter has loaded after a statement."""
-    code = f"import sys; {statement}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    """Return the modules that a fresh interpreter has loaded after some statements."""
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
     )
@@ -187,10 +192,25 @@ def test_what_needs_no_torch_starts_without_it() -> None:
     assert not loaded & {"torch", "tensorflow", "google"}
 
 
+def test_a_dataset_loads_only_what_its_schema_needs(tmp_path: Path) -> None:
+    """No optional room, no images and no decompressor is loaded for plain features."""
+    write_tfrecord(tmp_path / "a.tfrecord", [example_of(x=[1])] * 4)
+    loaded = loaded_after(
+        "import torchrec_io as tio\n"
+        f"dataset = tio.TFRecordDataset({str(tmp_path / 'a.tfrecord')!r}, "
+        "{'x': tio.FixedLenFeature([], 'int64')}, batch_size=2)\n"
+        "assert len(dataset) == 2"
+    )
+    rooms = {f"torchrec_io.{room}" for room in (*ROOMS[FIRST_OPTIONAL:], "images", "writing")}
+    assert "torchrec_io.datasets.tfrecord" in loaded
+    assert not loaded & {*rooms, "PIL", "isal", "google.protobuf", "pyarrow", "typer"}
+    assert "torchrec_io.convert" in loaded_after("import torchrec_io; torchrec_io.convert.from_csv")
+
+
 # ---- the package's names ----
 
 
-@pytest.mark.parametrize("name", torchrec_io.__all__)
+@pytest.mark.parametrize("name", public_names(torchrec_io))
 def test_every_public_name_resolves(name: str) -> None:
     value = getattr(torchrec_io, name)
     home = importlib.import_module(value.__module__)
@@ -199,28 +219,60 @@ def test_every_public_name_resolves(name: str) -> None:
     assert value.__doc__
 
 
-def test_type_checkers_see_the_same_names() -> None:
-    tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
-    [block] = [
-        node
-        for node in tree.body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    ]
-    imported = [
-        alias.name
-        for node in block.body
-        if isinstance(node, ast.ImportFrom) and node.module is not None  # else it is a module
-        for alias in node.names
-    ]
-    assert sorted(imported) == sorted(torchrec_io.__all__)
-    assert len(set(imported)) == len(imported)
+# Rooms whose public names are used as torchrec_io.ROOM.NAME.
+ROOMS_OF_NAMES = ("convert", "csv", "presets", "ranking", "tfds", "tools")
 
 
-def test_the_names_are_listed() -> None:
-    assert list(torchrec_io.__all__) == sorted(torchrec_io.__all__)
-    assert set(torchrec_io.__all__) <= set(dir(torchrec_io))
+@pytest.mark.parametrize("room", ROOMS_OF_NAMES)
+def test_public_names_of_a_room_resolve_after_all_its_submodules_are_imported(room: str) -> None:
+    """A submodule with the name of a public function would replace it at its first import."""
+    module = getattr(torchrec_io, room)
+    submodules = [path.stem for path in (PACKAGE / room).glob("[!_]*.py")]
+    for submodule in submodules:
+        importlib.import_module(f"torchrec_io.{room}.{submodule}")
+    assert module.__all__
+    assert not set(module.__all__) & set(submodules)
+    for name in module.__all__:
+        value = getattr(module, name)
+        assert getattr(module, name) is value
+        assert isinstance(value, (type, types.FunctionType))
+        assert value.__name__ == name
+        assert getattr(importlib.import_module(value.__module__), name) is value
+        assert value.__doc__
+
+
+@pytest.mark.parametrize(
+    ("room", "names"),
+    [
+        ("csv", ["Schema"]),
+        ("ranking", ["Schema", "encode", "parse"]),
+        ("tfds", ["Directory", "Split", "even_splits"]),
+    ],
+)
+def test_public_names_of_a_room(room: str, names: list[str]) -> None:
+    assert list(getattr(torchrec_io, room).__all__) == names
+
+
+def test_rooms_load_torch_only_where_they_need_it() -> None:
+    names = "tfds.Directory, tfds.Split, ranking.Schema, ranking.encode, csv.Schema, presets.gqn"
+    loaded = loaded_after(
+        f"import torchrec_io as tio; {', '.join(f'tio.{name}' for name in names.split(', '))}"
+    )
+    assert "numpy" in loaded
+    assert "torch" not in loaded
+    assert "torch" in loaded_after("import torchrec_io; torchrec_io.ranking.parse")
+
+
+def test_each_public_name_is_written_once() -> None:
+    stub = (PACKAGE / "__init__.pyi").read_text("utf-8")
+    names = re.findall(r"^from \S+ import (\w+) as \1$", stub, re.MULTILINE)
+    assert len(names) == len(stub.splitlines())
+    assert len(set(names)) == len(names)
+    rooms = {name for name in names if name not in public_names(torchrec_io)}
+    assert rooms == {*ROOMS_OF_NAMES, "messages"}
+    assert {*names} <= {*dir(torchrec_io)}
 
 
 def test_other_names_are_refused() -> None:
-    with pytest.raises(AttributeError, match=r"'torchrec_io'.*'no_such_name'"):
-        torchrec_io.no_such_name  # noqa: B018
+    with pytest.raises(AttributeError, match="torchrec_io attribute no_such_name"):
+        getattr(torchrec_io, "no_such_name")  # noqa: B009

@@ -1,4 +1,4 @@
-"""The messages: they are what protoc makes of proto/, they travel, and their types are true."""
+"""Tests of the protobuf messages: their descriptors, pickling and types."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_they_cross_to_spawned_processes_and_back() -> None:
             assert as_bytes(pool.submit(copy.deepcopy, sent).result(60)) == as_bytes(sent)
 
 
-def test_a_loader_gives_them_from_spawned_workers(tmp_path: Path) -> None:
+def test_a_loader_with_spawned_workers(tmp_path: Path) -> None:
     sent = [
         Example(features=Features(feature={"x": Feature(int64_list=Int64List(value=[number]))}))
         for number in range(5)
@@ -249,7 +249,7 @@ def test_the_stub_names_all_classes() -> None:
 
 
 @pytest.mark.parametrize("made", CLASSES)
-def test_the_stub_says_what_the_descriptor_says(made: Any) -> None:
+def test_the_stub_matches_the_descriptor(made: Any) -> None:
     methods = {
         node.name: node for node in STUB[made.__name__].body if isinstance(node, ast.FunctionDef)
     }
@@ -270,7 +270,7 @@ def test_the_stub_says_what_the_descriptor_says(made: Any) -> None:
 
 
 @pytest.mark.parametrize("made", CLASSES)
-def test_fields_that_the_stub_gives_as_properties_cannot_be_set(made: Any) -> None:
+def test_fields_that_are_properties_in_the_stub_cannot_be_set(made: Any) -> None:
     for field in made.DESCRIPTOR.fields:
         with pytest.raises(AttributeError, match=r"^Assignment not allowed"):
             setattr(made(), field.name, getattr(made(), field.name))

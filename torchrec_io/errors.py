@@ -1,7 +1,7 @@
-"""What can go wrong with data: one base class, one subclass for each cause.
+"""Errors about data: one base class, and one subclass for each cause.
 
-Errors of use keep Python's own classes: ``FileNotFoundError``, ``IsADirectoryError``,
-``ValueError`` for a bad argument.
+Other errors keep Python's own classes, such as ``FileNotFoundError``, ``IsADirectoryError``, and
+``ValueError`` for an invalid argument.
 """
 
 from __future__ import annotations
@@ -10,24 +10,27 @@ import ast
 import re
 from typing import Any
 
-# How a traceback ends: "module.Class: path: reason (record 3, offset 44, feature 'x')". The reason
-# may go over several lines.
+# The end of a traceback: "module.Class: path: reason (record 3, offset 44, feature 'x')". The
+# reason may have several lines.
 _LAST_ERROR = re.compile(r"^torchrec_io\.errors\.\w+: ", re.MULTILINE)
-_PLACE = r"(?:(?:record|offset) \d+|feature (?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))"
+_FIELD = r"(?:(?:record|offset) \d+|feature (?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))"
 _TEXT = re.compile(
-    rf"(?:(?P<path>[^\n]*?): )?.*?(?: \((?P<places>{_PLACE}(?:, {_PLACE})*)\))?\s*\Z", re.DOTALL
+    rf"(?:(?P<path>[^\n]*?): )?.*?(?: \((?P<fields>{_FIELD}(?:, {_FIELD})*)\))?\s*\Z", re.DOTALL
 )
 
 
 class TorchRecIOError(Exception):
-    """Base of every error about data. All fields survive pickling, so they cross worker processes.
+    """Base class of errors about data.
+
+    Attributes are None if they are not known. They are pickled, so errors of worker processes keep
+    them.
 
     Attributes:
         reason: What is wrong, in one sentence.
-        path: The data file, where known.
-        record: Number of the record in that file, counted from 0.
-        offset: Byte offset of the trouble: in the file, or in the decompressed stream of a
-            compressed file. For records that are in memory: in the record.
+        path: Path of the data file.
+        record: Number of the record in the file, counted from 0.
+        offset: Byte offset of the error in the file, in the decompressed stream of a compressed
+            file, or in a record that is in memory.
         feature: Name of the feature.
     """
 
@@ -47,41 +50,41 @@ class TorchRecIOError(Exception):
         self.offset = offset
         self.feature = feature
         if reason.startswith("Caught ") and "DataLoader worker" in reason:
-            self._recover_places()
+            self._recover_fields()
 
-    def _recover_places(self) -> None:
-        """Reads the fields back from the text of a DataLoader worker's traceback.
+    def _recover_fields(self) -> None:
+        """Read the attributes from the text of a DataLoader worker's traceback.
 
-        PyTorch does not pickle a worker's exception: it makes a new one of the same class from the
-        traceback's text, which ends with ours.
+        PyTorch does not pickle the exception of a worker. It raises a new one of the same class
+        with the text of the traceback, which ends with the original message.
         """
         starts = [found.end() for found in _LAST_ERROR.finditer(self.reason)]
         found = _TEXT.match(self.reason, starts[-1]) if starts else None
         if found is None:
             return
         path = found["path"]
-        # Without a path, what stands before the first colon is how the reason begins.
+        # Without a path, the text before the first colon is the start of the reason.
         if path is not None and ("/" in path or " " not in path):
             self.path = path
-        for place in re.findall(_PLACE, found["places"] or ""):
-            name, value = place.split(" ", 1)
+        for field in re.findall(_FIELD, found["fields"] or ""):
+            name, value = field.split(" ", 1)
             setattr(self, name, ast.literal_eval(value))
 
     def __str__(self) -> str:
         if self.reason.startswith("Caught "):
-            return self.reason  # it says all
-        places = [
+            return self.reason  # the traceback contains the attributes
+        fields = [
             f"{name} {value!r}" if name == "feature" else f"{name} {value}"
-            for name, value in self._places().items()
+            for name, value in self._position().items()
             if value is not None
         ]
         start = f"{self.path}: " if self.path is not None else ""
-        return start + self.reason + (f" ({', '.join(places)})" if places else "")
+        return start + self.reason + (f" ({', '.join(fields)})" if fields else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.reason, {"path": self.path, **self._places()})
+        return _rebuild, (type(self), self.reason, {"path": self.path, **self._position()})
 
-    def _places(self) -> dict[str, Any]:
+    def _position(self) -> dict[str, Any]:
         return {"record": self.record, "offset": self.offset, "feature": self.feature}
 
 
@@ -90,36 +93,36 @@ def _rebuild(cls: type[TorchRecIOError], reason: str, fields: dict[str, Any]) ->
 
 
 class CorruptRecordError(TorchRecIOError):
-    """Bytes do not match their checksum, or cannot be what they should be."""
+    """Data is corrupt: its checksum does not match, or its bytes are not valid."""
 
 
 class TruncatedFileError(TorchRecIOError):
-    """A file ends in the middle of a record or of its compressed stream."""
+    """A file is truncated: it ends inside a record or inside its compressed stream."""
 
 
 class StaleIndexError(TorchRecIOError):
-    """An index does not belong to the data file as it is now."""
+    """An index is stale: it does not match the data file, which may have changed."""
 
 
 class IndexFormatError(TorchRecIOError):
-    """An index file is damaged, or not an index at all."""
+    """An index file is damaged, or is not an index."""
 
 
 class WrongShardError(TorchRecIOError):
-    """A file is not the shard that its dataset says it is: it has other records, or not as many."""
+    """A file is not the shard that its dataset describes: its records or their number differ."""
 
 
 class SchemaError(TorchRecIOError):
-    """A schema contradicts itself or asks for something that does not exist."""
+    """A schema is not valid, or names something that does not exist."""
 
 
 class DecodeError(TorchRecIOError):
-    """A sound record does not hold what the schema asks for."""
+    """An intact record does not match the schema."""
 
 
 class StateMismatchError(TorchRecIOError):
-    """A saved state is of another order than the dataset's, or cannot be gone on from here."""
+    """A saved state does not match the order of the dataset, or cannot be resumed from."""
 
 
 class ConversionError(TorchRecIOError):
-    """What was to be converted to TFRecord, or from it, cannot be as it is."""
+    """Data cannot be converted to TFRecord or from it."""

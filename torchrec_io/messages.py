@@ -1,12 +1,12 @@
-"""The messages ``tf.train.Example`` and ``tf.train.SequenceExample``, and all that they consist of.
+"""The messages ``tf.train.Example`` and ``tf.train.SequenceExample``, and their parts.
 
     example = Example(features=Features(feature={"x": Feature(int64_list=Int64List(value=[1]))}))
     example.SerializeToString()
 
-Ordinary protobuf classes that read and write the bytes of TensorFlow's own, for who wants the
-message itself; reading data needs none of them. They are made in a descriptor pool and a package
-of their own, so TensorFlow may be imported in the same process, before them or after. Between the
-two kinds go bytes: to protobuf they are different types. Type checkers read ``messages.pyi``.
+These are ordinary protobuf classes that read and write the same bytes as TensorFlow's classes.
+Reading data does not need them. They have their own descriptor pool and package, so TensorFlow can
+be imported in the same process, before or after. For protobuf, the two kinds are different types:
+convert between them by serializing. The types for type checkers are in ``messages.pyi``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SCALARS = {
     "string": _Field.TYPE_STRING,
 }
 
-# The files of proto/ (see there for what the fields mean): each message with its fields, whose
-# numbers count from 1. "oneof" is always the one that is called kind; keys of a map are strings.
+# The files of proto/, which document the fields: each message with its fields, numbered from 1.
+# "oneof" is a member of the oneof "kind", and the keys of a "map" are strings.
 _FILES = {
     "feature.proto": {
         "BytesList": {"value": "repeated bytes"},
@@ -51,7 +51,7 @@ _FILES = {
 
 
 def _add_field(message: descriptor_pb2.DescriptorProto, name: str, rule: str, kind: str) -> None:
-    """Adds the next field; ``kind`` is a scalar type or the name of a message."""
+    """Add the next field; ``kind`` is a scalar type or the name of a message."""
     field = message.field.add(name=name, number=len(message.field) + 1)
     single = rule in {"optional", "oneof"}
     field.label = _Field.LABEL_OPTIONAL if single else _Field.LABEL_REPEATED
@@ -71,7 +71,7 @@ def _add_field(message: descriptor_pb2.DescriptorProto, name: str, rule: str, ki
 
 
 def _add_map_entry(message: descriptor_pb2.DescriptorProto, field: str, value: str) -> str:
-    """Adds the message that one entry of a map is on the wire, and gives its name."""
+    """Add the message for the entries of a map, and return its name."""
     entry = message.nested_type.add(name=f"{field.title().replace('_', '')}Entry")
     entry.options.map_entry = True
     _add_field(entry, "key", "optional", "string")
@@ -99,26 +99,27 @@ _POOL = _make_pool()
 
 
 def _message_class(name: str, doc: str) -> Any:
-    """The class of a message, which pickle and people find in this module."""
+    """Return the class of a message, as a class of this module, where pickle finds it."""
     made = message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
     made.__module__ = __name__
     made.__doc__ = doc
     return made
 
 
-BytesList = _message_class("BytesList", "Values of any bytes: ``value``.")
-FloatList = _message_class("FloatList", "Values of 32-bit floating point: ``value``.")
-Int64List = _message_class("Int64List", "Values of 64-bit integers: ``value``.")
+BytesList = _message_class("BytesList", "A list of bytes values: ``value``.")
+FloatList = _message_class("FloatList", "A list of 32-bit floats: ``value``.")
+Int64List = _message_class("Int64List", "A list of 64-bit integers: ``value``.")
 Feature = _message_class(
-    "Feature", "One of ``bytes_list``, ``float_list``, ``int64_list``, or none of them."
+    "Feature", "At most one of ``bytes_list``, ``float_list`` and ``int64_list``."
 )
 Features = _message_class("Features", "Features by name: the map ``feature``.")
 FeatureList = _message_class("FeatureList", "A Feature for each step of a sequence: ``feature``.")
 FeatureLists = _message_class("FeatureLists", "FeatureLists by name: the map ``feature_list``.")
 Example = _message_class(
-    "Example", "A flat record, ``tf.train.Example`` to TensorFlow: ``features``."
+    "Example", "A flat record, ``tf.train.Example`` in TensorFlow: ``features``."
 )
 SequenceExample = _message_class(
     "SequenceExample",
-    "A record with steps, ``tf.train.SequenceExample``: ``context`` and ``feature_lists``.",
+    "A record with steps, ``tf.train.SequenceExample`` in TensorFlow: ``context`` and "
+    "``feature_lists``.",
 )

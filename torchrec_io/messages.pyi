@@ -8,7 +8,7 @@ from google.protobuf.internal.containers import (
 )
 from google.protobuf.message import Message
 
-# A message inside another may be given as its fields by name; in a map only since protobuf 6.
+# A message inside another may be a dict of its fields; in a map, only since protobuf 6.
 _M = TypeVar("_M", bound=Message)
 _Given: TypeAlias = _M | Mapping[str, Any] | None
 
@@ -45,7 +45,7 @@ class Feature(Message):
         float_list: _Given[FloatList] = ...,
         int64_list: _Given[Int64List] = ...,
     ) -> None: ...
-    def WhichOneof(  # noqa: N802  # so protobuf calls it
+    def WhichOneof(  # noqa: N802  # protobuf's name
         self, oneof_group: str | bytes
     ) -> Literal["bytes_list", "float_list", "int64_list"] | None: ...
 

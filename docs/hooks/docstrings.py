@@ -18,6 +18,8 @@ SHOWN_AS = {
     "torchrec_io.datasets.base.RecordDataset": "torchrec_io.TFRecordDataset",
     "torchrec_io.loading.loader.Loader": "torchrec_io.loading.loader.Loader",
 }
+# Rooms whose names are used as torchrec_io.ROOM.NAME.
+ROOMS = ("convert", "csv", "presets", "ranking", "tfds", "tools")
 
 _ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):`~?([\w.]+)`")
 _CODE = re.compile(r"``(.+?)``", re.DOTALL)
@@ -29,13 +31,23 @@ class Docstrings(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Rewrites them."""
-        names: dict[str, str] = {}
-        for module in (pkg, pkg["convert"], pkg["tools"]):
-            public = [name for name in map(str, module.exports or ()) if name in module.members]
-            names |= {
-                module.members[name].canonical_path: f"{module.path}.{name}" for name in public
-            }
-        _rewrite_all(pkg, names | SHOWN_AS)
+        names = dict(SHOWN_AS)
+        for module in (pkg, *(pkg[room] for room in ROOMS)):
+            for name in _public_names(module):
+                names[module.members[name].canonical_path] = f"{module.path}.{name}"
+        _rewrite_all(pkg, names)
+
+
+def _public_names(module: griffe.Module) -> list[str]:
+    """Names that a module exports; in a room with a stub, the names that the stub imports."""
+    if module.exports is not None:
+        return [name for name in map(str, module.exports) if name in module.members]
+    inside = f"{module.path}."
+    return [
+        name
+        for name, member in module.members.items()
+        if isinstance(member, griffe.Alias) and member.target_path.startswith(inside)
+    ]
 
 
 def _rewrite_all(owner: griffe.Object, names: dict[str, str]) -> None:
@@ -75,11 +87,14 @@ def _shown(name: str, place: griffe.Object, names: dict[str, str]) -> str | None
     if own is not None and own.is_class and name in own.all_members:
         shown = names.get(own.canonical_path)
         return None if shown is None or name.startswith("_") else f"{shown}.{name}"
-    first, _, member = name.removeprefix("torchrec_io.").partition(".")
-    paths = [shown for shown in names.values() if shown.rpartition(".")[2] == first]
-    if not paths or member.startswith("_"):
-        return None
-    return f"{paths[0]}.{member}" if member else paths[0]
+    name = name.removeprefix("torchrec_io.")
+    for shown in names.values():
+        is_elsewhere = shown in SHOWN_AS.values()  # its path is not the one that users import
+        known = shown.rpartition(".")[2] if is_elsewhere else shown.removeprefix("torchrec_io.")
+        member = name[len(known) + 1 :]
+        if f"{name}.".startswith(f"{known}.") and not member.startswith("_"):
+            return f"{shown}.{member}" if member else shown
+    return None
 
 
 def _link(page: str) -> str:

@@ -101,7 +101,7 @@ def test_lists_of_examples(run: Run, tmp_path: Path) -> None:
     assert run_source(result.stdout) == preset
     assert rows(result.stderr)["relevance"].startswith("int64 3/3")
     as_json = run("schema", "elwc.tfrecord", "--format", "json")
-    assert tio.ExampleListSchema.from_json(as_json.stdout) == preset
+    assert tio.ranking.Schema.from_json(as_json.stdout) == preset
 
 
 HOSTILE = '\x1b]0;pwned\x07"""\'\'\' + __import__("os").abort()\n# \u202e\x7f\x9b31m'

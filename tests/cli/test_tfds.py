@@ -20,7 +20,10 @@ from tests.support.tfds import (
 )
 
 GOLDEN = TESTS / "data" / "tfds"
-REASON = "mine.Own is no connector of TFDS's own: only its code knows what it stores"
+REASON = (
+    "mine.Own is not a connector of TFDS, so it is not known what it stores. Pass a spec for it: "
+    "features={'own': ...}"
+)
 
 
 def test_output_of_the_command(run: Run, tmp_path: Path) -> None:
@@ -44,7 +47,7 @@ def test_output_of_the_command(run: Run, tmp_path: Path) -> None:
         "feature label: ClassLabel int64, 2 classes: cat, dog",
         "feature pictures: sequence [?] of Image [?, 28, 3] uint8",
         "feature deep/words: sequence [4, ?] of Text string",
-        f"feature own: mine.Own CANNOT BE READ: {REASON}. Give features={{'own': ...}} a spec",
+        f"feature own: mine.Own CANNOT BE READ: {REASON}",
         "feature packed: Tensor [3, ?] float32 zlib optional",
     ]
 
@@ -60,7 +63,7 @@ def test_one_of_several_configs(run: Run) -> None:
     assert "split train: 1 record in 1 shard, 50 bytes, as in dataset_info.json" in shown.stdout
     wrong = run("tfds", GOLDEN / "configs", "--config", "tiny")
     assert wrong.returncode == 2
-    assert "config must be one of 'large', 'small', not 'tiny'" in " ".join(wrong.stderr.split())
+    assert "config must be one of 'large', 'small', got 'tiny'" in " ".join(wrong.stderr.split())
 
 
 def test_wrong_shards(run: Run, tmp_path: Path) -> None:
@@ -72,10 +75,10 @@ def test_wrong_shards(run: Run, tmp_path: Path) -> None:
     write_shard(shard_path(tmp_path, "test", 0, 1), [b""])
     result = run("tfds", ".")
     assert result.returncode == 1
-    assert "has 1 records, dataset_info.json says 2" in result.stderr
+    assert "has 1 record, but dataset_info.json says 2" in result.stderr
     assert "00001-of-00004: No such file or directory" in result.stderr
     assert "past the end of the file" in result.stderr or "ends inside" in result.stderr
-    assert "is it a shard of another dataset?" in result.stderr
+    assert "the file may be a shard of another dataset" in result.stderr
     [train, test] = result.stdout.splitlines()[-2:]
     assert train.startswith("split train: 2 of 8 records in 4 shards, ")
     assert train.endswith(", 1 missing, 2 invalid")
@@ -87,4 +90,7 @@ def test_a_directory_with_invalid_metadata(run: Run, tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1)]}, fileFormat="parquet")
     result = run("tfds", ".")
     assert result.returncode == 1
-    assert "dataset_info.json: fileFormat: the files are of the format 'parquet'" in result.stderr
+    assert (
+        "dataset_info.json: fileFormat: the format must be 'tfrecord', got 'parquet'"
+        in result.stderr
+    )

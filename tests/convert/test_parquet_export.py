@@ -195,7 +195,7 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
 
 def test_a_feature_that_no_spec_reads_is_not_lost_silently(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(a=[1], b=[1]), example_of(a=[1], b=[b"x"])])
-    with pytest.raises(tio.SchemaError, match=r"in different records.*give a schema.*'b'"):
+    with pytest.raises(tio.SchemaError, match=r"in different records.*use schema.*'b'"):
         to_parquet(path, tmp_path / "out")
     assert rows_of(
         to_parquet(path, tmp_path / "out", schema={"a": tio.VarLenFeature("int64")}).paths

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
@@ -243,7 +243,6 @@ class TestResuming:
             assert ids_of(other) == whole[given_:]
             assert ids_of(other) == whole
 
-    @settings(max_examples=20)  # each reads some thirty batches twice
     @given(
         before=st.integers(1, 4),
         after=st.integers(1, 4),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -82,7 +82,6 @@ class TestInOneProcess:
             state = through_json(fresh.state_dict())
         assert seen == whole
 
-    @settings(max_examples=40)  # each restores some twenty states
     @given(
         bad=st.sets(st.integers(0, COUNT - 1)),
         batch_size=st.one_of(st.none(), st.integers(1, 8)),

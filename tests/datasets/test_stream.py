@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -98,7 +98,6 @@ class TestFiles:
         assert flat(ids_of(plain)) == list(range(COUNT))
         assert flat(ids_of(plain.replace(batch_size=9))) == list(range(COUNT))
 
-    @settings(max_examples=30)  # each restores some twenty states
     @given(
         bad=st.sets(st.integers(0, COUNT - 1)),
         threads=st.integers(1, 3),

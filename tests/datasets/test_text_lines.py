@@ -11,7 +11,7 @@ import torch
 
 import torchrec_io as tio
 
-PEOPLE = tio.CsvSchema(
+PEOPLE = tio.csv.Schema(
     {
         "age": tio.FixedLenFeature([], "int64"),
         "name": tio.FixedLenFeature([], "string", default_value="nobody"),
@@ -81,7 +81,7 @@ def test_a_shuffled_gzip_file(tmp_path: Path) -> None:
     lines = [b"%d,%d" % (i, i * i) for i in range(500)]
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"\n".join(lines)))
     numbers = {name: tio.FixedLenFeature([], "int32") for name in ("x", "y")}
-    schema = tio.CsvSchema(numbers)
+    schema = tio.csv.Schema(numbers)
     dataset = tio.TextLineDataset(tmp_path / "x.csv.gz", schema, batch_size=64, shuffle=True)
     batches = list(dataset)
     x = torch.cat([batch["x"] for batch in batches])
@@ -105,7 +105,7 @@ class TestBadLines:
         error = caught.value
         offset = path.read_bytes().index(b"old")
         assert (error.path, error.record, error.offset) == (str(path), 3, offset)
-        assert (error.feature, error.reason) == ("age", "'old' is no int64")
+        assert (error.feature, error.reason) == ("age", "'old' is not a valid int64")
 
     def test_samples_before_it_are_given(self, path: Path) -> None:
         seen = []
@@ -119,8 +119,8 @@ class TestBadLines:
         dataset = self.make(path, batch_size=2, on_error=found.append)
         assert [batch["age"].tolist() for batch in dataset] == [[31, 27], [28, 33]]
         assert [error.reason for error in found] == [
-            "'old' is no int64",
-            "the line has 2 fields, not 3",
+            "'old' is not a valid int64",
+            "the line has 2 fields, expected 3",
         ]
         assert dataset.skipped == 2
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
@@ -321,7 +321,6 @@ class TestDamage:
     @pytest.mark.parametrize("threads", [1, 3])
     @pytest.mark.parametrize("kind", ["schema", "bytes", "function"])
     @pytest.mark.parametrize("drop_last", [False, True])
-    @settings(max_examples=40)
     @given(bad=st.sets(st.integers(0, 29)), size=st.integers(1, 12), shuffle=st.booleans())
     def test_batches_are_filled_up_from_what_comes_next(
         self,

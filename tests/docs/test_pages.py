@@ -9,8 +9,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.support.pages import run_page
 from torchrec_io.datasets import dealing as sharing
-from torchrec_io.tensors import batch
-from torchrec_io.tensors import transport as crossing
+from torchrec_io.tensors import batch, transport
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,7 @@ def test_rows_are_rows_of_tables() -> None:
 
 def test_the_sizes_at_which_batches_cross_otherwise() -> None:
     text = (ROOT / "docs" / "copies.md").read_text("utf-8")
-    inside, slots = crossing._INLINE_BYTES >> 10, crossing._MOST_SLOTS
+    inside, slots = transport._INLINE_BYTES >> 10, transport._MOST_SLOTS
     assert f"| up to {inside} KiB | inside the message |" in text
     assert f"all {slots} slots of the worker are in use" in text
     assert f"up to {batch._INLINE_BYTES >> 20} MiB inside the message" in text

@@ -17,6 +17,7 @@ from mkdocs.structure.pages import Page
 
 import torchrec_io as tio
 from tests.conftest import ROOT
+from tests.support.pages import public_names
 from torchrec_io.datasets import options as kinds
 
 DOCS = ROOT / "docs"
@@ -53,10 +54,10 @@ def test_each_public_name_has_one_place_on_an_api_page() -> None:
     assert len(shown) == len(set(shown))
     in_rooms = {
         f"{room.__name__}.{name}"
-        for room in (tio.convert, tio.presets, tio.tools)
-        for name in room.__all__
+        for room in (tio.convert, tio.csv, tio.presets, tio.ranking, tio.tfds, tio.tools)
+        for name in public_names(room)
     }
-    assert set(shown) == {f"torchrec_io.{name}" for name in tio.__all__} | in_rooms | GIVEN
+    assert set(shown) == {f"torchrec_io.{name}" for name in public_names(tio)} | in_rooms | GIVEN
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,17 @@ def test_a_public_docstring_refers_to_others(package: Any) -> None:
     text = package["datasets.tfrecord.TFRecordDataset"].docstring.value
     assert "[`Schema`][torchrec_io.Schema]" in text
     assert "[`set_epoch`][torchrec_io.TFRecordDataset.set_epoch]" in text
+    text = package["ranking.encoding.encode"].docstring.value
+    assert "[`encode_example`][torchrec_io.encode_example]" in text
+
+
+def test_names_of_rooms_are_referred_to_with_their_room(package: Any) -> None:
+    text = package["ranking.list_parser.parse"].docstring.value
+    assert "[`ranking.Schema`][torchrec_io.ranking.Schema]" in text
+    text = package["ranking.schema.Schema"].docstring.value
+    assert "[`Schema`][torchrec_io.Schema]" in text
+    text = package["tfds.splits.Split"].docstring.value
+    assert "[`tfds.even_splits`][torchrec_io.tfds.even_splits]" in text
 
 
 class TestFilesOutsideOfDocs:

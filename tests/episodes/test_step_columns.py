@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
@@ -169,7 +169,6 @@ class TestEveryKind:
         st.sampled_from([None, 1, 3]),
         st.data(),
     )
-    @settings(max_examples=15)
     def test_of_values_that_are_decoded(
         self, counts: list[int], window: int | None, data: st.DataObject
     ) -> None:

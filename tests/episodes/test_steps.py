@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -162,7 +162,6 @@ class TestParts:
         ]
 
     @given(Files, st.sampled_from([None, 2]), st.integers(0, 9))
-    @settings(max_examples=15)
     def test_a_split_is_by_records(
         self,
         tmp_path_factory: pytest.TempPathFactory,

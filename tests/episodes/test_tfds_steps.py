@@ -116,21 +116,23 @@ class TestRefusals:
             read("episodes", steps=steps)
 
     def test_several_datasets(self) -> None:
-        with pytest.raises(ValueError, match=r"have several datasets, \['dic.*call steps\(name\)"):
+        with pytest.raises(
+            ValueError, match=r"have several nested datasets, \['dic.*then steps\(name\)"
+        ):
             read("datasets", steps="each")
         features = ["words", "inner"]
-        with pytest.raises(ValueError, match=r"several datasets, \['inner/deep', 'words'\]"):
+        with pytest.raises(ValueError, match=r"several nested datasets, \['inner/deep', 'words'\]"):
             read("datasets", steps="each", features=features)
         [sample, *_] = read("datasets", steps="each", features=["inner"])
         assert list(sample) == ["inner"]
 
     def test_no_dataset(self) -> None:
         with pytest.raises(
-            ValueError, match=r"'sequences' have no dataset in them: with steps='ragged'"
+            ValueError, match=r"'sequences' have no nested dataset: use steps='ragged'"
         ):
             read("sequences", steps=2)
         with pytest.raises(
-            ValueError, match=r"have the datasets \['steps'\], and features leaves out"
+            ValueError, match=r"have the nested datasets \['steps'\], but features leaves out"
         ):
             read("episodes", steps="each", features=["episode_id"])
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
 
 # Each example is a question to another process.
-few = settings(max_examples=max(30, settings().max_examples // 2))
 
 NAMES = ["a", "ab", "b", "é", "long name " * 20, ""]
 INT64 = st.one_of(st.integers(-300, 300), st.integers(-(2**63), 2**63 - 1))
@@ -54,7 +53,6 @@ def in_form(values: list[Any], dtype: str, form: str) -> Any:
     return tio.BytesArray.from_list(values) if form == "tensor" else values
 
 
-@few
 @given(
     st.dictionaries(st.sampled_from(NAMES), columns(), min_size=1),
     st.sampled_from(["list", "scalar", "array", "tensor"]),

@@ -44,7 +44,6 @@ from tests.support.wire import (
 )
 
 # Each example is a question to another process.
-few = settings(max_examples=max(30, settings().max_examples // 2))
 ROUNDS = range(max(2, settings().max_examples // 25))
 CASES = 100
 
@@ -111,7 +110,6 @@ def specs(draw: st.DrawFn) -> Spec:
     return dict(zip(keys, spec.values(), strict=False))
 
 
-@few
 @given(specs(), st.lists(example_bytes(), max_size=3))
 def test_any_bytes_mean_what_protobuf_reads(
     tf_oracle: TfOracle, spec: Spec, records: list[bytes]
@@ -120,7 +118,6 @@ def test_any_bytes_mean_what_protobuf_reads(
     assert ours(records, spec) == theirs(tf_oracle, plain, spec)
 
 
-@few
 @given(specs(), damaged())
 def test_damaged_bytes_mean_what_protobuf_reads_or_are_refused(
     tf_oracle: TfOracle, spec: Spec, record: bytes

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
@@ -16,13 +16,11 @@ from torchrec_io.errors import TorchRecIOError, TruncatedFileError
 from torchrec_io.records.sequential import iter_records
 
 # Each example is a question to another process.
-few = settings(max_examples=max(30, settings().max_examples // 2))
 
 COMPRESSIONS = {"": None, "GZIP": "gzip", "ZLIB": "zlib"}
 payloads = st.lists(st.one_of(st.binary(max_size=20), st.just(b"z" * 3000)), max_size=8)
 
 
-@few
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @given(records=payloads)
 def test_files_that_tensorflow_writes(
@@ -68,7 +66,6 @@ def read_until_damage(path: Path, compression: Any) -> tuple[list[bytes], TorchR
 RECORDS = [b"first", b"", b"second record", b"x" * 40, bytes(10)]
 
 
-@few
 @given(st.data())
 def test_damaged_files(tf_oracle: TfOracle, tmp_path: Path, data: st.DataObject) -> None:
     path = write_tfrecord(tmp_path / "a.tfrecord", RECORDS)
@@ -91,7 +88,6 @@ def test_damaged_files(tf_oracle: TfOracle, tmp_path: Path, data: st.DataObject)
         assert (error is None) == (answer["error"] is None)
 
 
-@few
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
 @given(part=st.floats(0, 1))
 def test_compressed_files_cut_short(
@@ -112,7 +108,6 @@ def test_compressed_files_cut_short(
         assert error is not None
 
 
-@few
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
 @given(data=st.data())
 def test_compressed_files_with_a_changed_bit(

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
 
-few = settings(max_examples=8)
 CONTENTS = st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"ab", b"\0", b"\xff"])).map(b"".join)
 
 
@@ -29,7 +28,6 @@ def ask(oracle: TfOracle, kind: str, paths: list[str], **options: Any) -> list[t
     return [(key, bytes.fromhex(value)) for key, value in answer["pairs"]]
 
 
-@few
 @given(contents=st.lists(CONTENTS, min_size=6, max_size=6), skip=st.sampled_from([0, 0, 1, 3]))
 def test_lines(tf_oracle: TfOracle, tmp_path: Path, contents: list[bytes], skip: int) -> None:
     paths = write(tmp_path, contents)
@@ -42,7 +40,6 @@ def test_lines(tf_oracle: TfOracle, tmp_path: Path, contents: list[bytes], skip:
     assert lines[len(first["records"]) :] in ([], [""])
 
 
-@few
 @given(
     contents=st.lists(st.binary(min_size=6, max_size=20), min_size=4, max_size=4),
     size=st.integers(1, 4),

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
 from torchrec_io.storage.compression import Compression
-
-few = settings(max_examples=max(30, settings().max_examples // 2))
 
 COMPRESSIONS: dict[str, Compression | None] = {"": None, "GZIP": "gzip", "ZLIB": "zlib"}
 payloads = st.lists(
@@ -27,7 +25,6 @@ def assert_read(oracle: TfOracle, path: Path | str, compression: str, records: l
     assert [bytes.fromhex(record) for record in answer["records"]] == records
 
 
-@few
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @given(records=payloads)
 def test_tensorflow_reads_our_files(

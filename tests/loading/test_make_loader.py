@@ -416,8 +416,8 @@ def test_saying_how_workers_start_does_not_settle_it(
 def test_a_gpu_gets_batches_through_page_locked_memory_in_any_case(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchrec_io.loading.loader.checked_device", torch.device)
-    monkeypatch.setattr("torchrec_io.tensors.device.checked_device", torch.device)
+    monkeypatch.setattr("torchrec_io.loading.loader.check_device", torch.device)
+    monkeypatch.setattr("torchrec_io.tensors.device.check_device", torch.device)
     lines = make(paths, "batches", device="cuda", pin_memory=False).describe().splitlines()
     assert (
         "page-locked memory: no, as requested; batches pass through it when they are copied"
@@ -447,7 +447,9 @@ def test_a_loop_by_number_that_goes_on_does_not_change_the_place_that_was_set(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_without_cuda(paths: list[str]) -> None:
-    with pytest.raises(RuntimeError, match=r"device 'cuda:1': PyTorch finds no CUDA device"):
+    with pytest.raises(
+        RuntimeError, match=r"device 'cuda:1' does not exist: PyTorch finds no CUDA device"
+    ):
         make(paths, "batches", device="cuda:1")
     loader = make(paths, "batches", pin_memory=True)
     assert "page-locked memory: no, there is no CUDA device" in loader.describe()

@@ -1,4 +1,4 @@
-"""Small datasets in the layouts that presets are for, written from what is published of these."""
+"""Small datasets in the published layouts of the presets."""
 
 from __future__ import annotations
 

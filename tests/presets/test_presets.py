@@ -1,4 +1,4 @@
-"""Each preset reads data of its layout, value by value."""
+"""Tests of reading data with each preset, value by value."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import torchrec_io as tio
 from tests.presets import published
 from tests.presets.published import draw, frames_of, mesh, particles
 from tests.support.images import encoded, noise, opened
+from tests.support.pages import public_names
 
 
-def read(path: Path, schema: tio.Schema | tio.ExampleListSchema) -> tio.Batch:
+def read(path: Path, schema: tio.Schema | tio.ranking.Schema) -> tio.Batch:
     """All records of a file."""
     [batch] = tio.TFRecordDataset(path, schema, batch_size=100, num_threads=1)
     return batch  # type: ignore[no-any-return]
@@ -46,7 +47,7 @@ def test_imagenet(tmp_path: Path) -> None:
     assert batch["image/encoded"][1].tolist() == pixels(image)
 
 
-def test_images_as_asked_for(tmp_path: Path) -> None:
+def test_spec_of_images(tmp_path: Path) -> None:
     image = tio.ImageFeature(size=(4, 5), dtype="float32", layout="HWC")
     for path, preset in (
         (published.write_imagenet(tmp_path / "a"), tio.presets.imagenet(image)),
@@ -209,26 +210,26 @@ def test_ranking_elwc(tmp_path: Path) -> None:
 
 def test_numbered_features_of_documents() -> None:
     preset = tio.presets.ranking_elwc(3, label="utility", label_dtype="float32")
-    record = tio.encode_example_list(
+    record = tio.ranking.encode(
         None,
         [{"custom_features_1": 1.5, "utility": 1.0}, {"custom_features_3": 2.5, "utility": 0.0}],
     )
-    batch = tio.parse_example_lists([record], preset)
+    batch = tio.ranking.parse([record], preset)
     assert batch["custom_features_1"].tolist() == [[1.5, 0.0]]
     assert batch["custom_features_2"].tolist() == [[0.0, 0.0]]
     assert batch["custom_features_3"].tolist() == [[0.0, 2.5]]
     assert batch["utility"].tolist() == [[1.0, 0.0]]
     assert list(tio.presets.ranking_elwc({"a": preset["utility"]}, label=None)) == ["a"]
-    with pytest.raises(tio.SchemaError, match=r"given twice.*'utility'"):  # the spec is not lost
+    with pytest.raises(tio.SchemaError, match=r"must not contain the label.*'utility'"):
         tio.presets.ranking_elwc({"utility": preset["utility"]}, label="utility")
     wrong: Any
     for wrong in (0, -3, 2.5, True, None):
-        with pytest.raises(ValueError, match=f"a whole number from 1, not {wrong}"):
+        with pytest.raises(ValueError, match=f"a dict or a positive integer, got {wrong}"):
             tio.presets.ranking_elwc(wrong)
 
 
-def test_each_says_where_its_layout_is_from() -> None:
-    names = [name for name in tio.presets.__all__ if name not in ("Preset", "recognize")]
+def test_each_preset_names_its_source() -> None:
+    names = [name for name in public_names(tio.presets) if name not in ("Preset", "recognize")]
     assert len(names) == 13
     for name in names:
         assert "\n    Source: " in getattr(tio.presets, name).__doc__, name

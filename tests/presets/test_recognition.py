@@ -1,4 +1,4 @@
-"""Data of each preset's layout is recognised; nothing else is taken for it."""
+"""Tests of recognizing the preset of some data."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.presets import published
 from tests.records.test_wild import MANIFEST
 from tests.support.images import encoded, noise
 from tests.support.inferring import example_of, sequence_of
+from tests.support.pages import public_names
 from tests.support.tfrecord import write_tfrecord
 
 
@@ -90,10 +91,10 @@ def test_each_layout_is_recognised(tmp_path: Path, case: str) -> None:
 
 def test_every_preset_is_tried() -> None:
     names = {case.partition(" ")[0] for case in WRITTEN} | {"ranking_elwc"}
-    assert names == {*tio.presets.__all__} - {"Preset", "recognize"}
+    assert names == {*public_names(tio.presets)} - {"Preset", "recognize"}
 
 
-def test_what_differs_is_told(tmp_path: Path) -> None:
+def test_differences_are_reported(tmp_path: Path) -> None:
     preset = tio.presets.recognize(published.write_waymo(tmp_path / "waymo"))
     assert preset is not None
     assert preset.unread == (
@@ -151,7 +152,7 @@ def test_lists_are_recognised(tmp_path: Path) -> None:
 
 def test_inferred_lists(tmp_path: Path) -> None:
     path = published.write_ranking(tmp_path)
-    schema = tio.ExampleListSchema.infer(path)
+    schema = tio.ranking.Schema.infer(path)
     assert schema.findings is not None
     relevance = schema.findings["relevance"]
     assert (relevance.present, relevance.records) == (3, 3)  # examples, not lists
@@ -160,20 +161,20 @@ def test_inferred_lists(tmp_path: Path) -> None:
         'the dtype "bool" can also read'
     )
     assert schema.findings["query_tokens"].counts == (1, 2)
-    with pytest.raises(tio.SchemaError, match="no lists of examples"):
-        tio.ExampleListSchema.infer(published.write_bert(tmp_path))
+    with pytest.raises(tio.SchemaError, match="do not look like lists of Examples"):
+        tio.ranking.Schema.infer(published.write_bert(tmp_path))
     with pytest.raises(ValueError, match="max_records"):
-        tio.ExampleListSchema.infer(path, 0)
+        tio.ranking.Schema.infer(path, 0)
 
 
 def test_images_and_mixed_features_in_lists(tmp_path: Path) -> None:
     image = encoded(noise(2, 2))
     records = [
-        tio.encode_example_list({"id": 1, "x": 1}, [{"image": image, "mixed": 1, "id": 2}]),
-        tio.encode_example_list({"x": 1}, [{"image": image, "mixed": b"", "id": 3}]),
+        tio.ranking.encode({"id": 1, "x": 1}, [{"image": image, "mixed": 1, "id": 2}]),
+        tio.ranking.encode({"x": 1}, [{"image": image, "mixed": b"", "id": 3}]),
     ]
-    schema = tio.ExampleListSchema.infer(write_tfrecord(tmp_path / "x", records))
-    assert schema == tio.ExampleListSchema(
+    schema = tio.ranking.Schema.infer(write_tfrecord(tmp_path / "x", records))
+    assert schema == tio.ranking.Schema(
         {"x": tio.FixedLenFeature([], "int64")},
         {"id": tio.FixedLenFeature([], "int64"), "image": tio.FixedLenFeature([], "string")},
     )
@@ -181,14 +182,14 @@ def test_images_and_mixed_features_in_lists(tmp_path: Path) -> None:
 
 def test_numbered_features(tmp_path: Path) -> None:
     examples = [{"custom_features_2": 1.5, "label": 0.5}, {"custom_features_11": 2.5, "label": 1.0}]
-    path = write_tfrecord(tmp_path / "x", [tio.encode_example_list(None, examples)])
+    path = write_tfrecord(tmp_path / "x", [tio.ranking.encode(None, examples)])
     assert recognize(path) == ('tio.presets.ranking_elwc(11, label="label", label_dtype="float32")')
     examples[0]["custom_features_2"] = b"text"  # type: ignore[assignment]
-    path = write_tfrecord(tmp_path / "y", [tio.encode_example_list(None, examples)])
+    path = write_tfrecord(tmp_path / "y", [tio.ranking.encode(None, examples)])
     assert "ranking_elwc(\n    {" in recognize(path)
 
 
-def test_examples_that_could_be_lists_are_none(tmp_path: Path) -> None:
+def test_examples_that_could_be_lists_are_not_recognized_as_lists(tmp_path: Path) -> None:
     # Keys that are themselves legal messages.
     key = tio.encode_example({"a": 1}).decode("latin-1")
     records = [tio.encode_example({key: 5, "": [1.5]}), b""]
@@ -246,7 +247,7 @@ def test_all_records_have_to_agree(tmp_path: Path) -> None:
     assert recognize(path, max_records=1).startswith("tio.presets.imagenet")
 
 
-def test_embeddings_of_another_size_are_none(tmp_path: Path) -> None:
+def test_embeddings_of_another_size_are_not_recognized(tmp_path: Path) -> None:
     context = {"id": [b"x"], "labels": [1]}
     for rgb, audio, found in ((1024, 128, True), (1024, 127, False), (512, 128, False)):
         lists = {"rgb": [[b"\0" * rgb]], "audio": [[b"\0" * audio]]}
@@ -254,7 +255,7 @@ def test_embeddings_of_another_size_are_none(tmp_path: Path) -> None:
         assert (recognize(path) != "None") == found
 
 
-def test_frames_of_another_size_further_on_are_none(tmp_path: Path) -> None:
+def test_frames_of_different_sizes_are_not_recognized(tmp_path: Path) -> None:
     cameras = [0.5] * 10
     records = [
         example_of(frames=[encoded(noise(size, size), "JPEG")] * 2, cameras=cameras)
@@ -265,13 +266,13 @@ def test_frames_of_another_size_further_on_are_none(tmp_path: Path) -> None:
     assert recognize(path, max_records=2).startswith("tio.presets.gqn")
 
 
-def test_frames_that_are_steps_are_none(tmp_path: Path) -> None:
+def test_frames_that_are_steps_are_not_recognized(tmp_path: Path) -> None:
     lists = {"frames": [[encoded(noise(6, 6), "JPEG")]] * 2, "cameras": [[0.5] * 5] * 2}
     path = write_tfrecord(tmp_path / "x", [sequence_of({"id": [1]}, lists)])
     assert recognize(path) == "None"
 
 
-def test_metadata_of_another_dataset_is_none(tmp_path: Path) -> None:
+def test_metadata_of_another_dataset_is_not_recognized(tmp_path: Path) -> None:
     path = published.write_meshes(tmp_path)
     other = published.write(tmp_path, "other.tfrecord", [example_of(cells=[1])])
     assert recognize(path).startswith("tio.presets.mesh_graph_nets")

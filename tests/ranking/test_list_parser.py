@@ -1,4 +1,4 @@
-"""Lists of examples: what protobuf reads in any message, what is refused, and real files."""
+"""Tests of parsing lists of Examples, against protobuf and with real files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from torchrec_io.errors import DecodeError, SchemaError, TorchRecIOError
 from torchrec_io.records.sequential import iter_records
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
-SCHEMA = tio.ExampleListSchema(
+SCHEMA = tio.ranking.Schema(
     context={
         "query": tio.FixedLenFeature([], "int64", default_value=-1),
         "words": tio.VarLenFeature("string"),
@@ -72,8 +72,8 @@ class Drawn(NamedTuple):
         if self.kind == "unknown":
             return bytes(self.content)
         if self.kind == "context":
-            return tio.encode_example_list(self.content, [])
-        return tio.encode_example_list(None, [self.content])
+            return tio.ranking.encode(self.content, [])
+        return tio.ranking.encode(None, [self.content])
 
 
 PARTS = st.one_of(
@@ -107,7 +107,7 @@ def model(records: list[bytes]) -> dict[str, list[Any]]:
 
 @given(RECORDS)
 def test_any_lists_as_protobuf_reads_them(records: list[bytes]) -> None:
-    batch = tio.parse_example_lists(records, SCHEMA)
+    batch = tio.ranking.parse(records, SCHEMA)
     expected = model(records)
     assert {name: column.tolist() for name, column in batch.items()} == expected
     samples = batch.samples()
@@ -119,14 +119,14 @@ def test_any_lists_as_protobuf_reads_them(records: list[bytes]) -> None:
 
 # ---- types and shapes ----
 
-TWO = tio.encode_example_list(
+TWO = tio.ranking.encode(
     {"query": 7}, [{"pair": [1.0, 2.0], "clicks": [5, 6]}, {"pair": [3.0, 4.0], "id": b"second"}]
 )
-NONE = tio.encode_example_list({"query": 8}, [])
+NONE = tio.ranking.encode({"query": 8}, [])
 
 
 def test_columns() -> None:
-    batch = tio.parse_example_lists([TWO, NONE], SCHEMA)
+    batch = tio.ranking.parse([TWO, NONE], SCHEMA)
     assert list(batch) == ["query", "words", "pair", "id", "clicks"]
     assert batch["query"].tolist() == [7, 8]
     pair = batch["pair"]
@@ -146,7 +146,7 @@ def test_columns() -> None:
 
 
 def test_a_sample() -> None:
-    two, none = tio.parse_example_lists([TWO, NONE], SCHEMA).samples()
+    two, none = tio.ranking.parse([TWO, NONE], SCHEMA).samples()
     assert two["pair"].tolist() == [[1, 2], [3, 4]]
     assert two["id"].tolist() == [b"none", b"second"]
     assert two["clicks"].tolist() == [[5, 6], []]
@@ -155,7 +155,7 @@ def test_a_sample() -> None:
 
 
 def test_more_kinds_of_features() -> None:
-    schema = tio.ExampleListSchema(
+    schema = tio.ranking.Schema(
         context={
             "steps": tio.FixedLenSequenceFeature([], "int64", allow_missing=True),
             "at": tio.SparseFeature("i", "v", "float32", 4),
@@ -175,7 +175,7 @@ def test_more_kinds_of_features() -> None:
         {"r": [1, 2, 3], "n": [1, 2], "raw": b"\1\0\2\0", "small": 5},
         {"r": [4], "n": [0, 1], "raw": b"\3\0\4\0", "small": -5},
     ]
-    batch = tio.parse_example_lists([tio.encode_example_list(context, examples)], schema)
+    batch = tio.ranking.parse([tio.ranking.encode(context, examples)], schema)
     assert batch["steps"].tolist() == [[1, 2]]
     assert batch.lengths["steps"].tolist() == [2]
     assert batch["at"].to_coo().to_dense().tolist() == [[0, 0, 0, 0.5]]
@@ -188,25 +188,25 @@ def test_more_kinds_of_features() -> None:
 
 
 def test_without_a_context() -> None:
-    schema = tio.ExampleListSchema(examples={"pair": SCHEMA["pair"]})
-    assert tio.parse_example_lists([NONE, TWO], schema)["pair"].tolist() == [[], [[1, 2], [3, 4]]]
-    assert len(tio.parse_example_lists([], schema)["pair"]) == 0
+    schema = tio.ranking.Schema(examples={"pair": SCHEMA["pair"]})
+    assert tio.ranking.parse([NONE, TWO], schema)["pair"].tolist() == [[], [[1, 2], [3, 4]]]
+    assert len(tio.ranking.parse([], schema)["pair"]) == 0
 
 
 # ---- what is refused ----
 
-STRICT = tio.ExampleListSchema(
+STRICT = tio.ranking.Schema(
     {"query": tio.FixedLenFeature([], "int8")}, {"pair": tio.FixedLenFeature([2], "float32")}
 )
-GOOD = tio.encode_example_list({"query": 1}, [{"pair": [1.0, 2.0]}])
-NO_CONTEXT = tio.encode_example_list(None, [{"pair": [1.0, 2.0]}])
-SHORT = tio.encode_example_list({"query": 1}, [{"pair": [1.0, 2.0]}, {"pair": [1.0]}])
-TOO_LARGE = tio.encode_example_list({"query": 1000}, [])
+GOOD = tio.ranking.encode({"query": 1}, [{"pair": [1.0, 2.0]}])
+NO_CONTEXT = tio.ranking.encode(None, [{"pair": [1.0, 2.0]}])
+SHORT = tio.ranking.encode({"query": 1}, [{"pair": [1.0, 2.0]}, {"pair": [1.0]}])
+TOO_LARGE = tio.ranking.encode({"query": 1000}, [])
 
 
 def refusal(record: bytes) -> DecodeError:
     with pytest.raises(DecodeError) as caught:
-        tio.parse_example_lists([GOOD, record, GOOD], STRICT)
+        tio.ranking.parse([GOOD, record, GOOD], STRICT)
     assert caught.value.record == 1
     return caught.value
 
@@ -263,7 +263,7 @@ def test_records_are_left_out_with_all_that_is_wrong_with_them(tmp_path: Path) -
 
 
 def test_a_record_of_many_bad_examples_is_one_error(tmp_path: Path) -> None:
-    bad = tio.encode_example_list({"query": 1}, [{"pair": [1.0, 2.0]}]) + b"\x0a\x00" * 1000
+    bad = tio.ranking.encode({"query": 1}, [{"pair": [1.0, 2.0]}]) + b"\x0a\x00" * 1000
     write_tfrecord(tmp_path / "lists.tfrecord", [bad, GOOD, bad])
     errors: list[TorchRecIOError] = []
     dataset = tio.TFRecordDataset(
@@ -274,12 +274,12 @@ def test_a_record_of_many_bad_examples_is_one_error(tmp_path: Path) -> None:
     assert all(error.reason.startswith("example 1: ") for error in errors)
 
 
-def test_another_schema_is_refused() -> None:
-    with pytest.raises(SchemaError, match="ExampleListSchema"):
-        tio.parse_example_lists([GOOD], tio.Schema({"a": STRICT["pair"]}))  # type: ignore[arg-type]
+def test_another_kind_of_schema_is_rejected() -> None:
+    with pytest.raises(SchemaError, match=r"must be a ranking\.Schema"):
+        tio.ranking.parse([GOOD], tio.Schema({"a": STRICT["pair"]}))  # type: ignore[arg-type]
 
 
-def test_what_reads_examples_refuses_schemas_of_lists(tmp_path: Path) -> None:
+def test_functions_for_examples_reject_schemas_of_lists(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="must be a dict or a schema of Examples"):
         tio.parse_examples([GOOD], SCHEMA)
     with pytest.raises(SchemaError, match="must be a dict or a schema of Examples"):
@@ -297,7 +297,7 @@ def test_what_reads_examples_refuses_schemas_of_lists(tmp_path: Path) -> None:
 @pytest.fixture
 def lists(tmp_path: Path) -> str:
     records = [
-        tio.encode_example_list(
+        tio.ranking.encode(
             {"query": i}, [{"pair": [i, j], "clicks": [j] * j} for j in range(i)], SCHEMA
         )
         for i in range(5)
@@ -344,7 +344,7 @@ ENTRIES = [
 def test_values_in_real_files(wild: Wild, entry: dict[str, Any]) -> None:
     path = path_of(wild, entry)
     context, examples = kinds_under(entry, "context/"), kinds_under(entry, "examples/")
-    schema = tio.ExampleListSchema(
+    schema = tio.ranking.Schema(
         {name: tio.VarLenFeature(DTYPES[kind]) for name, kind in context.items()},
         {name: tio.VarLenFeature(DTYPES[kind]) for name, kind in examples.items()},
     )

@@ -1,4 +1,4 @@
-"""Schemas of lists of examples: what goes where, as text and back, and how lists are written."""
+"""Tests of schemas of lists: arguments, text forms and serialization."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchrec_io.errors import SchemaError
 NUMBER = tio.FixedLenFeature([], "int64")
 IN_LISTS = st.one_of(SPECS["FixedLenFeature"], SPECS["VarLenFeature"])
 SCHEMAS = st.builds(
-    tio.ExampleListSchema,
+    tio.ranking.Schema,
     st.dictionaries(names.map("c".__add__), IN_LISTS, max_size=2),
     st.dictionaries(names.map("e".__add__), IN_LISTS, min_size=1, max_size=2),
 )
@@ -31,20 +31,20 @@ def run(source: str) -> Any:
 
 
 @given(SCHEMAS)
-def test_as_text_and_back(schema: tio.ExampleListSchema) -> None:
-    for again in (tio.ExampleListSchema.from_json(schema.to_json()), run(schema.to_python())):
+def test_as_text_and_back(schema: tio.ranking.Schema) -> None:
+    for again in (tio.ranking.Schema.from_json(schema.to_json()), run(schema.to_python())):
         assert again == schema
         assert repr(again) == repr(schema)
     assert repr(pickle.loads(pickle.dumps(schema))) == repr(schema)
 
 
-def test_what_it_looks_like() -> None:
-    schema = tio.ExampleListSchema(
+def test_text_forms() -> None:
+    schema = tio.ranking.Schema(
         {"query": tio.VarLenFeature("int64")}, {"score": tio.FixedLenFeature([], "float32")}
     )
     assert schema.to_python() == (
         "import torchrec_io as tio\n\n"
-        "schema = tio.ExampleListSchema(\n"
+        "schema = tio.ranking.Schema(\n"
         "    context={\n"
         '        "query": tio.VarLenFeature("int64"),\n'
         "    },\n"
@@ -61,23 +61,23 @@ def test_what_it_looks_like() -> None:
 
 
 def test_a_mapping_of_both_parts() -> None:
-    schema = tio.ExampleListSchema({"b": NUMBER}, {"a": tio.VarLenFeature("string")})
+    schema = tio.ranking.Schema({"b": NUMBER}, {"a": tio.VarLenFeature("string")})
     assert list(schema) == ["b", "a"]
     assert len(schema) == 2
     assert schema["a"] == tio.VarLenFeature("string")
     assert "c" not in schema
     assert dict(schema.context) == {"b": NUMBER}
     assert list(schema.examples) == ["a"]
-    assert schema != tio.ExampleListSchema({}, dict(schema))
+    assert schema != tio.ranking.Schema({}, dict(schema))
     assert schema != tio.Schema(dict(schema))
 
 
 @pytest.mark.parametrize(
     ("context", "examples", "reason"),
     [
-        ({"a": NUMBER}, {}, "at least one feature of examples"),
-        ({"a": NUMBER}, None, "at least one feature of examples"),
-        ({"a": NUMBER}, {"a": NUMBER}, "the context has a feature of the same name"),
+        ({"a": NUMBER}, {}, "examples must be a dict of at least one feature"),
+        ({"a": NUMBER}, None, "examples must be a dict of at least one feature"),
+        ({"a": NUMBER}, {"a": NUMBER}, "the context and the examples both have"),
         ({}, {"a": tio.SparseFeature("i", "v", "int64", 3)}, "of the examples in lists"),
         ({}, {"a": tio.ImageFeature()}, "of the examples in lists"),
         ({}, {"a": tio.RawFeature("uint8", shape_key="s")}, "of the examples in lists"),
@@ -90,44 +90,42 @@ def test_a_mapping_of_both_parts() -> None:
         (
             {"a": NUMBER},
             tio.Schema(context={}, sequence={"b": tio.VarLenFeature("int64")}),
-            "have no feature lists",
+            "got a schema with a sequence",
         ),
     ],
 )
-def test_refused_schemas(context: Any, examples: Any, reason: str) -> None:
+def test_invalid_schemas(context: Any, examples: Any, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
-        tio.ExampleListSchema(context, examples)
+        tio.ranking.Schema(context, examples)
 
 
-def test_json_of_the_other_kind_of_schema_is_refused() -> None:
-    lists = tio.ExampleListSchema({}, {"a": NUMBER})
+def test_json_of_the_other_kind_of_schema_is_rejected() -> None:
+    lists = tio.ranking.Schema({}, {"a": NUMBER})
     with pytest.raises(SchemaError, match='must have "features" or "context" and "sequence"'):
         tio.Schema.from_json(lists.to_json())
     with pytest.raises(SchemaError, match='must have "context" and "examples", got'):
-        tio.ExampleListSchema.from_json(tio.Schema({"a": NUMBER}).to_json())
+        tio.ranking.Schema.from_json(tio.Schema({"a": NUMBER}).to_json())
 
 
 def test_lists_are_written_as_protobuf_reads_them() -> None:
-    data = tio.encode_example_list({"q": 1}, [{"a": b"x"}, {"a": b"y"}, {}])
+    data = tio.ranking.encode({"q": 1}, [{"a": b"x"}, {"a": b"y"}, {}])
     message = ExampleListWithContext.FromString(data)
     assert message.context.SerializeToString() == tio.encode_example({"q": 1})
     examples = [example.SerializeToString() for example in message.examples]
     assert examples == tio.encode_examples([{"a": b"x"}, {"a": b"y"}, {}])
-    assert not ExampleListWithContext.FromString(tio.encode_example_list(None, [])).HasField(
-        "context"
-    )
-    assert tio.encode_example_list(None, []) == b""
+    assert not ExampleListWithContext.FromString(tio.ranking.encode(None, [])).HasField("context")
+    assert tio.ranking.encode(None, []) == b""
 
 
 def test_kinds_of_both_parts() -> None:
-    schema = tio.ExampleListSchema(
+    schema = tio.ranking.Schema(
         {"q": tio.VarLenFeature("float32")}, {"a": tio.VarLenFeature("int64")}
     )
-    expected = tio.encode_example_list({"q": [1.0]}, [{"a": [2]}])
-    assert tio.encode_example_list({"q": [1]}, [{"a": [2]}], schema) == expected
+    expected = tio.ranking.encode({"q": [1.0]}, [{"a": [2]}])
+    assert tio.ranking.encode({"q": [1]}, [{"a": [2]}], schema) == expected
     [empty] = ExampleListWithContext.FromString(
-        tio.encode_example_list({}, [{"a": []}], {"a": "int64"})
+        tio.ranking.encode({}, [{"a": []}], {"a": "int64"})
     ).examples
     assert empty.features.feature["a"].WhichOneof("kind") == "int64_list"
     with pytest.raises(ValueError, match="example 1"):
-        tio.encode_example_list({}, [{"a": [1]}, {"a": []}])
+        tio.ranking.encode({}, [{"a": [1]}, {"a": []}])

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
+from torchrec_io.schema.feature import Feature
 
 NAMES = ("cat", "dog", "Übergröße")
 SPECS = [
@@ -24,7 +25,7 @@ SPECS = [
 ]
 
 
-def _named(spec: tio.Feature, names: Any) -> Any:
+def _named(spec: Feature, names: Any) -> Any:
     """The same spec with other names."""
     if isinstance(spec, tio.ImageFeature):
         return tio.ImageFeature(channels=1, names=names)
@@ -170,5 +171,5 @@ def test_bitcast_survives_text() -> None:
 
 
 def test_csv_has_no_bits() -> None:
-    with pytest.raises(tio.SchemaError, match="no bitcast"):
-        tio.CsvSchema({"a": tio.FixedLenFeature([], "uint64", bitcast=True)})
+    with pytest.raises(tio.SchemaError, match="bitcast is not supported"):
+        tio.csv.Schema({"a": tio.FixedLenFeature([], "uint64", bitcast=True)})

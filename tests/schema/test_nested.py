@@ -112,25 +112,25 @@ def test_both_parts_of_a_sequence_may_fill_one_dict() -> None:
 
 def test_lists_of_examples() -> None:
     number = tio.FixedLenFeature([], "int64")
-    schema = tio.ExampleListSchema({"a": {"q": number}}, {"a": {"d": number}, "e": {"f": LABEL}})
+    schema = tio.ranking.Schema({"a": {"q": number}}, {"a": {"d": number}, "e": {"f": LABEL}})
     assert list(schema) == ["a/q", "a/d", "e/f"]
     assert schema.paths == {"a/q": ("a", "q"), "a/d": ("a", "d"), "e/f": ("e", "f")}
-    flat = tio.ExampleListSchema(dict(schema.context), dict(schema.examples))
+    flat = tio.ranking.Schema(dict(schema.context), dict(schema.examples))
     assert flat != schema
     for again in (
         pickle.loads(pickle.dumps(schema)),
-        tio.ExampleListSchema.from_json(schema.to_json()),
+        tio.ranking.Schema.from_json(schema.to_json()),
     ):
         assert again == schema
         assert repr(again) == repr(schema)
-    record = tio.encode_example_list({"a/q": 5}, [{"a/d": 6, "e/f": [7]}, {"a/d": 8, "e/f": [9]}])
-    batch = tio.parse_example_lists([record], schema)
+    record = tio.ranking.encode({"a/q": 5}, [{"a/d": 6, "e/f": [7]}, {"a/d": 8, "e/f": [9]}])
+    batch = tio.ranking.parse([record], schema)
     assert list(batch) == ["a", "e"]
     assert batch["a"]["q"].tolist() == [5]
     assert batch["a"]["d"].tolist() == [[6, 8]]
     assert batch["e"]["f"].tolist() == [[[7], [9]]]
     with pytest.raises(tio.SchemaError, match="a feature or of a dict in both parts"):
-        tio.ExampleListSchema({"a": number}, {"a": {"d": number}})
+        tio.ranking.Schema({"a": number}, {"a": {"d": number}})
 
 
 # ---- what is refused ----

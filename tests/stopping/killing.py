@@ -22,7 +22,7 @@ import torchrec_io as tio
 from tests.stopping.program import census, raised, say, wait_for
 from tests.support.examples import example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.tensors import transport as crossing
+from torchrec_io.tensors import transport
 
 COUNT = 40
 BATCH = 4
@@ -46,7 +46,7 @@ def dataset_in(folder: str, epochs: int | None) -> tio.TFRecordDataset:
 
 def kill_at(_: int, moment: str) -> None:
     """Has this worker killed while it sends its fifth batch."""
-    send, take = crossing._Sender.send, crossing._Sender._taken
+    send, take = transport._Sender.send, transport._Sender._take_slot
     sent: list[Any] = []
 
     def sending(sender: Any, batch: Any) -> Any:
@@ -62,8 +62,8 @@ def kill_at(_: int, moment: str) -> None:
             die()
         return slot
 
-    patched: Any = crossing._Sender
-    patched.send, patched._taken = sending, taking
+    patched: Any = transport._Sender
+    patched.send, patched._take_slot = sending, taking
 
 
 def die() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 import torchrec_io as tio
 from tests.support.examples import example_of
+from torchrec_io.schema.feature import Feature
 
 Tree: TypeAlias = Mapping[str, Any]
 
@@ -30,7 +31,7 @@ class Leaf(NamedTuple):
         values: What is stored of it in each record.
     """
 
-    make: Callable[[str], tio.Feature]
+    make: Callable[[str], Feature]
     values: Callable[[int], list[Any]]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tests.conftest import ROOT
@@ -43,6 +44,11 @@ def texts_of_package() -> list[str]:
         for text in re.findall(r'"((?:[^"\\\n]|\\.)*)"', path.read_text("utf-8"))
     ]
     return [*python, *native]
+
+
+def public_names(module: Any) -> list[str]:
+    """Return the public names of a package or room, without the rooms in it."""
+    return [name for name in module.__all__ if not isinstance(getattr(module, name), ModuleType)]
 
 
 def links_of(page: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""What tests of tensors share."""
+"""Fixtures of the tests of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``test_memory.py`` runs in a process of its own, with little memory to be had."""
+"""Program of ``test_memory.py``, which runs in a process with little memory."""
 
 from __future__ import annotations
 

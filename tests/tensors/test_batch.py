@@ -1,4 +1,4 @@
-"""Batch: one allocation, whatever is in it and wherever it goes; and memory reused safely."""
+"""Tests of Batch: one allocation, copies to other places, and safe reuse of memory."""
 
 from __future__ import annotations
 
@@ -168,13 +168,13 @@ def test_a_batch_is_read_as_a_dict() -> None:
     assert batch.lengths == {}
 
 
-def test_loaders_do_not_take_a_batch_apart() -> None:
+def test_loaders_keep_a_batch_whole() -> None:
     # DataLoader handles the items of a mapping or sequence one by one.
     batch = make_batch(2)
     assert not isinstance(batch, (Mapping, Sequence))
 
 
-def test_a_batch_shows_what_is_in_it() -> None:
+def test_repr_of_a_batch() -> None:
     text = repr(make_batch(2))
     for part in (
         "label: int64[2]",
@@ -396,7 +396,7 @@ def test_memory_is_reused_safely_by_threads() -> None:
     assert not bad
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_the_number_of_kept_layouts_is_bounded() -> None:
     held = [allocate_arena(1 << 22) for _ in range(40)]
     assert len({arena.data_ptr() for arena in held}) == 40
     held.clear()

@@ -1,4 +1,4 @@
-"""Samples to batches against plain Python."""
+"""Tests of collate against plain Python."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_bytes_arrays_of_other_lengths_are_rows(make: Any) -> None:
     assert batch["y"].tolist() == [0, 1, 2]
 
 
-def test_bytes_arrays_of_other_shapes_are_refused() -> None:
+def test_bytes_arrays_of_different_shapes_are_rejected() -> None:
     array = BytesArray.from_list([b""] * 6)
     shapes = [(2, 3), (3, 2), (6, 1)]
     with pytest.raises(ValueError, match=r"'x'.*shapes"):
@@ -262,21 +262,23 @@ def test_padding_with_floats() -> None:
 
 
 @pytest.mark.parametrize("make", [tio.collate, tio.pad_collate])
-def test_no_samples_are_refused(make: Any) -> None:
-    with pytest.raises(ValueError, match="no samples"):
+def test_no_samples_are_rejected(make: Any) -> None:
+    with pytest.raises(ValueError, match="at least one sample"):
         make([])
 
 
-def test_samples_of_other_keys_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"differ in their keys: {'b'}"):
+def test_samples_with_different_keys_are_rejected() -> None:
+    with pytest.raises(ValueError, match=r"must have the same keys, but some lack {'b'}"):
         tio.collate([{"a": 1}, {"a": 1, "b": 2}])
 
 
 @pytest.mark.parametrize("value", [None, [1], (1, 2), object()])
-def test_values_without_a_column_are_refused(value: Any) -> None:
-    with pytest.raises(TypeError, match=f"no column for 'x', a {type(value).__name__}"):
+def test_values_of_unsupported_types_are_rejected(value: Any) -> None:
+    with pytest.raises(
+        TypeError, match=f"of 'x' must be of one kind .*, got {type(value).__name__}"
+    ):
         tio.collate([{"x": value}, {"x": value}])
-    with pytest.raises(TypeError, match="no column for 'x'"):
+    with pytest.raises(TypeError, match="of 'x' must be of one kind"):
         tio.collate([{"x": torch.tensor(1)}, {"x": value}])
 
 
@@ -290,7 +292,7 @@ def test_values_without_a_column_are_refused(value: Any) -> None:
         ("a", 1),
     ],
 )
-def test_values_of_two_sorts_are_refused(values: tuple[Any, Any]) -> None:
+def test_values_of_two_kinds_are_rejected(values: tuple[Any, Any]) -> None:
     with pytest.raises(TypeError, match="'x'"):
         tio.collate([{"x": value} for value in values])
 

@@ -1,4 +1,4 @@
-"""Columns of every kind in a Batch, and samples of them that are collated again."""
+"""Tests of all kinds of columns in a Batch, and of collating their samples."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ some_records = st.lists(records(), min_size=1, max_size=5)
 
 
 @given(some_records, st.data())
-def test_collating_samples_gives_the_batch_back(stored: list[bytes], data: st.DataObject) -> None:
+def test_collating_samples_restores_the_batch(stored: list[bytes], data: st.DataObject) -> None:
     batch = tio.parse_examples(stored, SCHEMA)
     again = tio.collate(batch.samples())
     assert list(again) == list(SCHEMA)
@@ -135,7 +135,7 @@ def test_collating_samples_gives_the_batch_back(stored: list[bytes], data: st.Da
 
 
 @given(some_records)
-def test_samples_are_the_records_one_by_one(stored: list[bytes]) -> None:
+def test_samples_are_the_records(stored: list[bytes]) -> None:
     samples = tio.parse_examples(stored, SCHEMA).samples()
     for sample, record in zip(samples, stored, strict=True):
         single = tio.parse_example(record, SCHEMA)
@@ -170,7 +170,7 @@ def test_padding_makes_tensors_of_rows(stored: list[bytes]) -> None:
         max_size=4,
     )
 )
-def test_collating_sequences_gives_the_batch_back(parts: list[tuple[Any, Any]]) -> None:
+def test_collating_sequences_restores_the_batch(parts: list[tuple[Any, Any]]) -> None:
     schema = tio.Schema(
         context={"ids": tio.VarLenFeature("int64")},
         sequence={
@@ -270,7 +270,7 @@ def test_all_columns_are_aligned_views_of_the_arena() -> None:
                 assert tensor.data_ptr() % 64 == 0 or not tensor.numel()
 
 
-def test_a_batch_shows_what_is_in_it() -> None:
+def test_repr_of_a_batch() -> None:
     text = repr(make_batch())
     for part in (
         "padded: float16[2, 1]",
@@ -285,10 +285,10 @@ def test_a_batch_shows_what_is_in_it() -> None:
         assert part in text
 
 
-def test_sparse_arrays_of_other_shapes_are_refused() -> None:
+def test_sparse_arrays_of_different_shapes_are_rejected() -> None:
     one = tio.Sparse(torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0), (3,))
     other = tio.Sparse(torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0), (4,))
-    with pytest.raises(ValueError, match="of different shapes"):
+    with pytest.raises(ValueError, match="have different shapes"):
         tio.collate([{"x": one}, {"x": other}])
-    with pytest.raises(TypeError, match="Sparse and a Tensor"):
+    with pytest.raises(TypeError, match="Sparse and Tensor"):
         tio.collate([{"x": one}, {"x": torch.zeros(3)}])

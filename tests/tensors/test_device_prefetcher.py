@@ -1,4 +1,4 @@
-"""DevicePrefetcher: batches on their device, a few ahead, whatever the device is doing."""
+"""Tests of DevicePrefetcher: order, states, errors and memory of prefetched batches."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_whatever_the_device_does_when(
         assert seen == list(range(count))
 
 
-def test_the_fake_finds_what_it_is_for(gpu: FakeGpu) -> None:
+def test_the_fake_device_finds_errors(gpu: FakeGpu) -> None:
     host = HostBatch(gpu, 3).pin_memory()
     side = torch.cuda.Stream(torch.device("cuda", 1))  # type: ignore[no-untyped-call]
     with torch.cuda.stream(side):
@@ -123,7 +123,7 @@ def test_it_is_depth_ahead_and_no_more(gpu: FakeGpu, depth: int) -> None:
     assert len(gpu.copying) == 2
 
 
-def test_what_is_page_locked_is_not_again(gpu: FakeGpu) -> None:
+def test_page_locked_data_is_not_copied_again(gpu: FakeGpu) -> None:
     class Pinned(HostBatch):
         def pin_memory(self) -> HostBatch:
             return self
@@ -173,7 +173,7 @@ def test_batches_of_every_form(gpu: FakeGpu) -> None:
 # ---- how it ends ----
 
 
-def test_an_error_comes_behind_the_batches_before_it(gpu: FakeGpu) -> None:
+def test_an_error_is_raised_after_the_batches_before_it(gpu: FakeGpu) -> None:
     class Broken(Numbers):
         def __iter__(self) -> Iterator[HostBatch]:
             yield from itertools.islice(super().__iter__(), 3)
@@ -192,7 +192,9 @@ def test_an_error_comes_behind_the_batches_before_it(gpu: FakeGpu) -> None:
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-def test_what_ends_the_program_comes_at_once(gpu: FakeGpu, stop: type[BaseException]) -> None:
+def test_errors_that_end_the_program_are_raised_at_once(
+    gpu: FakeGpu, stop: type[BaseException]
+) -> None:
     class Interrupted(Numbers):
         def __iter__(self) -> Iterator[HostBatch]:
             yield from itertools.islice(super().__iter__(), 3)
@@ -247,7 +249,7 @@ def test_the_loader_s_iterator_is_closed(gpu: FakeGpu) -> None:
 @pytest.fixture
 def any_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies ahead of any batches, to the "GPU", which gives them back as they are."""
-    monkeypatch.setattr(device_module, "checked_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(device_module, "check_device", lambda _: torch.device("cuda"))
     monkeypatch.setattr(device_module, "_Copies", _Kept)
 
 
@@ -315,7 +317,7 @@ def test_a_state_is_of_the_batch_handed_out(paths: list[str], kind: str, depth: 
 @pytest.mark.usefixtures("any_device")
 @pytest.mark.parametrize("kind", ["dataset", "DataLoader", "make_loader", "by number"])
 @pytest.mark.parametrize("loaded", [False, True])
-def test_a_loop_that_goes_on_does_not_change_the_place_that_was_set(
+def test_a_running_loop_does_not_change_a_position_that_was_set(
     paths: list[str], kind: str, *, loaded: bool
 ) -> None:
     if kind == "by number":
@@ -370,7 +372,7 @@ def test_another_epoch_after_a_loop_that_was_left(paths: list[str], kind: str) -
 
 
 @pytest.mark.usefixtures("any_device")
-def test_a_state_that_nobody_knows(paths: list[str]) -> None:
+def test_a_loader_without_states(paths: list[str]) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=3)
     prefetcher = tio.DevicePrefetcher(DataLoader(dataset, batch_size=None, num_workers=1), "cuda")
     assert len(ids_of(prefetcher)) == 7
@@ -382,13 +384,13 @@ def test_a_state_that_nobody_knows(paths: list[str]) -> None:
     other = tio.DevicePrefetcher([1, 2], "cuda")
     assert list(other) == [1, 2]
     for call in (other.state_dict, lambda: other.load_state_dict({})):
-        with pytest.raises(TypeError, match=r"state_dict of \[1, 2\]"):
+        with pytest.raises(TypeError, match=r"state_dict method, got \[1, 2\]"):
             call()
-    with pytest.raises(TypeError, match=r"no set_epoch of \[1, 2\]"):
+    with pytest.raises(TypeError, match=r"set_epoch method, got \[1, 2\]"):
         other.set_epoch(1)
 
 
-def test_a_sampler_is_told_of_epochs() -> None:
+def test_set_epoch_of_a_sampler() -> None:
     data: Any = list(range(10))
     sampler: DistributedSampler[int] = DistributedSampler(data, num_replicas=1, rank=0)
     loader: Any = DataLoader(data, sampler=sampler, batch_size=None)
@@ -419,20 +421,24 @@ def test_a_device_without_streams_gets_copies() -> None:
 
 @without_cuda
 def test_a_device_that_is_not_there() -> None:
-    with pytest.raises(RuntimeError, match=r"device 'cuda': PyTorch finds no CUDA device here"):
+    with pytest.raises(
+        RuntimeError, match=r"device 'cuda' does not exist: PyTorch finds no CUDA device"
+    ):
         tio.DevicePrefetcher([], "cuda")
 
 
 @pytest.mark.usefixtures("gpu")
 def test_a_number_of_a_device_that_is_not_there() -> None:
     assert tio.DevicePrefetcher([], "cuda:1").device == torch.device("cuda", 1)
-    with pytest.raises(RuntimeError, match=r"device 'cuda:2': there are 2 CUDA devices"):
+    with pytest.raises(
+        RuntimeError, match=r"device 'cuda:2' does not exist: PyTorch finds 2 CUDA devices"
+    ):
         tio.DevicePrefetcher([], "cuda:2")
 
 
 @pytest.mark.parametrize("depth", [0, -1, 1.5, True])
-def test_a_depth_that_is_none(depth: Any) -> None:
-    with pytest.raises(ValueError, match="depth must be a whole number of at least 1"):
+def test_invalid_depth(depth: Any) -> None:
+    with pytest.raises(ValueError, match="depth must be a positive integer, got"):
         tio.DevicePrefetcher([], "cpu", depth)
 
 

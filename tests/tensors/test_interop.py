@@ -1,4 +1,4 @@
-"""Batches as other libraries have them."""
+"""Tests of converting batches to the types of other libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torchrec_io as tio
 from tests.support.every_kind import contents, make_batch, plain
 from tests.support.examples import example_of
 from torchrec_io import BytesArray, Ragged, Sparse
-from torchrec_io.tensors import interop as convert
+from torchrec_io.tensors import interop
 
 
 def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -27,7 +27,7 @@ def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
 # ---- tensordict ----
 
 
-def test_tensordict_shares_what_are_tensors() -> None:
+def test_tensordict_shares_tensors() -> None:
     batch = make_batch(5)
     found = batch.to_tensordict()
     assert isinstance(found, TensorDict)
@@ -74,7 +74,7 @@ def test_tensordict_of_nothing() -> None:
 def test_a_column_named_lengths() -> None:
     batch = tio.collate([tio.Sample({"lengths": 1, "x": torch.ones(2)}, {"x": "int64"})])
     assert batch.to_tensordict()["lengths"].tolist() == [1]
-    with pytest.raises(ValueError, match="a column is so named"):
+    with pytest.raises(ValueError, match="must not have a column named 'lengths'"):
         tio.pad_collate(batch).to_tensordict()
 
 
@@ -112,16 +112,16 @@ def test_nested_shares_the_values() -> None:
     assert [row.tolist() for row in nested.unbind()] == [[1, 2], [], [3]]
 
 
-def test_rows_that_lengths_do_not_tell() -> None:
+def test_rows_that_are_not_contiguous() -> None:
     values = torch.arange(6)
     for offsets in ([1, 6], [0, 5], [0, 4, 2, 6]):
         ragged = Ragged(values, torch.tensor(offsets))
-        with pytest.raises(ValueError, match="do not follow each other"):
+        with pytest.raises(ValueError, match="not contiguous"):
             ragged.to_jagged()
-        with pytest.raises(ValueError, match="do not follow each other"):
-            convert.to_keyed_jagged({"x": ragged}, ["x"], torch.int64)
+        with pytest.raises(ValueError, match="not contiguous"):
+            interop.to_keyed_jagged({"x": ragged}, ["x"], torch.int64)
     for other in (BytesArray.from_list([b""]), ragged_of([[1]])):
-        with pytest.raises(TypeError, match="only rows of numbers"):
+        with pytest.raises(TypeError, match="only a Ragged of numbers"):
             Ragged(other, torch.tensor([0, 1])).to_jagged()
 
 
@@ -153,14 +153,14 @@ def test_keyed_jagged(count: int, data: st.DataObject, dtype: torch.dtype) -> No
         assert shares_memory(values, batch.arena)
 
 
-def test_keyed_jagged_refuses() -> None:
+def test_columns_that_cannot_be_keyed_jagged() -> None:
     batch = make_batch(3)
     with pytest.raises(KeyError, match="no such"):
         batch.to_keyed_jagged(["no such"])
     with pytest.raises(ValueError, match="at least one name"):
         batch.to_keyed_jagged([])
     for name in ("name", "words", "steps", "sparse", "image"):
-        with pytest.raises(TypeError, match=f"'{name}' has no lengths and numbers"):
+        with pytest.raises(TypeError, match=f"'{name}' must be a Ragged of numbers or a Tensor"):
             batch.to_keyed_jagged(["tokens", name])
 
 

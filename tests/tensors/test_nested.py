@@ -1,4 +1,4 @@
-"""Sparse, and Raggeds of Raggeds, against plain lists and torch's own tensors."""
+"""Tests of Sparse and of Raggeds of Raggeds, against plain lists and PyTorch's own tensors."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def test_bytes_in_rows_of_rows() -> None:
             make()
 
 
-def test_what_is_no_nested_tensor() -> None:
-    with pytest.raises(TypeError, match="rows of numbers"):
+def test_raggeds_that_cannot_be_nested_tensors() -> None:
+    with pytest.raises(TypeError, match="a Ragged of numbers"):
         ragged_of([[[1]], []], 2).to_nested()
     with pytest.raises(ValueError, match="do not ascend"):
         Ragged(torch.arange(3), torch.tensor([0, 3, 1, 3])).to_nested()
@@ -246,7 +246,7 @@ def test_sparse_on_another_device(values: Any) -> None:
     assert moved.dense_shape == (3, 4)
 
 
-def test_what_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pinned_data(monkeypatch: pytest.MonkeyPatch) -> None:
     pinned: list[int] = []
 
     def pin(self: Tensor) -> Tensor:

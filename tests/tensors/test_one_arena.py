@@ -1,4 +1,4 @@
-"""Columns of every kind stay views of one storage, wherever a batch goes and whoever takes it."""
+"""Tests that all columns stay views of one storage, wherever a batch is sent."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ WAYS: dict[str, Callable[[tio.Batch], tio.Batch]] = {
 
 @pytest.mark.usefixtures("fake_pinning")
 @pytest.mark.parametrize("way", WAYS)
-def test_one_storage_wherever_it_goes(way: str) -> None:
+def test_one_storage_after_each_copy(way: str) -> None:
     batch = make_batch()
     there = WAYS[way](batch)
     assert isinstance(there, tio.Batch)
@@ -87,7 +87,7 @@ def as_lightning_moves(data: Any, device: torch.device) -> Any:
     return data
 
 
-def test_lightning_moves_all_that_a_loader_gives() -> None:
+def test_lightning_moves_all_items_of_a_loader() -> None:
     batch = make_batch()
     meta = torch.device("meta")
     keys, moved = as_lightning_moves((["a", "b"], batch), meta)
@@ -262,7 +262,7 @@ def of_batch(batch: tio.Batch) -> Tensor:
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_compiled_functions_take_batches(backend: str) -> None:
+def test_compiled_functions_accept_batches(backend: str) -> None:
     """Whole, in one graph, which serves other batches of the same features."""
     torch._dynamo.reset()
     counter = CompileCounterWithBackend(backend)
@@ -279,7 +279,7 @@ def test_compiled_functions_take_batches(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_compiled_functions_take_padded_columns(backend: str) -> None:
+def test_compiled_functions_accept_padded_columns(backend: str) -> None:
     """Buckets keep the number of shapes, and so of compilations, small."""
     torch._dynamo.reset()
     counter = CompileCounterWithBackend(backend)

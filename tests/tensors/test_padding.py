@@ -1,4 +1,4 @@
-"""Padding against plain Python: to buckets, of samples and of whole batches."""
+"""Tests of padding samples and whole batches, with buckets, against plain Python."""
 
 from __future__ import annotations
 
@@ -49,12 +49,14 @@ def test_numbers(
     options: Any = {"fill": fill, "max_len": max_len, "buckets": buckets}
     if max_len is not None and buckets and max_len > buckets[-1]:
         for call in (tio.pad_collate, ragged.to_padded):
-            with pytest.raises(ValueError, match=f"max_len is {max_len}, beyond the last bucket"):
+            with pytest.raises(
+                ValueError, match=f"must not exceed the last bucket, {buckets[-1]}, got {max_len}"
+            ):
                 call(**options)
         return
     if length is None:
         longest, last = max(map(len, rows)), (buckets or ())[-1]
-        message = f"has {longest} values and the last bucket is {last}: max_len={last} would"
+        message = f"has {longest} values, more than the last bucket, {last}: add a larger bucket"
         for pad in (tio.pad_collate(**options), lambda _: ragged.to_padded(**options)):
             for given_ in (samples, tio.collate(samples)):
                 with pytest.raises(ValueError, match=message):
@@ -210,7 +212,7 @@ def test_columns_that_were_viewed_together_stay_so() -> None:
     assert len(padded._columns) == 3  # those, the rows and their lengths
 
 
-def test_rows_of_rows_of_bytes_are_refused() -> None:
+def test_rows_of_rows_of_bytes_are_rejected() -> None:
     inner = Ragged(BytesArray.from_list([b"a"]), torch.tensor([0, 1]))
     batch = tio.collate([{"x": inner}])
     for given_ in (batch, batch.samples()):
@@ -259,29 +261,29 @@ def test_batches_and_keys_pass_through_collate() -> None:
 
 
 @pytest.mark.parametrize("buckets", [(), (0, 2), (3, 2), (2, 2), [-1]])
-def test_buckets_that_are_none(buckets: Any) -> None:
+def test_invalid_buckets(buckets: Any) -> None:
     for call in (tio.pad_collate, make_batch(1)["tokens"].to_padded):
-        with pytest.raises(ValueError, match="buckets must be ascending lengths of at least 1"):
+        with pytest.raises(ValueError, match="buckets must be ascending positive lengths"):
             call(buckets=buckets)
 
 
-def test_a_length_that_is_none() -> None:
-    with pytest.raises(ValueError, match="max_len must be at least 0, not -1"):
+def test_invalid_max_len() -> None:
+    with pytest.raises(ValueError, match="max_len must be a non-negative integer, got -1"):
         tio.pad_collate(max_len=-1)
 
 
 @pytest.mark.parametrize("data", [[b"record"], {"x": 1}, [1, 2]])
-def test_what_has_no_columns_is_refused(data: Any) -> None:
-    with pytest.raises(
-        TypeError, match=r"made of a list of samples, which are dicts, not of a (dict|list of)"
-    ):
+def test_data_without_columns_is_rejected(data: Any) -> None:
+    with pytest.raises(TypeError, match=r"samples must be a list of dicts, got (dict|a list with)"):
         tio.collate(data)
 
 
 def test_a_bucket_names_its_column() -> None:
     batch = make_batch(4)
     for given_ in (batch, batch.samples()):
-        with pytest.raises(ValueError, match=r"of 'tokens' has 3 values and the last bucket is 2"):
+        with pytest.raises(
+            ValueError, match=r"of 'tokens' has 3 values, more than the last bucket, 2"
+        ):
             tio.pad_collate(given_, buckets=(1, 2))
 
 
@@ -301,7 +303,7 @@ def test_padded_images_stay_as_they_are(layout: Any, options: dict[str, Any]) ->
 
 
 @given(rows_of_numbers, st.booleans(), max_lens, st.sampled_from([None, (6,), (3, 9)]))
-def test_what_is_padded_to_a_bucket_gets_another_length(
+def test_columns_padded_to_a_bucket_get_another_length(
     rows: list[list[int]], are_bytes: bool, max_len: int | None, buckets: tuple[int, ...] | None
 ) -> None:
     def value(row: list[int]) -> Any:

@@ -1,4 +1,4 @@
-"""Page-locked memory: a batch is pinned as a whole, and DataLoader knows how."""
+"""Tests of page-locked memory, in which a batch is one allocation."""
 
 from __future__ import annotations
 
@@ -84,9 +84,7 @@ def dataset(tmp_path: Path) -> tio.TFRecordDataset:
 
 @without_cuda
 @pytest.mark.parametrize("workers", [0, 1])
-def test_asking_to_pin_does_no_harm_where_there_is_nothing_to_pin_for(
-    dataset: tio.TFRecordDataset, workers: int
-) -> None:
+def test_pinning_without_cuda_changes_nothing(dataset: tio.TFRecordDataset, workers: int) -> None:
     loader: DataLoader[Any] = DataLoader(
         dataset, batch_size=None, num_workers=workers, pin_memory=True
     )
@@ -97,7 +95,7 @@ def test_asking_to_pin_does_no_harm_where_there_is_nothing_to_pin_for(
 
 
 @without_cuda
-def test_nothing_is_pinned_where_there_is_nothing_to_pin_for() -> None:
+def test_nothing_is_pinned_without_cuda() -> None:
     assert not make_batch(2).is_pinned()
 
 
@@ -127,7 +125,7 @@ def test_columns_are_page_locked() -> None:
 @gpu
 @needs_cuda
 @pytest.mark.parametrize("non_blocking", [False, True])
-def test_a_batch_goes_to_the_device_and_back(non_blocking: bool) -> None:
+def test_moving_a_batch_to_a_device_and_back(non_blocking: bool) -> None:
     batch = tio.pad_collate(make_batch(50).samples())
     moved = batch.pin_memory().to("cuda", non_blocking=non_blocking)
     moved.record_stream(torch.cuda.current_stream())

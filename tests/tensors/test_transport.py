@@ -1,4 +1,4 @@
-"""Batches that cross from DataLoader workers: what arrives, and that it stays what it is."""
+"""Tests of the transport of batches from DataLoader workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import torchrec_io as tio
 from torchrec_io import _core
-from torchrec_io.tensors import transport as crossing
+from torchrec_io.tensors import transport
 
 MAPPED = "memfd:torchrec_io"
 
@@ -78,11 +78,11 @@ SIZES = [1000, 5000, 5000, 4000, 10, 90_000, 1000, 200_000, 5000] * 6
 @pytest.mark.parametrize(
     ("method", "workers"), [("fork", 1), ("fork", 2), ("spawn", 1), ("forkserver", 2)]
 )
-def test_all_arrive_and_stay_what_they_are(method: str, workers: int) -> None:
+def test_all_batches_arrive_unchanged(method: str, workers: int) -> None:
     """More batches are held than there are slots."""
     loader = loader_of(Source(SIZES), workers, multiprocessing_context=method)
     held = list(loader)
-    assert len(held) == workers * len(SIZES) > workers * crossing._MOST_SLOTS
+    assert len(held) == workers * len(SIZES) > workers * transport._MOST_SLOTS
     kinds = {is_mapped(batch) for batch in held}
     assert kinds == {True, False}  # some found no slot, or were too small for one
     for place, batch in enumerate(held):
@@ -99,7 +99,7 @@ def test_a_batch_is_valid_after_its_worker_has_ended() -> None:
 
 
 @pytest.mark.parametrize("held", [1, 3])
-def test_slots_are_used_again_when_nobody_holds_them(held: int) -> None:
+def test_slots_are_reused_when_they_are_free(held: int) -> None:
     places = set()
     window: list[tio.Batch] = []
     for number, batch in enumerate(loader_of(Source([5000] * 60))):
@@ -173,7 +173,7 @@ def test_pickled_by_itself_a_batch_needs_no_worker() -> None:
         check(pickle.loads(data), 0, 5000)
 
 
-def test_where_there_is_no_memory_for_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_memory_for_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -215,7 +215,7 @@ class TestSlots:
         gc.collect()
         assert _core.take_slot(slot)
 
-    def test_what_is_no_slot_is_refused(self) -> None:
+    def test_memory_that_is_not_a_slot_is_rejected(self) -> None:
         slot = _core.allocate(1 << 12)
         for wrong in (slot[:60], slot[8:200], np.zeros(0, np.uint8)):
             with pytest.raises(ValueError, match="aligned"):
@@ -239,13 +239,13 @@ class Handed:
 
 @pytest.fixture
 def handed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crossing, "DupFd", Handed)
+    monkeypatch.setattr(transport, "DupFd", Handed)
 
 
 @pytest.fixture
 def sender(handed: None) -> Iterator[Any]:
     del handed
-    made = crossing._Sender()
+    made = transport._Sender()
     yield made
     made.close()
     gc.collect()
@@ -254,7 +254,7 @@ def sender(handed: None) -> Iterator[Any]:
 
 def arrived(message: Any, receiver: Any) -> tio.Batch:
     receive, (place, new, layout) = message
-    assert receive is crossing._receive
+    assert receive is transport._receive
     batch: tio.Batch = receiver.take(place, new, layout)
     return batch
 
@@ -280,7 +280,7 @@ def kept_by(receiver: Any, sender: Any) -> dict[int, Any]:
 )
 def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
     """Whatever the sizes, and in whichever order batches are let go of."""
-    sender, receiver = crossing._Sender(), crossing._Receiver()
+    sender, receiver = transport._Sender(), transport._Receiver()
     slots = kept_by(receiver, sender)
     under_way: list[tuple[int, int, Any]] = []
     held: list[tuple[int, int, tio.Batch]] = []
@@ -294,7 +294,7 @@ def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
             size = 500 << which
             message = sender.send(batch_of(number, size))
             if message is None:
-                assert len(under_way) + len(held) >= crossing._MOST_SLOTS
+                assert len(under_way) + len(held) >= transport._MOST_SLOTS
             else:
                 under_way.append((number, size, message))
         elif step == "arrive" and under_way:
@@ -304,17 +304,17 @@ def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
         check_all(held)
     while under_way:
         arrive()
-    assert len(sender._slots) <= crossing._MOST_SLOTS
+    assert len(sender._slots) <= transport._MOST_SLOTS
     assert set(slots) <= {slot.number for slot in sender._slots}  # and no other is kept
     held.clear()
     assert all(slot.take() for slot in sender._slots)
     sender.close()
 
 
-def test_messages_that_are_lost_take_no_more_than_all_slots(sender: Any) -> None:
-    receiver = crossing._Receiver()
+def test_lost_messages_use_at_most_all_slots(sender: Any) -> None:
+    receiver = transport._Receiver()
     kept_by(receiver, sender)
-    for number in range(crossing._MOST_SLOTS - 1):
+    for number in range(transport._MOST_SLOTS - 1):
         assert sender.send(batch_of(number, 5000)) is not None
     for number in range(5):
         check(arrived(sender.send(batch_of(number, 5000)), receiver), number, 5000)
@@ -323,16 +323,16 @@ def test_messages_that_are_lost_take_no_more_than_all_slots(sender: Any) -> None
     assert sender.send(batch_of(0, 5000)) is None
 
 
-def test_where_there_are_no_more_descriptors(sender: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_descriptors_are_left(sender: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> Any:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as short:
-        short.setattr(crossing, "DupFd", fail)
-        for number in range(2 * crossing._MOST_SLOTS):
+        short.setattr(transport, "DupFd", fail)
+        for number in range(2 * transport._MOST_SLOTS):
             assert sender.send(batch_of(number, 5000)) is None
     assert len(sender._slots) == 1
-    receiver = crossing._Receiver()
+    receiver = transport._Receiver()
     with monkeypatch.context() as short:
         short.setattr(Handed, "detach", fail)
         with pytest.raises(OSError, match="Too many"):
@@ -342,7 +342,7 @@ def test_where_there_are_no_more_descriptors(sender: Any, monkeypatch: pytest.Mo
 
 def test_a_worker_may_send_to_several_processes(sender: Any) -> None:
     """As by a queue of its own: a slot that one of them knows is new to the other."""
-    receivers = [crossing._Receiver(), crossing._Receiver()]
+    receivers = [transport._Receiver(), transport._Receiver()]
     kept_by(receivers[0], sender)  # the other one is not its parent
     for number in range(20):
         for size in (5000, 50_000 + 5000 * number):
@@ -361,7 +361,7 @@ def test_a_worker_that_ended_before_its_slot_had_arrived(
     monkeypatch.setattr(Handed, "detach", fail)
     expected = rf"DataLoader worker \(pid {os.getpid()}\) ended"
     with pytest.raises(RuntimeError, match=expected) as caught:
-        arrived(sender.send(batch_of(1, 5000)), crossing._Receiver())
+        arrived(sender.send(batch_of(1, 5000)), transport._Receiver())
     assert caught.value.__cause__ is error
 
 
@@ -381,14 +381,14 @@ class Lost(IterableDataset[Any]):
     """Tuples with a batch, of which some cannot be pickled."""
 
     def __iter__(self) -> Iterator[Any]:
-        for number in range(3 * crossing._MOST_SLOTS):
+        for number in range(3 * transport._MOST_SLOTS):
             yield number, batch_of(number, 5000), None
             message = ForkingPickler.dumps
             with pytest.raises(TypeError, match="pickle"):
                 message((number, batch_of(number, 5000), threading.Lock()))
 
 
-def test_batches_beside_what_cannot_be_pickled() -> None:
+def test_batches_beside_objects_that_cannot_be_pickled() -> None:
     """All slots are lost in the end; then batches travel without."""
     loader: Any = DataLoader(Lost(), batch_size=None, num_workers=1, multiprocessing_context="fork")
     held = list(loader)  # so that no slot is free again
@@ -397,7 +397,7 @@ def test_batches_beside_what_cannot_be_pickled() -> None:
     are_mapped = [is_mapped(batch) for _, batch, _ in held]
     assert are_mapped[0]
     assert not are_mapped[-1]
-    assert are_mapped.count(True) < crossing._MOST_SLOTS  # some were lost
+    assert are_mapped.count(True) < transport._MOST_SLOTS  # some were lost
 
 
 def test_a_child_keeps_a_batch_that_its_parent_lets_go_of() -> None:
@@ -420,7 +420,7 @@ def test_a_child_keeps_a_batch_that_its_parent_lets_go_of() -> None:
 
 
 def test_slots_that_children_keep_are_replaced() -> None:
-    for number, batch in enumerate(loader_of(Source([5000] * 3 * crossing._MOST_SLOTS))):
+    for number, batch in enumerate(loader_of(Source([5000] * 3 * transport._MOST_SLOTS))):
         child = os.fork()
         if child == 0:
             os._exit(0)
@@ -429,8 +429,8 @@ def test_slots_that_children_keep_are_replaced() -> None:
         assert is_mapped(batch)
 
 
-def test_what_is_in_a_slot_is_lent_once() -> None:
-    slot = crossing._Slot(0, 5000, None)
+def test_the_content_of_a_slot_is_lent_once() -> None:
+    slot = transport._Slot(0, 5000, None)
     assert slot.take()
     lent = _core.lend_slot(slot.memory, 5000)
     with pytest.raises(ValueError, match="read twice"):

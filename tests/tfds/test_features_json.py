@@ -1,7 +1,8 @@
-"""What features.json says, in each layout that TFDS has written."""
+"""Tests of reading features.json, in each layout that TFDS has written."""
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from pathlib import Path
@@ -23,8 +24,8 @@ from tests.support.tfds import (
     text,
 )
 from torchrec_io.tfds import connectors as c
+from torchrec_io.tfds.feature_choice import choose
 from torchrec_io.tfds.features_json import read_features
-from torchrec_io.tfds.selection import choose
 from torchrec_io.tfds.to_schema import to_specs
 
 GOLDEN = TESTS / "data" / "tfds"
@@ -77,7 +78,7 @@ def test_the_current_layout(tmp_path: Path) -> None:
     assert found == c.BBox(bbox_format="XYWH")
 
 
-def test_what_a_feature_means_is_kept(tmp_path: Path) -> None:
+def test_descriptions_of_features_are_kept(tmp_path: Path) -> None:
     told = {**text(), "description": "A title.", "valueRange": "short"}
     found = read_one(tmp_path, told)
     assert (found.description, found.value_range) == ("A title.", "short")
@@ -152,7 +153,7 @@ def test_every_layout_says_the_same_of_a_golden_dataset() -> None:
 def test_everything_that_tfds_writes_can_be_read(path: Path) -> None:
     found = read_features(str(path.parent))
     assert found is not None
-    assert not list(choose(to_specs(found, "")).unread())
+    assert not list(choose(to_specs(found, "")).unreadable())
 
 
 def test_a_connector_of_somebody_elses(tmp_path: Path) -> None:
@@ -198,10 +199,12 @@ def test_names_lead_nowhere_else(tmp_path: Path) -> None:
         assert [leaf.feature for leaf in found.leaves()] == [c.ClassLabel()]
 
 
-def test_wrong_names(tmp_path: Path) -> None:
+def test_wrong_number_of_names(tmp_path: Path) -> None:
     features = features_dict(label=label(3))
     (tmp_path / "label.labels.txt").write_text("a\nb\n")
-    assert "there are 3 classes, but 2 names in label.labels.txt" in refusal(tmp_path, features)
+    assert "label.labels.txt must have a name for each of 3 classes, got 2" in refusal(
+        tmp_path, features
+    )
     (tmp_path / "label.labels.txt").write_bytes(b"\xff\n")
     with pytest.raises(tio.SchemaError, match="not UTF-8"):
         read(tmp_path, features)
@@ -212,11 +215,11 @@ def test_wrong_names(tmp_path: Path) -> None:
 
 
 def test_more_classes_than_there_can_be(tmp_path: Path) -> None:
-    assert "more than 1000000 classes" in refusal(tmp_path, features_dict(label=label(10**9)))
+    assert "at most 1000000 classes" in refusal(tmp_path, features_dict(label=label(10**9)))
     (tmp_path / "label.labels.txt").write_text("a\n" * 1_000_001)
-    assert "more than 1000000 classes" in refusal(tmp_path, features_dict(label=label(0)))
+    assert "at most 1000000 classes" in refusal(tmp_path, features_dict(label=label(0)))
     many = features_dict(**{f"x{number}": label(400_000) for number in range(3)})
-    assert "more than 1000000 classes" in refusal(tmp_path, many)
+    assert "at most 1000000 classes" in refusal(tmp_path, many)
 
 
 # ---- hostile JSON ----
@@ -232,7 +235,7 @@ def deep(levels: int) -> Any:
 def test_depth_is_bounded(tmp_path: Path) -> None:
     [leaf] = read(tmp_path, features_dict(x=deep(60))).leaves()
     assert (leaf.name, len(leaf.around), leaf.feature) == ("x", 60, c.Text())
-    assert "nested more than 64 deep" in refusal(tmp_path, features_dict(x=deep(64)))
+    assert "nested more than 64 levels deep" in refusal(tmp_path, features_dict(x=deep(64)))
     assert "nested too deeply" in refusal(tmp_path, "[" * 100_000)
     assert "nested too deeply" in refusal(tmp_path, '{"a":' * 100_000)
 
@@ -247,29 +250,35 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "no class": ({}, "there is no 'pythonClassName'"),
     "class of another type": ({"pythonClassName": 3}, "a string is needed here, not 3"),
     "a surrogate": ('{"pythonClassName": "\\ud800"}', "is no text"),
-    "two kinds": (connector("x", "Text", text={}, image={}), "of one kind only"),
+    "two kinds": (connector("x", "Text", text={}, image={}), "only one kind of content"),
     "a dimension": (
         features_dict(x=tensor([-2], "int64")),
         "featuresDict.features.x.tensor.shape.dimensions[0]: a whole number from -1",
     ),
     "a size": (features_dict(x=tensor([2**31], "int64")), "a whole number from -1 to 2147483647"),
-    "sizes": (features_dict(x=tensor([2**31 - 1] * 2, "int64")), "no memory holds"),
-    "dimensions": (features_dict(x=tensor([1] * 65, "int64")), "more than 64 dimensions"),
+    "sizes": (features_dict(x=tensor([2**31 - 1] * 2, "int64")), "do not fit in memory"),
+    "dimensions": (features_dict(x=tensor([1] * 65, "int64")), "at most 64 dimensions, got 65"),
     "encoding": (features_dict(x=tensor([], "int8", encoding="lzma")), "none, bytes, zlib"),
-    "strings": (features_dict(x=tensor([], "string", encoding="zlib")), "have no encoding"),
+    "strings": (
+        features_dict(x=tensor([], "string", encoding="zlib")),
+        "encoding of strings must be 'none'",
+    ),
     "image": (features_dict(x=image(3, 3)), "(height, width, channels)"),
     "channels": (features_dict(x=image(3, 3, 5)), "(height, width, channels)"),
-    "float image": (features_dict(x=image(3, 3, 3, dtype="float32")), "has one channel, not 3"),
+    "float image": (
+        features_dict(x=image(3, 3, 3, dtype="float32")),
+        "must have one channel, got 3",
+    ),
     "image dtype": (features_dict(x=image(3, 3, 3, dtype="int64")), "uint8, uint16, float32"),
     "length": (features_dict(x=sequence(text(), -2)), "a whole number from -1"),
     "a name": (
         features_dict(**{"\ud800": label(2)}),
         "featuresDict.features: '\\ud800' is no text",
     ),
-    "no name": (features_dict(**{"": text()}), "a feature has no name"),
+    "no name": (features_dict(**{"": text()}), "the name of a feature must not be empty"),
     "languages": (
         connector("translation_feature", "Translation", translation={"languages": ["a", "a"]}),
-        "languages must each have a name of its own",
+        "languages must have different names",
     ),
     "inner JSON": (
         connector("x", "Text", jsonFeature={"json": "{"}),
@@ -279,12 +288,12 @@ HOSTILE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_cannot_be_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
+def test_invalid_json_is_rejected_with_its_position(name: str, tmp_path: Path) -> None:
     features, reason = HOSTILE[name]
     assert reason in refusal(tmp_path, features)
 
 
-def test_files_that_are_too_large_or_none(tmp_path: Path) -> None:
+def test_files_that_are_too_large_or_not_files(tmp_path: Path) -> None:
     with open(tmp_path / "features.json", "wb") as file:
         file.truncate((32 << 20) + 1)
     with pytest.raises(tio.SchemaError, match="more than 33554432 bytes"):
@@ -331,7 +340,9 @@ def mutated(draw: st.DrawFn) -> Any:
                     del node[key]
                 else:
                     node[key] = (
-                        draw(st.sampled_from(VALUES)) if change == "replace" else [node[key]]
+                        copy.deepcopy(draw(st.sampled_from(VALUES)))  # later changes go into it
+                        if change == "replace"
+                        else [node[key]]
                     )
                 break
             node = node[key]
@@ -340,12 +351,12 @@ def mutated(draw: st.DrawFn) -> Any:
 
 @settings(max_examples=150)
 @given(features=mutated())
-def test_changed_files_are_read_or_refused(features: Any, tmp_path_factory: Any) -> None:
+def test_changed_files_are_read_or_rejected(features: Any, tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("changed")
     try:
         found = read(folder, features)
         if list(found.leaves()):
-            list(choose(to_specs(found, "")).unread())
+            list(choose(to_specs(found, "")).unreadable())
     except tio.SchemaError:
         pass  # anything else is a failure
     finally:

@@ -1,4 +1,4 @@
-"""Datasets of TFDS directories: which records, and shards that are not what is said."""
+"""Tests of datasets of TFDS directories: records, and shards that do not match."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.tfds import (
     write_tfds,
 )
 from torchrec_io.records.index_cache import find_or_build
-from torchrec_io.tfds import promised
+from torchrec_io.tfds import shard_index
 
 GOLDEN = TESTS / "data" / "tfds"
 SHARDS = [numbered(*range(5)), numbered(*range(5, 12)), [], numbered(*range(12, 20))]
@@ -76,7 +76,8 @@ def test_records_and_their_order(data: Path, split: str, expected: list[int]) ->
 
 def test_parts_of_equal_size(data: Path) -> None:
     parts = [
-        ids(tio.TFRecordDataset.from_tfds(data, part)) for part in tio.even_splits("train+test", 3)
+        ids(tio.TFRecordDataset.from_tfds(data, part))
+        for part in tio.tfds.even_splits("train+test", 3)
     ]
     assert [*parts[0], *parts[1], *parts[2]] != [*range(20), 100, 101, 102]
     assert sorted(chain(*parts)) == [*range(20), 100, 101, 102]
@@ -85,16 +86,16 @@ def test_parts_of_equal_size(data: Path) -> None:
 
 def test_no_records(data: Path) -> None:
     with pytest.raises(
-        ValueError, match=r"'train\[:0\]': no records; the dataset has 'train' \(20"
+        ValueError, match=r"'train\[:0\]' has no records; the splits are 'train' \(20"
     ):
         tio.TFRecordDataset.from_tfds(data, "train[:0]")
     with pytest.raises(
-        ValueError, match=r"no split 'dev'; the dataset has 'train' \(20 records\), 'test' \(3"
+        ValueError, match=r"'dev' does not exist; the splits are 'train' \(20 records\), 'test' \(3"
     ):
         tio.TFRecordDataset.from_tfds(data, "dev")
 
 
-def test_a_real_directory_gives_what_tfds_gives(wild: Wild) -> None:
+def test_a_real_directory_is_read_like_tfds_does(wild: Wild) -> None:
     [told] = [entry for entry in wild.manifest["tfds"] if entry["has_features_json"]]
     dataset = tio.TFRecordDataset.from_tfds(wild.path / told["dir"], "train")
     assert len(dataset) == 10
@@ -162,7 +163,7 @@ def test_states_fit_whether_shards_were_read_or_not(data: Path) -> None:
         next(iter(other))
 
 
-def test_states_tell_datasets_of_the_same_size_apart(tmp_path: Path) -> None:
+def test_states_distinguish_datasets_of_the_same_size(tmp_path: Path) -> None:
     shards = {"train": [numbered(10, 11)], "test": [numbered(12, 13)]}
     data = write_tfds(tmp_path / "1", shards)
     state = tio.TFRecordDataset.from_tfds(data, "train").state_dict()
@@ -213,7 +214,7 @@ def test_nothing_is_indexed_before_it_is_needed(
         used.append(Path(path).name)
         return find_or_build(path, compression)
 
-    monkeypatch.setattr(promised, "find_or_build", noted)
+    monkeypatch.setattr(shard_index, "find_or_build", noted)
     dataset = tio.TFRecordMapDataset.from_tfds(data, "train")
     assert used == []
     assert dataset[5]["id"] == 5
@@ -226,18 +227,18 @@ def test_nothing_is_indexed_before_it_is_needed(
     assert used == []
 
 
-def test_where_no_index_can_be_kept_all_are_made_at_once(
+def test_without_stored_indexes_all_are_built_at_once(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Not by each worker, in each epoch.
     monkeypatch.setenv("TORCHREC_IO_CACHE", str(data / "features.json"))
     dataset = tio.TFRecordDataset.from_tfds(data, "train")
-    monkeypatch.setattr(promised, "find_or_build", None)
+    monkeypatch.setattr(shard_index, "find_or_build", None)
     assert ids(dataset) == [*range(20)]
     assert ids(pickle.loads(pickle.dumps(dataset))) == [*range(20)]
 
 
-def test_finding_many_indexes_is_told(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_finding_many_indexes_is_logged(data: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "torchrec_io"):
         list(tio.TFRecordDataset.from_tfds(data, "train", batch_size=20))
     assert "finding the indexes of 3 files" in caplog.text
@@ -246,7 +247,7 @@ def test_finding_many_indexes_is_told(data: Path, caplog: pytest.LogCaptureFixtu
 def test_missing_shards_are_named_at_once(data: Path) -> None:
     for number in (0, 3):
         shard_path(data, "train", number, 4).unlink()
-    with pytest.raises(FileNotFoundError, match="2 of 3 shards are missing") as caught:
+    with pytest.raises(FileNotFoundError, match=r"shards are missing \(2 of 3\)") as caught:
         tio.TFRecordDataset.from_tfds(data, "train")
     assert "data-train.tfrecord-00000-of-00004, " in str(caught.value)
     # Those that are not needed may be missing. Then nobody knows whether the others are whole.
@@ -259,7 +260,7 @@ def test_an_empty_shard_may_be_missing(data: Path) -> None:
     assert ids(tio.TFRecordDataset.from_tfds(data, "train")) == [*range(20)]
 
 
-def test_a_shard_said_to_be_empty_has_no_records(data: Path) -> None:
+def test_a_shard_without_records_must_be_empty(data: Path) -> None:
     path = shard_path(data, "train", 2, 4)
     size = write_shard(path, numbered(1, 2)) + 2 * 16
     with pytest.raises(tio.WrongShardError, match=f"has {size} bytes, .*no records") as caught:
@@ -271,7 +272,7 @@ def test_many_missing_shards(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(n) for n in range(9)]})
     for path in tmp_path.glob("data-*"):
         path.unlink()
-    with pytest.raises(FileNotFoundError, match=r"9 of 9 shards .*and 6 more"):
+    with pytest.raises(FileNotFoundError, match=r"shards are missing \(9 of 9\).*and 6 more"):
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
 
 
@@ -279,7 +280,7 @@ def test_a_short_shard_is_found_at_once(data: Path) -> None:
     path = shard_path(data, "train", 1, 4)
     write_shard(path, SHARDS[1][:-1])
     with pytest.raises(
-        tio.WrongShardError, match=r"has 6 records, dataset_info\.json says 7"
+        tio.WrongShardError, match=r"has 6 records, but dataset_info\.json says 7"
     ) as caught:
         tio.TFRecordDataset.from_tfds(data, "train")
     assert caught.value.path == str(path)
@@ -326,7 +327,7 @@ def test_a_shard_of_another_dataset_is_found_when_read(data: Path) -> None:
         list(dataset)
     error = caught.value
     assert (error.path, error.record, error.feature) == (str(path), 0, "id")
-    assert "have 'id', 'text', the first one of this file has 'x'" in error.reason
+    assert "have 'id', 'text', but the first record of this file has 'x'" in error.reason
 
 
 def test_records_of_lists_alone_have_one_of_them_at_least(tmp_path: Path) -> None:
@@ -336,11 +337,13 @@ def test_records_of_lists_alone_have_one_of_them_at_least(tmp_path: Path) -> Non
     data = write_tfds(tmp_path / "data", {"train": [[some]], "test": [[other]]}, structure)
     only = tio.TFRecordDataset.from_tfds(data, "train", features=["a"])
     assert [sample["a"].tolist() for sample in only] == [[]]
-    with pytest.raises(tio.WrongShardError, match="the dataset's records have 'a', 'b', the first"):
+    with pytest.raises(
+        tio.WrongShardError, match="records of the dataset have 'a', 'b', but the first"
+    ):
         list(tio.TFRecordDataset.from_tfds(data, "test", features=["a"]))
 
 
-def test_a_first_record_that_is_damaged_is_told_as_any_other(data: Path) -> None:
+def test_a_damaged_first_record_is_reported_like_any_other(data: Path) -> None:
     path = shard_path(data, "test", 0, 1)
     path.write_bytes(path.read_bytes().replace(b"text", b"next", 1))  # a name it should have
     dataset = tio.TFRecordDataset.from_tfds(data, "test")
@@ -352,7 +355,7 @@ def test_a_first_record_that_is_damaged_is_told_as_any_other(data: Path) -> None
 def test_a_shard_that_changed_after_it_was_opened(data: Path) -> None:
     dataset = tio.TFRecordDataset.from_tfds(data, "test")
     write_shard(shard_path(data, "test", 0, 1), numbered(*range(3)) + numbered(1000))
-    with pytest.raises(tio.StaleIndexError, match="when the dataset was opened, now"):
+    with pytest.raises(tio.StaleIndexError, match="when the dataset was opened, but has"):
         list(dataset)
 
 

@@ -1,4 +1,4 @@
-"""Datasets of TFDS directories: which features are read, and how."""
+"""Tests of datasets of TFDS directories: choice of features and their specs."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def nested(tmp_path: Path) -> Path:
     return write_tfds(tmp_path, {"train": [[record] * 2]}, features)
 
 
-def test_an_unknown_connector_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_connector(tmp_path: Path) -> None:
     folder = nested(tmp_path)
     for make in (
         lambda: tio.TFRecordDataset.from_tfds(folder, "train"),
         lambda: tio.Schema.from_tfds(folder),
-        lambda: tio.TfdsDirectory(folder).schema,
+        lambda: tio.tfds.Directory(folder).schema,
     ):
         with pytest.raises(tio.SchemaError) as caught:
             make()
         assert caught.value.feature == "molecule"
-        assert "my_project.Molecule is no connector of TFDS's own" in caught.value.reason
+        assert "my_project.Molecule is not a connector of TFDS" in caught.value.reason
         assert "records have 'molecule/atoms', 'molecule/name'" in caught.value.reason
         assert "features={'molecule/atoms': ...}" in caught.value.reason
     for path in folder.glob("data-*"):
@@ -76,7 +76,9 @@ def sample_of(folder: Path, features: Any) -> dict[str, Any]:
 def test_an_unknown_connector_of_the_whole_dataset(tmp_path: Path) -> None:
     own = {"pythonClassName": "mine.Everything", "jsonFeature": {"json": "{}"}}
     write_tfds(tmp_path, {"train": [numbered(1)]}, own)
-    with pytest.raises(tio.SchemaError, match=r"mine.Everything is no connector .* a schema") as e:
+    with pytest.raises(
+        tio.SchemaError, match=r"mine.Everything is not a connector .* a schema"
+    ) as e:
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
     assert e.value.path == str(tmp_path)
 
@@ -89,12 +91,14 @@ def test_features_by_name(tmp_path: Path) -> None:
     assert found["a/b"] == b"x"
     assert list(sample_of(folder, ["objects/label"])["objects"]) == ["label"]
     for wrong in (["nothing"], ["objects/nothing"], {"i": None}):
-        with pytest.raises(ValueError, match=r"has no feature .* it has 'id', 'objects/label'"):
+        with pytest.raises(
+            ValueError, match=r"has no feature .* its features are 'id', 'objects/label'"
+        ):
             sample_of(folder, wrong)
     for none in ("id", 5):
-        with pytest.raises(ValueError, match=f"a list of names or a dict, not {none!r}"):
+        with pytest.raises(ValueError, match=f"a list of names or a dict, got {none!r}"):
             sample_of(folder, none)
-    with pytest.raises(ValueError, match="nothing to read"):
+    with pytest.raises(ValueError, match="at least one feature to read"):
         sample_of(folder, [])
 
 
@@ -123,7 +127,7 @@ def test_features_in_place_of_others(tmp_path: Path) -> None:
     assert "objects" not in whole
 
 
-def test_a_shard_may_lack_what_is_not_read(tmp_path: Path) -> None:
+def test_a_shard_may_lack_features_that_are_not_read(tmp_path: Path) -> None:
     folder = nested(tmp_path)
     own = json.loads((folder / "features.json").read_text())
     own["featuresDict"]["features"]["new"] = tensor([], "int64")
@@ -137,7 +141,7 @@ def test_a_shard_may_lack_what_is_not_read(tmp_path: Path) -> None:
 
 
 def test_names_of_classes_are_in_the_schema() -> None:
-    schema = tio.TfdsDirectory(GOLDEN / "labels").schema
+    schema = tio.tfds.Directory(GOLDEN / "labels").schema
     label = schema["label"]
     assert isinstance(label, tio.FixedLenFeature)
     assert label.names == ("zero", "one two", "drei/ü")
@@ -146,14 +150,14 @@ def test_names_of_classes_are_in_the_schema() -> None:
     assert tags.names == ("red", "green")
 
 
-def test_what_a_directory_says_of_itself() -> None:
-    found = tio.TfdsDirectory(GOLDEN / "text")
+def test_facts_of_a_directory() -> None:
+    found = tio.tfds.Directory(GOLDEN / "text")
     assert (found.name, found.version, found.config) == ("text", "1.0.0", "")
     assert found.supervised_keys == ("text", "title")
     [split] = found.splits.values()
     assert (split.name, split.num_examples, split.shard_lengths) == ("train", 3, (3,))
     assert split.num_bytes > 0
-    assert repr(split) == "TfdsSplitInfo('train', 3 records)"
+    assert repr(split) == "SplitInfo('train', 3 records)"
     assert str(GOLDEN / "text" / "1.0.0") in repr(found)
 
 

@@ -1,4 +1,4 @@
-"""Directories that TFDS has written: what it reads from them is what we read."""
+"""Tests of directories that TFDS wrote, against the values that TFDS reads from them."""
 
 from __future__ import annotations
 

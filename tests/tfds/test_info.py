@@ -1,4 +1,4 @@
-"""What dataset_info.json says, which directory is meant, and what its shards are named."""
+"""Tests of reading dataset_info.json, of finding directories, and of names of shards."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import torchrec_io as tio
 from tests.conftest import TESTS, Wild
 from tests.support.tfds import NUMBERS, change_info, numbered, shard_path, write_tfds
 from torchrec_io.tfds import info as info_module
-from torchrec_io.tfds.info import Info, read_info
+from torchrec_io.tfds.info import DatasetInfo, read_info
 from torchrec_io.tfds.json_text import Node
 from torchrec_io.tfds.templates import ShardTemplate
 
 GOLDEN = TESTS / "data" / "tfds"
 
 
-def read(folder: Path, **info: Any) -> Info:
+def read(folder: Path, **info: Any) -> DatasetInfo:
     (folder / "dataset_info.json").write_text(json.dumps(info))
     return read_info(str(folder))
 
@@ -70,21 +70,21 @@ def test_keys_nested_in_tuples_and_dicts(tmp_path: Path) -> None:
     assert read(tmp_path).supervised_keys is None
 
 
-def test_what_cannot_be_said(tmp_path: Path) -> None:
+def test_invalid_dataset_info(tmp_path: Path) -> None:
     assert "splits[0].shardLengths[1]: a whole number from 0" in refusal(
         tmp_path, splits=[{"name": "a", "shardLengths": ["1", "-1"]}]
     )
     assert "a list is needed" in refusal(tmp_path, splits=[{"name": "a", "shardLengths": "12"}])
-    assert "no split has that many records" in refusal(
+    assert "a split must have at most 4611686018427387904 records" in refusal(
         tmp_path, splits=[{"name": "a", "shardLengths": [2**61] * 4}]
     )
-    assert "two splits have one name" in refusal(tmp_path, splits=[{"name": "a"}] * 2)
-    assert "a split has no name" in refusal(tmp_path, splits=[{"name": ""}])
+    assert "splits must have different names" in refusal(tmp_path, splits=[{"name": "a"}] * 2)
+    assert "the name of a split must not be empty" in refusal(tmp_path, splits=[{"name": ""}])
     assert "there is no 'name'" in refusal(tmp_path, splits=[{}])
     nest: Any = {"featureKey": "a"}
     for _ in range(70):
         nest = {"tuple": {"items": [nest]}}
-    assert "nested more than 64 deep" in refusal(tmp_path, supervisedKeys=nest)
+    assert "nested more than 64 levels deep" in refusal(tmp_path, supervisedKeys=nest)
 
 
 def test_more_shards_than_there_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_more_shards_than_there_can_be(tmp_path: Path, monkeypatch: pytest.Monke
     two = [{"name": "a", "shardLengths": [1, 1]}]
     assert read(tmp_path, splits=two).splits["a"].shard_lengths == (1, 1)
     two[0]["shardLengths"] = [1, 1, 0]
-    assert "splits[0]: a split of more than 2 shards" in refusal(tmp_path, splits=two)
+    assert "splits[0]: a split must have at most 2 shards, got 3" in refusal(tmp_path, splits=two)
 
 
 def test_a_file_that_is_too_large(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
 def test_files_of_another_format(form: str, tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1)]}, fileFormat=form)
     with pytest.raises(tio.SchemaError, match=f"{form}.*tfds convert_format") as caught:
-        tio.TfdsDirectory(tmp_path)
+        tio.tfds.Directory(tmp_path)
     assert caught.value.path == str(tmp_path / "dataset_info.json")
 
 
@@ -123,52 +123,52 @@ def test_features_may_be_in_it(tmp_path: Path) -> None:
 
 def test_configs_and_versions() -> None:
     folder = GOLDEN / "configs"
-    assert tio.TfdsDirectory(folder, "small").version == "1.10.0"  # by number, not by text
-    assert tio.TfdsDirectory(folder / "small").version == "1.10.0"
-    assert tio.TfdsDirectory(folder / "small", "small", "1.9.0").version == "1.9.0"
-    assert tio.TfdsDirectory(folder, config="large").config == "large"
-    assert tio.TfdsDirectory(folder / "small" / "1.0.0", "small", "1.0.0").version == "1.0.0"
+    assert tio.tfds.Directory(folder, "small").version == "1.10.0"  # by number, not by text
+    assert tio.tfds.Directory(folder / "small").version == "1.10.0"
+    assert tio.tfds.Directory(folder / "small", "small", "1.9.0").version == "1.9.0"
+    assert tio.tfds.Directory(folder, config="large").config == "large"
+    assert tio.tfds.Directory(folder / "small" / "1.0.0", "small", "1.0.0").version == "1.0.0"
     wrong: list[tuple[tuple[Any, ...], str]] = [
-        ((folder,), "config must be one of 'large', 'small'; there are several"),
-        ((folder, "tiny"), "config must be one of 'large', 'small', not 'tiny'"),
-        ((folder, "small", "3.0.0"), "version must be one of '1.0.0', '1.9.0', '1.10.0', not"),
-        ((folder / "small", "large"), "config must be None, not 'large': it holds versions"),
-        ((folder / "small" / "1.0.0", "large"), "config must be 'small', not 'large'"),
-        ((folder / "small" / "1.0.0", None, "1.9.0"), "version must be '1.0.0', not '1.9.0'"),
+        ((folder,), "config is required, and must be one of 'large', 'small'"),
+        ((folder, "tiny"), "config must be one of 'large', 'small', got 'tiny'"),
+        ((folder, "small", "3.0.0"), "version must be one of '1.0.0', '1.9.0', '1.10.0', got"),
+        ((folder / "small", "large"), "config must be None, because .*, got 'large'"),
+        ((folder / "small" / "1.0.0", "large"), "config must be 'small', got 'large'"),
+        ((folder / "small" / "1.0.0", None, "1.9.0"), "version must be '1.0.0', got '1.9.0'"),
     ]
     for arguments, reason in wrong:
         with pytest.raises(ValueError, match=reason):
-            tio.TfdsDirectory(*arguments)
+            tio.tfds.Directory(*arguments)
 
 
 def test_the_only_config_is_meant(tmp_path: Path) -> None:
     write_tfds(tmp_path / "a" / "1.0.0", {"train": [numbered(1)]})
     (tmp_path / "b" / "1.0.0").mkdir(parents=True)  # without a dataset_info.json
     (tmp_path / "downloads").mkdir()
-    assert tio.TfdsDirectory(tmp_path).path == str(tmp_path / "a" / "1.0.0")
+    assert tio.tfds.Directory(tmp_path).path == str(tmp_path / "a" / "1.0.0")
 
 
 def test_a_directory_of_any_name(tmp_path: Path) -> None:
     write_tfds(tmp_path / "mine", {"train": [numbered(1)]}, configName="c")
-    assert tio.TfdsDirectory(tmp_path / "mine", "c", "1.0.0").version == "1.0.0"
-    with pytest.raises(ValueError, match=r"version must be '1\.0\.0', not '2\.0\.0'"):
-        tio.TfdsDirectory(tmp_path / "mine", "c", "2.0.0")
+    assert tio.tfds.Directory(tmp_path / "mine", "c", "1.0.0").version == "1.0.0"
+    with pytest.raises(ValueError, match=r"version must be '1\.0\.0', got '2\.0\.0'"):
+        tio.tfds.Directory(tmp_path / "mine", "c", "2.0.0")
 
 
 def test_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write_tfds(tmp_path / "data" / "1.0.0", {"train": [numbered(1)]})
-    assert tio.TfdsDirectory("~/data").path == str(tmp_path / "data" / "1.0.0")
+    assert tio.tfds.Directory("~/data").path == str(tmp_path / "data" / "1.0.0")
 
 
 def test_no_dataset(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no dataset_info\.json in it"):
-        tio.TfdsDirectory(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"no dataset_info\.json in this directory"):
+        tio.tfds.Directory(tmp_path)
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        tio.TfdsDirectory(tmp_path / "nowhere")
+        tio.tfds.Directory(tmp_path / "nowhere")
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError, match="file"):
-        tio.TfdsDirectory(tmp_path / "file")
+        tio.tfds.Directory(tmp_path / "file")
 
 
 # ---- names of shards ----
@@ -196,23 +196,23 @@ def test_names_of_shards() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{SHARD_X_OF_Y.__class__}", "braces of no variable"),
-        ("{}", "braces of no variable"),
-        ("{0}", "braces of no variable"),
-        ("{{SHARD_INDEX}", "braces of no variable"),
-        ("{SHARD_INDEX!r:>1000000000}", "braces of no variable"),
-        ("{SHARDS}", "unknown variable SHARDS"),
+        ("{SHARD_X_OF_Y.__class__}", "a brace that does not belong to a variable"),
+        ("{}", "a brace that does not belong to a variable"),
+        ("{0}", "a brace that does not belong to a variable"),
+        ("{{SHARD_INDEX}", "a brace that does not belong to a variable"),
+        ("{SHARD_INDEX!r:>1000000000}", "a brace that does not belong to a variable"),
+        ("{SHARDS}", "an unknown variable, SHARDS"),
         ("../{SHARD_INDEX}", "leads out of"),
         ("a/../../{SHARD_INDEX}", "leads out of"),
-        ("/etc/{SHARD_INDEX}", "is no path in"),
-        ("a\0{SHARD_INDEX}", "is no path in"),
-        ("..\\{SHARD_INDEX}", "is no path in"),
-        ("{SHARD_INDEX}/", "is no path in"),
-        ("%x", "is no path in"),
-        ("same", "gives all shards one name"),
+        ("/etc/{SHARD_INDEX}", "is not a valid path in"),
+        ("a\0{SHARD_INDEX}", "is not a valid path in"),
+        ("..\\{SHARD_INDEX}", "is not a valid path in"),
+        ("{SHARD_INDEX}/", "is not a valid path in"),
+        ("%x", "is not a valid path in"),
+        ("same", "must contain the number of the shard"),
     ],
 )
-def test_templates_that_are_none(text: str, reason: str) -> None:
+def test_invalid_templates(text: str, reason: str) -> None:
     with pytest.raises(tio.SchemaError, match=reason):
         template(text).paths(2)
 
@@ -236,68 +236,71 @@ def test_any_template_stays_inside(text: str) -> None:
 
 
 def test_a_template_of_the_datasets_own() -> None:
-    found = tio.TfdsDirectory(GOLDEN / "template" / "1.0.0")
+    found = tio.tfds.Directory(GOLDEN / "template" / "1.0.0")
     assert all(Path(path).exists() for split in found.splits.values() for path in split.paths)
 
 
 # ---- directories of old ----
 
 
-def test_shards_whose_records_nobody_counted(tmp_path: Path) -> None:
+def test_shards_whose_records_are_not_counted(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1, 2), numbered(3)]})
     change_info(tmp_path, shardLengths=None, numShards="2", numBytes=None)
-    found = tio.TfdsDirectory(tmp_path).splits["train"]
+    found = tio.tfds.Directory(tmp_path).splits["train"]
     assert (found.shard_lengths, found.num_examples) == (None, None)
-    assert list(found.counted().lengths) == [2, 1]
+    assert list(found.shards().lengths) == [2, 1]
     moved = shard_path(tmp_path, "train", 0, 2).rename(tmp_path / "elsewhere")
-    with pytest.raises(FileNotFoundError, match="1 of 2 shards are missing"):
+    with pytest.raises(FileNotFoundError, match=r"shards are missing \(1 of 2\)"):
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
     moved.rename(shard_path(tmp_path, "train", 0, 2))
     change_info(tmp_path, statistics={"numExamples": "3"})
-    assert tio.TfdsDirectory(tmp_path).splits["train"].num_examples == 3
+    assert tio.tfds.Directory(tmp_path).splits["train"].num_examples == 3
     change_info(tmp_path, statistics={"numExamples": "4"})
-    with pytest.raises(tio.WrongShardError, match=r"have 3 records, dataset_info\.json says 4"):
+    with pytest.raises(tio.WrongShardError, match=r"have 3 records, but dataset_info\.json says 4"):
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
 
 
-def test_shards_whose_number_is_not_said(tmp_path: Path) -> None:
+def test_shards_whose_number_is_not_known(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1, 2), numbered(3)], "train-b": [numbered(4)]})
     change_info(tmp_path, shardLengths=None, filepathTemplate=None)
-    found = tio.TfdsDirectory(tmp_path).splits["train"]
+    found = tio.tfds.Directory(tmp_path).splits["train"]
     assert [Path(path).name for path in found.paths] == [
         "data-train.tfrecord-00000-of-00002",
         "data-train.tfrecord-00001-of-00002",
     ]
     shard_path(tmp_path, "train", 1, 2).unlink()
-    with pytest.raises(FileNotFoundError, match="no shards, or not all of them"):
+    with pytest.raises(FileNotFoundError, match="shards of split 'train' are missing"):
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
 
 
-def test_a_split_of_which_nothing_is_said_is_empty(tmp_path: Path) -> None:
+def test_a_split_without_facts_is_empty(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"test": [], "train": [numbered(1, 2)]})
     change_info(tmp_path, shardLengths=None, numBytes=None)
-    found = tio.TfdsDirectory(tmp_path).splits["test"]
+    found = tio.tfds.Directory(tmp_path).splits["test"]
     assert (found.shard_lengths, found.paths) == ((), ())
     assert len(tio.TFRecordDataset.from_tfds(tmp_path, "all")) == 2
-    with pytest.raises(ValueError, match=r"no records; the dataset has 'test' \(0 records\)"):
+    with pytest.raises(ValueError, match=r"has no records; the splits are 'test' \(0 records\)"):
         tio.TFRecordDataset.from_tfds(tmp_path, "test")
     # Where nothing is said of any split, its shards are looked for.
     change_info(tmp_path, 1, shardLengths=None)
-    with pytest.raises(FileNotFoundError, match="no shards"):
+    with pytest.raises(FileNotFoundError, match="shards of split 'test' are missing"):
         tio.TFRecordDataset.from_tfds(tmp_path, "test")
 
 
-def test_no_more_shards_than_files(tmp_path: Path) -> None:
+def test_more_shards_than_files(tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1)]})
     change_info(tmp_path, shardLengths=None, numShards=str(10**12))
-    with pytest.raises(FileNotFoundError, match="has 1000000000000 shards, of 3 files"):
+    with pytest.raises(
+        FileNotFoundError,
+        match="shards of split 'train' are missing: it has 1,000,000,000,000 shards",
+    ):
         tio.TFRecordDataset.from_tfds(tmp_path, "train")
 
 
 @pytest.mark.parametrize(("name", "version"), [("c4/en", "2.3.0"), ("squad/v1.1", "3.0.0")])
 def test_real_directories_of_old(name: str, version: str, wild: Wild) -> None:
     folder = wild.path / "google__trax" / "trax" / "data" / "testdata" / name
-    found = tio.TfdsDirectory(folder)
+    found = tio.tfds.Directory(folder)
     assert found.features is None
     assert (found.version, {*found.splits}) == (version, {"train", "validation"})
     keys = {"c4/en": "content-length", "squad/v1.1": "answers/answer_start"}
@@ -335,7 +338,7 @@ def mutated(draw: st.DrawFn) -> Any:
 
 
 @given(info=mutated())
-def test_changed_files_are_read_or_refused(info: Any, tmp_path: Path) -> None:
+def test_changed_files_are_read_or_rejected(info: Any, tmp_path: Path) -> None:
     for path in (GOLDEN / "splits" / "1.0.0").iterdir():
         if not (tmp_path / path.name).exists():
             (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Splits of TFDS datasets: the same records as TFDS gives."""
+"""Tests of splits, against the records that TFDS reads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TESTS
-from torchrec_io.tfds.shards import Shards, pieces_of
-from torchrec_io.tfds.splits import Stretch, TfdsSplit
+from torchrec_io.tfds.shards import Shards, find_pieces
+from torchrec_io.tfds.splits import Split, SplitRange
 
 RECORDED = json.loads((TESTS / "data" / "tfds_splits.json").read_text())
 LENGTHS: dict[str, dict[str, list[int]]] = RECORDED["lengths"]
@@ -21,19 +21,19 @@ CASES: list[list[Any]] = [case for case in RECORDED["cases"] if isinstance(case[
 EVEN_CASES: list[list[Any]] = [case for case in RECORDED["cases"] if isinstance(case[1], list)]
 
 
-def answer(dataset: str, split: str | TfdsSplit) -> list[list[Any]] | None:
+def answer(dataset: str, split: str | Split) -> list[list[Any]] | None:
     """What TFDS was asked: the pieces of shards, or None for a refusal."""
     lengths = LENGTHS[dataset]
     shards = {name: Shards([""] * len(of), of, 0) for name, of in lengths.items()}
     try:
-        stretches = TfdsSplit.of(split).stretches(lengths)
+        ranges = Split.of(split).ranges(lengths)
     except ValueError:
         return None
-    pieces = [piece for stretch in stretches for piece in pieces_of(stretch, shards)]
+    pieces = [piece for each in ranges for piece in find_pieces(each, shards)]
     return [list(piece) for piece in pieces] or None
 
 
-def test_enough_was_asked() -> None:
+def test_all_cases_are_covered() -> None:
     assert len(CASES) > 300
     assert 50 < sum(case[2] is None for case in CASES) < 250
     assert len(EVEN_CASES) > 40
@@ -50,15 +50,15 @@ def test_splits_are_those_of_tfds() -> None:
 
 def test_even_splits_are_those_of_tfds() -> None:
     for dataset, (split, n, drop), expected in EVEN_CASES:
-        parts = tio.even_splits(split, n, drop_remainder=drop)
+        parts = tio.tfds.even_splits(split, n, drop_remainder=drop)
         assert [answer(dataset, part) for part in parts] == expected, (dataset, split, n, drop)
 
 
 # ---- against a model ----
 
 
-def numbers_of(split: TfdsSplit, shards: list[int]) -> list[int]:
-    [stretch] = split.stretches({"train": shards})
+def numbers_of(split: Split, shards: list[int]) -> list[int]:
+    [stretch] = split.ranges({"train": shards})
     return list(range(stretch.begin, stretch.end))
 
 
@@ -75,7 +75,7 @@ def test_record_numbers_are_those_of_a_python_slice(
     text = f"train[{'' if begin is None else begin}:{'' if end is None else end}]"
     expected = list(range(size))[begin:end]
     try:
-        found = numbers_of(TfdsSplit(text), [size])
+        found = numbers_of(Split(text), [size])
     except ValueError:
         # What lies outside is refused, not cut; and so is a slice that runs backwards.
         assert max(abs(begin or 0), abs(end or 0)) > size or not expected
@@ -92,7 +92,7 @@ def test_shards_are_those_of_a_python_slice(shards: list[int], begin: int, end: 
     records = [(shard, place) for shard, of in enumerate(shards) for place in range(of)]
     wanted = range(len(shards))[begin:end]
     try:
-        found = numbers_of(TfdsSplit(f"train[{begin}shard:{end}shard]"), shards)
+        found = numbers_of(Split(f"train[{begin}shard:{end}shard]"), shards)
     except ValueError:
         assert not [record for record in records if record[0] in wanted]
     else:
@@ -110,7 +110,7 @@ def test_shards_are_those_of_a_python_slice(shards: list[int], begin: int, end: 
 )
 def test_even_parts_are_all_of_it(sizes: tuple[int, int], n: int, drop: bool) -> None:
     lengths = {"a": [sizes[0]], "b": [sizes[1]]}
-    parts = [part.stretches(lengths) for part in tio.even_splits("all", n, drop_remainder=drop)]
+    parts = [part.ranges(lengths) for part in tio.tfds.even_splits("all", n, drop_remainder=drop)]
     for number, name in enumerate(lengths):
         of_split = [part[number] for part in parts]
         counts = [part.end - part.begin for part in of_split]
@@ -125,19 +125,19 @@ def test_even_parts_are_all_of_it(sizes: tuple[int, int], n: int, drop: bool) ->
 
 
 def test_sums_and_names() -> None:
-    total = tio.TfdsSplit("train[:1]") + "test"
+    total = tio.tfds.Split("train[:1]") + "test"
     assert str(total) == "train[:1]+test"
-    assert total == "train[:1]" + tio.TfdsSplit("test") == tio.TfdsSplit("train[:1] + test")
+    assert total == "train[:1]" + tio.tfds.Split("test") == tio.tfds.Split("train[:1] + test")
     assert total.names == ("train", "test")
-    assert tio.even_splits(total, 2)[1].names == ("train", "test")
+    assert tio.tfds.even_splits(total, 2)[1].names == ("train", "test")
     assert pickle.loads(pickle.dumps(total)) == total
-    assert len({total, tio.TfdsSplit("train[:1]+test"), tio.TfdsSplit("test")}) == 2
+    assert len({total, tio.tfds.Split("train[:1]+test"), tio.tfds.Split("test")}) == 2
     lengths = {"train": [5], "test": [4]}
-    half = tio.even_splits(total, 2)[1]
-    assert (half + "train[4:]").stretches(lengths) == [
-        Stretch("train", 1, 1),
-        Stretch("test", 2, 4),
-        Stretch("train", 4, 5),
+    half = tio.tfds.even_splits(total, 2)[1]
+    assert (half + "train[4:]").ranges(lengths) == [
+        SplitRange("train", 1, 1),
+        SplitRange("test", 2, 4),
+        SplitRange("train", 4, 5),
     ]
     assert "even_splits('train[:1]+test', 2)[1]" in repr(half)
     with pytest.raises(TypeError):
@@ -148,27 +148,29 @@ def test_sums_and_names() -> None:
 
 def refusal(split: Any) -> str:
     with pytest.raises(ValueError, match="split") as caught:
-        TfdsSplit.of(split).stretches({"train": [4, 6], "test": [3]})
+        Split.of(split).ranges({"train": [4, 6], "test": [3]})
     return str(caught.value)
 
 
-def test_refusals_say_why() -> None:
+def test_error_messages() -> None:
     assert refusal("nothing") == (
-        "split 'nothing': there is no split 'nothing'; the dataset has 'train' (10 records), "
+        "split 'nothing': 'nothing' does not exist; the splits are 'train' (10 records), "
         "'test' (3 records)"
     )
-    assert "there are only 10 records; the dataset has 'train' (10" in refusal("train[:11]")
-    assert "outside -100%..100%" in refusal("train[:101%]")
-    assert "ends at record 2, before it begins at record 8" in refusal("train[80%:20%]")
-    assert "'all' has no slices" in refusal("all[:1]")
-    assert "one record, not a slice such as '[10:11]'" in refusal("train[3]")
-    assert "splits look like 'train', 'train[:80%]'" in refusal("train[x]")
-    assert "must be a text such as 'train[:80%]' or a TfdsSplit, not 3" in refusal(3)
-    assert "is not understood" in refusal("train[" + "1" * 1000 + ":]\n]")
+    assert "it exceeds the 10 records of the split; the splits are 'train' (10" in refusal(
+        "train[:11]"
+    )
+    assert "must be from -100% to 100%" in refusal("train[:101%]")
+    assert "its end, record 2, is before its start, record 8" in refusal("train[80%:20%]")
+    assert "'all' cannot be sliced" in refusal("all[:1]")
+    assert "one record; write a slice such as '[10:11]'" in refusal("train[3]")
+    assert "valid splits are, for example, 'train', 'train[:80%]'" in refusal("train[x]")
+    assert "must be a text such as 'train[:80%]' or a tfds.Split, got 3" in refusal(3)
+    assert "is not a split" in refusal("train[" + "1" * 1000 + ":]\n]")
     assert len(refusal("train[" + "9" * 5000 + ":]")) < 500
 
 
 @pytest.mark.parametrize("n", [0, -1, True, 1.5, "2"])
-def test_no_number_of_parts(n: Any) -> None:
-    with pytest.raises(ValueError, match="n must be a whole number of at least 1"):
-        tio.even_splits("train", n)
+def test_invalid_number_of_parts(n: Any) -> None:
+    with pytest.raises(ValueError, match="n must be a positive integer, got"):
+        tio.tfds.even_splits("train", n)

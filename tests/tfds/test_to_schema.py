@@ -1,4 +1,4 @@
-"""Which spec reads what a connector stores."""
+"""Tests of converting connectors to specs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import torchrec_io as tio
 from torchrec_io.tfds import connectors as c
-from torchrec_io.tfds.selection import Chosen, choose
-from torchrec_io.tfds.to_schema import Unread, to_specs
+from torchrec_io.tfds.feature_choice import ChosenFeatures, choose
+from torchrec_io.tfds.to_schema import Unreadable, to_specs
 
 Ragged = tio.RaggedFeature
 
@@ -21,7 +21,7 @@ def spec_of(feature: c.Connector) -> Any:
     return to_specs(c.FeaturesDict(features={"x": feature}), "somewhere")["x"]
 
 
-def chosen(**features: c.Connector) -> Chosen:
+def chosen(**features: c.Connector) -> ChosenFeatures:
     return choose(to_specs(c.FeaturesDict(features=features), "somewhere"))
 
 
@@ -151,21 +151,21 @@ def test_defaults_of_optional_features(dtype: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("feature", "reason"),
     [
-        (tensor(None, None), "several unknown dimensions, (None, None), and no encoding"),
-        (several(tensor(None, 3), None), "several unknown dimensions, (None, None, 3)"),
-        (several(tensor(None), None, None), "several unknown dimensions"),
-        (tensor(None, 0), "an unknown dimension beside one of 0"),
+        (tensor(None, None), "at most one unknown dimension, got (None, None); TFDS cannot"),
+        (several(tensor(None, 3), None), "at most one unknown dimension, got (None, None, 3)"),
+        (several(tensor(None), None, None), "at most one unknown dimension"),
+        (tensor(None, 0), "must not have a dimension of size 0"),
         (tensor(0, None), "rows must be a positive integer"),
         (tensor(dtype="int65"), "dtype must be one of"),
         (several(tensor(dtype="float8_e4m3fn"), None), "dtype must be one of"),
-        (tensor(dtype="complex64"), "stores complex64 with an encoding only"),
-        (several(tensor(2**31 - 1), 2**31 - 1), "no memory holds values of the shape"),
-        (c.Unknown(class_name="mine.Own"), "mine.Own is no connector of TFDS's own"),
+        (tensor(dtype="complex64"), "of dtype complex64 must have an encoding"),
+        (several(tensor(2**31 - 1), 2**31 - 1), "do not fit in memory"),
+        (c.Unknown(class_name="mine.Own"), "mine.Own is not a connector of TFDS"),
     ],
 )
-def test_what_cannot_be_read(feature: c.Connector, reason: str) -> None:
+def test_features_that_cannot_be_read(feature: c.Connector, reason: str) -> None:
     found = spec_of(feature)
-    assert isinstance(found, Unread)
+    assert isinstance(found, Unreadable)
     assert reason in found.reason
 
 
@@ -175,12 +175,12 @@ def test_defaults_are_bounded_together() -> None:
     features = {name: tensor(size, dtype="string", optional=True) for name, size in sizes.items()}
     specs = to_specs(c.FeaturesDict(features=features), "somewhere")
     assert len(specs["small"].default_value) == 10_000
-    assert isinstance(specs["too much"], Unread)
-    assert "with the 995000 of this one" in specs["too much"].reason
-    assert isinstance(spec_of(tensor(2**50, optional=True)), Unread)
+    assert isinstance(specs["too much"], Unreadable)
+    assert "together; this one has 995,000" in specs["too much"].reason
+    assert isinstance(spec_of(tensor(2**50, optional=True)), Unreadable)
 
 
-def test_what_every_record_must_have() -> None:
+def test_stored_keys_of_every_record() -> None:
     dynamic = tensor(None, None, encoding="zlib")
     found = chosen(
         fixed=tensor(2),

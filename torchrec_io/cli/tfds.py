@@ -12,9 +12,9 @@ from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.formats import Progress
 from ..tfds.connectors import Audio, BBox, ClassLabel, Connector, Image, Tensor, TfdsShape, Unknown
-from ..tfds.directory import Outline, TfdsDirectory
-from ..tfds.finding import find_configs
-from ..tfds.promised import check_shard
+from ..tfds.directory import Directory, Outline
+from ..tfds.shard_index import check_shard
+from ..tfds.versions import find_configs
 from .options import DEFAULT_JOBS, FileJobs, interruptible
 from .progress import FileOutcome, Meter, for_each_file
 from .text import error_line, printable, shorten
@@ -46,7 +46,7 @@ def show_tfds(
         _list_configs(configs)
         return
     try:
-        found = TfdsDirectory(directory, config, version)
+        found = Directory(directory, config, version)
         outline = found.outline()
         files = _shards(found)
     except ValueError as error:
@@ -65,7 +65,7 @@ def _list_configs(configs: dict[str, list[str]]) -> None:
     typer.echo(f"{counted(len(configs), 'config')}; use --config to show one")
 
 
-def _show_names(found: TfdsDirectory, configs: dict[str, list[str]]) -> None:
+def _show_names(found: Directory, configs: dict[str, list[str]]) -> None:
     name = " ".join(filter(None, (found.name or "?", found.config, found.version)))
     typer.echo(printable(f"{name}: {found.path}"))
     for config, versions in configs.items():
@@ -127,7 +127,7 @@ def _names(names: tuple[str, ...]) -> str:
 # ---- splits ----
 
 
-def _shards(found: TfdsDirectory) -> dict[str, tuple[str, int | None]]:
+def _shards(found: Directory) -> dict[str, tuple[str, int | None]]:
     """Return the split and expected number of records of each shard, by path."""
     shards: dict[str, tuple[str, int | None]] = {}
     for name, info in found.splits.items():
@@ -139,7 +139,7 @@ def _shards(found: TfdsDirectory) -> dict[str, tuple[str, int | None]]:
 
 
 def _check(
-    found: TfdsDirectory, shards: dict[str, tuple[str, int | None]], outline: Outline, jobs: int
+    found: Directory, shards: dict[str, tuple[str, int | None]], outline: Outline, jobs: int
 ) -> None:
     counts: Counter[tuple[str, str]] = Counter()
 

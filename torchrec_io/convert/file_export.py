@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import is_integer
+from ..schema.dtypes import is_integer_dtype
 from ..schema.feature import Feature
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
@@ -160,7 +160,7 @@ def _schema(seen: Schema, feature: str, name_from: str | None, by_class: str | N
             raise ValueError(f"there is no feature {name!r}; the features are {', '.join(seen)}")
         spec = seen.context[name]
         dtype = spec.dtype if isinstance(spec, (FixedLenFeature, VarLenFeature)) else "string"
-        if dtype != "string" and (name != by_class or not is_integer(dtype)):
+        if dtype != "string" and (name != by_class or not is_integer_dtype(dtype)):
             kinds = "a bytes value or an integer" if name == by_class else "a bytes value"
             raise ValueError(f"the feature {name!r} must be {kinds}, got {dtype}")
         specs[name] = FixedLenFeature([], dtype)

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..checks import check_integer, is_integer
+from ..checks import check_integer
+from ..schema.dtypes import is_integer_dtype
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..storage.local import StrPath
@@ -181,7 +182,7 @@ def _members(schema: Schema, extensions: Mapping[str, str], key: str | None) -> 
 
 def _is_key(spec: Any) -> bool:
     is_one = isinstance(spec, FixedLenFeature) and spec.count == 1
-    return is_one and (spec.dtype == "string" or is_integer(spec.dtype))
+    return is_one and (spec.dtype == "string" or is_integer_dtype(spec.dtype))
 
 
 def _member(schema: Schema, name: str, extension: str | None) -> _Member:
@@ -203,13 +204,13 @@ def _member(schema: Schema, name: str, extension: str | None) -> _Member:
         suffix = "npy"
         if name in (schema.sequence or {}):
             suffix = "json"
-        elif is_single and is_integer(spec.dtype):
+        elif is_single and is_integer_dtype(spec.dtype):
             suffix = "cls"
         stem = f"{stem}.{suffix}"
     if (
         suffix not in _ENCODERS
         or (suffix in ("cls", "txt") and not is_single)
-        or (suffix == "cls" and not is_integer(spec.dtype))
+        or (suffix == "cls" and not is_integer_dtype(spec.dtype))
     ):
         raise ValueError(
             f"the extension of the feature {name!r} must end with 'npy' or 'json', or for a single "

@@ -1,1 +1,5 @@
-"""Lines of CSV text as columns."""
+"""Schemas of lines of CSV text."""
+
+from .schema import Schema as Schema
+
+__all__ = ["Schema"]

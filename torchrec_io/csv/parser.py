@@ -1,62 +1,44 @@
-"""Batches of lines of CSV."""
+"""Parser of CSV lines to batches."""
 
 from __future__ import annotations
 
-from typing import Any
+import torch
 
-import numpy as np
-
-from ..parsing.columns.base import view_of
-from ..parsing.layout import ArenaLayout, BytesColumn, Column, Numbers
 from ..parsing.parser import RecordFailure
 from ..parsing.record_random import RecordRandom
 from ..records.record_block import RecordBlock
-from ..tensors.arena import allocate_for
 from ..tensors.batch import Batch
+from ..tensors.batch_builder import BatchBuilder
 from ..tensors.block_parser import BlockParser
-from .schema import Columns, CsvSchema
+from ..tensors.ragged import BytesArray
+from .schema import Schema
 
 
 class CsvParser(BlockParser):
-    """Parses lines of CSV.
+    """Parser of records that are CSV lines.
 
     Args:
-        schema: Schema of the columns.
+        schema: Schema of the lines.
     """
 
-    def __init__(self, schema: CsvSchema) -> None:
-        self.schema: CsvSchema = schema
+    def __init__(self, schema: Schema) -> None:
+        self.schema: Schema = schema
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
-        del random
+        """Parse a block of lines, without the lines that are invalid.
+
+        Returns:
+            The batch of the valid lines, and one failure for each invalid line.
+
+        Raises:
+            MemoryError: If there is not enough memory for the batch.
+        """
+        del random  # no column is random
         columns, failures = self.schema.parse([block[i] for i in range(len(block))])
-        return batch_of(columns, len(block) - len(failures)), failures
-
-
-def batch_of(columns: Columns, records: int) -> Batch:
-    """A batch of columns that are copied into it.
-
-    Args:
-        columns: By name; an array ``[records, ...]`` of numbers, or a list of bytes.
-        records: How many each column has.
-    """
-    room = ArenaLayout()
-    layout: list[Column] = []
-    writes: list[tuple[Numbers, Any]] = []
-    for name, values in columns.items():
-        if isinstance(values, np.ndarray):
-            dense = room.reserve_dense((name,), values.dtype.name, values.shape)
-            layout.append(dense)
-            writes.append((Numbers(dense.dtype, dense.shape, dense.at), values))
-            continue
-        data = b"".join(values)
-        texts = room.reserve_texts((records,), len(data))
-        layout.append(BytesColumn(name, texts))
-        offsets = np.cumsum([0, *map(len, values)])
-        writes.append((Numbers("int64", offsets.shape, texts.offsets_at), offsets))
-        writes.append((Numbers("uint8", (len(data),), texts.data_at), np.frombuffer(data, "u1")))
-    tensor = allocate_for(room.size, layout, records)
-    arena = tensor.numpy()
-    for place, numbers in writes:
-        view_of(arena, place)[...] = numbers
-    return Batch(tensor, layout, tuple(columns))
+        builder = BatchBuilder()
+        for name, values in columns.items():
+            if isinstance(values, list):
+                builder.add_bytes(name, BytesArray.from_list(values))
+            else:
+                builder.add_dense(name, torch.from_numpy(values))
+        return builder.build(len(block) - len(failures), tuple(columns)), failures

@@ -27,7 +27,7 @@ from .pipeline import DataFiles, IndexedPipeline, MakeParser
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..csv.schema import CsvSchema
+    from ..csv.schema import Schema as CsvSchema
 
 
 def _pipeline(

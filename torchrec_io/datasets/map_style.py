@@ -19,8 +19,8 @@ from .record_loader import RecordLoader
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from ..tfds.selection import FeatureChoice
-    from ..tfds.splits import TfdsSplit
+    from ..tfds.feature_choice import FeatureChoice
+    from ..tfds.splits import Split
 
 
 @takes_options(MapOptions)
@@ -69,7 +69,7 @@ class TFRecordMapDataset(Dataset[Any]):
     def from_tfds(
         cls,
         directory: StrPath,
-        split: str | TfdsSplit,
+        split: str | Split,
         *,
         config: str | None = None,
         version: str | None = None,
@@ -91,9 +91,9 @@ class TFRecordMapDataset(Dataset[Any]):
         Raises:
             TorchRecIOError, OSError, ValueError: As :meth:`TFRecordDataset.from_tfds` does.
         """
-        from ..tfds.directory import TfdsDirectory  # noqa: PLC0415  # an optional room
+        from ..tfds.directory import Directory  # noqa: PLC0415  # an optional room
 
-        plan = TfdsDirectory(directory, config, version).open(split, features)
+        plan = Directory(directory, config, version).open(split, features)
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection)
         return cls(files, plan.schema, verify_crc=verify_crc, with_key=with_key)
 

@@ -576,6 +576,11 @@ def _documented(name: str, option: Option, *, with_default: bool) -> Iterable[st
     text = f"{name}: {option.text}"
     if with_default:
         text += f" Default: ``{option.default!r}``."
+    return _wrapped(text)
+
+
+@functools.cache  # most options are those of several classes
+def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, 92, initial_indent="    ", subsequent_indent="        ")
 
 

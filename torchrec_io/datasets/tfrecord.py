@@ -22,8 +22,8 @@ from .pipeline import DataFiles, IndexedPipeline
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from ..tfds.selection import FeatureChoice
-    from ..tfds.splits import TfdsSplit
+    from ..tfds.feature_choice import FeatureChoice
+    from ..tfds.splits import Split
 
 
 @takes_options(TFRecordOptions)
@@ -74,7 +74,7 @@ class TFRecordDataset(IndexedDataset):
     def from_tfds(
         cls,
         directory: StrPath,
-        split: str | TfdsSplit,
+        split: str | Split,
         *,
         config: str | None = None,
         version: str | None = None,
@@ -120,12 +120,12 @@ class TFRecordDataset(IndexedDataset):
                 records, records have no dataset or several of them for ``steps``, or another
                 argument is invalid.
         """
-        from ..tfds.directory import TfdsDirectory  # noqa: PLC0415  # an optional room
+        from ..tfds.directory import Directory  # noqa: PLC0415  # an optional room
 
         _check_steps(steps)
         if steps != "ragged":
             check_no_length_batches(options, "a dataset of steps")
-        found = TfdsDirectory(directory, config, version)
+        found = Directory(directory, config, version)
         plan = found.open(split, features)
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection, plan.described)
         dataset = cls(files, plan.schema, **options)

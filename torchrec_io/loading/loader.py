@@ -17,7 +17,7 @@ from ..datasets.base import RecordDataset
 from ..datasets.dealing import EpochDealer
 from ..datasets.options import ReplaceOptions, change_options
 from ..tensors.collate import collate
-from ..tensors.device import DevicePrefetcher, can_pin, checked_device
+from ..tensors.device import DevicePrefetcher, can_pin, check_device
 from .position import (
     CountedPosition,
     DatasetPosition,
@@ -137,7 +137,7 @@ def make_loader(
         RuntimeError: If ``device`` is a CUDA device that does not exist.
     """
     check_integer("num_workers", num_workers)
-    target = None if device is None else checked_device(device)
+    target = None if device is None else check_device(device)
     on_cuda = target is not None and target.type == "cuda"
     wanted = on_cuda if pin_memory is None else pin_memory
     options: dict[str, Any] = {

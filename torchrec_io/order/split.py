@@ -9,7 +9,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +115,8 @@ def fractions_to_counts(fractions: Sequence[float], size: int) -> list[int]:
     if abs(math.fsum(numbers) - 1) > 1e-6:
         total = math.fsum(numbers)
         raise ValueError(f"fractions must sum to 1, got {numbers} with the sum {total:.9g}")
+    from fractions import Fraction  # noqa: PLC0415  # slow to import, rarely needed
+
     exact = [Fraction(repr(number)) for number in numbers]
     whole = sum(exact)
     bounds = [0]

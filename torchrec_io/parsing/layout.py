@@ -1,18 +1,29 @@
 """Positions of the columns of a batch in its arena.
 
-These are plain tuples, because every batch takes them along between processes.
+These classes are plain tuples, because they are sent with every batch between processes. Every kind
+of column has the same methods:
+
+* ``names``: Names of its columns; only :class:`DenseColumns` has several.
+* ``form``: Its dtype and shape in words, for error messages.
+* ``size``: Size of its data in bytes.
+* ``moved(move)``: The column with its arrays at other offsets. ``move`` is called with the offset
+  and the size of each array, and returns the new offset.
+* ``add_views(arena, views)``: Adds a view of each column to the dict ``views``. ``arena`` makes the
+  views; see :class:`torchrec_io.tensors.views.ArenaViews`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ..schema.dtypes import item_bytes
 
 # Every column starts at a multiple of this: the size of a cache line.
 ALIGNMENT_BYTES = 64
+
+Move: TypeAlias = "Callable[[int, int], int]"
 
 
 class Numbers(NamedTuple):
@@ -32,6 +43,20 @@ class Numbers(NamedTuple):
     def target(self) -> tuple[int, int]:
         """Offset of no offsets, 0, and offset of the data, as the native core takes them."""
         return 0, self.at
+
+    @property
+    def form(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape) * item_bytes(self.dtype)
+
+    def moved(self, move: Move) -> Numbers:
+        return Numbers(self.dtype, self.shape, move(self.at, self.size))
+
+    def view(self, arena: Any) -> Any:
+        return arena.numbers(self.dtype, self.shape, self.at)
 
 
 class Texts(NamedTuple):
@@ -54,6 +79,21 @@ class Texts(NamedTuple):
         """Offset of the offsets and offset of the data, as the native core takes them."""
         return self.offsets_at, self.data_at
 
+    @property
+    def form(self) -> str:
+        return f"bytes{list(self.shape)}"
+
+    @property
+    def size(self) -> int:
+        return 8 * (math.prod(self.shape) + 1) + self.data_bytes
+
+    def moved(self, move: Move) -> Texts:
+        offsets_at = move(self.offsets_at, self.size - self.data_bytes)
+        return Texts(self.shape, offsets_at, move(self.data_at, self.data_bytes), self.data_bytes)
+
+    def view(self, arena: Any) -> Any:
+        return arena.texts(self)
+
 
 Values: TypeAlias = Numbers | Texts
 
@@ -75,12 +115,54 @@ class DenseColumns(NamedTuple):
     at: int
     stride: int
 
+    @property
+    def form(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+    @property
+    def size(self) -> int:
+        return self.stride * len(self.names)
+
+    def moved(self, move: Move) -> DenseColumns:
+        at = move(self.at, self.size)
+        return DenseColumns(self.names, self.dtype, self.shape, at, self.stride)
+
+    def arrays(self) -> Iterator[tuple[str, Numbers]]:
+        """Yield the name and the array of each column."""
+        for number, name in enumerate(self.names):
+            yield name, Numbers(self.dtype, self.shape, self.at + number * self.stride)
+
+    def add_views(self, arena: Any, views: dict[str, Any]) -> None:
+        views.update(zip(self.names, arena.dense(self), strict=True))
+
 
 class BytesColumn(NamedTuple):
     """A column of bytes values. Its shape starts with the batch size."""
 
     name: str
     values: Texts
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def form(self) -> str:
+        return self.values.form
+
+    @property
+    def size(self) -> int:
+        return self.values.size
+
+    def moved(self, move: Move) -> BytesColumn:
+        return BytesColumn(self.name, self.values.moved(move))
+
+    def arrays(self) -> Iterator[tuple[str, Texts]]:
+        """Yield the name and the array of the column."""
+        yield self.name, self.values
+
+    def add_views(self, arena: Any, views: dict[str, Any]) -> None:
+        views[self.name] = arena.texts(self.values)
 
 
 class RaggedColumn(NamedTuple):
@@ -95,6 +177,31 @@ class RaggedColumn(NamedTuple):
     name: str
     splits: tuple[Numbers, ...]
     values: Values
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def form(self) -> str:
+        return f"rows of {self.values.form}"
+
+    @property
+    def size(self) -> int:
+        return sum(level.size for level in self.splits) + self.values.size
+
+    def moved(self, move: Move) -> RaggedColumn:
+        splits = tuple(level.moved(move) for level in self.splits)
+        return RaggedColumn(self.name, splits, self.values.moved(move))
+
+    def view(self, arena: Any) -> Any:
+        rows = self.values.view(arena)
+        for level in reversed(self.splits):
+            rows = arena.ragged(rows, level.view(arena))
+        return rows
+
+    def add_views(self, arena: Any, views: dict[str, Any]) -> None:
+        views[self.name] = self.view(arena)
 
 
 class SparseColumn(NamedTuple):
@@ -112,12 +219,51 @@ class SparseColumn(NamedTuple):
     indices: Numbers
     values: Values
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def form(self) -> str:
+        return f"sparse {self.values.form}"
+
+    @property
+    def size(self) -> int:
+        return self.indices.size + self.values.size
+
+    def moved(self, move: Move) -> SparseColumn:
+        indices = self.indices.moved(move)
+        return SparseColumn(self.name, self.shape, indices, self.values.moved(move))
+
+    def add_views(self, arena: Any, views: dict[str, Any]) -> None:
+        views[self.name] = arena.sparse(
+            self.indices.view(arena), self.values.view(arena), self.shape
+        )
+
 
 class ListColumn(NamedTuple):
     """A column of one array for each record, each of its own shape, or of rows of arrays."""
 
     name: str
     arrays: tuple[Values | RaggedColumn, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def form(self) -> str:
+        return f"a list of {len(self.arrays)} arrays"
+
+    @property
+    def size(self) -> int:
+        return sum(array.size for array in self.arrays)
+
+    def moved(self, move: Move) -> ListColumn:
+        return ListColumn(self.name, tuple(array.moved(move) for array in self.arrays))
+
+    def add_views(self, arena: Any, views: dict[str, Any]) -> None:
+        views[self.name] = [array.view(arena) for array in self.arrays]
 
 
 class Padding(NamedTuple):

@@ -1,4 +1,4 @@
-"""What cars see and where others go."""
+"""Presets of driving datasets."""
 
 from __future__ import annotations
 
@@ -16,23 +16,29 @@ _STATE_FLOATS = (
 
 
 def waymo_motion(*, roadgraph_points: int = 30_000, future: bool = True) -> Schema:
-    """The Waymo Open Motion Dataset as ``tf.Example``.
+    """Return the schema of the Waymo Open Motion Dataset as ``tf.Example``.
 
-    ``state/{past,current,future}/...`` is ``[B, 128, steps]`` of 10, 1 and 80 steps,
-    ``traffic_light_state/{past,current}/...`` ``[B, steps, 16]``, ``roadgraph_samples/...``
-    ``[B, points, 3]`` or ``[B, points, 1]``, and what an object has once ``[B, 128]``. Coordinates
-    and sizes (meters), yaws (radians), velocities (meters a second), directions, ``state/id`` and
-    ``state/type`` are float32, ``scenario/id`` is bytes, and the rest int64. What is not valid is
-    -1. As in the tutorial, some of what is stored is not read: ``state/difficulty_level``,
-    ``state/.../speed``, ``traffic_light_state/.../timestamp_micros`` and lights of the future.
+    | features | column |
+    | --- | --- |
+    | ``state/{past,current,future}/...`` | ``[B, 128, steps]`` of 10, 1 and 80 steps |
+    | other ``state/...`` | ``[B, 128]``, one value for each object |
+    | ``traffic_light_state/{past,current}/...`` | ``[B, steps, 16]`` of 10 and 1 steps |
+    | ``roadgraph_samples/...`` | ``[B, points, 3]`` or ``[B, points, 1]`` |
+    | ``scenario/id`` | bytes ``[B]`` |
+
+    Coordinates and sizes (meters), yaws (radians), velocities (meters per second), directions,
+    ``state/id`` and ``state/type`` are float32; other numbers are int64. Invalid values are -1.
+    Like the tutorial, the schema leaves out ``state/difficulty_level``, ``state/.../speed``,
+    ``traffic_light_state/.../timestamp_micros`` and the traffic lights of the future.
 
     Source: https://waymo.com/open/data/motion/tfexample and waymo-research/waymo-open-dataset,
     ``tutorial/tutorial_motion.ipynb``.
 
     Args:
-        roadgraph_points: Samples of the map in each record: 30,000 since version 1.2, before that
-            20,000.
-        future: Read where objects are after the current step. Test data has none of that.
+        roadgraph_points: Number of map samples in each record: 30,000 since version 1.2, 20,000
+            before. Default: 30,000.
+        future: Whether to read the objects after the current step. Test data does not have them.
+            Default: True.
     """
     features: dict[str, Any] = {"scenario/id": FixedLenFeature([], "string")}
     for name, size, dtype in (
@@ -47,20 +53,20 @@ def waymo_motion(*, roadgraph_points: int = 30_000, future: bool = True) -> Sche
         features[f"state/{name}"] = FixedLenFeature([_OBJECTS], "int64")
     for when, steps in _STEPS.items():
         if when != "future" or future:
-            features |= _objects(f"state/{when}", [_OBJECTS, steps])
+            features |= _object_features(f"state/{when}", [_OBJECTS, steps])
         if when != "future":
-            features |= _lights(f"traffic_light_state/{when}", [steps, _LIGHTS])
+            features |= _light_features(f"traffic_light_state/{when}", [steps, _LIGHTS])
     return Schema(features)
 
 
-def _objects(prefix: str, shape: list[int]) -> dict[str, Any]:
+def _object_features(prefix: str, shape: list[int]) -> dict[str, Any]:
     features = {f"{prefix}/{name}": FixedLenFeature(shape, "float32") for name in _STATE_FLOATS}
     for name in ("valid", "timestamp_micros"):
         features[f"{prefix}/{name}"] = FixedLenFeature(shape, "int64")
     return features
 
 
-def _lights(prefix: str, shape: list[int]) -> dict[str, Any]:
+def _light_features(prefix: str, shape: list[int]) -> dict[str, Any]:
     features = {
         f"{prefix}/{name}": FixedLenFeature(shape, "int64") for name in ("state", "valid", "id")
     }

@@ -1,4 +1,4 @@
-"""What was seen in some records, and whether a schema fits it."""
+"""Features seen in some records, and their comparison with a schema."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..schema.stored_specs import RawFeature, SequenceFeature
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was seen in some records that are no lists.
+    """Features that were seen in some Examples or SequenceExamples.
 
     Attributes:
-        findings: Of each feature, by name.
-        is_sequence: Whether they are SequenceExamples.
-        files: That they are in; metadata files lie beside them.
+        findings: Finding about each feature, by name.
+        is_sequence: Whether the records are SequenceExamples.
+        files: Files of the records. Metadata files are in the same directory.
     """
 
     findings: Mapping[str, Finding]
@@ -31,7 +31,7 @@ class Evidence:
     files: tuple[str, ...]
 
     def count(self, name: str) -> int:
-        """How many values a feature has in every record, or step; 0 if that differs."""
+        """Return the number of values of a feature in each record or step; 0 if it varies."""
         found = self.findings.get(name)
         if found is None or found.counts is None or found.present < found.records:
             return 0
@@ -39,23 +39,23 @@ class Evidence:
         return most if least == most else 0
 
     def fits(self, schema: Schema) -> bool:
-        """Whether a schema of presets reads all that was seen."""
+        """Return whether the schema of a preset can read the records."""
         if schema.is_sequence != self.is_sequence:
             return False
-        places = {"context": schema.context, "list": schema.sequence or {}}
+        parts = {"context": schema.context, "list": schema.sequence or {}}
         return all(
-            self._fits(name, spec, place)
-            for place, specs in places.items()
+            self._fits(name, spec, part)
+            for part, specs in parts.items()
             for name, spec in specs.items()
         )
 
-    def _fits(self, name: str, spec: Any, place: str) -> bool:
+    def _fits(self, name: str, spec: Any, part: str) -> bool:
         found = self.findings.get(name)
         if found is None:
             return isinstance(spec, VarLenFeature) or (
                 isinstance(spec, FixedLenFeature) and spec.default_value is not None
             )
-        if found.where != place:
+        if found.where != part:
             return False
         if isinstance(spec, VarLenFeature):
             return DTYPES.get(found.kind) == stored_dtype(spec.dtype)
@@ -65,12 +65,12 @@ class Evidence:
 
     @staticmethod
     def _fits_fixed(found: Finding, spec: FixedLenFeature) -> bool:
-        everywhere = spec.default_value is not None or found.present == found.records
-        right = DTYPES.get(found.kind) == stored_dtype(spec.dtype)
-        return right and everywhere and found.counts == (spec.count, spec.count)
+        is_present = spec.default_value is not None or found.present == found.records
+        has_dtype = DTYPES.get(found.kind) == stored_dtype(spec.dtype)
+        return has_dtype and is_present and found.counts == (spec.count, spec.count)
 
     def _fits_bytes(self, name: str, found: Finding, spec: Any) -> bool:
-        """Whether bytes are what an image, an array or a sequence of such is made of."""
+        """Return whether bytes match an image, an array, or a sequence of these."""
         element, count = spec, self.count(name)
         if isinstance(spec, SequenceFeature):
             element = spec.element

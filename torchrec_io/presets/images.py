@@ -1,4 +1,4 @@
-"""Images with labels, and with objects in them."""
+"""Presets of image datasets."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ _NUMBERS, _FLOATS, _TEXTS = (
 
 
 def imagenet(image: ImageFeature | None = None) -> Schema:
-    """ImageNet as Inception's scripts and TensorFlow's own write it (ILSVRC 2012).
+    """Return the schema of ImageNet (ILSVRC 2012), as scripts of Inception and TensorFlow write it.
 
-    ``image/class/label`` is int64 ``[B]`` from 1 to 1000; 0 is for the background and not used.
-    Boxes are Raggeds of float32 from 0 to 1. What some of the scripts leave out is empty:
-    texts ``b""``, sizes 0, boxes of no rows. Not read are ``image/format``, ``image/colorspace``
-    and ``image/channels``, which are the same everywhere.
+    ``image/class/label`` is int64 ``[B]``, from 1 to 1000; 0 stands for the background and is not
+    used. Boxes are Raggeds of float32 from 0 to 1. Features that some of the scripts do not write
+    are empty: texts are ``b""``, sizes are 0, and boxes have no rows. The schema leaves out
+    ``image/format``, ``image/colorspace`` and ``image/channels``, which never vary.
 
     Source: tensorflow/models, ``research/inception/inception/data/build_imagenet_data.py``
-    (``_convert_to_example``); the TPU scripts' ``imagenet_to_gcs.py`` (tensorflow/tpu,
-    ``tools/datasets``) writes the same without texts and boxes.
+    (``_convert_to_example``). The TPU scripts' ``imagenet_to_gcs.py`` (tensorflow/tpu,
+    ``tools/datasets``) writes the same features without texts and boxes.
 
     Args:
-        image: How images are decoded; by default each of its own size, ``[3, H, W]`` of uint8.
+        image: Spec of the images. Default: ``ImageFeature()``, which decodes each image in its own
+            size, uint8 ``[3, H, W]``.
     """
     size = FixedLenFeature([], "int64", default_value=0)
     boxes = {f"image/object/bbox/{end}": _FLOATS for end in ("xmin", "xmax", "ymin", "ymax")}
@@ -50,20 +51,22 @@ def imagenet(image: ImageFeature | None = None) -> Schema:
 
 
 def object_detection(image: ImageFeature | None = None, *, masks: bool = False) -> Schema:
-    """Records of the TensorFlow Object Detection API: COCO, PASCAL VOC, Open Images, one's own.
+    """Return the schema of the TensorFlow Object Detection API, for COCO and similar datasets.
 
-    All that is of objects is Ragged, ``[B, (objects)]``; boxes are float32, from 0 to 1 of the
-    image's height and width. What a dataset has none of is empty: rows of no values, texts ``b""``,
-    sizes 1 (as the API's decoder has them).
+    PASCAL VOC, Open Images and custom datasets have the same features. Features of objects are
+    Ragged, with a row of objects for each image. Boxes are float32, from 0 to 1, relative to the
+    height and width of the image. Features that a dataset does not have are empty: Raggeds have no
+    values, texts are ``b""``, and sizes are 1, as in the decoder of the API.
 
     Source: tensorflow/models, ``research/object_detection/data_decoders/tf_example_decoder.py``
     (``TfExampleDecoder.keys_to_features``).
 
     Args:
-        image: How images are decoded; by default each of its own size, ``[3, H, W]`` of uint8.
-        masks: Read ``image/object/mask`` too, a PNG for each object: a list of B Tensors
-            ``[objects, 1, H, W]`` of uint8. Masks may also be stored as numbers (the API's
-            ``NUMERICAL_MASKS``): read these by a ``VarLenFeature("float32")`` of one's own.
+        image: Spec of the images. Default: ``ImageFeature()``, which decodes each image in its own
+            size, uint8 ``[3, H, W]``.
+        masks: Whether to read ``image/object/mask``, a PNG for each object, as a list of B Tensors
+            ``[objects, 1, H, W]`` of uint8. Masks that are stored as numbers (the API's
+            ``NUMERICAL_MASKS``) need a ``VarLenFeature("float32")`` instead. Default: False.
     """
     size = FixedLenFeature([], "int64", default_value=1)
     boxes = {f"image/object/bbox/{end}": _FLOATS for end in ("ymin", "xmin", "ymax", "xmax")}
@@ -95,17 +98,21 @@ def kaggle_images(
     label_key: str | None = "class",
     id_key: str | None = "id",
 ) -> Schema:
-    """Images in ``.tfrec`` files as Kaggle's competitions on TPUs have them.
+    """Return the schema of images in ``.tfrec`` files of Kaggle's competitions on TPUs.
 
     Source: the notebooks that Kaggle published with "Petals to the Metal"
-    (https://www.kaggle.com/competitions/tpu-getting-started): ``id``, ``image`` and, but for tests,
-    ``class``. Later competitions name theirs ``image_name``, ``image`` and ``target``.
+    (https://www.kaggle.com/competitions/tpu-getting-started). They have the features ``id``,
+    ``image`` and, except in test data, ``class``. Later competitions use the names ``image_name``,
+    ``image`` and ``target``.
 
     Args:
-        image: How images are decoded; by default each of its own size, ``[3, H, W]`` of uint8.
-        image_key: The feature with the image.
-        label_key: The feature with the number of the class, int64 ``[B]``; None if there is none.
-        id_key: The feature with the image's name, bytes ``[B]``; None if there is none.
+        image: Spec of the images. Default: ``ImageFeature()``, which decodes each image in its own
+            size, uint8 ``[3, H, W]``.
+        image_key: Name of the feature with the image. Default: "image".
+        label_key: Name of the feature with the class number, int64 ``[B]``, or None for data
+            without it. Default: "class".
+        id_key: Name of the feature with the name of the image, bytes ``[B]``, or None for data
+            without it. Default: "id".
     """
     features: dict[str, Any] = {image_key: image or ImageFeature()}
     if label_key is not None:

@@ -1,4 +1,4 @@
-"""Simulations whose layout a metadata file beside the data says."""
+"""Presets of simulations, whose layout is described by a metadata file beside the data."""
 
 from __future__ import annotations
 
@@ -14,93 +14,96 @@ from ..schema.stored_specs import RawFeature, SequenceFeature
 from ..storage.local import StrPath
 from ..tfds.json_text import Node, read_json
 
-_MOST_BYTES = 16 << 20  # of a metadata file
+_MOST_BYTES = 16 << 20  # size of a metadata file
 _MOST_FIELDS = 1000
 _MOST_SIZE = 2**31 - 1
 _MOST_DIMENSIONS = 16
 _KINDS = ("static", "dynamic", "dynamic_varlen")
-# As the metadata of sphere_dynamic_sizing and flag_dynamic_sizing spells a dtype.
+# Spelling of dtypes in the metadata of sphere_dynamic_sizing and flag_dynamic_sizing.
 _DTYPE = re.compile(r"<dtype: '(\w+)'>")
 
 
 def mesh_graph_nets(meta_path: StrPath) -> Schema:
-    """Trajectories on meshes that MeshGraphNets learn from, as a ``meta.json`` describes them.
+    """Return the schema of trajectories on meshes for MeshGraphNets, described by a ``meta.json``.
 
-    A field of a shape such as ``[600, -1, 2]`` is a list of B Tensors ``[600, nodes, 2]``, as
-    meshes differ in size; one of a known shape a Tensor. "static" fields are stored once,
-    ``[1, ...]``, and stay so (DeepMind's reader repeats them for each step). A "dynamic_varlen"
-    field has the rows of all steps one behind the other, and with it comes ``length_<field>``,
-    int32: the rows of each step, for ``values.split(lengths.tolist())``.
+    A field with a shape such as ``[600, -1, 2]`` becomes a list of B Tensors ``[600, nodes, 2]``,
+    because meshes differ in size. A field with a known shape becomes a Tensor. "static" fields are
+    stored once and stay ``[1, ...]`` (DeepMind's reader repeats them for each step). A
+    "dynamic_varlen" field has the rows of all steps concatenated, and comes with
+    ``length_<field>``, int32, the number of rows of each step; use
+    ``values.split(lengths.tolist())``.
 
-    The metadata published with ``sphere_dynamic_sizing`` and ``flag_dynamic_sizing`` gives
-    ``sizing_field`` four columns, of which there are three: change it in the file, or
+    The metadata that was published for ``sphere_dynamic_sizing`` and ``flag_dynamic_sizing``
+    describes ``sizing_field`` with four columns, but it has three. Correct the file, or use
     ``Schema({**preset, "sizing_field": tio.RawFeature("float32", [None, 3])})``.
 
-    Source: deepmind/deepmind-research, ``meshgraphnets/dataset.py`` (``_parse``), and for that
-    remark its issue 651.
+    Source: deepmind/deepmind-research, ``meshgraphnets/dataset.py`` (``_parse``), and its issue 651
+    for ``sizing_field``.
 
     Args:
-        meta_path: The metadata file.
+        meta_path: Path of the metadata file.
 
     Raises:
-        SchemaError: the file is none of this kind, is larger than 16 MiB, or describes fields that
-            there cannot be; it says which.
-        OSError: it cannot be read.
+        SchemaError: If the file is not such metadata, is larger than 16 MiB, or describes an
+            invalid field. The message names the field.
+        OSError: If the file cannot be read.
     """
     meta = read_json(meta_path, _MOST_BYTES)
     features: dict[str, Any] = {}
     lengths: dict[str, Any] = {}
-    fields = list(_need(meta, "features").members())
+    fields = list(_require(meta, "features").members())
     if not 0 < len(fields) <= _MOST_FIELDS:
-        raise meta.error(f"there are {len(fields)} features, not 1 to {_MOST_FIELDS}")
+        raise meta.error(f"there must be 1 to {_MOST_FIELDS} features, got {len(fields)}")
     for name, field in fields:
         shape = [
             None if size < 0 else size
-            for size in (node.as_whole(-1, _MOST_SIZE) for node in _need(field, "shape").items())
+            for size in (node.as_whole(-1, _MOST_SIZE) for node in _require(field, "shape").items())
         ]
-        features[name] = _raw(field, _dtype(_need(field, "dtype")), shape)
-        kind = _need(field, "type").as_text()
+        features[name] = _make_raw(field, _parse_dtype(_require(field, "dtype")), shape)
+        kind = _require(field, "type").as_text()
         if kind not in _KINDS:
-            raise field.error(f"type is {shown(kind)}, not one of {', '.join(_KINDS)}")
+            raise field.error(f"type must be one of {', '.join(_KINDS)}, got {shown(kind)}")
         if kind == "dynamic_varlen":
             lengths[f"length_{name}"] = RawFeature("int32", [None])
     both = sorted(set(features) & set(lengths))
     if both:
-        raise meta.error(f"{shown(both[0])} is described, and the lengths of another field")
+        raise meta.error(
+            f"{shown(both[0])} must not be both a field and the lengths of another field"
+        )
     features |= lengths
     _check_names(meta, features)
     return Schema(features)
 
 
 def learning_to_simulate(metadata_path: StrPath) -> Schema:
-    """Trajectories of particles that Graph Network Simulators learn from (SequenceExamples).
+    """Return the schema of particle trajectories (SequenceExamples) for Graph Network Simulators.
 
-    Scenes differ in their number of particles: ``position`` is a list of B Tensors
-    ``[steps, particles, dim]`` of float32, ``particle_type`` one of int64 ``[particles]``; ``key``
-    is int64 ``[B]``. If the metadata has a ``context_mean``, ``step_context`` is a Ragged of values
-    ``[N, columns]`` over records. There is one step more than ``sequence_length`` says, so that
-    each step has one before it.
+    Scenes differ in their number of particles. ``position`` is a list of B Tensors
+    ``[steps, particles, dim]`` of float32, ``particle_type`` a list of B Tensors ``[particles]`` of
+    int64, and ``key`` is int64 ``[B]``. If the metadata has a ``context_mean``, ``step_context`` is
+    a Ragged of values ``[N, columns]``, a row for each record. There is one step more than
+    ``sequence_length``, so that each step has a previous one.
 
     Source: deepmind/deepmind-research, ``learning_to_simulate/reading_utils.py``
     (``parse_serialized_simulation_example``).
 
     Args:
-        metadata_path: The file ``metadata.json``.
+        metadata_path: Path of ``metadata.json``.
 
     Raises:
-        SchemaError: the file is none of this kind, is larger than 16 MiB, or has a "dim" or
-            "context_mean" that there cannot be.
-        OSError: it cannot be read.
+        SchemaError: If the file is not such metadata, is larger than 16 MiB, or has an invalid
+            "dim" or "context_mean".
+        OSError: If the file cannot be read.
     """
     metadata = read_json(metadata_path, _MOST_BYTES)
-    dim = _need(metadata, "dim").as_whole(1, 16)
-    _need(metadata, "sequence_length").as_whole(1, _MOST_SIZE)
+    dim = _require(metadata, "dim").as_whole(1, 16)
+    _require(metadata, "sequence_length").as_whole(1, _MOST_SIZE)
     sequence = {"position": SequenceFeature(RawFeature("float32", [None, dim]))}
     context = metadata.get("context_mean")
     if context is not None:
         columns = sum(1 for _ in context.items())
         if not 0 < columns <= _MOST_FIELDS:
-            raise context.error(f"there are {columns} numbers, not 1 to {_MOST_FIELDS}")
+            raise context.error(f"there must be 1 to {_MOST_FIELDS} numbers, got {columns}")
         sequence["step_context"] = SequenceFeature(RawFeature("float32", [columns]))
     return Schema(
         context={
@@ -111,26 +114,28 @@ def learning_to_simulate(metadata_path: StrPath) -> Schema:
     )
 
 
-def _need(node: Node, name: str) -> Node:
-    """A member that must be there, by the name that these files spell so."""
+def _require(node: Node, name: str) -> Node:
+    """Return a required member, by its spelling in these files."""
     found = node.get(name)
     if found is None:
-        raise node.error(f"there is no {name!r}")
+        raise node.error(f"{name!r} is missing")
     return found
 
 
-def _dtype(node: Node) -> str:
+def _parse_dtype(node: Node) -> str:
     text = node.as_text()
     spelled = _DTYPE.fullmatch(text)
     name = spelled[1] if spelled else text
     if name not in RAW_DTYPES:
-        raise node.error(f"{shown(text)} is no dtype of stored numbers")
+        raise node.error(f"{shown(text)} is not a dtype of stored numbers")
     return name
 
 
-def _raw(field: Node, dtype: str, shape: list[int | None]) -> RawFeature:
+def _make_raw(field: Node, dtype: str, shape: list[int | None]) -> RawFeature:
     if len(shape) > _MOST_DIMENSIONS:
-        raise field.error(f"a shape has {len(shape)} dimensions, not up to {_MOST_DIMENSIONS}")
+        raise field.error(
+            f"a shape must have at most {_MOST_DIMENSIONS} dimensions, got {len(shape)}"
+        )
     try:
         return RawFeature(dtype, shape)
     except SchemaError as error:
@@ -138,11 +143,13 @@ def _raw(field: Node, dtype: str, shape: list[int | None]) -> RawFeature:
 
 
 def _check_names(meta: Node, features: dict[str, Any]) -> None:
-    """Whether the list of all stored fields, if there is one, has those that are described."""
+    """Raise an error if the list of stored fields exists and lacks a field that is described."""
     names = meta.get("field_names")
     if names is None:
         return
     stored = {node.as_text() for node in names.items()}
     missing = sorted(set(features) - stored)
     if missing:
-        raise names.error(f"{shown(missing[0])} is described, but not stored")
+        raise names.error(
+            f"{shown(missing[0])} is described, but missing in this list of stored fields"
+        )

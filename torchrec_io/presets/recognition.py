@@ -1,4 +1,4 @@
-"""Which preset reads some files."""
+"""Recognition of the preset that fits some files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ..errors import DecodeError, SchemaError
 from ..ranking.infer import infer_lists
-from ..ranking.schema import ExampleListSchema
+from ..ranking.schema import Schema as ListSchema
 from ..schema.feature import Feature
 from ..schema.python_form import entries_to_python
 from ..schema.schema import Schema
@@ -17,10 +17,10 @@ from ..schema.specs import FixedLenFeature
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from .evidence import Evidence
-from .layouts import layouts_of
+from .layouts import suggest_layouts
 from .ranking import NUMBERED, ranking_elwc
 
-AnySchema: TypeAlias = Schema | ExampleListSchema
+AnySchema: TypeAlias = Schema | ListSchema
 
 _LABELS = ("relevance", "utility", "label")
 _NUMBER = re.compile(NUMBERED.format("([1-9][0-9]{0,4})"))
@@ -29,15 +29,16 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class Preset:
-    """A preset that reads some files, with the arguments that fit them.
+    """A preset that fits some files, with its arguments.
 
     Attributes:
-        name: Of the function in ``tio.presets``.
-        arguments: Source of its arguments, as they stand in a call.
-        schema: What it gives.
-        why: What in the data says so.
+        name: Name of the function in ``tio.presets``.
+        arguments: Python source of its arguments.
+        schema: Schema that the preset returns.
+        why: Reason why the preset fits.
         unread: Features of the data that the preset does not read.
-        absent: Features that the preset reads and the data lacks: they are as by default.
+        absent: Features that the preset reads, but that were not seen in the data. They have their
+            defaults.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Preset:
         return f"tio.presets.{self.name}({self.arguments})"
 
     def to_python(self) -> str:
-        """Python source that makes the schema: it imports ``tio`` and sets ``schema``."""
+        """Return Python source that imports ``tio`` and sets ``schema`` to the schema."""
         lines = ["import torchrec_io as tio", ""]
         for what, names in (("not read", self.unread), ("not in the data", self.absent)):
             lines += [f"# {what}: {name!r}" for name in names]
@@ -59,19 +60,20 @@ class Preset:
 
 
 def recognize(paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Preset | None:
-    """The preset whose layout files have, if there is one.
+    """Return the preset that fits some files, or None.
 
-    It looks at the records as :meth:`Schema.infer` does. A preset is only named if all that makes
-    its layout is there, in every record that is looked at, of the right kind and size.
+    The records are inspected like in :meth:`Schema.infer`. A preset fits only if every inspected
+    record has all features that identify its layout, with the right kind and size.
 
     Args:
-        paths: As of :class:`TFRecordDataset`: files, patterns or directories.
-        max_records: How many records are read, at most.
+        paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
+        max_records: Maximum number of records to read. Default: 1000.
 
     Raises:
-        CorruptRecordError, TruncatedFileError: a file is damaged where it was read.
-        FileNotFoundError: a path stands for no file.
-        ValueError: no path at all, or max_records is no whole number from 1.
+        CorruptRecordError: If a file is damaged where it was read.
+        TruncatedFileError: If a file is truncated where it was read.
+        FileNotFoundError: If a path matches no file.
+        ValueError: If there are no paths, or if ``max_records`` is not a positive integer.
     """
     files = expand_paths(paths)
     try:
@@ -82,35 +84,36 @@ def recognize(paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Pr
 
 
 def infer_any(files: list[str], max_records: int) -> AnySchema:
-    """A schema that fits the records of files, whether they are lists of examples or not.
+    """Infer the schema of files of Examples, SequenceExamples or lists of Examples.
 
     Raises:
-        SchemaError, DecodeError: as :meth:`Schema.infer`.
+        SchemaError: If no schema can be inferred; see :meth:`Schema.infer`.
+        DecodeError: If a record is not valid; see :meth:`Schema.infer`.
     """
     lists = infer_lists(files, max_records)
     return Schema.infer(files, max_records) if lists is None else lists
 
 
 def recognize_schema(schema: AnySchema, files: list[str]) -> Preset | None:
-    """The preset that fits an inferred schema.
+    """Return the preset that fits an inferred schema, or None.
 
     Args:
-        schema: From :func:`infer_any`.
-        files: That it is of.
+        schema: Schema of :func:`infer_any`.
+        files: Files that the schema was inferred from.
     """
-    if isinstance(schema, ExampleListSchema):
-        return _compared(_ranking(schema), schema)
+    if isinstance(schema, ListSchema):
+        return _compare(_ranking_preset(schema), schema)
     evidence = Evidence(schema.findings or {}, schema.is_sequence, tuple(files))
-    for layout in layouts_of(evidence):
+    for layout in suggest_layouts(evidence):
         if set(layout.marks) <= set(evidence.findings) and evidence.fits(layout.schema):
-            reasons = [f"the records have {_listed(layout.marks)}"]
+            reasons = [f"the records have {_list_names(layout.marks)}"]
             reasons += [layout.also] if layout.also else []
             why = ", and ".join(reasons)
-            return _compared(Preset(layout.name, layout.arguments, layout.schema, why), schema)
+            return _compare(Preset(layout.name, layout.arguments, layout.schema, why), schema)
     return None
 
 
-def _compared(preset: Preset, schema: AnySchema) -> Preset:
+def _compare(preset: Preset, schema: AnySchema) -> Preset:
     found = schema.findings or {}
     return replace(
         preset,
@@ -119,7 +122,7 @@ def _compared(preset: Preset, schema: AnySchema) -> Preset:
     )
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _list_names(names: tuple[str, ...]) -> str:
     shown = ", ".join(map(repr, names[:_SHOWN]))
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
@@ -127,29 +130,29 @@ def _listed(names: tuple[str, ...]) -> str:
 # ---- lists ----
 
 
-def _ranking(schema: ExampleListSchema) -> Preset:
+def _ranking_preset(schema: ListSchema) -> Preset:
     examples = dict(schema.examples)
     label = next((name for name in _LABELS if _is_label(examples.get(name))), None)
     dtype = "int64"
     if label is not None:
         dtype = str(examples.pop(label).dtype)
     numbered = _count_numbered(schema, list(examples))
-    words = [str(numbered) if numbered else _source(examples)]
-    words += [_source(schema.context)] if schema.context else []
+    arguments = [str(numbered) if numbered else _to_source(examples)]
+    arguments += [_to_source(schema.context)] if schema.context else []
     if label != "relevance":
-        words.append("label=None" if label is None else f'label="{label}"')
-    words += [] if dtype == "int64" else [f'label_dtype="{dtype}"']
+        arguments.append("label=None" if label is None else f'label="{label}"')
+    arguments += [] if dtype == "int64" else [f'label_dtype="{dtype}"']
     made = ranking_elwc(numbered or examples, schema.context, label=label, label_dtype=dtype)
-    why = "the records are lists of Examples, of which some have values"
-    return Preset("ranking_elwc", _joined(words), made, why)
+    why = "the records are lists of Examples, and some have values"
+    return Preset("ranking_elwc", _join_arguments(arguments), made, why)
 
 
 def _is_label(spec: Feature | None) -> bool:
     return isinstance(spec, FixedLenFeature) and spec.shape == () and spec.dtype != "string"
 
 
-def _count_numbered(schema: ExampleListSchema, names: list[str]) -> int | None:
-    """How many numbered features there are, if examples have nothing else but the label."""
+def _count_numbered(schema: ListSchema, names: list[str]) -> int | None:
+    """Return the number of numbered features, or None if examples have others than the label."""
     numbers = [_NUMBER.fullmatch(name) for name in names]
     findings = schema.findings or {}
     are_numbers = all(
@@ -160,13 +163,13 @@ def _count_numbered(schema: ExampleListSchema, names: list[str]) -> int | None:
     return max(int(number[1]) for number in numbers if number)
 
 
-def _source(features: Mapping[str, Feature]) -> str:
+def _to_source(features: Mapping[str, Feature]) -> str:
     entries = "".join(f"        {entry}\n" for entry in entries_to_python(features))
     return f"{{\n{entries}    }}"
 
 
-def _joined(words: list[str]) -> str:
-    """Arguments of a call: on a line each, if one of them has several."""
-    if not any("\n" in word for word in words):
-        return ", ".join(words)
-    return "".join(f"\n    {word}," for word in words) + "\n"
+def _join_arguments(arguments: list[str]) -> str:
+    """Return the arguments of a call, each on its own lines if one of them has several lines."""
+    if not any("\n" in argument for argument in arguments):
+        return ", ".join(arguments)
+    return "".join(f"\n    {argument}," for argument in arguments) + "\n"

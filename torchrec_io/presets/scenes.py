@@ -1,4 +1,4 @@
-"""Scenes from several views."""
+"""Preset of datasets with several views of scenes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _CAMERA = 5  # x, y, z, yaw, pitch
 def gqn(
     sequence_length: int = 10, frame_size: int = 64, *, image: ImageFeature | None = None
 ) -> Schema:
-    """The scenes that Generative Query Networks were trained on.
+    """Return the schema of the datasets of Generative Query Networks (GQN).
 
-    ``frames`` is ``[B, sequence_length, 3, size, size]`` of uint8, ``cameras`` float32
+    ``frames`` is uint8 ``[B, sequence_length, 3, size, size]``. ``cameras`` is float32
     ``[B, sequence_length, 5]``: x, y, z, yaw and pitch of each view.
 
     | dataset | ``sequence_length`` | ``frame_size`` |
@@ -29,9 +29,9 @@ def gqn(
     Source: deepmind/gqn-datasets, ``data_reader.py``.
 
     Args:
-        sequence_length: Views of each scene.
-        frame_size: Height and width of a frame.
-        image: How frames are decoded, in place of
+        sequence_length: Number of views of each scene. Default: 10.
+        frame_size: Height and width of a frame. Default: 64.
+        image: Spec of a frame. Default:
             ``ImageFeature(size=(frame_size, frame_size), resize=None)``.
     """
     if image is None:

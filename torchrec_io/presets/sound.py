@@ -1,4 +1,4 @@
-"""Sounds."""
+"""Preset of an audio dataset."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _QUALITIES = 10
 
 
 def nsynth() -> Schema:
-    """NSynth: notes of musical instruments.
+    """Return the schema of NSynth, a dataset of musical notes.
 
-    ``audio`` is float32 ``[B, 64000]`` from -1 to 1, ``qualities`` int64 ``[B, 10]`` of 0 and 1,
-    ``qualities_str`` a Ragged of bytes; all others have one value, bytes where the name ends in
-    "_str" and int64 otherwise.
+    ``audio`` is float32 ``[B, 64000]`` from -1 to 1, ``qualities`` is int64 ``[B, 10]`` of 0 and 1,
+    and ``qualities_str`` is a Ragged of bytes. All other features have one value: bytes if the name
+    ends in "_str", otherwise int64.
 
     Source: https://magenta.tensorflow.org/datasets/nsynth ("Example features") and magenta,
     ``magenta/models/nsynth/reader.py``.

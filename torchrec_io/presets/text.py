@@ -1,4 +1,4 @@
-"""Texts."""
+"""Preset of text datasets."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from ..schema.specs import FixedLenFeature
 
 
 def bert_pretraining(max_seq_length: int = 128, max_predictions_per_seq: int = 20) -> Schema:
-    """Masked words and next sentences, as BERT's ``create_pretraining_data.py`` writes them.
+    """Return the schema of the records of BERT's ``create_pretraining_data.py``.
 
-    All are int64 but for ``masked_lm_weights``, float32: tokens ``[B, max_seq_length]``, what is
-    masked ``[B, max_predictions_per_seq]``, ``next_sentence_labels`` ``[B, 1]``.
+    The records are for masked words and next sentences. Features of tokens are
+    ``[B, max_seq_length]``, features of masked tokens are ``[B, max_predictions_per_seq]``, and
+    ``next_sentence_labels`` is ``[B, 1]``. ``masked_lm_weights`` is float32; all others are int64.
 
     Source: google-research/bert, ``run_pretraining.py`` (``input_fn_builder``). The defaults are
     those of its flags.
 
     Args:
-        max_seq_length: Tokens of each record, padded ones included.
-        max_predictions_per_seq: Masked tokens of each record, padded ones included.
+        max_seq_length: Number of tokens of each record, including padding. Default: 128.
+        max_predictions_per_seq: Number of masked tokens of each record, including padding.
+            Default: 20.
     """
     tokens = FixedLenFeature([max_seq_length], "int64")
     masked = FixedLenFeature([max_predictions_per_seq], "int64")

@@ -1,4 +1,4 @@
-"""Videos and sounds by what a network has seen and heard in them, second by second."""
+"""Presets of datasets of video and audio features, which a network has computed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, VarLenFeature
 from ..schema.stored_specs import RawFeature, SequenceFeature
 
-# What 0 and 255 stand for: youtube-8m's readers.py, min_quantized_value and max_quantized_value.
+# Values of 0 and 255: min_quantized_value and max_quantized_value in readers.py of youtube-8m.
 _QUANTIZED = (-2.0, 2.0)
 _RGB, _AUDIO = 1024, 128
 _LABELS = VarLenFeature("int64")
@@ -16,16 +16,17 @@ _NAME = FixedLenFeature([], "string")
 
 
 def youtube8m_video(*, id_key: str = "id") -> Schema:
-    """YouTube-8M, one mean of all frames for each video.
+    """Return the schema of YouTube-8M on the level of videos: means of the features of all frames.
 
-    ``mean_rgb`` is float32 ``[B, 1024]``, ``mean_audio`` ``[B, 128]``, ``labels`` a Ragged of
-    int64.
+    ``mean_rgb`` is float32 ``[B, 1024]``, ``mean_audio`` is float32 ``[B, 128]``, and ``labels`` is
+    a Ragged of int64.
 
     Source: https://research.google.com/youtube8m/download.html and google/youtube-8m,
     ``readers.py`` (``YT8MAggregatedFeatureReader``).
 
     Args:
-        id_key: The feature with the video's name: "id", before the version of 2018 "video_id".
+        id_key: Name of the feature with the name of the video: "id", or "video_id" before the
+            version of 2018. Default: "id".
     """
     return Schema(
         {
@@ -40,21 +41,22 @@ def youtube8m_video(*, id_key: str = "id") -> Schema:
 def youtube8m_frames(
     *, dequantize: bool = True, id_key: str = "id", segments: bool = False
 ) -> Schema:
-    """YouTube-8M, features of each second of a video: SequenceExamples.
+    """Return the schema of YouTube-8M on the level of frames (SequenceExamples).
 
-    ``rgb`` is a Ragged of values ``[N, 1024]`` over videos, ``audio`` one of ``[N, 128]``: a row
-    for each second, up to 300 of a video. ``labels`` is a Ragged of int64.
+    ``rgb`` is a Ragged of values ``[N, 1024]`` and ``audio`` a Ragged of values ``[N, 128]``. Each
+    row is a video, with one value for each second, at most 300. ``labels`` is a Ragged of int64.
 
     Source: https://research.google.com/youtube8m/download.html and google/youtube-8m,
     ``readers.py`` (``YT8MFrameFeatureReader``) and ``utils.py`` (``Dequantize``).
 
     Args:
-        dequantize: Values as float32 from -2 to 2, as ``utils.Dequantize`` computes them; else
-            uint8 as stored.
-        id_key: The feature with the video's name: "id", before the version of 2018 "video_id".
-        segments: Read the labels of segments (the version of 2019, validation and test):
-            ``segment_start_times``, ``segment_end_times`` and ``segment_labels``, Raggeds of int64,
-            and ``segment_scores``, one of float32.
+        dequantize: Whether to convert values to float32 from -2 to 2, as ``utils.Dequantize`` does.
+            Otherwise they are uint8 as stored. Default: True.
+        id_key: Name of the feature with the name of the video: "id", or "video_id" before the
+            version of 2018. Default: "id".
+        segments: Whether to read the labels of segments, which the validation and test data of 2019
+            has: ``segment_start_times``, ``segment_end_times`` and ``segment_labels``, Raggeds of
+            int64, and ``segment_scores``, a Ragged of float32. Default: False.
     """
     context: dict[str, Any] = {id_key: _NAME, "labels": _LABELS}
     if segments:
@@ -66,16 +68,18 @@ def youtube8m_frames(
 
 
 def audioset(*, dequantize: bool = True) -> Schema:
-    """AudioSet, an embedding of each second of a clip: SequenceExamples.
+    """Return the schema of AudioSet: an embedding of each second of a clip (SequenceExamples).
 
-    ``audio_embedding`` is a Ragged of values ``[N, 128]`` over clips, ``labels`` one of int64;
-    ``start_time_seconds`` and ``end_time_seconds`` are float32 ``[B]``.
+    ``audio_embedding`` is a Ragged of values ``[N, 128]``, where each row is a clip. ``labels`` is
+    a Ragged of int64. ``start_time_seconds`` and ``end_time_seconds`` are float32 ``[B]``.
 
-    Source: https://research.google.com/audioset/download.html, "Features dataset"; quantized as
-    YouTube-8M's audio is (tensorflow/models, ``research/audioset/vggish/vggish_postprocess.py``).
+    Source: https://research.google.com/audioset/download.html, "Features dataset". Values are
+    quantized like the audio of YouTube-8M (tensorflow/models,
+    ``research/audioset/vggish/vggish_postprocess.py``).
 
     Args:
-        dequantize: As of :func:`youtube8m_frames`.
+        dequantize: Whether to convert values to float32 from -2 to 2. Otherwise they are uint8 as
+            stored. Default: True.
     """
     return Schema(
         context={

@@ -1,4 +1,4 @@
-"""A schema of lists of examples from data; the rules are those of :mod:`.infer`."""
+"""Inference of schemas of lists, by the rules of :mod:`torchrec_io.schema.infer`."""
 
 from __future__ import annotations
 
@@ -24,19 +24,26 @@ from ..schema.inspect import (
 from ..schema.specs import FixedLenFeature
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
-from .schema import ExampleListSchema
+from .schema import Schema
 
 
-def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> ExampleListSchema | None:
-    """A schema of lists of examples, with its findings; None if the records are no such lists.
+def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Schema | None:
+    """Infer a schema of lists, with its findings.
 
-    They are if each one can be, at least one has an example with a value, and none can be an
-    Example or SequenceExample with one. An ExampleListWithContext may well be a legal message of
-    those kinds, but then it has no values in it. Of a feature of the context and one of the
-    examples that have one name the latter is read.
+    The records are lists if each of them can be one, if at least one example has a value, and if
+    none can be an Example or SequenceExample with a value. (An ExampleListWithContext may be valid
+    as a message of these types, but then has no values.) If the context and the examples have a
+    feature of the same name, the one of the examples is read.
+
+    Args:
+        paths: Files, patterns or directories.
+        max_records: Maximum number of records to read.
+
+    Returns:
+        The schema, or None if the records are not lists.
 
     Raises:
-        SchemaError: no feature of the examples can be read.
+        SchemaError: If no feature of the examples can be read.
     """
     files = expand_paths(paths)
     surveys = _survey(sample_records(files, max_records, skip_errors=False))
@@ -53,11 +60,11 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Example
     of_examples = {name: found.spec for name, found in examples.items() if found.spec is not None}
     if not of_examples:
         raise SchemaError("no feature of the examples can be read")
-    return ExampleListSchema(of_context, of_examples).with_findings({**contexts, **examples})
+    return Schema(of_context, of_examples).with_findings({**contexts, **examples})
 
 
 def _in_list(finding: Finding) -> Finding:
-    """A finding of a feature of examples: they were what is a record otherwise."""
+    """Convert a finding about a feature of examples, which were inspected like records."""
     finding = replace(finding, why=finding.why.replace("record", "example"))
     if finding.spec is None or "ranked" in finding.spec.places:
         return finding
@@ -66,8 +73,8 @@ def _in_list(finding: Finding) -> Finding:
 
 
 def _survey(sample: Iterator[SampledRecord]) -> tuple[Survey, Survey] | None:
-    contexts = _Counted()
-    examples = _Counted()
+    contexts = _SeenExamples()
+    examples = _SeenExamples()
     for record in sample:
         lists = inspect_example_list(record.data)
         if lists is None or _has_values(record.data):
@@ -80,8 +87,8 @@ def _survey(sample: Iterator[SampledRecord]) -> tuple[Survey, Survey] | None:
     return contexts.survey(), examples.survey()
 
 
-class _Counted:
-    """What was seen in some Examples."""
+class _SeenExamples:
+    """Features that were seen in some Examples."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -97,7 +104,7 @@ class _Counted:
 
 
 def _has_values(data: bytes) -> bool:
-    """Whether bytes are an Example or SequenceExample that holds something."""
+    """Return whether bytes are an Example or SequenceExample with at least one value."""
     context, lists = inspect_sequence_example(data) or (inspect_example(data) or {}, {})
     kinds = [feature.kind for feature in context.values()]
     kinds += [step.kind for steps in lists.values() for step in steps]

@@ -1,11 +1,12 @@
-"""Parsing lists of Examples that share a context."""
+"""Parser of lists of Examples that share a context."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
+from ..checks import counted
 from ..errors import SchemaError
 from ..parsing.columns.base import LocatedBlock, view_of
 from ..parsing.layout import (
@@ -13,12 +14,9 @@ from ..parsing.layout import (
     BytesColumn,
     Column,
     DenseColumns,
-    ListColumn,
+    Move,
     Numbers,
     RaggedColumn,
-    SparseColumn,
-    Texts,
-    Values,
 )
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
@@ -27,31 +25,63 @@ from ..tensors.arena import allocate_for
 from ..tensors.batch import Batch
 from ..tensors.block_parser import BlockParser
 from ..tensors.parse import Record, all_or_error, image_threads, parse_sound
-from .schema import ExampleListSchema, ListBlock, split_lists
+from .list_block import ListBlock, split_lists
+from .schema import Schema
+
+
+def parse(records: Iterable[Record], schema: Schema) -> Batch:
+    """Parse serialized ``ExampleListWithContext`` messages, as TF-Ranking writes them.
+
+    Args:
+        records: Any number of records.
+        schema: Schema of the lists.
+
+    Returns:
+        A batch with one column for each feature; see :class:`ranking.Schema`.
+
+    Raises:
+        DecodeError: If a record does not match the schema. ``record`` is its position, ``offset``
+            a byte offset in it, and the reason names the example.
+        SchemaError: If the schema is not a :class:`ranking.Schema`.
+        MemoryError: If there is not enough memory for the batch.
+    """
+    if not isinstance(schema, Schema):
+        raise SchemaError(f"schema must be a ranking.Schema, got {schema!r}")
+    views = [memoryview(record) for record in records]
+    lengths = np.array([view.nbytes for view in views], np.int64)
+    block = RecordBlock(
+        np.frombuffer(b"".join(views), np.uint8),
+        np.cumsum(lengths) - lengths,
+        lengths,
+        np.arange(len(views)),
+    )
+    return all_or_error(*ExampleListParser(schema).parse(block, DEFAULT_RANDOM))
 
 
 class ExampleListParser(BlockParser):
-    """Parses records that are ``ExampleListWithContext``.
+    """Parser of records that are ``ExampleListWithContext`` messages.
 
     Contexts and examples are parsed as two batches of Examples, into one arena.
 
     Args:
-        schema: Says what is in them.
+        schema: Schema of the lists.
     """
 
-    def __init__(self, schema: ExampleListSchema) -> None:
-        self.schema: ExampleListSchema = schema
+    def __init__(self, schema: Schema) -> None:
+        self.schema: Schema = schema
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
-        """As :func:`torchrec_io.tensors.parse.parse_block`.
+        """Parse a block of records, without those that are invalid.
+
+        See :func:`torchrec_io.tensors.parse.parse_block` for the arguments and the result.
 
         Raises:
-            MemoryError: there is not enough for the batch.
+            MemoryError: If there is not enough memory for the batch.
         """
         return parse_sound(block, lambda part: self._parse(part, random))
 
     def _parse(self, block: RecordBlock, random: RecordRandom) -> Batch | list[RecordFailure]:
-        """A batch of all records, or what is wrong with some of them."""
+        """Return a batch of all records, or the failures of some of them."""
         lists, bad = split_lists(block)
         if bad:
             return bad
@@ -65,16 +95,14 @@ class ExampleListParser(BlockParser):
         if failures:
             return failures
 
-        room, starts = ArenaLayout(), []
-        for part in located:
-            starts.append(room.reserve(part.arena_bytes))
+        room = ArenaLayout()
+        starts = [room.reserve(part.arena_bytes) for part in located]
         splits = room.reserve_numbers("int64", lists.offsets.shape)
-        columns = [
-            moved
-            for part, start in zip(located, starts, strict=True)
-            for column in part.columns
-            for moved in _moved(column, start, splits if part is examples else None)
-        ]
+        columns: list[Column] = []
+        for part, start in zip(located, starts, strict=True):
+            for column in part.columns:
+                moved = column.moved(_shift(start))
+                columns += _group(moved, splits) if part is examples else [moved]
         tensor = allocate_for(room.size, columns, len(lists.contexts), padded)
         arena = tensor.numpy()
         for part, start in zip(located, starts, strict=True):
@@ -91,109 +119,29 @@ def _locate(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> 
         return parser.locate(block, random, image_threads())
     except MemoryError as error:
         raise MemoryError(
-            f"there is no memory to parse {len(block)} Examples ({error}): a smaller batch_size "
-            "needs less"
+            f"not enough memory to parse {counted(len(block), 'Example')} ({error}): use a smaller "
+            "batch_size"
         ) from error
 
 
 def _failures(lists: ListBlock, located: list[LocatedBlock]) -> list[RecordFailure]:
-    """What is wrong with the parts, as failures of the records."""
+    """Return the failures of contexts and examples as failures of their records."""
     *contexts, examples = located
-    found = [lists.of_context(failure) for part in contexts for failure in part.failures]
-    # One of a record is enough: a damaged one may pretend to have millions of examples.
+    found = [lists.context_failure(failure) for part in contexts for failure in part.failures]
+    # Only the first one of each record: a damaged record may claim to have millions of examples.
     positions = [failure.position for failure in examples.failures]
     owners = np.searchsorted(lists.offsets, positions, "right")
     firsts = np.unique(owners, return_index=True)[1].tolist()
-    return found + [lists.of_example(examples.failures[first]) for first in firsts]
+    return found + [lists.example_failure(examples.failures[first]) for first in firsts]
 
 
-# ---- where columns lie ----
+def _shift(by: int) -> Move:
+    return lambda at, _: at + by
 
 
-def _moved(column: Column, by: int, splits: Numbers | None) -> Iterator[Column]:
-    """A column that starts so many bytes later, with rows of examples cut into lists by splits."""
-    if splits is None:
-        yield _shifted(column, by)
-        return
-    if isinstance(column, DenseColumns):
-        for number, name in enumerate(column.names):
-            at = column.at + number * column.stride + by
-            yield RaggedColumn(name, (splits,), Numbers(column.dtype, column.shape, at))
-        return
-    if isinstance(column, BytesColumn):
-        yield RaggedColumn(column.name, (splits,), _shifted_texts(column.values, by))
-        return
-    assert isinstance(column, RaggedColumn)  # ExampleListSchema has nothing else in lists
-    moved = _shifted_rows(column, by)
-    yield moved._replace(splits=(splits, *moved.splits))
-
-
-def _shifted(column: Column, by: int) -> Column:
-    if isinstance(column, DenseColumns):
-        return column._replace(at=column.at + by)
-    if isinstance(column, BytesColumn):
-        return column._replace(values=_shifted_texts(column.values, by))
-    if isinstance(column, ListColumn):
-        return column._replace(arrays=tuple(_shifted_array(array, by) for array in column.arrays))
+def _group(column: Column, splits: Numbers) -> list[RaggedColumn]:
+    """Return columns of examples as columns of lists, whose offsets are ``splits``."""
     if isinstance(column, RaggedColumn):
-        return _shifted_rows(column, by)
-    assert isinstance(column, SparseColumn)
-    return column._replace(
-        indices=_shifted_numbers(column.indices, by), values=_shifted_values(column.values, by)
-    )
-
-
-def _shifted_rows(column: RaggedColumn, by: int) -> RaggedColumn:
-    splits = tuple(_shifted_numbers(numbers, by) for numbers in column.splits)
-    return column._replace(splits=splits, values=_shifted_values(column.values, by))
-
-
-def _shifted_array(array: Values | RaggedColumn, by: int) -> Values | RaggedColumn:
-    if isinstance(array, RaggedColumn):
-        return _shifted_rows(array, by)
-    return _shifted_values(array, by)
-
-
-def _shifted_values(values: Values, by: int) -> Values:
-    if isinstance(values, Texts):
-        return _shifted_texts(values, by)
-    return _shifted_numbers(values, by)
-
-
-def _shifted_texts(texts: Texts, by: int) -> Texts:
-    return texts._replace(offsets_at=texts.offsets_at + by, data_at=texts.data_at + by)
-
-
-def _shifted_numbers(numbers: Numbers, by: int) -> Numbers:
-    return numbers._replace(at=numbers.at + by)
-
-
-# ---- records in memory ----
-
-
-def parse_example_lists(records: Iterable[Record], schema: ExampleListSchema) -> Batch:
-    """Parses serialized ``ExampleListWithContext`` messages, as TF-Ranking writes them.
-
-    Args:
-        records: Any number of them, none included.
-        schema: What to read from each.
-
-    Returns:
-        One column for each feature; see :class:`ExampleListSchema`.
-
-    Raises:
-        DecodeError: a record does not hold what the schema asks for; ``record`` is its position,
-            ``offset`` the byte in it, and the reason says which example it is.
-        SchemaError: the schema is another one.
-    """
-    if not isinstance(schema, ExampleListSchema):
-        raise SchemaError("lists of examples need an ExampleListSchema(context=..., examples=...)")
-    views = [memoryview(record) for record in records]
-    lengths = np.array([view.nbytes for view in views], np.int64)
-    block = RecordBlock(
-        np.frombuffer(b"".join(views), np.uint8),
-        np.cumsum(lengths) - lengths,
-        lengths,
-        np.arange(len(views)),
-    )
-    return all_or_error(*ExampleListParser(schema).parse(block, DEFAULT_RANDOM))
+        return [column._replace(splits=(splits, *column.splits))]
+    assert isinstance(column, (DenseColumns, BytesColumn))  # the schema allows no other kinds
+    return [RaggedColumn(name, (splits,), array) for name, array in column.arrays()]

@@ -1,67 +1,58 @@
-"""Lists of Examples that share a context: TF-Ranking's ``ExampleListWithContext`` (ELWC)."""
+"""Schema of records that are lists of Examples."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-from .. import _core
 from ..errors import SchemaError
-from ..parsing.parser import RecordFailure
-from ..parsing.wrapping import field_prefix
-from ..records.record_block import RecordBlock
 from ..schema.checks import errors_of
 from ..schema.feature import Feature
 from ..schema.feature_mapping import FeatureMapping
 from ..schema.nesting import check_paths
-from ..schema.schema import Schema
-from ..writing.encode import Kinds, encode_example, encode_examples
+from ..schema.schema import Schema as ExampleSchema
 
 if TYPE_CHECKING:
     from ..storage.local import StrPath
 
-# Fields of the message, both length-delimited: `repeated Example examples` and `Example context`.
-_EXAMPLES, _CONTEXT = b"\x0a", b"\x12"
 
+class Schema(FeatureMapping):
+    """The features of records that are an ``ExampleListWithContext``: lists of items to rank.
 
-class ExampleListSchema(FeatureMapping):
-    """The features to read from records that are ``ExampleListWithContext``: lists to be ranked.
+    Such a record has any number of Examples, for example documents, and a context, which is another
+    Example that they share, for example a query. As a mapping, the schema contains the features of
+    both, those of the context first.
 
-    Such a record has any number of Examples, the documents, and one Example more that they share,
-    the query. As a mapping the schema holds the features of both, those of the context first.
-
-    | spec | value, in a batch of B records with N examples in all |
+    | spec | column, in a batch of B records with N examples in total |
     | --- | --- |
-    | of the context | as in a :class:`Schema` |
-    | of examples: FixedLenFeature, RawFeature | Ragged of values ``[N, *shape]`` over records |
-    | of examples: VarLenFeature, RaggedFeature | Ragged of what the spec gives for N Examples |
+    | any spec of the context | as in a :class:`Schema` |
+    | FixedLenFeature, RawFeature of examples | Ragged of values ``[N, *shape]`` |
+    | VarLenFeature, RaggedFeature of examples | Ragged of the N rows that the spec yields |
 
-    The outermost offsets are int64 ``[B + 1]`` and the same for all features of examples.
-    ``batch[name].to_padded()`` gives ``[B, list_size, ...]``, and ``list_size`` is cut or enlarged
-    by its arguments ``max_len`` and ``buckets``. TF-Ranking's mask, which tells examples from
-    padding, is ``torch.arange(list_size) < batch[name].lengths[:, None]``.
+    Each row of these Raggeds is a list, the examples of one record. The outermost offsets are int64
+    ``[B + 1]`` and the same for all features of examples. ``batch[name].to_padded()`` returns
+    ``[B, list_size, ...]``; its arguments ``max_len`` and ``buckets`` limit and round up
+    ``list_size``. TF-Ranking's mask, which is False for padding, is
+    ``torch.arange(list_size) < batch[name].lengths[:, None]``.
 
-    What is meant by the parts is said by ``parse_from_example_list`` in TF-Ranking
+    The meaning of the parts is that of ``parse_from_example_list`` in TF-Ranking
     (``tensorflow_ranking/python/data.py``). Records are read as protobuf reads them: a missing
-    context is an empty Example, for which features with a default have that; of a context that is
-    stored in several parts, all are merged (TF-Ranking takes the last); unknown fields are skipped.
-    A ``default_value`` is not needed for lists of different lengths, as TF-Ranking needs it.
+    context is an empty Example, so its features get their defaults; a context that is stored in
+    several parts is merged (TF-Ranking uses the last part); unknown fields are skipped. Unlike in
+    TF-Ranking, lists of different lengths need no ``default_value``.
 
     Args:
-        context: Spec of each feature of the context, or dicts of them; may be empty.
-        examples: Spec of each feature of the examples: FixedLenFeature, VarLenFeature,
-            RaggedFeature or RawFeature of a shape.
+        context: Spec of each feature of the context, or nested dicts of specs. May be empty.
+        examples: Spec of each feature of the examples, or nested dicts of specs. Each spec is a
+            FixedLenFeature, a VarLenFeature, a RaggedFeature, or a RawFeature with a shape.
 
     Raises:
-        SchemaError: examples have no feature; a spec is none, or does not go where it is put; a
-            name is given twice, or is that of a dict, too.
+        SchemaError: If there are no features of examples, if a spec is not valid or not allowed in
+            its part, or if two features, or a feature and a dict, have the same name.
     """
 
-    public_name = "ExampleListSchema"
+    public_name = "ranking.Schema"
     part_names = (("context", "examples"),)
 
     def __init__(
@@ -70,12 +61,14 @@ class ExampleListSchema(FeatureMapping):
         examples: Mapping[str, Any] | None = None,
     ) -> None:
         if not examples:
-            raise SchemaError("a schema of lists needs a dict of at least one feature of examples")
+            raise SchemaError(f"examples must be a dict of at least one feature, got {examples!r}")
         self.example_schema = _example_schema(examples, "examples")
         self.context_schema = _example_schema(context, "context") if context else None
         for name, feature in self.example_schema.items():
             if name in self.context:
-                raise SchemaError("the context has a feature of the same name", feature=name)
+                raise SchemaError(
+                    "the context and the examples both have a feature of this name", feature=name
+                )
             with errors_of(name):
                 feature.check_place("ranked")
         self._all = {**self.context, **self.examples}
@@ -91,30 +84,29 @@ class ExampleListSchema(FeatureMapping):
         return ExampleListParser(self)
 
     @classmethod
-    def infer(
-        cls, paths: StrPath | Iterable[StrPath], max_records: int = 1000
-    ) -> ExampleListSchema:
-        """A schema that fits the lists of files, for a person to look over.
+    def infer(cls, paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Schema:
+        """Infer a schema from files of lists, as a starting point for a schema of your own.
 
-        By the rules of :meth:`Schema.infer`, with examples in place of records for features of
-        examples; images stay bytes there. :attr:`findings` has what was seen.
+        The rules are those of :meth:`Schema.infer`. For the features of examples, they apply to
+        examples instead of records, and images stay bytes. :attr:`findings` explains the choices.
 
         Args:
-            paths: As of :class:`TFRecordDataset`: files, patterns or directories.
-            max_records: How many records are read, at most.
+            paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
+            max_records: Maximum number of records to read. Default: 1000.
 
         Raises:
-            SchemaError: there is no record, the records are no lists of examples as far as can be
-                told from their bytes, or no feature of the examples can be read.
-            CorruptRecordError, TruncatedFileError: a file is damaged where it was read.
-            FileNotFoundError: a path stands for no file.
-            ValueError: no path at all, or max_records is no whole number from 1.
+            SchemaError: If there are no records, if the records do not look like lists of Examples,
+                or if no feature of the examples can be read.
+            CorruptRecordError: If a file is damaged where it was read.
+            TruncatedFileError: If a file is truncated where it was read.
+            FileNotFoundError: If a path matches no file.
+            ValueError: If there are no paths, or if ``max_records`` is not a positive integer.
         """
-        from .infer import infer_lists  # noqa: PLC0415  # it reads files
+        from .infer import infer_lists  # noqa: PLC0415  # imports this module
 
         found = infer_lists(paths, max_records)
         if found is None:
-            raise SchemaError("the records are no lists of examples, as far as can be told")
+            raise SchemaError("the records do not look like lists of Examples")
         return found
 
     @property
@@ -124,124 +116,17 @@ class ExampleListSchema(FeatureMapping):
 
     @property
     def context(self) -> Mapping[str, Feature]:
-        """Specs of the context by name."""
+        """Specs of the features of the context, by name."""
         return MappingProxyType({}) if self.context_schema is None else self.context_schema.context
 
     @property
     def examples(self) -> Mapping[str, Feature]:
-        """Specs of the examples by name."""
+        """Specs of the features of the examples, by name."""
         return self.example_schema.context
 
 
-def _example_schema(features: Mapping[str, Any], part: str) -> Schema:
-    schema = Schema.of(features)
+def _example_schema(features: Mapping[str, Any], part: str) -> ExampleSchema:
+    schema = ExampleSchema.of(features)
     if schema.is_sequence:
-        raise SchemaError(f"the {part} of a list are Examples, which have no feature lists")
+        raise SchemaError(f"{part} must be features of Examples, got a schema with a sequence")
     return schema
-
-
-# ---- the parts of records ----
-
-
-class ListBlock(NamedTuple):
-    """The parts of some records, each part a serialized Example.
-
-    Attributes:
-        contexts: One for each record.
-        examples: Of all records, one behind the other.
-        offsets: int64 ``[records + 1]``; which examples are whose.
-        context_at: int64 ``[records]``; the byte of its record where a context starts, -1 if it was
-            put together of several.
-        example_at: int64 ``[examples]``; the byte of its record where an example starts.
-    """
-
-    contexts: RecordBlock
-    examples: RecordBlock
-    offsets: npt.NDArray[np.int64]
-    context_at: npt.NDArray[np.int64]
-    example_at: npt.NDArray[np.int64]
-
-    def of_context(self, failure: RecordFailure) -> RecordFailure:
-        """A failure of a context as one of its record."""
-        at = int(self.context_at[failure.position])
-        offset = None if failure.offset is None or at < 0 else at + failure.offset
-        return failure._replace(offset=offset)
-
-    def of_example(self, failure: RecordFailure) -> RecordFailure:
-        """A failure of an example as one of its record."""
-        record = int(np.searchsorted(self.offsets, failure.position, "right")) - 1
-        at = int(self.example_at[failure.position])
-        number = failure.position - int(self.offsets[record])
-        offset = None if failure.offset is None else at + failure.offset
-        return RecordFailure(record, failure.feature, offset, f"example {number}: {failure.reason}")
-
-
-def split_lists(block: RecordBlock) -> tuple[ListBlock, list[RecordFailure]]:
-    """The parts of records, and a failure for each record that is no ExampleListWithContext."""
-    parts = _core.split_lists(block.native())
-    offsets, example_at = parts.example_splits, parts.example_offsets
-    owners = np.repeat(np.arange(len(block)), np.diff(offsets))
-    examples = RecordBlock(
-        block.buffer, block.starts[owners] + example_at, parts.example_sizes, block.numbers[owners]
-    )
-    contexts, places = _contexts(
-        block, parts.context_records, parts.context_offsets, parts.context_sizes
-    )
-    found = [RecordFailure(each.record, None, each.offset, each.reason) for each in parts.failures]
-    return ListBlock(contexts, examples, offsets, places, example_at), found
-
-
-def _contexts(
-    block: RecordBlock,
-    owners: npt.NDArray[np.int64],
-    at: npt.NDArray[np.int64],
-    sizes: npt.NDArray[np.int64],
-) -> tuple[RecordBlock, npt.NDArray[np.int64]]:
-    """One context a record, and where in the record it starts."""
-    places = np.zeros(len(block), np.int64)
-    lengths = np.zeros(len(block), np.int64)
-    places[owners], lengths[owners] = at, sizes  # of several the last, for now
-    starts = block.starts + places
-    parts, end = [block.buffer], len(block.buffer)
-    firsts = np.searchsorted(owners, np.arange(len(block) + 1))
-    for record in np.flatnonzero(np.diff(firsts) > 1).tolist():
-        # Messages that follow each other are one, merged as protobuf merges them.
-        several = slice(int(firsts[record]), int(firsts[record + 1]))
-        begins = (block.starts[record] + at[several]).tolist()
-        ends = [begin + size for begin, size in zip(begins, sizes[several].tolist(), strict=True)]
-        parts += [block.buffer[i:j] for i, j in zip(begins, ends, strict=True)]
-        starts[record], lengths[record] = end, sizes[several].sum()
-        end += int(lengths[record])
-        places[record] = -1
-    buffer = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return RecordBlock(buffer, starts, lengths, block.numbers), places
-
-
-# ---- encoding ----
-
-
-def encode_example_list(
-    context: Mapping[str, Any] | None,
-    examples: Iterable[Mapping[str, Any]],
-    kinds: Kinds | ExampleListSchema | None = None,
-) -> bytes:
-    """Serializes one ``ExampleListWithContext``.
-
-    Args:
-        context: Value of each feature, as in :func:`encode_example`. None leaves this part out.
-        examples: The same for each example.
-        kinds: As in :func:`encode_example`, for the features of both parts.
-
-    Raises:
-        TypeError, ValueError, SchemaError: as :func:`encode_example`.
-    """
-    context_kinds: Kinds | None
-    example_kinds: Kinds | None
-    if isinstance(kinds, ExampleListSchema):
-        context_kinds, example_kinds = kinds.context_schema, kinds.example_schema
-    else:
-        context_kinds = example_kinds = kinds
-    parts = [(_EXAMPLES, example) for example in encode_examples(examples, example_kinds)]
-    if context is not None:
-        parts.append((_CONTEXT, encode_example(context, context_kinds)))
-    return b"".join(field_prefix(tag, len(part)) + part for tag, part in parts)

@@ -19,7 +19,7 @@ from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
 from .index_file import SUFFIX
 
-IndexChoice: TypeAlias = "StrPath | Sequence[StrPath]"
+IndexChoice: TypeAlias = StrPath | Sequence[StrPath]
 
 logger = logging.getLogger("torchrec_io")
 

@@ -36,7 +36,7 @@ class Crop(NamedTuple):
 
 
 # Takes the height and the width of an image and a generator of random numbers.
-Augment: TypeAlias = Callable[[int, int, np.random.Generator], Crop]
+Augment: TypeAlias = "Callable[[int, int, np.random.Generator], Crop]"
 
 
 @dataclass(frozen=True)

@@ -185,9 +185,9 @@ class Schema(FeatureMapping):
                 cannot be read; :meth:`TFRecordDataset.from_tfds` can leave it out.
             ValueError: If the config or version does not exist, or config must be given.
         """
-        from ..tfds.directory import TfdsDirectory  # noqa: PLC0415  # it needs this module
+        from ..tfds.directory import Directory  # noqa: PLC0415  # it needs this module
 
-        return TfdsDirectory(directory, config, version).schema
+        return Directory(directory, config, version).schema
 
     @property
     def parts(self) -> dict[str, Mapping[str, Feature]]:

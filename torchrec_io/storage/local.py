@@ -11,7 +11,7 @@ from typing import TypeAlias
 from .. import _core
 from .byte_source import HEAD_BYTES, ByteBuffer, ByteSource, Ints, Stamp, read_ranges
 
-StrPath: TypeAlias = "str | os.PathLike[str]"
+StrPath: TypeAlias = str | os.PathLike[str]
 
 _NO_ACCESS_TIME: int = getattr(os, "O_NOATIME", 0)  # exists only on Linux
 

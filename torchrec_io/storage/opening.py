@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 
 from .byte_source import ByteSource, Stamp
-from .compressed import CompressedFile
 from .compression import Compression, CompressionChoice, check_compression, detect_compression
 from .local import LocalFile, PipeFile, StrPath, is_seekable_file, stamp_of
 
@@ -31,7 +30,11 @@ def open_decompressed(
         compression: Compression of the file.
         restarts: Pairs ``(stream offset, file offset)`` where decompression can start.
     """
-    return file if compression is None else CompressedFile(file, compression, restarts)
+    if compression is None:
+        return file
+    from .compressed import CompressedFile  # noqa: PLC0415  # loads a decompressor
+
+    return CompressedFile(file, compression, restarts)
 
 
 def open_stream(path: StrPath, compression: CompressionChoice) -> ByteSource:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 import weakref
 from collections.abc import Iterator
@@ -156,7 +155,7 @@ def _errors_naming(path: str) -> Iterator[None]:
 def _temporary_name(path: str) -> str:
     folder, name = os.path.split(path)
     # Patterns and directory listings skip names that start with a dot.
-    return os.path.join(folder, f".{name[:50]}-{secrets.token_hex(4)}")
+    return os.path.join(folder, f".{name[:50]}-{os.urandom(4).hex()}")
 
 
 def _create(path: str) -> FileIO:

@@ -1,6 +1,5 @@
-"""Columns to torch: batches that are one allocation, and collate functions."""
+"""Batches of Tensors that share one buffer, and functions that join samples into them."""
 
-# Both tell others about our types, wherever they are used: PyTorch's default_collate, and what
-# sends batches between processes.
+# Imported for their registrations: with PyTorch's default_collate, and with multiprocessing.
 from . import collate as collate
 from . import transport as transport

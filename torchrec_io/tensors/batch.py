@@ -1,4 +1,4 @@
-"""Batch: the columns of some records, all of them views into one allocation, the arena."""
+"""Batches whose columns share one buffer, the arena; and samples, single records."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from torch.utils.data import get_worker_info
 from .. import _core
 from ..parsing.layout import Column, Padding
 from ..schema.nesting import Path, nested
-from . import interop as convert
+from . import interop
 from .ragged import Ragged
-from .views import Value, described, rows_of, views_of
+from .views import Value, describe, list_rows, make_views, name_dtype
 
 if TYPE_CHECKING:
     from tensordict import TensorDict
 
-# Arenas up to this size are pickled as bytes. A larger one is a tensor's storage, which PyTorch
-# puts into shared memory between processes. In workers for what finds no slot: see crossing.py.
+# Arenas up to this size are pickled as bytes. PyTorch moves the storage of a larger one to shared
+# memory when it is sent to another process. DataLoader workers first try transport.py.
 _INLINE_BYTES = 1 << 20
 
 
 class Batch:
-    """The columns of a batch by name, like a dict, with all their data in one allocation.
+    """A batch whose columns share one buffer.
 
-    Where the schema has dicts of features, the batch has plain dicts of columns:
-    ``batch["objects"]["label"]``.
+    A batch maps names to columns, like a dict. Where the schema has dicts of features, the batch
+    has plain dicts of columns: ``batch["objects"]["label"]``.
 
-    One buffer to fill, one to send from a worker, one to pin and one to copy to a device: methods
-    work on the arena as a whole and make the views anew. It is deliberately no ``Mapping``:
-    PyTorch's loaders take those apart and would handle each column by itself. ``dict(batch)`` and
-    ``**batch`` work.
+    Methods such as :meth:`to` and :meth:`pin_memory` copy the buffer as a whole and make new views
+    of it. A batch is deliberately not a ``Mapping``: PyTorch's loaders would take it apart and
+    process each column separately. ``dict(batch)`` and ``**batch`` work.
+
+    Batches are made by datasets, parse functions and collate functions.
 
     Attributes:
-        arena: uint8 ``[n]``: every column's data, in parts aligned to 64 bytes.
+        arena: uint8 ``[n]``, the data of all columns, each array aligned to 64 bytes.
     """
 
     def __init__(
@@ -47,68 +48,57 @@ class Batch:
         names: Sequence[str],
         padded: Mapping[str, Padding] | None = None,
         paths: Mapping[str, Path] | None = None,
+        *,
+        has_views: bool = True,
     ) -> None:
-        """Made by parsing and collating.
+        """Create a batch and, except in DataLoader workers, the views of its columns.
 
         Args:
-            arena: uint8, its size a multiple of 64.
-            columns: Where the columns lie in it.
-            names: The order in which they are shown.
-            padded: How padded columns are padded.
-            paths: Which columns are shown in dicts, and where there.
+            arena: uint8 Tensor whose size is a multiple of 64.
+            columns: Positions of the columns in the arena.
+            names: Flat names of the columns, in the order of iteration.
+            padded: Padding of each padded column, by flat name.
+            paths: Keys of the dicts that lead to each nested column, by flat name.
+            has_views: Whether to create the views now rather than on first use.
         """
-        self._set(arena, columns, names, padded, paths)
-        self.with_views()
-
-    @classmethod
-    def without_views(
-        cls,
-        arena: Tensor,
-        columns: Sequence[Column],
-        names: Sequence[str],
-        padded: Mapping[str, Padding] | None = None,
-        paths: Mapping[str, Path] | None = None,
-    ) -> Batch:
-        """A batch whose views are made by :meth:`with_views`, or when they are first asked for.
-
-        For threads that work ahead: views take as long as much of the rest, and only one thread
-        makes them at a time.
-        """
-        batch = cls.__new__(cls)
-        batch._set(arena, columns, names, padded, paths)  # noqa: SLF001  # it is one of these
-        return batch
-
-    def _set(
-        self,
-        arena: Tensor,
-        columns: Sequence[Column],
-        names: Sequence[str],
-        padded: Mapping[str, Padding] | None,
-        paths: Mapping[str, Path] | None,
-    ) -> None:
         self.arena = arena
         self._columns = tuple(columns)
         self._names = tuple(names)
         self._padded = padded or {}
         self._paths = paths or {}
-        self._keys = _keys_of(self._names, self._paths) if self._paths else self._names
+        self._keys = _top_keys(self._names, self._paths) if self._paths else self._names
         self._made: dict[str, Any] | None = None
-        self._shown: dict[str, Any] = {}  # as made, nested; without paths there may be others in it
+        # The views, nested in dicts. Without paths this is _made, with hidden columns.
+        self._shown: dict[str, Any] = {}
+        if has_views:
+            self.with_views()
+
+    @classmethod
+    def without_views(cls, *parts: Any) -> Batch:
+        """Return a batch whose views are created by :meth:`with_views`, or on first use.
+
+        This is for threads that work ahead: creating views takes about as long as the rest of
+        their work, and needs the GIL.
+
+        Args:
+            *parts: Arguments of the constructor.
+        """
+        return cls(*parts, has_views=False)
 
     def with_views(self) -> Batch:
-        """This batch with its views made, as who is given it should find it.
+        """Create the views of the columns, and return this batch.
 
-        ``torch.compile`` takes views, not what makes them. In a worker they are not made: what is
-        sent as a whole needs none.
+        ``torch.compile`` accepts views, but not the code that creates them. In a DataLoader worker
+        no views are created, because a batch is sent as a whole.
         """
         if get_worker_info() is None:
             self._views()
         return self
 
     def _views(self) -> dict[str, Any]:
-        """All columns by flat name, those of lengths too."""
+        """Return all columns by flat name, including the hidden columns of lengths."""
         if self._made is None:
-            views = views_of(self.arena, self._columns)
+            views = make_views(self.arena, self._columns)
             self._shown = views
             if self._paths:
                 self._shown = nested({name: views[name] for name in self._names}, self._paths)
@@ -120,17 +110,16 @@ class Batch:
         self._views()
         return {key: self._shown[key] for key in self._keys}
 
-    @property
-    def _flat(self) -> dict[str, Any]:
-        """The columns by flat name."""
+    def flat_columns(self) -> dict[str, Any]:
+        """Return the columns by flat name, without dicts."""
         views = self._views()
         return {name: views[name] for name in self._names}
 
     @property
     def lengths(self) -> dict[str, Tensor]:
-        """For columns that were padded: each record's own length, int64 ``[B]``, by flat name.
+        """Lengths of the records of each padded column, int64 ``[B]``, by flat name.
 
-        Of images height and width, ``[B, 2]``.
+        For padded images, heights and widths: int64 ``[B, 2]``.
         """
         views = self._views()
         return {name: views[padding.lengths] for name, padding in self._padded.items()}
@@ -154,97 +143,110 @@ class Batch:
         return len(self._keys)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The column, or dict of columns, or ``default`` if there is none of that name."""
+        """Return the column or dict of columns of that name, or ``default`` if it is missing."""
         return self[key] if key in self._keys else default
 
     def keys(self) -> KeysView[str]:
-        """Names of the columns and dicts of columns."""
+        """Return the names of the columns and dicts of columns."""
         return self._values.keys()
 
     def values(self) -> ValuesView[Any]:
-        """The columns and dicts of columns."""
+        """Return the columns and dicts of columns."""
         return self._values.values()
 
     def items(self) -> ItemsView[str, Any]:
-        """Names, and columns or dicts of columns."""
+        """Return the names with their columns or dicts of columns."""
         return self._values.items()
 
     # ---- as one buffer ----
 
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Batch:
-        """This batch on another device, moved in one copy; itself if it is there already."""
+        """Copy the batch to another device in one copy.
+
+        Args:
+            device: Target device.
+            non_blocking: Whether to copy asynchronously, if possible; see ``Tensor.to``.
+
+        Returns:
+            The batch on the device, or this batch if it is there already.
+        """
         arena = self.arena.to(device, non_blocking=non_blocking)
         return self if arena is self.arena else self._with(arena)
 
     def pin_memory(self) -> Batch:
-        """This batch in page-locked memory; itself if it is there. DataLoader calls it."""
+        """Copy the batch to page-locked memory. ``DataLoader(pin_memory=True)`` calls this.
+
+        Returns:
+            The batch in page-locked memory, or this batch if it is there already.
+        """
         arena = self.arena.pin_memory()
         return self if arena is self.arena else self._with(arena)
 
     def is_pinned(self) -> bool:
-        """Whether it lies in page-locked memory."""
+        """Return whether the batch is in page-locked memory."""
         return self.arena.is_pinned()
 
     def record_stream(self, stream: Any) -> None:
-        """Keeps the memory from reuse until ``stream`` is done; see ``Tensor.record_stream``."""
+        """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
         self.arena.record_stream(stream)
 
     @property
     def device(self) -> torch.device:
-        """Where the data is."""
+        """Device of the data."""
         return self.arena.device
 
     def _with(self, arena: Tensor) -> Batch:
         return Batch(arena, self._columns, self._names, self._padded, self._paths)
 
-    # ---- as others have it ----
+    # ---- conversion ----
 
     def to_tensordict(self) -> TensorDict:
-        """The columns as a ``TensorDict`` of batch size ``[B]``; needs the tensordict package.
+        """Return the columns as a ``TensorDict`` of batch size ``[B]``.
 
-        Tensors and Raggeds of numbers share the arena, the latter as nested tensors of jagged
-        layout. Other columns (bytes, rows of rows, Sparse, lists) are ``NonTensorStack``s of their
-        rows, as :meth:`samples` has them. Dicts of columns are TensorDicts themselves. What was
-        padded has its lengths under ``("lengths", name)``, by flat name.
+        This needs the tensordict package. Tensors share memory with the batch, and so do Raggeds of
+        numbers, which become nested tensors of jagged layout. Other columns (bytes, rows of rows,
+        Sparse, lists) become a ``NonTensorStack`` of their rows, which are those of
+        :meth:`samples`. Dicts of columns become TensorDicts. The lengths of a padded column are
+        under ``("lengths", name)``, where ``name`` is its flat name.
 
         Raises:
-            ValueError: something was padded and another column is named ``"lengths"``.
+            ValueError: If the batch has padded columns and a column named ``"lengths"``.
         """
-        columns = list(self._flat.values())
-        return convert.to_tensordict(self, [len(columns[0])] if columns else [])
+        columns = list(self.flat_columns().values())
+        return interop.to_tensordict(self, [len(columns[0])] if columns else [])
 
     def to_keyed_jagged(
         self, names: Sequence[str], lengths_dtype: torch.dtype = torch.int64
     ) -> tuple[list[str], Tensor, Tensor]:
-        """Keys, values and lengths, as TorchRec's ``KeyedJaggedTensor`` takes them.
+        """Return keys, values and lengths for TorchRec's ``KeyedJaggedTensor``.
 
-        ``KeyedJaggedTensor(keys, values, lengths=lengths)``. Values of several columns are joined
-        in one copy; those of a single one are not copied.
+        Use them as ``KeyedJaggedTensor(keys, values, lengths=lengths)``. The values of several
+        columns are concatenated in one copy. The values of a single column are not copied.
 
         Args:
-            names: Flat names of Raggeds of numbers, or of Tensors ``[B]`` or ``[B, n]``: n values a
-                record.
-            lengths_dtype: int32 or int64.
+            names: Flat names of columns that are Raggeds of numbers, Tensors ``[B]``, or Tensors
+                ``[B, n]`` with n values for each record.
+            lengths_dtype: dtype of the lengths, int32 or int64. Default: int64.
 
         Returns:
-            The names; the values ``[total]``, feature by feature; the lengths
-            ``[len(names) * B]``, likewise.
+            The names; the values ``[total]``, column by column; and the lengths
+            ``[len(names) * B]``, in the same order.
 
         Raises:
-            KeyError: there is no such column.
-            TypeError: a column is of another type.
-            ValueError: no name is given, or rows of a Ragged do not follow each other.
+            KeyError: If a column does not exist.
+            TypeError: If a column is of another type.
+            ValueError: If ``names`` is empty, or if the rows of a Ragged are not contiguous.
         """
-        return convert.to_keyed_jagged(self._flat, names, lengths_dtype)
+        return interop.to_keyed_jagged(self.flat_columns(), names, lengths_dtype)
 
     def __copy__(self) -> Batch:
-        return self._with(self.arena)  # as of a dict: the values are shared
+        return self._with(self.arena)  # shares the values, like the copy of a dict
 
     @property
     def layout(
         self,
     ) -> tuple[tuple[Column, ...], tuple[str, ...], Mapping[str, Padding], Mapping[str, Path]]:
-        """All that makes a batch of an arena: columns, names, how they are padded and nested."""
+        """Arguments of the constructor after the arena: columns, names, padding and paths."""
         return self._columns, self._names, self._padded, self._paths
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -253,16 +255,17 @@ class Batch:
         return Batch, (self.arena, *self.layout)
 
     def __repr__(self) -> str:
-        return f"Batch({described(self._values)})"
+        return f"Batch({describe(self._values)})"
 
-    # ---- as records ----
+    # ---- records ----
 
     def samples(self) -> list[Sample]:
-        """The records one by one, without padding; their tensors share the arena."""
-        columns = [self._rows_of(name, value) for name, value in self._flat.items()]
+        """Return the records as samples, without padding. Their tensors share the arena."""
+        flat = self.flat_columns()
+        columns = [self._rows_of(name, value) for name, value in flat.items()]
         ragged = {
-            name: str(value.offsets.dtype).removeprefix("torch.")
-            for name, value in self._flat.items()
+            name: name_dtype(value.offsets)
+            for name, value in flat.items()
             if isinstance(value, Ragged)
         }
         padded = {name: padding.fill for name, padding in self._padded.items()}
@@ -272,12 +275,12 @@ class Batch:
         ]
 
     def _nested(self, row: Sequence[Any]) -> Any:
-        """The values of a record by name, in dicts where the columns are."""
+        """Return the values of a record by name, nested like the columns."""
         values = zip(self._names, row, strict=True)
         return nested(dict(values), self._paths) if self._paths else values
 
     def _rows_of(self, name: str, value: Value) -> Sequence[Any]:
-        rows = rows_of(value)
+        rows = list_rows(value)
         if name not in self._padded:
             return rows
         lengths = self.lengths[name].tolist()
@@ -290,15 +293,16 @@ class Batch:
 
 
 class Sample(dict[str, Any]):
-    """One record's values by name: tensors, bytes, BytesArrays, Raggeds or Sparses.
+    """The values of one record by name: Tensors, bytes, BytesArrays, Raggeds or Sparses.
 
-    Where the schema has dicts of features, they are in plain dicts. The attributes say by flat name
-    (``"objects/label"``) how :func:`collate` joins values that differ in length.
+    Where the schema has dicts of features, the sample has plain dicts of values. The attributes
+    tell :func:`collate` how to join values of different lengths. Their keys are flat names such as
+    ``"objects/label"``.
 
     Attributes:
-        ragged: Names whose values become rows of a Ragged, each with the dtype of its offsets.
-        padded: Names whose values are padded to the longest, each with what it is padded with.
-        axes: Which axes of a padded value that is; by default the first.
+        ragged: dtype of the offsets, for each value that becomes a row of a Ragged.
+        padded: Fill value, for each value that is padded to the longest one of a batch.
+        axes: Axes that are padded, for padded values. Default: the first axis.
     """
 
     def __init__(
@@ -318,16 +322,16 @@ class Sample(dict[str, Any]):
 
 
 def allocate_arena(size: int) -> Tensor:
-    """A new arena, 64-byte aligned. Its memory serves another once no view of it is left."""
+    """Allocate an arena aligned to 64 bytes. Its memory is reused once it has no views left."""
     return torch.from_numpy(_core.allocate(size))
 
 
 def _from_bytes(data: bytes, *layout: Any) -> Batch:
     arena = allocate_arena(len(data))
-    # A copy, since bytes must not be written to.
+    # Copied because the memory of a bytes object must not be written to.
     np.copyto(arena.numpy(), np.frombuffer(data, np.uint8))
     return Batch(arena, *layout)
 
 
-def _keys_of(names: Sequence[str], paths: Mapping[str, Path]) -> tuple[str, ...]:
+def _top_keys(names: Sequence[str], paths: Mapping[str, Path]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(paths[name][0] if name in paths else name for name in names))

@@ -1,4 +1,4 @@
-"""To a GPU: page-locked memory, and copies that run while the batch before computes."""
+"""Page-locked memory, and a prefetcher that copies batches to a GPU during computation."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
+from ..checks import check_integer, counted
 from .batch import allocate_arena
 
 
 def can_pin() -> bool:
-    """Whether memory can be page-locked here: there is CUDA, and this is no DataLoader worker."""
+    """Return whether memory can be page-locked: with CUDA, and not in a DataLoader worker."""
     if get_worker_info() is not None or torch.cuda._is_in_bad_fork():  # noqa: SLF001
         return False
     return torch.cuda.is_available()
 
 
 def allocate_pinned(size: int) -> Tensor:
-    """A new arena in page-locked memory; in plain memory where that cannot be."""
+    """Allocate an arena in page-locked memory, or in ordinary memory where that is impossible."""
     if not can_pin():
         return allocate_arena(size)
     return torch.empty(size, dtype=torch.uint8, pin_memory=True)
 
 
 def pin_memory(data: Any) -> Any:
-    """Data in page-locked memory, from which GPUs copy in background.
+    """Copy data to page-locked memory, from which GPUs copy in the background.
 
     Args:
-        data: A Batch, Ragged, BytesArray, Sparse or Tensor, anything else with a ``pin_memory``
-            method, or dicts, lists and tuples of those, nested at will. What else is in it stays as
-            it is, and so does what is on a device or page-locked.
+        data: A Batch, Ragged, BytesArray, Sparse, Tensor or any other object with a ``pin_memory``
+            method, or nested dicts, lists and tuples of these. Other objects are kept as they are,
+            and so is data that is on a device or in page-locked memory.
 
     Returns:
-        The same in page-locked memory, in containers of the same types. ``data`` itself where there
-        is none: without CUDA, and in DataLoader workers.
+        The data in page-locked memory, in containers of the same types. Without CUDA and in
+        DataLoader workers, ``data`` itself.
     """
-    return _changed(data, "pin_memory", _pinned) if can_pin() else data
+    return _map_parts(data, "pin_memory", _pinned) if can_pin() else data
 
 
 def move(data: Any, device: torch.device) -> Any:
-    """Data on a device: all in it that has a method ``to``, as :func:`pin_memory` finds it."""
-    return _changed(data, "to", lambda part: part.to(device, non_blocking=True))
+    """Copy all objects with a ``to`` method to a device, in nested dicts, lists and tuples."""
+    return _map_parts(data, "to", lambda part: part.to(device, non_blocking=True))
 
 
 def _pinned(part: Any) -> Any:
@@ -53,129 +54,137 @@ def _pinned(part: Any) -> Any:
     return part if device is not None and device.type != "cpu" else part.pin_memory()
 
 
-def _changed(data: Any, method: str, change: Callable[[Any], Any]) -> Any:
-    """Data with all in it changed that has a method."""
+def _map_parts(data: Any, method: str, change: Callable[[Any], Any]) -> Any:
+    """Return data with ``change`` applied to each object that has the method."""
     if callable(getattr(data, method, None)):
         return change(data)
     if isinstance(data, Mapping):
-        values = {key: _changed(value, method, change) for key, value in data.items()}
+        values = {key: _map_parts(value, method, change) for key, value in data.items()}
         if not isinstance(data, MutableMapping):
             return type(data)(values)  # type: ignore[call-arg]
-        changed = copy.copy(data)  # a Sample stays one
+        changed = copy.copy(data)  # keeps the class and attributes, for example of a Sample
         changed.update(values)
         return changed
     if isinstance(data, (list, tuple)):
-        parts = [_changed(part, method, change) for part in data]
+        parts = [_map_parts(part, method, change) for part in data]
         return type(data)(*parts) if hasattr(data, "_fields") else type(data)(parts)
     return data
 
 
 class DevicePrefetcher:
-    """What a loader gives, on a device, copied there while the batch before is computed with.
+    """Iterable that copies the batches of a loader to a device ahead of their use.
 
-    On CUDA, batches are page-locked (if the loader did not), copied on a stream of their own, and
-    handed to the stream that is current where they are asked for: use them as any tensor. No thread
-    is needed. On the CPU the loader's batches are given as they are; for other devices they are
-    copied when asked for.
+    On CUDA, batches are copied to page-locked memory if they are not in it, and then to the device
+    on a side stream. The stream that is current when a batch is yielded waits for the copy, so
+    batches are used like any other Tensor. No thread is needed. On the CPU, the batches of the
+    loader are yielded unchanged. For other devices, batches are copied when they are yielded.
 
-    Batches are whatever the loader gives: Batches, tensors, ``(keys, Batch)``, dicts, samples; all
-    in them that has a method ``to`` is moved. It can be iterated again and again. If the loader
-    raises, the batches before come first. A loop that is left early leaves nothing behind.
+    A batch is any item of the loader: a Batch, a Tensor, ``(keys, Batch)``, a dict or a sample. All
+    objects in it that have a ``to`` method are copied. The prefetcher can be iterated repeatedly.
+    If the loader raises an error, the batches before it are yielded first. A loop that is left
+    early keeps no batches in memory.
+
+    Args:
+        loader: A DataLoader, a dataset that yields batches, or any other iterable.
+        device: Target device.
+        depth: Number of batches that are copied ahead. The device holds one more batch. Default: 2.
 
     Attributes:
-        loader: A DataLoader, a dataset that makes batches, or any iterable.
-        device: Where batches go.
-        depth: Batches that are copied ahead; the device holds one more.
+        loader: The loader.
+        device: The target device.
+        depth: Number of batches that are copied ahead.
 
     Raises:
-        ValueError: ``depth`` is less than 1.
-        RuntimeError: there is no such CUDA device.
+        ValueError: If ``depth`` is not a positive integer.
+        RuntimeError: If the CUDA device does not exist.
     """
 
     def __init__(
         self, loader: Iterable[Any], device: torch.device | str | int, depth: int = 2
     ) -> None:
-        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-            raise ValueError(f"depth must be a whole number of at least 1, not {depth!r}")
+        self.depth = check_integer("depth", depth, 1)
         self.loader = loader
-        self.device = checked_device(device)
-        self.depth = depth
-        # The loader's state when it gave the batch that was handed out last, if it is ahead of
-        # that; or why there is none.
+        self.device = check_device(device)
+        # State of the loader when it yielded the last batch that was handed out, or the error why
+        # it has no state. None if the loader is not ahead of that batch.
         self._state: Any = None
-        # The iteration that says so: the last one, until it is told of another place to be at.
+        # The iteration that updates the state. Setting another position ends its updates.
         self._turn: object = None
 
     def __len__(self) -> int:
-        """Batches, as the loader says.
+        """Return the number of batches of the loader.
 
         Raises:
-            TypeError: the loader has no length.
+            TypeError: If the loader has no length.
         """
         return len(cast("Sized", self.loader))
 
     def set_epoch(self, epoch: int) -> None:
-        """Tells the loader, its dataset or its sampler which epoch comes next.
+        """Set the next epoch of the loader, its dataset or its sampler.
 
         Raises:
-            TypeError: none of them has epochs.
+            TypeError: If none of them has a ``set_epoch`` method.
         """
-        teller = self._part_with("set_epoch", "dataset", "sampler")
+        part = self._part_with("set_epoch", "dataset", "sampler")
         if self._state is None:
-            teller.set_epoch(epoch)
+            part.set_epoch(epoch)
             return
-        # Of a loop that was left. Its place counts until the loader says something else.
+        # The position of a loop that was left early is valid until the loader's state changes.
         before = self._state_now()
-        teller.set_epoch(epoch)
+        part.set_epoch(epoch)
         if self._state_now() != before:
             self._state = self._turn = None
 
     # ---- saving and resuming ----
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the loader, or its dataset, as of the batch that was handed out last.
+        """Return the state of the loader or its dataset after the last batch that was yielded.
 
-        The loader itself is up to ``depth`` batches ahead of that.
+        The loader itself is up to ``depth`` batches ahead of that batch.
 
         Raises:
-            TypeError: neither has states.
-            RuntimeError: only DataLoader workers know; see docs/resuming.md.
+            TypeError: If neither has states.
+            RuntimeError: If only the DataLoader workers know the state; see docs/resuming.md.
         """
         if self._state is None:
-            state: dict[str, Any] = self._keeper.state_dict()
+            state: dict[str, Any] = self._stateful.state_dict()
             return state
         if isinstance(self._state, Exception):
             raise self._state
         return dict(self._state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Has the next iteration go on where a state was taken.
+        """Resume the next iteration from a saved state.
+
+        Args:
+            state: A result of :meth:`state_dict`.
 
         Raises:
-            TypeError: neither the loader nor its dataset has states.
-            StateMismatchError: as the dataset's.
+            TypeError: If neither the loader nor its dataset has states.
+            StateMismatchError: If the state does not match the dataset.
         """
-        self._keeper.load_state_dict(state)
+        self._stateful.load_state_dict(state)
         self._state = self._turn = None
 
     def _state_now(self) -> Any:
         try:
-            return self._keeper.state_dict()
-        except (RuntimeError, TypeError) as error:  # told to who asks for a state
+            return self._stateful.state_dict()
+        except (RuntimeError, TypeError) as error:  # raised by state_dict()
             return error.with_traceback(None)
 
     @property
-    def _keeper(self) -> Any:
+    def _stateful(self) -> Any:
         return self._part_with("state_dict", "dataset")
 
     def _part_with(self, method: str, *names: str) -> Any:
-        """The loader, or what of it has a method."""
+        """Return the loader, or one of its attributes, that has a method."""
         for part in (self.loader, *(getattr(self.loader, name, None) for name in names)):
             if callable(getattr(part, method, None)):
                 return part
-        raise TypeError(f"there is no {method} of {self.loader!r}")
+        owners = " or ".join(("loader", *(f"loader.{name}" for name in names)))
+        raise TypeError(f"{owners} must have a {method} method, got {self.loader!r}")
 
-    # ---- iterating ----
+    # ---- iteration ----
 
     def __iter__(self) -> Iterator[Any]:
         source = iter(self.loader)
@@ -200,7 +209,7 @@ class DevicePrefetcher:
                         item = next(source)
                     except StopIteration:
                         ended = True
-                    except Exception as error:  # noqa: BLE001  # comes behind the batches before it
+                    except Exception as error:  # noqa: BLE001  # raised after the batches before it
                         failure, ended = error, True
                     else:
                         waiting.append((copies.start(item), self._state_now()))
@@ -210,10 +219,10 @@ class DevicePrefetcher:
                 copied, state = waiting.popleft()
                 if self._turn is turn:
                     self._state = state
-                given = copies.finish(copied)
+                batch = copies.finish(copied)
                 del copied
-                yield given
-                del given
+                yield batch
+                del batch
             if self._turn is turn:
                 self._state = None
             if failure is not None:
@@ -221,17 +230,17 @@ class DevicePrefetcher:
         finally:
             copies.close(copied for copied, _ in waiting)
             waiting.clear()
-            # The failure's traceback leads to this frame.
+            # The traceback of the failure refers to this frame: avoid a reference cycle.
             del source, failure
 
 
 class _Copy(NamedTuple):
-    """Data on its way to a device.
+    """Data that is being copied to a device.
 
     Attributes:
-        source: It is copied from; page-locked.
-        data: On the device.
-        done: An event of the side stream, after the copy.
+        source: The data in page-locked memory.
+        data: The data on the device.
+        done: Event of the side stream after the copy.
     """
 
     source: Any
@@ -240,16 +249,16 @@ class _Copy(NamedTuple):
 
 
 class _Copies:
-    """Copies to a CUDA device on a stream of their own."""
+    """Copies to a CUDA device on a side stream."""
 
     def __init__(self, device: torch.device) -> None:
         index = torch.cuda.current_device() if device.index is None else device.index
         self._device = torch.device("cuda", index)
         self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        self._handed_out: deque[_Copy] = deque()  # without data; copies that may be still running
+        self._handed_out: deque[_Copy] = deque()  # without data; their copies may be running
 
     def start(self, data: Any) -> _Copy:
-        """Begins to copy."""
+        """Start to copy data."""
         source = pin_memory(data)
         with torch.cuda.stream(self._stream):
             moved = move(source, self._device)
@@ -257,35 +266,40 @@ class _Copies:
         return _Copy(source, moved, done)
 
     def finish(self, copied: _Copy) -> Any:
-        """The data; what is computed with it on the current stream waits until it is there."""
+        """Return the data, after making the current stream wait for the copy."""
         current = torch.cuda.current_stream(self._device)
         current.wait_event(copied.done)
-        # Its memory is of the side stream, which must not have it back before this one is done.
-        _changed(copied.data, "record_stream", lambda part: part.record_stream(current))
-        # Page-locked memory may be of somebody who uses it again once it is let go of.
+        # The memory belongs to the side stream, which must not reuse it before the current stream.
+        _map_parts(copied.data, "record_stream", lambda part: part.record_stream(current))
+        # The loader may reuse the page-locked memory once it is released: keep it until copied.
         self._handed_out.append(copied._replace(data=None))
         while self._handed_out and self._handed_out[0].done.query():
             self._handed_out.popleft()
         return copied.data
 
     def close(self, waiting: Iterable[_Copy]) -> None:
-        """Waits for copies that are still running, so that what they read can be let go of."""
+        """Wait for running copies, so that their sources can be released."""
         for copied in (*self._handed_out, *waiting):
             copied.done.synchronize()
         self._handed_out.clear()
 
 
-def checked_device(device: torch.device | str | int) -> torch.device:
-    """A device by its name or number.
+def check_device(device: torch.device | str | int) -> torch.device:
+    """Return the device of a name or number.
 
     Raises:
-        RuntimeError: it is a CUDA device that is not there, or no device's name.
+        RuntimeError: If the name is not valid, or if the CUDA device does not exist.
     """
     checked = torch.device(device)
     if checked.type == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if count == 0:
-            raise RuntimeError(f"device {str(checked)!r}: PyTorch finds no CUDA device here")
+            raise RuntimeError(
+                f"device {str(checked)!r} does not exist: PyTorch finds no CUDA device"
+            )
         if checked.index is not None and checked.index >= count:
-            raise RuntimeError(f"device {str(checked)!r}: there are {count} CUDA devices")
+            raise RuntimeError(
+                f"device {str(checked)!r} does not exist: PyTorch finds "
+                f"{counted(count, 'CUDA device')}"
+            )
     return checked

@@ -1,4 +1,4 @@
-"""A batch as other libraries have it."""
+"""Conversion of batches to the types of other libraries."""
 
 from __future__ import annotations
 
@@ -17,17 +17,22 @@ if TYPE_CHECKING:
 
 
 def to_tensordict(batch: Batch, size: Sequence[int]) -> TensorDict:
-    """See :meth:`Batch.to_tensordict`; of a batch of that size."""
+    """Convert a batch; see :meth:`Batch.to_tensordict`.
+
+    Args:
+        batch: Batch to convert.
+        size: Batch size of the TensorDict, ``[B]``, or ``[]`` without columns.
+    """
     made = _tensordict(dict(batch), size)
     if batch.lengths:
-        if "lengths" in made.keys():  # noqa: SIM118  # it iterates over rows
-            raise ValueError("the lengths of padded columns have no place: a column is so named")
+        if "lengths" in made.keys():  # noqa: SIM118  # iteration yields rows
+            raise ValueError("a batch with padded columns must not have a column named 'lengths'")
         made["lengths"] = _tensordict(dict(batch.lengths), size)
     return made
 
 
 def _tensordict(columns: Mapping[str, Any], size: Sequence[int]) -> TensorDict:
-    from tensordict import TensorDict  # noqa: PLC0415  # few need it
+    from tensordict import TensorDict  # noqa: PLC0415  # optional dependency
 
     entries = {
         key: _tensordict(value, size) if isinstance(value, dict) else _entry(value, size)
@@ -52,9 +57,9 @@ def _entry(value: Any, size: Sequence[int]) -> Any:
 def to_keyed_jagged(
     columns: Mapping[str, Any], names: Sequence[str], lengths_dtype: torch.dtype
 ) -> tuple[list[str], Tensor, Tensor]:
-    """See :meth:`Batch.to_keyed_jagged`; columns by flat name."""
+    """Convert columns by flat name; see :meth:`Batch.to_keyed_jagged`."""
     if not names:
-        raise ValueError("there must be at least one name")
+        raise ValueError("names must contain at least one name")
     parts = [_jagged(name, columns[name]) for name in names]
     values = [part[0] for part in parts]
     lengths = [part[1].to(lengths_dtype) for part in parts]
@@ -64,11 +69,14 @@ def to_keyed_jagged(
 
 
 def _jagged(name: str, value: Any) -> tuple[Tensor, Tensor]:
-    """Values and the number of them in each record."""
+    """Return the values, and the number of values in each record."""
     if isinstance(value, Ragged) and isinstance(value.values, Tensor) and value.values.dim() == 1:
         return value.to_jagged()
     if isinstance(value, Tensor) and value.dim() in (1, 2):
         count = value.shape[1] if value.dim() == 2 else 1
         return value.reshape(-1), value.new_full((len(value),), count, dtype=torch.int64)
-    what = "bytes" if isinstance(value, BytesArray) else repr(value)
-    raise TypeError(f"{name!r} has no lengths and numbers as a keyed jagged tensor has: {what}")
+    found = "bytes" if isinstance(value, BytesArray) else repr(value)
+    raise TypeError(
+        f"{name!r} must be a Ragged of numbers or a Tensor [B] or [B, n] to become a part of a "
+        f"keyed jagged tensor, got {found}"
+    )

@@ -1,4 +1,4 @@
-"""How long rows are padded, and putting them into what pads them."""
+"""Lengths of padded rows, and copying of rows into a padded Tensor."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Dtypes that PyTorch can store and hardly compute with, by one that it can, of the same size.
+from ..checks import check_integer
+
+# dtypes that PyTorch hardly supports, with a supported dtype of the same size.
 _COMPUTABLE = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 
 class PaddedLength(NamedTuple):
-    """How long rows become.
+    """The length that rows are padded to.
 
     Attributes:
-        max_len: Longer rows are cut to it.
-        buckets: Ascending; the length is rounded up to one of them, if there are any.
+        max_len: Maximum length; longer rows are cut. None for no limit.
+        buckets: Lengths in ascending order that the longest length is rounded up to, if any.
     """
 
     max_len: int | None = None
@@ -27,31 +29,37 @@ class PaddedLength(NamedTuple):
 
     @classmethod
     def of(cls, max_len: int | None, buckets: Sequence[int] | None) -> PaddedLength:
-        """The same, checked.
+        """Return the padded length for the arguments of ``pad_collate``.
 
         Raises:
-            ValueError: ``max_len`` is negative or beyond the last bucket, or the buckets do not
-                ascend from at least 1.
+            ValueError: If ``max_len`` is negative or exceeds the last bucket, or if the buckets are
+                not ascending positive lengths.
         """
         sizes = tuple(buckets or ())
-        ascend = all(low < high for low, high in itertools.pairwise((0, *sizes)))
-        if (buckets is not None and not sizes) or not ascend:
-            raise ValueError(f"buckets must be ascending lengths of at least 1, not {buckets!r}")
-        if max_len is not None and max_len < 0:
-            raise ValueError(f"max_len must be at least 0, not {max_len!r}")
-        if max_len is not None and sizes and max_len > sizes[-1]:
-            raise ValueError(f"max_len is {max_len}, beyond the last bucket, {sizes[-1]}")
+        are_ascending = all(low < high for low, high in itertools.pairwise((0, *sizes)))
+        if (buckets is not None and not sizes) or not are_ascending:
+            raise ValueError(f"buckets must be ascending positive lengths, got {buckets!r}")
+        if max_len is not None:
+            max_len = check_integer("max_len", max_len)
+            if sizes and max_len > sizes[-1]:
+                raise ValueError(
+                    f"max_len must not exceed the last bucket, {sizes[-1]}, got {max_len}"
+                )
         return cls(max_len, sizes)
 
     def cut(self, length: int) -> int:
-        """What is left of a row of that length."""
+        """Return the length of a row after cutting."""
         return length if self.max_len is None else min(length, self.max_len)
 
     def length(self, longest: int, name: str | None = None) -> int:
-        """The padded length of rows of which the longest has so many values.
+        """Return the padded length of rows.
+
+        Args:
+            longest: Length of the longest row.
+            name: Name of the column, for the error message.
 
         Raises:
-            ValueError: it is beyond the last bucket.
+            ValueError: If the longest row exceeds the last bucket.
         """
         longest = self.cut(longest)
         if not self.buckets:
@@ -61,37 +69,37 @@ class PaddedLength(NamedTuple):
             last = self.buckets[-1]
             where = "" if name is None else f" of {name!r}"
             raise ValueError(
-                f"a row{where} has {longest} values and the last bucket is {last}: "
-                f"max_len={last} would cut it"
+                f"a row{where} has {longest} values, more than the last bucket, {last}: add a "
+                f"larger bucket, or cut rows with max_len={last}"
             )
         return self.buckets[place]
 
 
 def fill_rows(padded: Tensor, values: Tensor, offsets: Tensor, most: int | None = None) -> None:
-    """Writes rows of values into ``padded``, which is filled with what goes behind them.
+    """Write rows of values into a Tensor that is filled with the padding.
 
     Args:
-        padded: ``[rows, length, ...]``; what is beyond ``length`` is left out.
-        values: ``[total, ...]``.
-        offsets: ``[rows + 1]``: where rows begin and end.
-        most: Of each row's values, if that is less than ``length``.
+        padded: Tensor ``[rows, length, ...]``. Values beyond ``length`` are left out.
+        values: Values of all rows, ``[total, ...]``.
+        offsets: Offsets of the rows in ``values``, ``[rows + 1]``.
+        most: Maximum number of values of each row, if it is less than ``length``.
     """
     if not len(padded):
         return
     lengths = offsets.diff()
     most = padded.shape[1] if most is None else min(most, padded.shape[1])
     padded = padded[:, :most]
-    places = torch.arange(most, device=offsets.device)
-    filled = places < lengths.unsqueeze(1)
+    positions = torch.arange(most, device=offsets.device)
+    is_filled = positions < lengths.unsqueeze(1)
     ends = torch.stack((offsets[0], offsets[-1], lengths.min(), lengths.max()))
-    first, last, shortest, longest = ends.tolist()  # one wait, if that is on a GPU
+    first, last, shortest, longest = ends.tolist()  # one synchronization with a GPU, not four
     computable = _COMPUTABLE.get(values.dtype)
     if computable is not None:
         padded, values = padded.view(computable), values.view(computable)
     if (first, last) != (0, len(values)) or shortest < 0 or longest > most:
-        rows = (offsets[:-1].unsqueeze(1) + places)[filled]
-        padded[filled] = values[rows]
+        rows = (offsets[:-1].unsqueeze(1) + positions)[is_filled]
+        padded[is_filled] = values[rows]
         return
-    # Every value has its place and they come in order: several times as fast.
-    filled = filled.view(*filled.shape, *(1 for _ in padded.shape[2:]))
-    padded.masked_scatter_(filled, values)
+    # All values are copied, in their order. This is several times as fast.
+    is_filled = is_filled.view(*is_filled.shape, *(1 for _ in padded.shape[2:]))
+    padded.masked_scatter_(is_filled, values)

@@ -1,4 +1,4 @@
-"""Columns that a plain tensor cannot hold: rows of any length, and bytes."""
+"""Columns that do not fit in a plain Tensor: bytes values, ragged rows and sparse arrays."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from ..checks import counted
 from .padding import PaddedLength, fill_rows
 
 
 class BytesArray:
-    """An array of bytes values of any size, held in two tensors.
+    """An array of bytes values of any size, stored in two Tensors.
 
     Value ``i`` of the flattened array is ``data[offsets[i] : offsets[i + 1]]``.
 
     Attributes:
-        data: uint8 ``[total bytes]``.
-        offsets: int64 ``[n + 1]``, ascending; the first is where the first value starts.
-        shape: Of the array; its product is n.
+        data: Bytes of all values, uint8 ``[total bytes]``.
+        offsets: Ascending offsets of the n values in ``data``, int64 ``[n + 1]``. The first one
+            may be greater than 0.
+        shape: Shape of the array. Its product is n.
     """
 
     __slots__ = ("data", "offsets", "shape")
@@ -31,11 +33,13 @@ class BytesArray:
         self.offsets = offsets
         self.shape: tuple[int, ...] = (len(offsets) - 1,) if shape is None else tuple(shape)
         if math.prod(self.shape) != len(offsets) - 1:
-            raise ValueError(f"{len(offsets) - 1} values do not fill the shape {self.shape}")
+            raise ValueError(
+                f"shape must hold {counted(len(offsets) - 1, 'value')}, got {self.shape}"
+            )
 
     @classmethod
     def from_list(cls, values: list[bytes]) -> BytesArray:
-        """An array ``[n]`` of n bytes values."""
+        """Return an array ``[n]`` of n bytes values."""
         ends = list(itertools.accumulate((len(value) for value in values), initial=0))
         joined = bytearray(b"".join(values))
         data = torch.frombuffer(joined, dtype=torch.uint8) if joined else torch.empty(0).byte()
@@ -43,17 +47,20 @@ class BytesArray:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of a BytesArray without dimensions")
+            raise TypeError("a BytesArray without dimensions has no len()")
         return self.shape[0]
 
     def __getitem__(self, index: int | slice) -> bytes | BytesArray:
-        """Row ``index``: bytes if that is one value, else a smaller array that shares the data."""
+        """Return a row: bytes if it is one value, otherwise an array that shares the data.
+
+        A slice returns an array of several rows. Its step must be 1.
+        """
         row_shape = self.shape[1:]
         row = math.prod(row_shape)
         if isinstance(index, slice):
             begin, end, step = index.indices(len(self))
             if step != 1:
-                raise ValueError("a BytesArray can be sliced with a step of 1 only")
+                raise ValueError(f"the step of a slice of a BytesArray must be 1, got {step}")
             end = max(begin, end)
             return BytesArray(
                 self.data, self.offsets[begin * row : end * row + 1], (end - begin, *row_shape)
@@ -71,7 +78,7 @@ class BytesArray:
         return (self[i] for i in range(len(self)))
 
     def flat(self) -> list[bytes]:
-        """All values in row-major order."""
+        """Return all values in row-major order."""
         offsets = self.offsets.tolist()
         if len(offsets) == 1:
             return []
@@ -82,15 +89,15 @@ class BytesArray:
         ]
 
     def views(self) -> list[Tensor]:
-        """All values in row-major order, each as uint8 ``[its bytes]``; they share the data.
+        """Return all values in row-major order, as uint8 Tensors ``[bytes]`` that share the data.
 
-        What ``torchvision.io.decode_jpeg`` takes, for example.
+        Functions such as ``torchvision.io.decode_jpeg`` accept these Tensors.
         """
         offsets = self.offsets.tolist()
         return [self.data[begin:end] for begin, end in itertools.pairwise(offsets)]
 
     def tolist(self) -> Any:
-        """The values as bytes in nested lists; a single bytes if there are no dimensions."""
+        """Return the values in nested lists, or one bytes object if there are no dimensions."""
         values: list[Any] = self.flat()
         for axis in range(len(self.shape) - 1, 0, -1):
             rows, size = math.prod(self.shape[:axis]), self.shape[axis]
@@ -98,7 +105,7 @@ class BytesArray:
         return values if self.shape else values[0]
 
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> BytesArray:
-        """A copy on another device."""
+        """Return a copy on another device. Arguments are those of ``Tensor.to``."""
         return BytesArray(
             self.data.to(device, non_blocking=non_blocking),
             self.offsets.to(device, non_blocking=non_blocking),
@@ -106,17 +113,17 @@ class BytesArray:
         )
 
     def pin_memory(self) -> BytesArray:
-        """A copy in page-locked memory."""
+        """Return a copy in page-locked memory."""
         return BytesArray(self.data.pin_memory(), self.offsets.pin_memory(), self.shape)
 
     def record_stream(self, stream: Any) -> None:
-        """Keeps the memory from reuse until ``stream`` is done; see ``Tensor.record_stream``."""
+        """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
         self.data.record_stream(stream)
         self.offsets.record_stream(stream)
 
     @property
     def device(self) -> torch.device:
-        """Where the data is."""
+        """Device of the data."""
         return self.offsets.device
 
     def __eq__(self, other: object) -> bool:
@@ -124,22 +131,22 @@ class BytesArray:
             return NotImplemented
         return self.shape == other.shape and self.flat() == other.flat()
 
-    __hash__ = None  # type: ignore[assignment]  # its tensors can change
+    __hash__ = None  # type: ignore[assignment]  # its Tensors are mutable
 
     def __repr__(self) -> str:
         return f"BytesArray(shape={self.shape}, {self.data.numel()} bytes of data)"
 
 
 class Ragged:
-    """Rows of any length, held flat: of values, or of rows again.
+    """Rows of any length: values in one array, and the offsets of the rows in it.
 
-    Row ``i`` is ``values[offsets[i] : offsets[i + 1]]``.
+    Row ``i`` is ``values[offsets[i] : offsets[i + 1]]``. The values may be rows themselves.
 
     Attributes:
-        values: Tensor ``[total, ...]``, :class:`BytesArray` of such a shape, or another Ragged of
-            ``total`` rows.
-        offsets: int64 or int32 ``[rows + 1]``, ascending from 0 (unless a RaggedFeature that does
-            not validate was fed with others).
+        values: Values of all rows: a Tensor ``[total, ...]``, a :class:`BytesArray` of such a
+            shape, or another Ragged of ``total`` rows.
+        offsets: Offsets of the rows, int64 or int32 ``[rows + 1]``. They ascend from 0, unless a
+            RaggedFeature with ``validate=False`` read others.
     """
 
     __slots__ = ("offsets", "values")
@@ -150,12 +157,12 @@ class Ragged:
 
     @property
     def lengths(self) -> Tensor:
-        """Values in each row; of the dtype of offsets, ``[rows]``."""
+        """Number of values in each row: ``[rows]``, of the dtype of ``offsets``."""
         return self.offsets.diff()
 
     @property
     def flat_values(self) -> Tensor | BytesArray:
-        """The values below all rows."""
+        """Values of the innermost rows."""
         return self.values.flat_values if isinstance(self.values, Ragged) else self.values
 
     def __len__(self) -> int:
@@ -166,7 +173,7 @@ class Ragged:
     @overload
     def __getitem__(self, index: slice) -> Ragged: ...
     def __getitem__(self, index: int | slice) -> Tensor | BytesArray | Ragged:
-        """Row ``index``, or a Ragged of some rows; shares the values with this."""
+        """Return a row, or a Ragged of a slice of rows. Values are shared, not copied."""
         if isinstance(index, slice):
             return self._slice(index)
         if not -len(self) <= index < len(self):
@@ -178,7 +185,7 @@ class Ragged:
     def _slice(self, index: slice) -> Ragged:
         begin, end, step = index.indices(len(self))
         if step != 1:
-            raise ValueError("a Ragged can be sliced with a step of 1 only")
+            raise ValueError(f"the step of a slice of a Ragged must be 1, got {step}")
         offsets = self.offsets[begin : max(begin, end) + 1]
         first, last = offsets[[0, -1]].tolist()
         return Ragged(_cut(self.values, first, last), offsets - first)
@@ -187,12 +194,12 @@ class Ragged:
         return iter(self.rows())
 
     def rows(self) -> list[Tensor | BytesArray | Ragged]:
-        """All rows; they share the values with this."""
+        """Return all rows. Values are shared, not copied."""
         offsets = self.offsets.tolist()
         return [_cut(self.values, begin, end) for begin, end in itertools.pairwise(offsets)]
 
     def tolist(self) -> list[list[Any]]:
-        """Rows as lists of Python numbers or bytes, or of such lists."""
+        """Return the rows as nested lists of Python numbers or bytes."""
         values = self.values.tolist()
         offsets = self.offsets.tolist()
         return [values[begin:end] for begin, end in itertools.pairwise(offsets)]
@@ -203,21 +210,23 @@ class Ragged:
         max_len: int | None = None,
         buckets: Sequence[int] | None = None,
     ) -> Tensor:
-        """A dense Tensor ``[rows, longest, ...]``, with a dimension for each level of rows.
+        """Return a dense Tensor ``[rows, longest, ...]``, with a dimension for each level of rows.
 
         Args:
-            fill: What is put behind shorter rows.
-            max_len: Rows of the outermost level are cut to this many.
-            buckets: Ascending lengths. The outermost level is padded to the first that holds the
-                longest row, so that few shapes occur.
+            fill: Fill value after the end of shorter rows. Default: 0.
+            max_len: Maximum length of the outermost rows; longer rows are cut. Default: no limit.
+            buckets: Lengths in ascending order. The outermost rows are padded to the smallest
+                bucket that holds the longest row, so that few shapes occur. Default: pad to the
+                longest row.
 
         Raises:
-            TypeError: the values are bytes.
-            ValueError: a row is longer than the last bucket.
+            TypeError: If the values are bytes.
+            ValueError: If a row is longer than the last bucket, if ``max_len`` is negative or
+                exceeds the last bucket, or if ``buckets`` are not ascending.
         """
         values = self.values.to_padded(fill) if isinstance(self.values, Ragged) else self.values
         if not isinstance(values, Tensor):
-            raise TypeError("rows of bytes cannot be padded into a Tensor")
+            raise TypeError("rows of bytes cannot be padded to a Tensor")
         longest = int(self.lengths.max()) if len(self) else 0
         length = PaddedLength.of(max_len, buckets).length(longest)
         padded = values.new_full((len(self), length, *values.shape[1:]), fill)
@@ -225,43 +234,44 @@ class Ragged:
         return padded
 
     def to_nested(self) -> Tensor:
-        """A nested tensor of jagged layout that shares the values with this.
+        """Return a nested tensor of jagged layout that shares the values.
 
         Raises:
-            TypeError: the values are bytes, or rows again: PyTorch has one ragged dimension.
-            ValueError: the offsets do not ascend.
+            TypeError: If the values are bytes or rows, because PyTorch supports one ragged
+                dimension of numbers.
+            ValueError: If the offsets do not ascend.
         """
         if not isinstance(self.values, Tensor):
-            raise TypeError("only rows of numbers can be a nested tensor")
+            raise TypeError("only a Ragged of numbers can become a nested tensor")
         if bool((self.lengths < 0).any()):
             raise ValueError("the offsets do not ascend")
         return torch.nested.nested_tensor_from_jagged(self.values, self.offsets.long())
 
     def to_jagged(self) -> tuple[Tensor, Tensor]:
-        """Values and lengths, as TorchRec's ``JaggedTensor(values, lengths)`` takes them.
+        """Return values and lengths for TorchRec's ``JaggedTensor(values, lengths)``.
 
         Returns:
-            The values, which are not copied, and the length of each row: ``[rows]``, of the dtype
-            of offsets.
+            The values, not copied; and the length of each row, ``[rows]``, of the dtype of
+            ``offsets``.
 
         Raises:
-            TypeError: the values are bytes, or rows again.
-            ValueError: the rows do not follow each other, so that lengths would not tell them.
+            TypeError: If the values are bytes or rows.
+            ValueError: If the rows are not contiguous, so that lengths cannot describe them.
         """
         if not isinstance(self.values, Tensor):
-            raise TypeError("only rows of numbers can be a jagged tensor")
+            raise TypeError("only a Ragged of numbers can become a jagged tensor")
         lengths = self.lengths
         first, last = self.offsets[[0, -1]].tolist()
         if (first, last) != (0, len(self.values)) or bool((lengths < 0).any()):
-            raise ValueError("the rows do not follow each other from the first value to the last")
+            raise ValueError("the rows are not contiguous from the first value to the last")
         return self.values, lengths
 
     def to_sparse(self) -> Tensor:
-        """A sparse COO tensor ``[rows, longest, ...]``, as TensorFlow gives for a VarLenFeature."""
+        """Return a sparse COO tensor ``[rows, longest, ...]``, like TensorFlow's VarLenFeature."""
         values = self.flat_values
         if not isinstance(values, Tensor):
-            raise TypeError("rows of bytes cannot be a sparse tensor")
-        indices, shape = _places(self)
+            raise TypeError("rows of bytes cannot become a sparse tensor")
+        indices, shape = _coordinates(self)
         return torch.sparse_coo_tensor(
             indices,
             values,
@@ -271,55 +281,56 @@ class Ragged:
         )
 
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Ragged:
-        """A copy on another device."""
+        """Return a copy on another device. Arguments are those of ``Tensor.to``."""
         return Ragged(
             self.values.to(device, non_blocking=non_blocking),
             self.offsets.to(device, non_blocking=non_blocking),
         )
 
     def pin_memory(self) -> Ragged:
-        """A copy in page-locked memory."""
+        """Return a copy in page-locked memory."""
         return Ragged(self.values.pin_memory(), self.offsets.pin_memory())
 
     def record_stream(self, stream: Any) -> None:
-        """Keeps the memory from reuse until ``stream`` is done; see ``Tensor.record_stream``."""
+        """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
         self.values.record_stream(stream)
         self.offsets.record_stream(stream)
 
     @property
     def device(self) -> torch.device:
-        """Where the data is."""
+        """Device of the data."""
         return self.offsets.device
 
     def __repr__(self) -> str:
         return f"Ragged({len(self)} rows, values={self.values!r})"
 
 
-def _places(ragged: Ragged) -> tuple[Tensor, tuple[int, ...]]:
-    """Where each flat value is, int64 ``[levels + 1, n]``; and the shape that holds all."""
+def _coordinates(ragged: Ragged) -> tuple[Tensor, tuple[int, ...]]:
+    """Return the coordinates of each flat value, int64 ``[levels + 1, n]``, and the dense shape."""
     lengths = ragged.lengths
     rows = torch.repeat_interleave(torch.arange(len(ragged), device=lengths.device), lengths)
     within = torch.arange(len(rows), device=lengths.device) - ragged.offsets[rows]
     shape = (len(ragged), int(lengths.max()) if len(ragged) else 0)
     if not isinstance(ragged.values, Ragged):
         return torch.stack((rows, within)), shape
-    inner, inner_shape = _places(ragged.values)
+    inner, inner_shape = _coordinates(ragged.values)
     row = inner[0]
     return torch.stack((rows[row], within[row], *inner[1:])), (*shape, *inner_shape[1:])
 
 
 def _cut(values: Any, begin: int, end: int) -> Any:
-    # Offsets that were not validated may be negative, which to Python would count from the end.
+    # Offsets that were not validated may be negative. Python would count these from the end.
     return values[max(begin, 0) : max(end, 0)]
 
 
 class Sparse:
-    """Values and their places in a larger array that is empty elsewhere.
+    """A sparse array: values and their indices.
 
     Attributes:
-        indices: int64 ``[n, rank]``. In a batch the first column is the record.
-        values: Tensor ``[n]`` or :class:`BytesArray` of that shape.
-        dense_shape: Of the array.
+        indices: Index of each value, int64 ``[n, rank]``. In a batch, the first component is the
+            record.
+        values: Tensor or :class:`BytesArray` ``[n]``.
+        dense_shape: Shape of the array.
     """
 
     __slots__ = ("dense_shape", "indices", "values")
@@ -335,7 +346,7 @@ class Sparse:
         return self.dense_shape[0]
 
     def rows(self) -> list[Sparse]:
-        """The parts along the first dimension, each without it; they share the values with this."""
+        """Return the parts along the first dimension, without it. Values are shared, not copied."""
         counts = torch.bincount(self.indices[:, 0], minlength=len(self)).tolist()
         ends = list(itertools.accumulate(counts, initial=0))
         return [
@@ -344,19 +355,19 @@ class Sparse:
         ]
 
     def to_coo(self) -> Tensor:
-        """A sparse COO tensor that shares the values with this; equal indices are not summed yet.
+        """Return a sparse COO tensor that shares the values. It is not coalesced.
 
         Raises:
-            TypeError: the values are bytes.
+            TypeError: If the values are bytes.
         """
         if not isinstance(self.values, Tensor):
-            raise TypeError("bytes cannot be in a sparse tensor")
+            raise TypeError("a Sparse of bytes cannot become a sparse tensor")
         return torch.sparse_coo_tensor(
             self.indices.t(), self.values, self.dense_shape, check_invariants=False
         )
 
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Sparse:
-        """A copy on another device."""
+        """Return a copy on another device. Arguments are those of ``Tensor.to``."""
         return Sparse(
             self.indices.to(device, non_blocking=non_blocking),
             self.values.to(device, non_blocking=non_blocking),
@@ -364,17 +375,17 @@ class Sparse:
         )
 
     def pin_memory(self) -> Sparse:
-        """A copy in page-locked memory."""
+        """Return a copy in page-locked memory."""
         return Sparse(self.indices.pin_memory(), self.values.pin_memory(), self.dense_shape)
 
     def record_stream(self, stream: Any) -> None:
-        """Keeps the memory from reuse until ``stream`` is done; see ``Tensor.record_stream``."""
+        """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
         self.indices.record_stream(stream)
         self.values.record_stream(stream)
 
     @property
     def device(self) -> torch.device:
-        """Where the data is."""
+        """Device of the data."""
         return self.indices.device
 
     def __repr__(self) -> str:

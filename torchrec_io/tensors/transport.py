@@ -1,14 +1,14 @@
-"""How batches cross from a DataLoader worker to the process that uses them.
+"""Transport of batches from DataLoader workers to the process that uses them.
 
-A worker writes the arena of a batch into a *slot*, a piece of memory that both processes have
-mapped, and sends a short message. There the batch is the slot: nothing is copied. The slot is used
-again when the last view of the batch is gone, so reuse is never seen; while all slots are in use,
-batches travel as any other object does (:meth:`Batch.__reduce__`).
+A worker writes the arena of a batch into a *slot*, memory that both processes have mapped, and
+sends a short message. The receiving process uses the slot as the arena of the batch, without a
+copy. The slot is reused once the last view of the batch is gone, so no batch changes while it is in
+use. While all slots are in use, batches are pickled like other objects (:meth:`Batch.__reduce__`).
 
-Against a new piece of shared memory for each batch this saves making it, handing over its
-descriptor and a page fault for each 4 KiB on both sides; against a pipe, several copies
-(benchmarks/transfer.py). Slots are files without a name: they need no room in /dev/shm, and go with
-the processes.
+Compared with new shared memory for each batch, slots save its allocation, the transfer of its
+descriptor, and a page fault for each 4 KiB in both processes. Compared with a pipe, they save
+several copies (benchmarks/transfer.py). Slots are anonymous files: they take no space in /dev/shm,
+and the system frees them when the processes end.
 """
 
 from __future__ import annotations
@@ -34,25 +34,31 @@ from torch.utils.data import get_worker_info
 from .. import _core
 from .batch import Batch
 
-# Arenas up to this size are sent inside the message. Measured by benchmarks/transfer.py.
+# Arenas up to this size are sent in the message. The limit is measured by benchmarks/transfer.py.
 _INLINE_BYTES = 1 << 12
-# More than a worker has under way (prefetch_factor) and a training step holds.
+# More batches than a worker has in flight (prefetch_factor) and a training step holds.
 _MOST_SLOTS = 16
 _HEAD_BYTES = _core.SLOT_HEADER_BYTES
-_SECONDS_TO_END = 5.0  # of a worker that has been killed
-# So that batches of nearly one size can use each other's slots.
+_SECONDS_TO_END = 5.0  # maximum wait for a worker that was killed
+# Slot sizes are rounded up to this, so that batches of similar sizes share slots.
 _GRAIN_BYTES = 1 << 16
 
 
 class _Slot:
     """A slot of this worker.
 
+    Args:
+        number: Number of the slot, unique in the worker.
+        size: Size of the arena that the slot must hold, in bytes.
+        replaced: Number of the slot that this one replaces, if any.
+
     Attributes:
-        number: No other slot of the worker ever has it.
-        descriptor: Of the memory.
-        memory: uint8; all of it.
-        replaced: The number of the one whose place it took.
-        is_known: Whether the other process was told of it.
+        descriptor: File descriptor of the memory.
+        memory: All memory of the slot, uint8.
+        is_known: Whether the slot was sent to the other process.
+
+    Raises:
+        OSError: If there is not enough memory.
     """
 
     def __init__(self, number: int, size: int, replaced: int | None) -> None:
@@ -62,28 +68,28 @@ class _Slot:
         capacity = -(-(size + _HEAD_BYTES) // grain) * grain
         self.descriptor = os.memfd_create("torchrec_io")
         try:
-            # Not truncate alone: memory that is not to be had must be an error here, not a signal
-            # when it is written to.
+            # Allocate the memory now: after ftruncate() alone, a lack of memory would kill the
+            # process with a signal at the first write.
             os.posix_fallocate(self.descriptor, 0, capacity)
-            self.memory = _mapped(self.descriptor, capacity)
+            self.memory = _map(self.descriptor, capacity)
         except OSError:
             os.close(self.descriptor)
             raise
         self.is_known = False
 
-    def holds(self, size: int) -> bool:
+    def can_hold(self, size: int) -> bool:
         return len(self.memory) - _HEAD_BYTES >= size
 
     def take(self) -> bool:
-        """Takes it to write to it; False while it is lent or under way."""
+        """Reserve the slot for writing; return False while a batch in it is in flight or in use."""
         return _core.take_slot(self.memory)
 
     def is_to_replace(self, size: int) -> bool:
-        """Whether it is of no more use; if it is just too small, it is taken."""
-        return _core.is_slot_retired(self.memory) or (not self.holds(size) and self.take())
+        """Return whether a new slot may replace this one. A slot that is too small is reserved."""
+        return _core.is_slot_retired(self.memory) or (not self.can_hold(size) and self.take())
 
-    def untake(self) -> None:
-        """Has it free again, when nobody was sent what is in it."""
+    def release(self) -> None:
+        """Make the slot free again after :meth:`take`, if its batch was not sent."""
         _core.release_slot(self.memory)
 
     def close(self) -> None:
@@ -91,29 +97,29 @@ class _Slot:
 
 
 class _Sender:
-    """The slots of a worker.
+    """The slots of a worker, which sends batches in them.
 
-    A message that is lost, as when something else in it cannot be pickled, leaves its slot taken:
-    whether the other process has it cannot be known here. There are few slots, and they go with the
-    worker; once all are lost, batches travel as any other object does.
+    If a message is lost, for example because another object in it cannot be pickled, its slot stays
+    reserved: the worker cannot know whether the other process received it. There are few slots, and
+    they are freed with the worker. Once all are lost, batches are pickled like other objects.
     """
 
     def __init__(self) -> None:
         self._name = os.urandom(8)
         self._pid = os.getpid()
-        self._lock = threading.Lock()  # a worker may have more queues than DataLoader's
+        self._lock = threading.Lock()  # a worker may use other queues than the one of DataLoader
         self._numbers = itertools.count()
         self._slots: list[_Slot] = []
-        # Batches of one schema, of columns whose sizes do not depend on the data, share theirs.
+        # Cached: batches share a layout if the sizes of their columns do not depend on the data.
         self._layout: tuple[Any, ...] = ()
         self._pickled = b""
 
     def send(self, batch: Batch) -> tuple[Any, ...] | None:
-        """What the batch is pickled as; None if there is no slot for it."""
+        """Write a batch to a slot and return its pickled form, or None if no slot is free."""
         with self._lock:
             size = batch.arena.numel()
             layout = self._pickled_layout(batch)
-            slot = self._taken(size)
+            slot = self._take_slot(size)
             if slot is None:
                 return None
             np.copyto(slot.memory[_HEAD_BYTES : _HEAD_BYTES + size], batch.arena.numpy())
@@ -124,24 +130,25 @@ class _Sender:
                 return _receive, (place, None, layout)
             try:
                 new = _NewSlot(DupFd(slot.descriptor), slot.replaced)
-            except OSError:  # there are no more descriptors
-                slot.untake()
+            except OSError:  # no file descriptors are left
+                slot.release()
                 return None
             slot.is_known = True
             return _receive, (place, new, layout)
 
-    def _taken(self, size: int) -> _Slot | None:
+    def _take_slot(self, size: int) -> _Slot | None:
+        """Reserve a slot, or create one; return None if that is not possible."""
         for slot in self._slots:
-            if slot.holds(size) and slot.take():
+            if slot.can_hold(size) and slot.take():
                 return slot
         small = next((slot for slot in self._slots if slot.is_to_replace(size)), None)
         if small is None and len(self._slots) == _MOST_SLOTS:
             return None
         try:
             slot = _Slot(next(self._numbers), size, None if small is None else small.number)
-        except OSError:  # there is no such memory
+        except OSError:  # not enough memory
             if small is not None and not _core.is_slot_retired(small.memory):
-                small.untake()
+                small.release()
             return None
         slot.take()
         if small is None:
@@ -158,14 +165,23 @@ class _Sender:
         return self._pickled
 
     def close(self) -> None:
-        """Lets go of all slots."""
+        """Close all slots."""
         for slot in self._slots:
             slot.close()
         self._slots = []
 
 
 class _Place(NamedTuple):
-    """Where a batch is."""
+    """Position of a batch: a sender and its process, a slot and its memory.
+
+    Attributes:
+        sender: Random name of the sender.
+        pid: Process of the sender.
+        number: Number of the slot.
+        descriptor: File descriptor of the slot in the process of the sender.
+        capacity: Size of the slot in bytes.
+        size: Size of the arena in bytes.
+    """
 
     sender: bytes
     pid: int
@@ -176,14 +192,19 @@ class _Place(NamedTuple):
 
 
 class _NewSlot(NamedTuple):
-    """What the other process needs to have a slot, too."""
+    """A slot that the receiving process does not have yet.
+
+    Attributes:
+        descriptor: Duplicate of the file descriptor, which multiprocessing sends.
+        replaced: Number of the slot that the new one replaces, if any.
+    """
 
     descriptor: Any
-    replaced: int | None  # number of the slot whose place it took
+    replaced: int | None
 
 
 class _Receiver:
-    """The slots of workers, in the process that uses their batches."""
+    """The slots of all workers, in the process that uses their batches."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -191,16 +212,21 @@ class _Receiver:
         self._layouts: dict[bytes, Any] = {}
 
     def take(self, place: _Place, new: _NewSlot | None, pickled_layout: bytes) -> Batch:
-        """The batch at a place.
+        """Return the batch at a position.
+
+        Args:
+            place: Position of the batch.
+            new: The slot, if it was not sent before.
+            pickled_layout: Pickled layout of the batch.
 
         Raises:
-            RuntimeError: its worker has ended, and this process does not have the slot yet.
+            RuntimeError: If the worker has ended and this process does not have the slot yet.
         """
         with self._lock:
             slots = self._slots_of(place)
             memory = slots.get(place.number)
             if memory is None:
-                memory = slots[place.number] = _attached(place, new)
+                memory = slots[place.number] = _attach(place, new)
             if new is not None and new.replaced is not None:
                 slots.pop(new.replaced, None)
             layout = self._layout(pickled_layout)
@@ -208,7 +234,7 @@ class _Receiver:
         return Batch(torch.from_numpy(arena), *layout)
 
     def _slots_of(self, place: _Place) -> dict[int, npt.NDArray[np.uint8]]:
-        """The slots of a worker, kept until DataLoader lets go of the worker."""
+        """Return the slots of a worker, which are kept until DataLoader releases the worker."""
         slots = self._slots.get(place.sender)
         if slots is None:
             slots = {}
@@ -216,26 +242,26 @@ class _Receiver:
             if process is not None:
                 self._slots[place.sender] = slots
                 weakref.finalize(process, self._slots.pop, place.sender, None).atexit = False
-            # Of a worker that has ended, or is another process's child, nothing is kept: there
-            # would be nobody to say when it can go.
+            # Slots of a worker that has ended, or is not a child of this process, are not kept:
+            # nothing would tell when to remove them.
         return slots
 
     def close(self) -> None:
-        """Lets go of all slots but those whose batches are in use."""
+        """Release all slots. The memory of batches that are in use is kept until they are gone."""
         self._slots.clear()
 
     def _layout(self, pickled: bytes) -> Any:
         layout = self._layouts.get(pickled)
         if layout is None:
-            if len(self._layouts) > 8:  # those of ragged batches do not come again
+            if len(self._layouts) > 8:  # the layouts of ragged batches are rarely repeated
                 self._layouts.clear()
-            layout = pickle.loads(pickled)  # noqa: S301  # as the message it is part of
+            layout = pickle.loads(pickled)  # noqa: S301  # trusted like the message that contains it
             self._layouts[pickled] = layout
         return layout
 
 
 class _Ends:
-    """The slots of this process, as a worker and as one that uses the batches of workers."""
+    """The sender and the receiver of this process."""
 
     def __init__(self) -> None:
         self.receiver = _Receiver()
@@ -243,15 +269,15 @@ class _Ends:
 
     @property
     def sender(self) -> _Sender:
-        """Of this process, which is a worker."""
+        """Sender of this process, which is a worker."""
         if self._sender is None:
             self._sender = _Sender()
-            # Before multiprocessing waits, at -5, until all that was sent is on its way.
+            # This runs before multiprocessing waits, at priority -5, until all messages are sent.
             Finalize(None, _end_with_parent, (os.getppid(),), exitpriority=-4)
         return self._sender
 
-    def forget_parents(self) -> None:
-        """Has a forked child begin anew; else it would keep the memory of its parent's slots."""
+    def reset(self) -> None:
+        """Forget all slots, so that a forked child does not keep the memory of its parent's."""
         if self._sender is not None:
             self._sender.close()
         self._sender = None
@@ -260,19 +286,19 @@ class _Ends:
 
 
 def _end_with_parent(parent: int) -> None:
-    """Ends a worker whose parent was killed: who waits for a full pipe would do so for ever."""
+    """End a worker whose parent was killed. It would wait forever for a full pipe."""
     if os.getppid() != parent:
         os._exit(1)
 
 
 _ends = _Ends()
-os.register_at_fork(after_in_child=_ends.forget_parents)
+os.register_at_fork(after_in_child=_ends.reset)
 
 
 def _reduce(batch: Batch) -> Any:
-    """How a batch is pickled for another process; in a DataLoader worker, by slot."""
-    is_plain = batch.arena.device.type != "cpu" or batch.arena.numel() <= _INLINE_BYTES
-    if is_plain or get_worker_info() is None or not hasattr(os, "memfd_create"):
+    """Pickle a batch for another process. DataLoader workers send it in a slot."""
+    is_inline = batch.arena.device.type != "cpu" or batch.arena.numel() <= _INLINE_BYTES
+    if is_inline or get_worker_info() is None or not hasattr(os, "memfd_create"):
         return batch.__reduce__()
     return _ends.sender.send(batch) or batch.__reduce__()
 
@@ -282,36 +308,36 @@ def _receive(place: _Place, new: _NewSlot | None, pickled_layout: bytes) -> Batc
 
 
 def _child(pid: int) -> Any:
-    """A process that this one has started and that has not ended yet; None if it is none."""
+    """Return the running child process with this pid, or None."""
     children = multiprocessing.active_children()
     return next((process for process in children if process.pid == pid), None)
 
 
-def _attached(place: _Place, new: _NewSlot | None) -> npt.NDArray[np.uint8]:
+def _attach(place: _Place, new: _NewSlot | None) -> npt.NDArray[np.uint8]:
     try:
         if new is not None:
             descriptor = new.descriptor.detach()
         else:
-            # A worker that sends to several processes tells one of them of a slot.
+            # A worker that sends to several processes sends the descriptor to only one of them.
             descriptor = os.open(f"/proc/{place.pid}/fd/{place.descriptor}", os.O_RDWR)
     except (OSError, EOFError) as error:
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             raise
-        # Its sockets are closed a moment before it counts as ended. DataLoader's own error, which
-        # comes by a signal, would else come some time later, wherever the program is by then.
+        # The sockets of the worker close shortly before it has ended. Waiting for its end makes
+        # DataLoader's own error, which a signal raises, appear here and not at a later statement.
         process = _child(place.pid)
         if process is not None:
             process.join(_SECONDS_TO_END)
         raise RuntimeError(
-            f"DataLoader worker (pid {place.pid}) ended before a batch of it had arrived"
+            f"DataLoader worker (pid {place.pid}) ended before its batch was received"
         ) from error
     try:
-        return _mapped(descriptor, place.capacity)
+        return _map(descriptor, place.capacity)
     finally:
         os.close(descriptor)
 
 
-def _mapped(descriptor: int, size: int) -> npt.NDArray[np.uint8]:
+def _map(descriptor: int, size: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
 
 

@@ -1,1 +1,5 @@
-"""Directories written by TensorFlow Datasets (TFDS)."""
+"""Directories that TensorFlow Datasets (TFDS) wrote, read without TensorFlow."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

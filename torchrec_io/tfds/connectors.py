@@ -1,7 +1,7 @@
-"""What features.json says of each feature: TFDS's feature connectors, without their code.
+"""Feature connectors of TFDS, which describe the features of a dataset.
 
-The classes are those of ``tensorflow_datasets.core.features`` (version 4.9), less what only writing
-needs.
+The classes are those of ``tensorflow_datasets.core.features`` (TFDS 4.9), without the attributes
+that only writing needs.
 """
 
 from __future__ import annotations
@@ -15,27 +15,41 @@ TfdsShape: TypeAlias = "tuple[int | None, ...]"
 
 @dataclass(frozen=True, kw_only=True)
 class Connector:
-    """Base of all connectors.
+    """Base class of connectors.
 
     Attributes:
-        description: What the dataset's author says of the feature.
-        value_range: What values it takes, in words.
+        description: Description of the feature by the dataset's author.
+        value_range: Description of the values.
     """
 
     description: str = ""
     value_range: str = ""
 
-    def leaves(self) -> Iterator[Leaf]:
-        """The connectors that hold no others."""
-        yield from _leaves(self, "", ())
+    def leaves(self, name: str = "", around: tuple[Sequence, ...] = ()) -> Iterator[Leaf]:
+        """Yield the connectors that contain no other connectors.
+
+        Args:
+            name: Flat name of this connector.
+            around: Sequences that contain this connector, from the outermost to the innermost.
+        """
+        yield Leaf(name, around, self)
+
+    def nested_datasets(self, name: str = "") -> Iterator[str]:
+        """Yield the flat names of nested datasets, without those inside sequences.
+
+        Args:
+            name: Flat name of this connector.
+        """
+        del name
+        yield from ()
 
 
 class Leaf(NamedTuple):
-    """A connector that holds no others.
+    """A connector that contains no other connectors.
 
     Attributes:
-        name: Of it and of the dicts around it, joined by "/".
-        around: The sequences around it, the outermost first.
+        name: Flat name: its name and those of the dicts that contain it, joined by "/".
+        around: Sequences that contain it, from the outermost to the innermost.
         feature: The connector.
     """
 
@@ -46,29 +60,37 @@ class Leaf(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FeaturesDict(Connector):
-    """Features by name.
+    """A dict of features.
 
     Attributes:
-        features: By name.
+        features: Connectors by name.
     """
 
     features: Mapping[str, Connector]
 
+    def leaves(self, name: str = "", around: tuple[Sequence, ...] = ()) -> Iterator[Leaf]:
+        for key, feature in self.features.items():
+            yield from feature.leaves(f"{name}/{key}" if name else key, around)
+
+    def nested_datasets(self, name: str = "") -> Iterator[str]:
+        for key, feature in self.features.items():
+            yield from feature.nested_datasets(f"{name}/{key}" if name else key)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Translation(FeaturesDict):
-    """A text in each of some languages: a :class:`Text` each."""
+    """A text in several languages: a :class:`Text` for each language."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor(Connector):
-    """Values of one dtype; with shape ``()`` what TFDS calls a Scalar.
+    """Values of one dtype. With shape ``()``, this is also TFDS's ``Scalar``.
 
     Attributes:
-        shape: None where a dimension is not known.
-        dtype: Its name; "string" for bytes.
-        encoding: "none"; "bytes" or "zlib": stored as the bytes of the elements.
-        optional: Whether records may lack it.
+        shape: Shape; None for a dimension that is not known.
+        dtype: Name of the dtype; "string" for bytes.
+        encoding: "none", or "bytes" or "zlib" if values are stored as the bytes of their elements.
+        optional: Whether records may lack the feature.
     """
 
     shape: TfdsShape
@@ -79,10 +101,10 @@ class Tensor(Connector):
 
 @dataclass(frozen=True, kw_only=True)
 class Text(Tensor):
-    """A text, in UTF-8; or, as old datasets have it, the numbers of its tokens.
+    """A text in UTF-8, or in old datasets the numbers of its tokens.
 
     Attributes:
-        has_encoder: Whether it is numbers.
+        has_encoder: Whether the numbers of tokens are stored.
     """
 
     shape: TfdsShape = ()
@@ -92,11 +114,11 @@ class Text(Tensor):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassLabel(Tensor):
-    """The number of a class; -1 for none.
+    """The number of a class, or -1 for no class.
 
     Attributes:
-        num_classes: None if not known.
-        names: Of the classes, if known; without names of their own, "0", "1" and so on.
+        num_classes: Number of classes; None if it is not known.
+        names: Names of the classes, if known. Unnamed classes are called "0", "1" and so on.
     """
 
     shape: TfdsShape = ()
@@ -107,11 +129,11 @@ class ClassLabel(Tensor):
 
 @dataclass(frozen=True, kw_only=True)
 class BBox(Tensor):
-    """A box: four coordinates.
+    """A bounding box: four coordinates.
 
     Attributes:
-        bbox_format: "YXYX", "XYXY" or "XYWH", in pixels; "REL_YXYX" (the usual one) or "REL_XYXY",
-            from 0 to 1; None if not known.
+        bbox_format: "YXYX", "XYXY" or "XYWH" for pixels; "REL_YXYX" (the usual format) or
+            "REL_XYXY" for numbers from 0 to 1; None if it is not known.
     """
 
     shape: TfdsShape = (4,)
@@ -121,12 +143,12 @@ class BBox(Tensor):
 
 @dataclass(frozen=True, kw_only=True)
 class Audio(Tensor):
-    """Samples, of one channel ``[length]`` or several ``[length, channels]``.
+    """Audio samples of one channel ``[length]`` or several channels ``[length, channels]``.
 
     Attributes:
-        file_format: Of the audio file, if known, such as "flac".
-        sample_rate: Samples a second; None if not known.
-        lazy_decode: Whether the audio file is stored as it is, not its samples.
+        file_format: Format of the audio file, such as "flac"; None if it is not known.
+        sample_rate: Samples per second; None if it is not known.
+        lazy_decode: Whether the encoded audio file is stored instead of its samples.
     """
 
     file_format: str | None = None
@@ -139,11 +161,13 @@ class Image(Connector):
     """An encoded image.
 
     Attributes:
-        shape: ``(height, width, channels)``, or with frames in front for an animated GIF; None
-            where not known; without channels, or with 0, images have as many as are stored.
-        dtype: "uint8", "uint16", or "float32": a PNG whose four channels are the bytes of a float.
-        encoding_format: "png", "jpeg", or None.
-        names: Of the classes that pixels number, in a LabeledImage.
+        shape: ``(height, width, channels)``, or ``(frames, height, width, channels)`` for an
+            animated GIF; None for a dimension that is not known. If channels is None or 0, images
+            have their stored number of channels.
+        dtype: "uint8" or "uint16"; or "float32" for a PNG whose four channels are the bytes of a
+            float.
+        encoding_format: "png" or "jpeg"; None if it is not known.
+        names: Names of the classes that the pixels of a ``LabeledImage`` stand for.
     """
 
     shape: TfdsShape
@@ -154,57 +178,44 @@ class Image(Connector):
 
 @dataclass(frozen=True, kw_only=True)
 class Sequence(Connector):
-    """Several of one feature.
+    """A sequence of values of one feature.
 
     Attributes:
-        feature: What there are several of.
-        length: How many; None if that differs.
+        feature: Connector of the elements.
+        length: Number of elements; None if it varies.
     """
 
     feature: Connector
     length: int | None = None
 
+    def leaves(self, name: str = "", around: tuple[Sequence, ...] = ()) -> Iterator[Leaf]:
+        yield from self.feature.leaves(name, (*around, self))
+
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationVariableLanguages(Sequence):
-    """Texts in several languages, and the language of each."""
+    """Texts in several languages, with the language of each text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Video(Sequence):
-    """Frames, each an :class:`Image`."""
+    """A sequence of frames, each an :class:`Image`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset(Sequence):
-    """A dataset in each record, such as the steps of an episode. Stored as a Sequence is."""
+    """A nested dataset, such as the steps of an episode. It is stored like a Sequence."""
+
+    def nested_datasets(self, name: str = "") -> Iterator[str]:
+        yield name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown(Connector):
-    """A connector of somebody else's: only its code knows what it stores.
+    """A connector that is not part of TFDS. Only its own code knows what it stores.
 
     Attributes:
-        class_name: Of the connector.
+        class_name: Full name of the class of the connector.
     """
 
     class_name: str
-
-
-def nested_datasets(feature: Connector, name: str = "") -> Iterator[str]:
-    """Names of the datasets that each record has, those within other sequences not."""
-    if isinstance(feature, Dataset):
-        yield name
-    elif isinstance(feature, FeaturesDict):
-        for inner, each in feature.features.items():
-            yield from nested_datasets(each, f"{name}/{inner}" if name else inner)
-
-
-def _leaves(feature: Connector, name: str, around: tuple[Sequence, ...]) -> Iterator[Leaf]:
-    if isinstance(feature, FeaturesDict):
-        for inner, held in feature.features.items():
-            yield from _leaves(held, f"{name}/{inner}" if name else inner, around)
-    elif isinstance(feature, Sequence):
-        yield from _leaves(feature.feature, name, (*around, feature))
-    else:
-        yield Leaf(name, around, feature)

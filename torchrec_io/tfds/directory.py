@@ -1,4 +1,4 @@
-"""A directory that TFDS wrote: what is known of its data."""
+"""Directories of datasets that TFDS wrote."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from ..checks import counted
 from ..errors import SchemaError, TorchRecIOError, WrongShardError
 from ..order.selection import Selection
 from ..records.index_cache import open_indexes
@@ -15,40 +16,38 @@ from ..records.sequential import iter_records
 from ..schema.inspect import feature_names
 from ..schema.schema import Schema
 from ..storage.local import StrPath
-from .connectors import Connector, Leaf, nested_datasets
+from .connectors import Connector, Leaf
+from .feature_choice import ChosenFeatures, FeatureChoice, StoredKeys, choose
 from .features_json import parse_features, read_features
-from .finding import check_names, find_directory
 from .info import INFO_FILE, StatedSplit, read_info
 from .json_text import Node
 from .labels import Labels
-from .promised import PromisedIndex
-from .selection import Chosen, FeatureChoice, StoredKeys, choose
-from .shards import Shards, open_shards, sizes_of
-from .splits import TfdsSplit, listed
+from .shard_index import ShardIndex
+from .shards import Shards, get_sizes, open_shards
+from .splits import ALL, Split, list_splits
 from .templates import ShardTemplate
-from .to_schema import Unread, to_specs
+from .to_schema import Unreadable, to_specs
+from .versions import check_names, find_directory
 
-_ALL = "all"
 
-
-class Plan(NamedTuple):
-    """What a dataset of a split is made of.
+class OpenedSplit(NamedTuple):
+    """The records of a split, and their schema.
 
     Attributes:
-        indexes: Of the shards.
-        selection: Of their records.
-        schema: For these.
-        described: The dataset and its splits that these are of, as in a state.
+        indexes: Indexes of the shards.
+        selection: Selection of the records of the shards.
+        schema: Schema of the records.
+        described: Name of the dataset and its splits, as in a saved state.
     """
 
-    indexes: list[PromisedIndex]
+    indexes: list[ShardIndex]
     selection: Selection
     schema: Schema
     described: str
 
     @property
     def paths(self) -> list[str]:
-        """The shards, each once."""
+        """Paths of the shards, without repetition."""
         return list(dict.fromkeys(index.data_path for index in self.indexes))
 
 
@@ -56,9 +55,9 @@ class Outline(NamedTuple):
     """The features of a dataset.
 
     Attributes:
-        leaves: Those that hold no others; none where there is no features.json.
-        unread: Why some cannot be read, by name.
-        keys: What each record must have stored.
+        leaves: Connectors that contain no others; empty without a features.json.
+        unread: Reason for each feature that cannot be read, by name.
+        keys: Stored features that each record must have.
     """
 
     leaves: list[Leaf]
@@ -66,14 +65,15 @@ class Outline(NamedTuple):
     keys: StoredKeys
 
 
-class TfdsSplitInfo:
-    """A split: what dataset_info.json says of it, and which files it is in.
+class SplitInfo:
+    """A split of a dataset: facts of dataset_info.json, and the paths of its files.
 
     Attributes:
-        name: Such as "train".
-        shard_lengths: How many records each shard has; None if that is not said, as in directories
+        name: Name, such as "train".
+        shard_lengths: Number of records of each shard; None if it is not known, as in directories
             that TFDS wrote before version 2.
-        num_bytes: Of all records, or of all shards: TFDS's writers differ. 0 if not known.
+        num_bytes: Size of all records or of all files, in bytes, because TFDS's writers differ; 0
+            if it is not known.
     """
 
     def __init__(self, stated: StatedSplit, folder: str, template: ShardTemplate) -> None:
@@ -85,22 +85,22 @@ class TfdsSplitInfo:
         self._template = template
 
     def __repr__(self) -> str:
-        return f"TfdsSplitInfo({self.name!r}, {self.num_examples} records)"
+        return f"SplitInfo({self.name!r}, {self.num_examples} records)"
 
     @property
     def num_examples(self) -> int | None:
-        """How many records it has; None if that is not said."""
+        """Number of records; None if it is not known."""
         if self.shard_lengths is None:
             return self._stated.num_examples
         return sum(self.shard_lengths)
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """Its shards, whether they are there or not.
+        """Paths of the shards, whether they exist or not.
 
         Raises:
-            SchemaError: the template of their names is none, or leads elsewhere.
-            FileNotFoundError: their number is not said, and the files that are there are not all.
+            SchemaError: If the template of their names is not valid, or leads out of the directory.
+            FileNotFoundError: If the lengths of the shards are not known and shards are missing.
         """
         count = self._stated.num_shards
         if self.shard_lengths is not None:
@@ -109,85 +109,94 @@ class TfdsSplitInfo:
             self._check_number(count)
             names = self._template.paths(count)
         else:
-            names = self._there()
+            names = self._existing()
         return tuple(os.path.join(self._folder, name) for name in names)
 
-    def counted(self) -> Shards:
-        """Its shards, indexed and counted where dataset_info.json does not say how many records.
+    def shards(self) -> Shards:
+        """Return the shards, after counting their records if dataset_info.json does not say them.
 
         Raises:
-            FileNotFoundError: a shard is missing.
-            CorruptRecordError, TruncatedFileError: one is damaged.
-            WrongShardError: they have not as many records as is said of all of them.
+            FileNotFoundError: If a shard is missing.
+            CorruptRecordError: If a shard is damaged.
+            TruncatedFileError: If a shard is truncated.
+            WrongShardError: If the shards have another number of records than dataset_info.json
+                says for all of them.
         """
         if self.shard_lengths is not None:
             return Shards(self.paths, self.shard_lengths, self.num_bytes)
-        sizes_of(self.paths)  # all that are missing are told at once
+        get_sizes(self.paths)  # reports all missing shards at once
         indexes, errors = open_indexes(self.paths, "auto", None)
         if errors:
             raise errors[0]
         lengths = [len(index) for index in indexes]
         if self.num_examples not in (None, sum(lengths)):
             raise WrongShardError(
-                f"the shards of split {self.name!r} have {sum(lengths)} records, {INFO_FILE} says "
-                f"{self.num_examples}",
+                f"the shards of split {self.name!r} have {counted(sum(lengths), 'record')}, but "
+                f"{INFO_FILE} says {self.num_examples:,}",
                 path=self._folder,
             )
         return Shards(self.paths, lengths, self.num_bytes, indexes)
 
     def _check_number(self, count: int) -> None:
-        """Refuses to make up the names of more shards than there can be."""
+        """Raise an error if there are fewer files than shards, before making names for them."""
         folder, _ = self._template.pattern()
-        there = len(self._listed(folder))
-        if count > there:
-            reason = f"split {self.name!r} has {count} shards, of {there} files"
+        files = len(self._list(folder))
+        if count > files:
+            reason = (
+                f"shards of split {self.name!r} are missing: it has {counted(count, 'shard')}, but "
+                f"the directory has {counted(files, 'file')}"
+            )
             raise FileNotFoundError(errno.ENOENT, reason, os.path.join(self._folder, folder))
 
-    def _there(self) -> list[str]:
-        """The shards that are there, if they are all; names in the dataset's folder."""
+    def _existing(self) -> list[str]:
+        """Return the existing shards, relative to the dataset's directory, if none is missing."""
         folder, pattern = self._template.pattern()
         found = [
-            os.path.join(folder, name) for name in self._listed(folder) if pattern.fullmatch(name)
+            os.path.join(folder, name) for name in self._list(folder) if pattern.fullmatch(name)
         ]
         names = self._template.paths(len(found))
         if not found or sorted(names) != sorted(found):
-            reason = f"split {self.name!r} has no shards, or not all of them"
+            reason = f"shards of split {self.name!r} are missing"
             raise FileNotFoundError(errno.ENOENT, reason, os.path.join(self._folder, folder))
         return names
 
-    def _listed(self, folder: str) -> list[str]:
+    def _list(self, folder: str) -> list[str]:
         try:
             return os.listdir(os.path.join(self._folder, folder))
         except FileNotFoundError:
             return []
 
 
-class TfdsDirectory:
-    """A dataset that TensorFlow Datasets (TFDS) wrote: one version of it, read without TensorFlow.
+class Directory:
+    """One version of a dataset that TensorFlow Datasets (TFDS) wrote, read without TensorFlow.
 
-    It is read as ``tfds.builder_from_directory`` of TFDS 4.9 reads it; older directories, too.
-    Nothing is read but ``dataset_info.json``, ``features.json`` and names of classes.
+    The directory is read like ``tfds.builder_from_directory`` of TFDS 4.9 reads it. Directories of
+    older versions are supported, too. Only ``dataset_info.json``, ``features.json`` and names of
+    classes are read.
 
     Args:
-        directory: That of a version, such as ``~/tensorflow_datasets/mnist/3.0.1``; or that of a
-            config or a dataset, with versions in it.
-        config: If there are several.
-        version: By default the greatest there is.
+        directory: Directory of a version, such as ``~/tensorflow_datasets/mnist/3.0.1``; or of a
+            config or dataset that contains versions.
+        config: Name of the config. Required if there are several.
+        version: Version. Default: the greatest one.
 
     Attributes:
-        path: The directory of this version.
-        name: The dataset's.
-        config: "" for none.
-        version: Such as "3.0.1".
-        description: In words.
-        supervised_keys: Names of what goes into a model and what should come out of it, or None.
-        splits: By name, a :class:`TfdsSplitInfo` each: ``shard_lengths``, ``num_examples``,
-            ``paths``, ``num_bytes``.
+        path: Directory of the version.
+        name: Name of the dataset.
+        config: Name of the config; "" for none.
+        version: Version, such as "3.0.1".
+        description: Description of the dataset.
+        supervised_keys: Names of the inputs and targets of a model, or None.
+        splits: Splits by name. Each has the attributes ``shard_lengths``, ``num_examples``,
+            ``paths`` and ``num_bytes``.
 
     Raises:
-        FileNotFoundError, NotADirectoryError: there is no dataset.
-        ValueError: there is no such config or version, or several configs and none is named.
-        SchemaError: dataset_info.json says what cannot be, or that the files are of another format.
+        FileNotFoundError: If there is no dataset.
+        NotADirectoryError: If ``directory`` is a file.
+        ValueError: If the config or version does not exist, or if there are several configs and
+            none is given.
+        SchemaError: If dataset_info.json is not valid, or if the files have another format than
+            TFRecord.
     """
 
     def __init__(
@@ -203,29 +212,27 @@ class TfdsDirectory:
         self.description = info.description
         self.supervised_keys = info.supervised_keys
         node = Node(None, info.path, "splits")
-        self.splits: Mapping[str, TfdsSplitInfo] = {
-            name: TfdsSplitInfo(
-                split, self.path, ShardTemplate(split.template, info.name, name, node)
-            )
+        self.splits: Mapping[str, SplitInfo] = {
+            name: SplitInfo(split, self.path, ShardTemplate(split.template, info.name, name, node))
             for name, split in info.splits.items()
         }
 
     def __repr__(self) -> str:
-        return f"TfdsDirectory({self.path!r})"
+        return f"tfds.Directory({self.path!r})"
 
     @property
     def _full_name(self) -> str:
-        """As TFDS writes it: ``"name/config:version"``."""
+        """Name in the form of TFDS, ``"name/config:version"``."""
         return "/".join(filter(None, (self.name, self.config))) + f":{self.version}"
 
     @cached_property
     def features(self) -> Connector | None:
-        """What features.json says: a tree of connectors, as TFDS calls them.
+        """Features of the dataset, as a tree of what TFDS calls connectors.
 
-        None if it is missing, as in directories that TFDS wrote before version 4.
+        None without a features.json, as in directories that TFDS wrote before version 4.
 
         Raises:
-            SchemaError: it says what cannot be.
+            SchemaError: If features.json is not valid.
         """
         found = read_features(self.path)
         if found is None and self._info.features is not None:
@@ -234,113 +241,120 @@ class TfdsDirectory:
 
     @cached_property
     def schema(self) -> Schema:
-        """What reads the records; see :meth:`Schema.from_tfds`.
+        """Schema of the records; see :meth:`Schema.from_tfds`.
 
         Raises:
-            SchemaError: features.json says what cannot be, or has a feature that cannot be read.
+            SchemaError: If features.json is not valid, or if a feature cannot be read.
         """
         return self._schema(self.choose())
 
-    def choose(self, features: FeatureChoice | None = None) -> Chosen:
-        """The specs of the dataset's features, or of those that are wanted.
+    def choose(self, features: FeatureChoice | None = None) -> ChosenFeatures:
+        """Choose the features to read.
 
         Args:
-            features: As of :meth:`TFRecordDataset.from_tfds`.
+            features: Features to read; see :meth:`TFRecordDataset.from_tfds`. Default: all
+                features.
 
         Raises:
-            SchemaError: a feature that is wanted cannot be read.
-            ValueError: there is no such feature.
+            SchemaError: If one of the features cannot be read.
+            ValueError: If a feature does not exist.
         """
-        chosen = self._chosen(features)
-        for name, unread in chosen.unread():
-            raise self._unreadable(name, unread)
+        chosen = self._choose(features)
+        for name, unreadable in chosen.unreadable():
+            raise self._unreadable(name, unreadable)
         return chosen
 
     def outline(self) -> Outline:
-        """What its features are, whether they can be read or not.
+        """Return all features, including those that cannot be read.
 
         Raises:
-            SchemaError: features.json says what cannot be.
+            SchemaError: If features.json is not valid.
         """
-        chosen = self._chosen(None)
-        unread = {name: str(self._unreadable(name, why).reason) for name, why in chosen.unread()}
+        chosen = self._choose(None)
+        unread = {name: self._unreadable(name, each).reason for name, each in chosen.unreadable()}
         leaves = list(self.features.leaves()) if self.features is not None else []
         return Outline(leaves, unread, chosen.keys)
 
-    def _chosen(self, features: FeatureChoice | None) -> Chosen:
+    def _choose(self, features: FeatureChoice | None) -> ChosenFeatures:
         connectors = self.features
         if connectors is not None:
             return choose(to_specs(connectors, self.path), features)
         chosen = choose(dict(Schema.infer(self._some_paths())), features)
-        return chosen._replace(keys=StoredKeys())  # records have only been looked at
+        return chosen._replace(keys=StoredKeys())  # only some records were inspected
 
-    def open(self, split: str | TfdsSplit, features: FeatureChoice | None = None) -> Plan:
-        """Finds what a dataset of a split is made of; see :meth:`TFRecordDataset.from_tfds`.
+    def open(self, split: str | Split, features: FeatureChoice | None = None) -> OpenedSplit:
+        """Open the shards of a split; see :meth:`TFRecordDataset.from_tfds`.
+
+        Args:
+            split: Split to open.
+            features: Features to read. Default: all features.
 
         Raises:
-            ValueError: there is no such split or feature, or no record in the split.
-            SchemaError: a feature cannot be read.
-            FileNotFoundError: shards are missing.
-            WrongShardError, CorruptRecordError, TruncatedFileError: a shard is not what
-                dataset_info.json says, or damaged.
+            ValueError: If the split or a feature does not exist, or if the split has no records.
+            SchemaError: If a feature cannot be read.
+            FileNotFoundError: If shards are missing.
+            WrongShardError: If a shard does not match dataset_info.json.
+            CorruptRecordError: If a shard is damaged.
+            TruncatedFileError: If a shard is truncated.
         """
-        wanted = TfdsSplit.of(split)
-        names = set(self.splits) if _ALL in wanted.names else set(wanted.names)
-        shards = {name: info.counted() for name, info in self.splits.items() if name in names}
-        # Of others it is enough that they can be listed.
+        wanted = Split.of(split)
+        names = set(self.splits) if ALL in wanted.names else set(wanted.names)
+        shards = {name: info.shards() for name, info in self.splits.items() if name in names}
+        # Other splits only appear in error messages.
         lengths = {
             name: shards[name].lengths if name in shards else [info.num_examples or 0]
             for name, info in self.splits.items()
         }
-        stretches = wanted.stretches(lengths)
-        if not any(stretch.end > stretch.begin for stretch in stretches):
+        ranges = wanted.ranges(lengths)
+        if not any(each.end > each.begin for each in ranges):
             raise ValueError(
-                f"split {str(wanted)!r}: no records; the dataset has {listed(lengths)}"
+                f"split {str(wanted)!r} has no records; the splits are {list_splits(lengths)}"
             )
         chosen = self.choose(features)
-        opened = open_shards(stretches, shards, chosen.keys)
-        used = dict.fromkeys(part.split for part in stretches if part.end > part.begin)
+        opened = open_shards(ranges, shards, chosen.keys)
+        used = dict.fromkeys(each.split for each in ranges if each.end > each.begin)
         described = f"{self._full_name} {'+'.join(used)}"
-        return Plan(opened.indexes, opened.selection, self._schema(chosen), described)
+        return OpenedSplit(opened.indexes, opened.selection, self._schema(chosen), described)
 
     def group_of_steps(self, schema: Schema) -> str:
-        """The one dataset that each record has, as those of RLDS have ``"steps"``.
+        """Return the name of the nested dataset in each record, such as ``"steps"`` of RLDS.
 
         Args:
-            schema: What is read of the records.
+            schema: Schema of the features that are read.
 
         Raises:
-            ValueError: there is none that is read, or there are several.
+            ValueError: If no nested dataset is read, or several are.
         """
-        names = [] if self.features is None else list(nested_datasets(self.features))
+        names = [] if self.features is None else list(self.features.nested_datasets())
         read = [name for name in names if any(f"{leaf}/".startswith(f"{name}/") for leaf in schema)]
         if len(read) == 1:
             return read[0]
         if read:
-            reason = f"several datasets, {read}: with steps='ragged', call steps(name) for one"
+            reason = f"several nested datasets, {read}: use steps='ragged', then steps(name)"
         elif names:
-            reason = f"the datasets {names}, and features leaves out all of them"
+            reason = f"the nested datasets {names}, but features leaves out all of them"
         else:
-            reason = "no dataset in them: with steps='ragged', call steps(name) for a sequence"
+            reason = "no nested dataset: use steps='ragged', then steps(name) for a sequence"
         raise ValueError(f"records of {self.name!r} have {reason}")
 
-    def _schema(self, chosen: Chosen) -> Schema:
+    def _schema(self, chosen: ChosenFeatures) -> Schema:
         try:
             return Schema(chosen.specs)
-        except SchemaError as error:  # such as two features of one name
+        except SchemaError as error:  # for example, two features of the same name
             error.path = error.path or self.path
             raise
 
-    def _unreadable(self, name: str, unread: Unread) -> SchemaError:
-        reason = unread.reason
-        if unread.class_name is not None:
+    def _unreadable(self, name: str, unreadable: Unreadable) -> SchemaError:
+        reason = unreadable.reason
+        if unreadable.class_name is not None:
             keys = self._keys_of(name)
             stored = f"; records have {', '.join(map(repr, keys))}" if keys else ""
-            reason += f"{stored}. Give features={{{keys[0] if keys else name!r}: ...}} a spec"
+            key = keys[0] if keys else name
+            reason += f"{stored}. Pass a spec for it: features={{{key!r}: ...}}"
         return SchemaError(reason, path=self.path, feature=name)
 
     def _keys_of(self, name: str) -> list[str]:
-        """What the first record there is has under a name."""
+        """Return the stored features with a name in the first record."""
         try:
             _, record = next(iter_records(self._some_paths()[0]))
         except (TorchRecIOError, OSError, StopIteration):
@@ -353,5 +367,5 @@ class TfdsDirectory:
             path for info in self.splits.values() for path in info.paths if os.path.exists(path)
         ]
         if not found:
-            raise FileNotFoundError(errno.ENOENT, "there is no shard of any split", self.path)
+            raise FileNotFoundError(errno.ENOENT, "all shards of all splits are missing", self.path)
         return found

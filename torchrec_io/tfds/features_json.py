@@ -1,9 +1,10 @@
-"""From features.json to connectors, in each layout that TFDS has written.
+"""Conversion of features.json to connectors, for every layout that TFDS has written.
 
-Today that is the proto ``tensorflow_datasets.Feature`` as JSON: ``pythonClassName``, and one member
-such as ``image`` for what the connector needs. Before, ``type`` and ``content``, and in between
-``type``, ``content`` and ``proto_cls`` with the proto's JSON as the content: see
-``FeatureConnector.from_json`` and the ``from_json_content`` of each connector (TFDS 4.9).
+The current layout is the proto ``tensorflow_datasets.Feature`` as JSON: ``pythonClassName``, and
+one member such as ``image`` with the arguments of the connector. The first layout had ``type`` and
+``content``. A later one had ``type``, ``content`` and ``proto_cls``, with the JSON of the proto as
+the content. See ``FeatureConnector.from_json`` and the ``from_json_content`` of each connector
+(TFDS 4.9).
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ FEATURES_FILE = "features.json"
 
 _MOST_BYTES = 32 << 20
 _MOST_NESTED = 64
-_MOST_DIMENSIONS = 64  # as NumPy has it
+_MOST_DIMENSIONS = 64  # the limit of NumPy
 _MOST_SIZE = 2**31 - 1  # of one dimension
 _MOST_RATE = 2**31 - 1
 _ENCODINGS = ("none", "bytes", "zlib")
 _BBOX_FORMATS = ("XYXY", "YXYX", "XYWH", "REL_XYXY", "REL_YXYX")
-# The members that a Feature proto has one of.
+# Members of a Feature proto. A proto has at most one of them.
 _CONTENTS = (
     "json_feature",
     "features_dict",
@@ -63,11 +64,14 @@ _CONTENTS = (
 
 
 def read_features(directory: str) -> Connector | None:
-    """The connectors of a dataset's directory, with the names of classes; None without the file.
+    """Read the connectors of a dataset's directory, with the names of classes.
+
+    Returns:
+        The connectors, or None if the file does not exist.
 
     Raises:
-        SchemaError: the file says what no connector of TFDS can be.
-        OSError: a file cannot be read.
+        SchemaError: If the file is not valid for any connector of TFDS.
+        OSError: If a file cannot be read.
     """
     try:
         node = read_json(os.path.join(directory, FEATURES_FILE), _MOST_BYTES)
@@ -77,20 +81,24 @@ def read_features(directory: str) -> Connector | None:
 
 
 def parse_features(node: Node, labels: Labels) -> Connector:
-    """The connectors that JSON says.
+    """Convert JSON to connectors.
+
+    Args:
+        node: The JSON.
+        labels: Names of classes of the dataset.
 
     Raises:
-        SchemaError: it says what no connector of TFDS can be.
+        SchemaError: If the JSON is not valid for any connector of TFDS.
     """
-    return _Place(labels, None, 0).feature(node)
+    return _Parser(labels, None, 0).feature(node)
 
 
 class _Content(NamedTuple):
-    """What a connector says of itself.
+    """The arguments of a connector.
 
     Attributes:
-        node: That.
-        is_proto: Whether it is a proto's JSON: what is not there has the proto's default.
+        node: JSON of the arguments.
+        is_proto: Whether the JSON is a proto, where missing members have the defaults of the proto.
     """
 
     node: Node
@@ -98,13 +106,13 @@ class _Content(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where in the tree of features this is.
+class _Parser:
+    """Parser of one feature in the tree of features.
 
     Attributes:
-        labels: Finds the names of classes.
-        file_name: What files of this feature's metadata are called by; None at the top.
-        depth: How many connectors are around it.
+        labels: Names of classes of the dataset.
+        file_name: Prefix of the names of the feature's metadata files; None for the root.
+        depth: Number of connectors that contain the feature.
     """
 
     labels: Labels
@@ -112,12 +120,12 @@ class _Place:
     depth: int
 
     def feature(self, node: Node) -> Connector:
-        """A connector, and those in it."""
+        """Return the connector, with the connectors in it."""
         if self.depth >= _MOST_NESTED:
-            raise node.error(f"features are nested more than {_MOST_NESTED} deep")
+            raise node.error(f"features must not be nested more than {_MOST_NESTED} levels deep")
         legacy = node.get("type")
         name = legacy or node.need("python_class_name")
-        content = _content_of(node, is_legacy=legacy is not None)
+        content = _find_content(node, is_legacy=legacy is not None)
         class_name = name.as_text()
         module, _, short = class_name.rpartition(".")
         make = _CONNECTORS.get(short) if module.split(".")[0] == "tensorflow_datasets" else None
@@ -126,23 +134,26 @@ class _Place:
             made, description=node.text("description"), value_range=node.text("value_range")
         )
 
-    def child(self, name: str) -> _Place:
-        """The place of a feature of this dict: as ``convert_feature_name_to_filename`` has it."""
+    def child(self, name: str) -> _Parser:
+        """Return the parser of a feature of this dict.
+
+        Names of files are those of ``convert_feature_name_to_filename`` in TFDS.
+        """
         file_name = name.replace("/", ".")
         if self.file_name is not None:
             file_name = f"{self.file_name}-{file_name}"
-        return _Place(self.labels, file_name, self.depth + 1)
+        return _Parser(self.labels, file_name, self.depth + 1)
 
-    def element(self) -> _Place:
-        """The place of what there are several of, which has no name of its own."""
+    def element(self) -> _Parser:
+        """Return the parser of the elements of this sequence, which have no name of their own."""
         return replace(self, depth=self.depth + 1)
 
     def names(self, node: Node, num_classes: int | None) -> tuple[str, ...] | None:
-        """The names of classes."""
+        """Return the names of the feature's classes."""
         return self.labels.find(self.file_name, num_classes, node)
 
 
-def _content_of(node: Node, *, is_legacy: bool) -> _Content:
+def _find_content(node: Node, *, is_legacy: bool) -> _Content:
     if is_legacy:
         content = node.get("content") or Node({}, node.path, node.where)
         if isinstance(content.value, str):
@@ -150,7 +161,7 @@ def _content_of(node: Node, *, is_legacy: bool) -> _Content:
         return _Content(content, bool(node.text("proto_cls")))
     found = [inner for name in _CONTENTS if (inner := node.get(name)) is not None]
     if len(found) > 1:
-        raise found[1].error("a feature is of one kind only")
+        raise found[1].error("a feature must have only one kind of content")
     if not found:
         return _Content(Node({}, node.path, node.where), is_proto=True)
     if found[0].where.rpartition(".")[2] in ("jsonFeature", "json_feature"):
@@ -161,89 +172,91 @@ def _content_of(node: Node, *, is_legacy: bool) -> _Content:
 # ---- connectors ----
 
 
-def _features_dict(place: _Place, content: _Content) -> Connector:
+def _parse_features_dict(parser: _Parser, content: _Content) -> Connector:
     node = content.node
     if content.is_proto:
         node = node.get("features") or Node({}, node.path, node.where)
-    features = {name: _named(place, name, feature) for name, feature in node.members()}
+    features = {name: _parse_named(parser, name, feature) for name, feature in node.members()}
     return FeaturesDict(features=features)
 
 
-def _named(place: _Place, name: str, node: Node) -> Connector:
+def _parse_named(parser: _Parser, name: str, node: Node) -> Connector:
     if not name:
-        raise node.error("a feature has no name")
-    return place.child(name).feature(node)
+        raise node.error("the name of a feature must not be empty")
+    return parser.child(name).feature(node)
 
 
-def _tensor(_: _Place, content: _Content) -> Connector:
-    return _tensor_of(content.node, _shape(content.node))
+def _parse_tensor(_: _Parser, content: _Content) -> Connector:
+    return _make_tensor(content.node, _parse_shape(content.node))
 
 
-def _scalar(_: _Place, content: _Content) -> Connector:
-    return _tensor_of(content.node, ())
+def _parse_scalar(_: _Parser, content: _Content) -> Connector:
+    return _make_tensor(content.node, ())
 
 
-def _tensor_of(node: Node, shape: TfdsShape) -> Tensor:
-    dtype = _dtype(node)
-    encoding = _choice(node, "encoding", _ENCODINGS, str.lower) or "none"
+def _make_tensor(node: Node, shape: TfdsShape) -> Tensor:
+    dtype = _parse_dtype(node)
+    encoding = _parse_choice(node, "encoding", _ENCODINGS, str.lower) or "none"
     if dtype == "string" and encoding != "none":
-        raise node.error(f"strings have no encoding such as {encoding!r}")
+        raise node.error(f"the encoding of strings must be 'none', got {encoding!r}")
     return Tensor(shape=shape, dtype=dtype, encoding=encoding, optional=node.flag("optional"))
 
 
-def _text(_: _Place, content: _Content) -> Connector:
+def _parse_text(_: _Parser, content: _Content) -> Connector:
     if not content.is_proto and content.node.get("use_encoder") is not None:
         return Text(shape=(None,), dtype="int64", has_encoder=True)
     return Text()
 
 
-def _class_label(place: _Place, content: _Content) -> Connector:
+def _parse_class_label(parser: _Parser, content: _Content) -> Connector:
     count = content.node.whole("num_classes", 0, _MOST_SIZE) or None
-    return ClassLabel(num_classes=count, names=place.names(content.node, count))
+    return ClassLabel(num_classes=count, names=parser.names(content.node, count))
 
 
-def _image(_: _Place, content: _Content) -> Connector:
-    return _image_of(content.node, _shape(content.node))
+def _parse_image(_: _Parser, content: _Content) -> Connector:
+    return _make_image(content.node, _parse_shape(content.node))
 
 
-def _labeled_image(place: _Place, content: _Content) -> Connector:
+def _parse_labeled_image(parser: _Parser, content: _Content) -> Connector:
     node = content.node
-    shape = _shape(node) or (None, None, 1)
+    shape = _parse_shape(node) or (None, None, 1)
     label = node.get("label")
     if label is not None:
         count = label.whole("num_classes", 0, _MOST_SIZE)
     else:
         count = node.whole("labels", 0, _MOST_SIZE)
-    return replace(_image_of(node, shape), names=place.names(node, count or None))
+    return replace(_make_image(node, shape), names=parser.names(node, count or None))
 
 
-def _image_of(node: Node, shape: TfdsShape) -> Image:
+def _make_image(node: Node, shape: TfdsShape) -> Image:
     shape = shape or (None, None, 3)
     if len(shape) not in (3, 4) or shape[-1] not in (None, 0, 1, 2, 3, 4):
         raise node.error(
-            "an image has the shape (height, width, channels), of 0 to 4 channels, or one more for "
-            f"frames, not {list(shape)}"
+            "the shape of an image must be (height, width, channels) or (frames, height, width, "
+            f"channels) with 0 to 4 channels, got {list(shape)}"
         )
-    dtype = _choice(node, "dtype", ("uint8", "uint16", "float32")) or "uint8"
+    dtype = _parse_choice(node, "dtype", ("uint8", "uint16", "float32")) or "uint8"
     if dtype == "float32" and shape[-1] != 1:
-        raise node.error(f"an image of float32 has one channel, not {shape[-1]}")
-    form = _choice(node, "encoding_format", ("png", "jpeg"))
+        raise node.error(f"an image of float32 must have one channel, got {shape[-1]}")
+    form = _parse_choice(node, "encoding_format", ("png", "jpeg"))
     return Image(shape=shape, dtype=dtype, encoding_format=form)
 
 
-def _video(_: _Place, content: _Content) -> Connector:
-    shape = _shape(content.node) or (None, None, None, 3)
+def _parse_video(_: _Parser, content: _Content) -> Connector:
+    shape = _parse_shape(content.node) or (None, None, None, 3)
     if len(shape) != 4:
-        raise content.node.error(f"a video has four dimensions, not {list(shape)}")
-    return Video(feature=_image_of(content.node, shape[1:]), length=shape[0])
+        raise content.node.error(f"the shape of a video must have 4 dimensions, got {list(shape)}")
+    return Video(feature=_make_image(content.node, shape[1:]), length=shape[0])
 
 
-def _audio(_: _Place, content: _Content) -> Connector:
+def _parse_audio(_: _Parser, content: _Content) -> Connector:
     node = content.node
-    shape = _shape(node)
+    shape = _parse_shape(node)
     if not 1 <= len(shape) <= 2:
-        raise node.error(f"audio has the shape (length) or (length, channels), not {list(shape)}")
-    made = _tensor_of(node, shape)
+        raise node.error(
+            f"the shape of audio must be (length) or (length, channels), got {list(shape)}"
+        )
+    made = _make_tensor(node, shape)
     return Audio(
         shape=shape,
         dtype=made.dtype,
@@ -254,90 +267,92 @@ def _audio(_: _Place, content: _Content) -> Connector:
     )
 
 
-def _bbox(_: _Place, content: _Content) -> Connector:
-    found = _choice(content.node, "bbox_format", _BBOX_FORMATS)
+def _parse_bbox(_: _Parser, content: _Content) -> Connector:
+    found = _parse_choice(content.node, "bbox_format", _BBOX_FORMATS)
     return BBox(bbox_format=found or (None if content.is_proto else "REL_YXYX"))
 
 
-def _translation(_: _Place, content: _Content) -> Connector:
+def _parse_translation(_: _Parser, content: _Content) -> Connector:
     node = content.node
     if node.get("use_encoder") is not None:
-        raise node.error("a translation with an encoder is read by no TFDS")
+        raise node.error("TFDS cannot read a translation with an encoder")
     languages = [language.as_text() for language in node.need("languages").items()]
     if not all(languages) or len(set(languages)) < len(languages):
-        raise node.error(f"languages must each have a name of its own: {shown(languages)}")
+        raise node.error(f"languages must have different names, got {shown(languages)}")
     return Translation(features={language: Text() for language in languages})
 
 
-def _translations(_: _Place, __: _Content) -> Connector:
+def _parse_translations(_: _Parser, __: _Content) -> Connector:
     inner = FeaturesDict(features={"language": Text(), "translation": Text()})
     return TranslationVariableLanguages(feature=inner)
 
 
-def _sequence(place: _Place, content: _Content) -> Connector:
-    return Sequence(feature=_element(place, content), length=_length(content))
+def _parse_sequence(parser: _Parser, content: _Content) -> Connector:
+    return Sequence(feature=_parse_element(parser, content), length=_parse_length(content))
 
 
-def _dataset(place: _Place, content: _Content) -> Connector:
-    return Dataset(feature=_element(place, content), length=_length(content))
+def _parse_dataset(parser: _Parser, content: _Content) -> Connector:
+    return Dataset(feature=_parse_element(parser, content), length=_parse_length(content))
 
 
-def _element(place: _Place, content: _Content) -> Connector:
-    return place.element().feature(content.node.need("feature"))
+def _parse_element(parser: _Parser, content: _Content) -> Connector:
+    return parser.element().feature(content.node.need("feature"))
 
 
-def _length(content: _Content) -> int | None:
-    # A proto leaves out what is 0; and -1 is no length.
+def _parse_length(content: _Content) -> int | None:
+    # The JSON of a proto omits 0, and -1 stands for an unknown length.
     default = 0 if content.is_proto else None
     length = content.node.whole("length", -1, _MOST_SIZE, default)
     return None if length == -1 else length
 
 
-_CONNECTORS: Mapping[str, Callable[[_Place, _Content], Connector]] = {
-    "FeaturesDict": _features_dict,
-    "Tensor": _tensor,
-    "Scalar": _scalar,
-    "Text": _text,
-    "ClassLabel": _class_label,
-    "Image": _image,
-    "LabeledImage": _labeled_image,
-    "BBoxFeature": _bbox,
-    "BBox": _bbox,
-    "Audio": _audio,
-    "Video": _video,
-    "Sequence": _sequence,
-    "Dataset": _dataset,
-    "Translation": _translation,
-    "TranslationVariableLanguages": _translations,
+_CONNECTORS: Mapping[str, Callable[[_Parser, _Content], Connector]] = {
+    "FeaturesDict": _parse_features_dict,
+    "Tensor": _parse_tensor,
+    "Scalar": _parse_scalar,
+    "Text": _parse_text,
+    "ClassLabel": _parse_class_label,
+    "Image": _parse_image,
+    "LabeledImage": _parse_labeled_image,
+    "BBoxFeature": _parse_bbox,
+    "BBox": _parse_bbox,
+    "Audio": _parse_audio,
+    "Video": _parse_video,
+    "Sequence": _parse_sequence,
+    "Dataset": _parse_dataset,
+    "Translation": _parse_translation,
+    "TranslationVariableLanguages": _parse_translations,
 }
 
 
 # ---- values ----
 
 
-def _shape(node: Node) -> TfdsShape:
+def _parse_shape(node: Node) -> TfdsShape:
     found = node.get("shape")
     if found is not None and isinstance(found.value, dict):
         found = found.get("dimensions")
     if found is None:
         return ()
     if isinstance(found.value, list) and len(found.value) > _MOST_DIMENSIONS:
-        raise found.error(f"a shape of more than {_MOST_DIMENSIONS} dimensions")
-    sizes = tuple(_size(item) for item in found.items())
+        raise found.error(
+            f"a shape must have at most {_MOST_DIMENSIONS} dimensions, got {len(found.value)}"
+        )
+    sizes = tuple(_parse_size(item) for item in found.items())
     if math.prod(max(1, size or 1) for size in sizes) >= MOST_VALUES:
-        raise found.error(f"no memory holds values of the shape {shown(list(sizes))}")
+        raise found.error(f"values of the shape {shown(list(sizes))} do not fit in memory")
     return sizes
 
 
-def _size(node: Node) -> int | None:
+def _parse_size(node: Node) -> int | None:
     if node.value is None:
         return None
     size = node.as_whole(-1, _MOST_SIZE)
     return None if size == -1 else size
 
 
-def _dtype(node: Node) -> str:
-    """As written if there is none of that name here: the feature cannot be read, others can."""
+def _parse_dtype(node: Node) -> str:
+    """Return the dtype. An unknown name is returned as it is: only this feature is unreadable."""
     found = node.need("dtype").as_text()
     try:
         return dtype_name(found, (*RAW_DTYPES, "string"))
@@ -345,14 +360,14 @@ def _dtype(node: Node) -> str:
         return found
 
 
-def _choice(
+def _parse_choice(
     node: Node, name: str, choices: tuple[str, ...], change: Callable[[str], str] = str
 ) -> str | None:
-    """A member that is one of some words; None if it is not there, or empty."""
+    """Return a member that must be one of ``choices``; None if it is missing or empty."""
     found: Any = node.get(name)
     if found is None or not found.as_text():
         return None
     value = change(found.as_text())
     if value not in choices:
-        raise found.error(f"it must be one of {', '.join(choices)}, not {shown(found.value)}")
+        raise found.error(f"must be one of {', '.join(choices)}, got {shown(found.value)}")
     return value

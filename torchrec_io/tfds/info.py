@@ -1,7 +1,7 @@
-"""What dataset_info.json says: name, splits, and how many records each shard has.
+"""Reader of dataset_info.json: name and splits of a dataset, and the lengths of its shards.
 
-It is the proto ``tensorflow_datasets.DatasetInfo`` as JSON (``core/dataset_info.py`` of TFDS 4.9),
-which has grown over the years: old files have fewer members.
+The file is the proto ``tensorflow_datasets.DatasetInfo`` as JSON (``core/dataset_info.py`` of TFDS
+4.9). Files of older versions have fewer members.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .json_text import Node, read_json
 
 INFO_FILE = "dataset_info.json"
 
-_MOST_BYTES = 32 << 20  # takes ten times as much memory, and seconds
+_MOST_BYTES = 32 << 20  # parsing takes ten times as much memory, and seconds
 _MOST_COUNT = 2**62
 _MOST_SHARDS = 1_000_000
 _MOST_NESTED = 64
@@ -24,15 +24,16 @@ _MOST_NESTED = 64
 
 @dataclass(frozen=True)
 class StatedSplit:
-    """What is said of a split.
+    """A split, as dataset_info.json describes it.
 
     Attributes:
-        name: Such as "train".
-        shard_lengths: Records in each shard; None if that is not said.
-        num_shards: None if that is not said.
-        num_examples: Records in all; None if that is not said.
-        num_bytes: Of the records, or of the files: TFDS's writers differ. 0 if not known.
-        template: What shards are named by; "" for TFDS's usual names.
+        name: Name, such as "train".
+        shard_lengths: Number of records of each shard; None if the file does not say.
+        num_shards: Number of shards; None if the file does not say.
+        num_examples: Number of records; None if the file does not say.
+        num_bytes: Size of all records or of all files, in bytes, because TFDS's writers differ; 0
+            if it is not known.
+        template: Template of the names of shards; "" for TFDS's default names.
     """
 
     name: str
@@ -44,27 +45,28 @@ class StatedSplit:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing is said of its records: proto JSON leaves out what is 0 or empty."""
-        said = (self.shard_lengths, self.num_shards, self.num_examples, self.num_bytes or None)
-        return said == (None,) * 4
+        """True if the file says nothing about records. Proto JSON omits zeros and empty lists."""
+        facts = (self.shard_lengths, self.num_shards, self.num_examples, self.num_bytes or None)
+        return facts == (None,) * 4
 
 
 @dataclass(frozen=True)
-class Info:
-    """What is said of a dataset.
+class DatasetInfo:
+    """The content of dataset_info.json.
 
     Attributes:
-        path: The file that says so.
-        name: Of the dataset.
-        config: "" for none.
-        version: Such as "1.0.0".
-        description: In words.
-        file_format: Such as "tfrecord".
-        other_formats: In which there are files, too.
-        supervised_keys: Names of what goes into a model and what should come out, nested in tuples
-            and dicts as they are there; None if that is not said.
-        splits: By name.
-        features: What features.json should say, where it is missing; None if this is missing, too.
+        path: Path of the file.
+        name: Name of the dataset.
+        config: Name of the config; "" for none.
+        version: Version, such as "1.0.0".
+        description: Description of the dataset.
+        file_format: Format of the files, such as "tfrecord".
+        other_formats: Other formats in which the files exist.
+        supervised_keys: Names of the inputs and targets of a model, nested in tuples and dicts as
+            in the file; None if the file does not say.
+        splits: Splits by name.
+        features: Content of features.json, for directories without that file; None if it is
+            missing here, too.
     """
 
     path: str
@@ -79,37 +81,39 @@ class Info:
     features: Node | None
 
     def check_format(self) -> None:
-        """Refuses files of another format than TFRecord.
+        """Raise an error unless the files exist in TFRecord format.
 
         Raises:
-            SchemaError: there are no others.
+            SchemaError: If they do not.
         """
         if "tfrecord" not in (self.file_format, *self.other_formats):
             node = Node(None, self.path, "fileFormat")
             raise node.error(
-                f"the files are of the format {self.file_format!r}; only 'tfrecord' can be read "
-                "(TFDS writes the dataset anew with: tfds convert_format)"
+                f"the format must be 'tfrecord', got {self.file_format!r}: convert the dataset "
+                "with 'tfds convert_format'"
             )
 
 
-def read_info(directory: str) -> Info:
-    """What a dataset's directory says of itself.
+def read_info(directory: str) -> DatasetInfo:
+    """Read the dataset_info.json of a directory.
 
     Raises:
-        SchemaError: it says what cannot be.
-        FileNotFoundError: it has no dataset_info.json.
+        SchemaError: If the file is not valid.
+        FileNotFoundError: If the directory has no dataset_info.json.
     """
     node = read_json(os.path.join(directory, INFO_FILE), _MOST_BYTES)
     formats = node.get("alternative_file_formats")
     splits = node.get("splits")
-    stated = [_split(split) for split in splits.items()] if splits is not None else []
+    stated = [_parse_split(split) for split in splits.items()] if splits is not None else []
     if any(split.shard_lengths for split in stated):
-        # Where others were counted, a split of which nothing is said is empty.
+        # If the file counts the records of other splits, a split without counts is empty.
         stated = [replace(split, shard_lengths=()) if split.is_blank else split for split in stated]
     by_name = {split.name: split for split in stated}
     if len(by_name) < len(stated):
-        raise node.error(f"two splits have one name: {shown([split.name for split in stated])}")
-    return Info(
+        raise node.error(
+            f"splits must have different names, got {shown([split.name for split in stated])}"
+        )
+    return DatasetInfo(
         path=node.path,
         name=node.text("name"),
         config=node.text("config_name"),
@@ -117,22 +121,22 @@ def read_info(directory: str) -> Info:
         description=node.text("description"),
         file_format=node.text("file_format") or "tfrecord",
         other_formats=tuple(f.as_text() for f in formats.items()) if formats is not None else (),
-        supervised_keys=_supervised_keys(node.get("supervised_keys")),
+        supervised_keys=_parse_supervised_keys(node.get("supervised_keys")),
         splits=by_name,
         features=node.get("features"),
     )
 
 
-def _split(node: Node) -> StatedSplit:
+def _parse_split(node: Node) -> StatedSplit:
     name = node.need("name").as_text()
     if not name:
-        raise node.error("a split has no name")
+        raise node.error("the name of a split must not be empty")
     lengths = node.get("shard_lengths")
-    found = () if lengths is None else _counts(lengths)
+    found = () if lengths is None else _parse_counts(lengths)
     if len(found) > _MOST_SHARDS:
-        raise node.error(f"a split of more than {_MOST_SHARDS} shards")
+        raise node.error(f"a split must have at most {_MOST_SHARDS} shards, got {len(found)}")
     if sum(found) > _MOST_COUNT:
-        raise node.error("no split has that many records")
+        raise node.error(f"a split must have at most {_MOST_COUNT} records, got {sum(found)}")
     statistics = node.get("statistics")
     stated = None
     if statistics is not None:
@@ -147,8 +151,8 @@ def _split(node: Node) -> StatedSplit:
     )
 
 
-def _counts(node: Node) -> tuple[int, ...]:
-    # Most are as they should be: thousands of them, and only the odd one needs a Node.
+def _parse_counts(node: Node) -> tuple[int, ...]:
+    # There may be thousands of counts. A Node is slow, so only unusual values get one.
     counts = []
     for number, value in enumerate(node.value if isinstance(node.value, list) else node.items()):
         if type(value) is str and value.isascii() and value.isdigit() and len(value) < 19:
@@ -159,31 +163,31 @@ def _counts(node: Node) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _supervised_keys(node: Node | None) -> Any:
-    """As ``_supervised_keys_from_proto`` of TFDS has it."""
+def _parse_supervised_keys(node: Node | None) -> Any:
+    """Return the keys like ``_supervised_keys_from_proto`` of TFDS."""
     if node is None:
         return None
     source, target = node.text("input"), node.text("output")
     if source and target:
         return source, target
     items = node.get("tuple")
-    return None if items is None else _tuple(items, 0)
+    return None if items is None else _parse_tuple(items, 0)
 
 
-def _tuple(node: Node, depth: int) -> tuple[Any, ...]:
+def _parse_tuple(node: Node, depth: int) -> tuple[Any, ...]:
     items = node.get("items")
-    return () if items is None else tuple(_nest(item, depth + 1) for item in items.items())
+    return () if items is None else tuple(_parse_keys(item, depth + 1) for item in items.items())
 
 
-def _nest(node: Node, depth: int) -> Any:
+def _parse_keys(node: Node, depth: int) -> Any:
     if depth > _MOST_NESTED:
-        raise node.error(f"keys are nested more than {_MOST_NESTED} deep")
+        raise node.error(f"keys must not be nested more than {_MOST_NESTED} levels deep")
     items, members = node.get("tuple"), node.get("dict")
     if items is not None:
-        return _tuple(items, depth)
+        return _parse_tuple(items, depth)
     if members is None:
         return node.need("feature_key").as_text()
     inner = members.get("dict")
     if inner is None:
         return {}
-    return {name: _nest(item, depth + 1) for name, item in sorted(inner.members())}
+    return {name: _parse_keys(item, depth + 1) for name, item in sorted(inner.members())}

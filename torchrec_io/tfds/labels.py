@@ -1,4 +1,4 @@
-"""The names of classes, which TFDS keeps in a file beside features.json."""
+"""Names of classes, which TFDS stores in files beside features.json."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .json_text import Node, read_text
 
 _MOST_BYTES = 64 << 20
 _MOST_CLASSES = 1_000_000
-_LINE = re.compile(r"[^\r\n]+")  # Python's text files end lines at either
-# The path is too long, or nothing on the way to it is a folder: there is no such file either.
+_LINE = re.compile(r"[^\r\n]+")  # Python ends lines at both
+# Errors of paths that are too long, or that lead through a file: these files do not exist either.
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL)
 
 
 class Labels:
-    """Finds names of classes in a dataset's directory, a million in all at most.
+    """Reader of the names of classes of a dataset, a million at most.
 
     Args:
-        directory: Of the dataset.
+        directory: Directory of the dataset.
     """
 
     def __init__(self, directory: str) -> None:
@@ -30,40 +30,41 @@ class Labels:
     def find(
         self, file_name: str | None, num_classes: int | None, node: Node
     ) -> tuple[str, ...] | None:
-        """The names of a feature's classes.
+        """Return the names of a feature's classes.
 
-        Without a file these are "0", "1" and so on, as ``ClassLabel.names`` of TFDS has it.
+        Without a file, the names are "0", "1" and so on, like ``ClassLabel.names`` of TFDS.
 
         Args:
-            file_name: What the feature's files are called by.
-            num_classes: If known.
-            node: Of the feature.
+            file_name: Prefix of the names of the feature's metadata files.
+            num_classes: Number of classes, if it is known.
+            node: JSON of the feature, for errors.
 
         Returns:
-            None if neither names nor their number are known.
+            The names; None if neither the names nor their number are known.
 
         Raises:
-            SchemaError: the file holds another number of names, or there are too many.
+            SchemaError: If the file contains another number of names, or if the dataset has too
+                many classes.
         """
         names = self._read(f"{file_name}.labels.txt")
         if names is not None and num_classes not in (None, len(names)):
             raise node.error(
-                f"there are {num_classes} classes, but {len(names)} names in {file_name}.labels.txt"
+                f"{file_name}.labels.txt must have a name for each of {num_classes} classes, got "
+                f"{len(names)}"
             )
         count = len(names) if names is not None else num_classes
         if count is None:
             return None
         self._left -= count
         if self._left < 0:
-            raise node.error(f"the dataset has more than {_MOST_CLASSES} classes")
+            raise node.error(f"a dataset must have at most {_MOST_CLASSES} classes")
         return tuple(map(str, range(count))) if names is None else names
 
     def _read(self, name: str) -> tuple[str, ...] | None:
-        """The lines of a file that hold something, as ``_load_names_from_file`` of TFDS has it.
+        """Return the lines of a file that are not blank; None if the file does not exist.
 
-        None if there is no such file.
-
-        The name is a feature's, whatever that may be: it has no "/", and so leads nowhere else.
+        The rules are those of ``_load_names_from_file`` in TFDS. ``name`` contains the name of a
+        feature without any "/", so the path stays in the directory.
         """
         if "\0" in name:
             return None
@@ -74,4 +75,5 @@ class Labels:
                 return None
             raise
         lines = (line[0].strip() for line in _LINE.finditer(text))
-        return tuple(islice(filter(None, lines), self._left + 1))  # one too many is enough
+        # One name more than allowed is enough for the error.
+        return tuple(islice(filter(None, lines), self._left + 1))

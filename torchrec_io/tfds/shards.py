@@ -1,4 +1,4 @@
-"""Which shards a split needs, and whether they are what dataset_info.json says."""
+"""The shards of a split, and checks that they match dataset_info.json."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..checks import counted
 from ..errors import WrongShardError
 from ..order.selection import Mask, Selection, Span, Subset
 from ..records.formats import TFRECORD
 from ..records.index import RecordIndex
 from ..records.index_cache import has_writable_cache, open_indexes
+from .feature_choice import StoredKeys
 from .info import INFO_FILE
-from .promised import PromisedIndex
-from .selection import StoredKeys
-from .splits import Stretch
+from .shard_index import ShardIndex
+from .splits import SplitRange
 
 _OVERHEAD = TFRECORD.header_bytes + TFRECORD.footer_bytes
-_NAMED = 3  # missing files, in an error
+_MOST_NAMED = 3  # missing shards that an error names
 
 
 class Shards(NamedTuple):
     """The shards of a split.
 
     Attributes:
-        paths: Of all of them.
-        lengths: How many records each has.
-        num_bytes: What dataset_info.json says of their size: that of the records or of the files;
-            0 if nothing.
-        indexes: Of all of them, if they had to be counted.
+        paths: Path of each shard.
+        lengths: Number of records of each shard.
+        num_bytes: Size in dataset_info.json, of the records or of the files; 0 if it is not known.
+        indexes: Index of each shard, if the records had to be counted.
     """
 
     paths: Sequence[str]
@@ -46,10 +46,10 @@ class Piece(NamedTuple):
     """Records ``skip..skip+take-1`` of a shard.
 
     Attributes:
-        split: The shard's.
-        shard: Its number in the split.
-        skip: Its first records are left out.
-        take: How many are taken then.
+        split: Name of the split.
+        shard: Number of the shard in the split.
+        skip: Number of records before the first one.
+        take: Number of records.
     """
 
     split: str
@@ -58,105 +58,104 @@ class Piece(NamedTuple):
     take: int
 
 
-class Opened(NamedTuple):
-    """Files, and which of their records are wanted.
+class OpenedShards(NamedTuple):
+    """Shards, and a selection of their records.
 
     Attributes:
-        indexes: One for each piece.
-        selection: Of all the records of these.
+        indexes: Index of the shard of each piece.
+        selection: Selection of the records of these shards.
     """
 
-    indexes: list[PromisedIndex]
+    indexes: list[ShardIndex]
     selection: Selection
 
 
 def open_shards(
-    stretches: Sequence[Stretch], splits: Mapping[str, Shards], keys: StoredKeys
-) -> Opened:
-    """The shards that hold some records, checked as far as that takes no reading.
+    ranges: Sequence[SplitRange], splits: Mapping[str, Shards], keys: StoredKeys
+) -> OpenedShards:
+    """Open the shards of some records, and check as much as is possible without reading them.
 
-    A split whose files are as large together as dataset_info.json says lacks nothing; each shard is
-    then looked at when it is first read. Otherwise, or where no index can be kept, the shards are
-    indexed and counted here.
+    If the files of a split have the total size that dataset_info.json says, the split is complete,
+    and each shard is checked when it is first read. Otherwise, or if indexes cannot be stored, the
+    shards are indexed and their records counted here.
 
     Args:
-        stretches: The records; each lists its own shards, in order.
-        splits: The shards of each split.
-        keys: What the first record of each shard must have.
+        ranges: The records. Each range lists its own shards, in order.
+        splits: Shards of each split.
+        keys: Stored features that the first record of each shard must have.
 
     Raises:
-        FileNotFoundError: shards are missing.
-        WrongShardError, CorruptRecordError, TruncatedFileError: a shard has another number of
-            records than is said, or is damaged.
+        FileNotFoundError: If shards are missing.
+        WrongShardError: If a shard has another number of records than dataset_info.json says.
+        CorruptRecordError: If a shard is damaged.
+        TruncatedFileError: If a shard is truncated.
     """
-    pieces = [piece for stretch in stretches for piece in pieces_of(stretch, splits)]
-    sizes = sizes_of(splits[piece.split].paths[piece.shard] for piece in pieces)
-    found: dict[tuple[str, int], PromisedIndex] = {}
+    pieces = [piece for each in ranges for piece in find_pieces(each, splits)]
+    sizes = get_sizes(splits[piece.split].paths[piece.shard] for piece in pieces)
+    found: dict[tuple[str, int], ShardIndex] = {}
     for name in dict.fromkeys(piece.split for piece in pieces):
         shards = splits[name]
         numbers = sorted({piece.shard for piece in pieces if piece.split == name})
-        indexes = _known(shards, numbers, sizes)
+        indexes = _find_indexes(shards, numbers, sizes)
         for number, index in zip(numbers, indexes, strict=True):
             path = shards.paths[number]
-            found[name, number] = PromisedIndex(
-                path, shards.lengths[number], sizes[path], keys, index
-            )
-    return Opened(
+            found[name, number] = ShardIndex(path, shards.lengths[number], sizes[path], keys, index)
+    return OpenedShards(
         [found[piece.split, piece.shard] for piece in pieces],
-        _selection(pieces, [splits[piece.split].lengths[piece.shard] for piece in pieces]),
+        _select(pieces, [splits[piece.split].lengths[piece.shard] for piece in pieces]),
     )
 
 
-def pieces_of(stretch: Stretch, splits: Mapping[str, Shards]) -> Iterator[Piece]:
-    """What some records are in each shard, in order."""
-    lengths = splits[stretch.split].lengths
+def find_pieces(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[Piece]:
+    """Yield the part of a range of records that each shard holds, in order."""
+    lengths = splits[wanted.split].lengths
     ends = list(accumulate(lengths))
-    first = bisect_right(ends, stretch.begin)
-    last = bisect_left(ends, stretch.end)
-    for shard in range(first, last + 1 if stretch.begin < stretch.end else first):
+    first = bisect_right(ends, wanted.begin)
+    last = bisect_left(ends, wanted.end)
+    for shard in range(first, last + 1 if wanted.begin < wanted.end else first):
         start = ends[shard] - lengths[shard]
-        skip = max(stretch.begin - start, 0)
-        take = min(stretch.end, ends[shard]) - start - skip
+        skip = max(wanted.begin - start, 0)
+        take = min(wanted.end, ends[shard]) - start - skip
         if take:  # a shard may be empty
-            yield Piece(stretch.split, shard, skip, take)
+            yield Piece(wanted.split, shard, skip, take)
 
 
-def sizes_of(paths: Iterable[str]) -> dict[str, int]:
-    """Bytes of shards, by path.
+def get_sizes(paths: Iterable[str]) -> dict[str, int]:
+    """Return the size of each shard in bytes, by path.
 
     Raises:
-        FileNotFoundError: some are missing; the first of these are named.
+        FileNotFoundError: If shards are missing. The message names the first ones.
     """
     sizes, missing = {}, []
     for path in dict.fromkeys(paths):
-        size = _size(path)
+        size = _get_size(path)
         if size is None:
             missing.append(path)
         else:
             sizes[path] = size
     if missing:
-        names = ", ".join(missing[:_NAMED])
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        reason = f"{len(missing)} of {len(missing) + len(sizes)} shards are missing"
+        names = ", ".join(missing[:_MOST_NAMED])
+        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        reason = f"shards are missing ({len(missing)} of {len(missing) + len(sizes)})"
         raise FileNotFoundError(errno.ENOENT, reason, f"{names}{more}")
     return sizes
 
 
-def _size(path: str) -> int | None:
+def _get_size(path: str) -> int | None:
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
         return None
 
 
-def _known(
+def _find_indexes(
     shards: Shards, numbers: Sequence[int], sizes: Mapping[str, int]
 ) -> Sequence[RecordIndex | None]:
-    """Indexes of those shards that must be looked at now; None for the others."""
+    """Return the indexes of shards that must be checked now, and None for the others."""
     if shards.indexes is not None:
         return [shards.indexes[number] for number in numbers]
-    # Where none can be kept, each worker would make them again in each epoch.
-    if _adds_up(shards, sizes) and has_writable_cache():
+    # If indexes cannot be stored, each worker would build them again in each epoch.
+    if _has_stated_size(shards, sizes) and has_writable_cache():
         return [None] * len(numbers)
     _check_empty(shards)
     indexes, errors = open_indexes([shards.paths[number] for number in numbers], "auto", None)
@@ -166,33 +165,34 @@ def _known(
 
 
 def _check_empty(shards: Shards) -> None:
-    """Refuses shards of no records, as is said, that have some: nobody would read them."""
+    """Raise an error for shards that are empty according to dataset_info.json, but are not."""
     for path, length in zip(shards.paths, shards.lengths, strict=True):
-        if not length and (size := _size(path)):
+        if not length and (size := _get_size(path)):
             raise WrongShardError(
-                f"the shard has {size} bytes, {INFO_FILE} says that it has no records", path=path
+                f"the shard has {counted(size, 'byte')}, but {INFO_FILE} says it has no records",
+                path=path,
             )
 
 
-def _adds_up(shards: Shards, sizes: Mapping[str, int]) -> bool:
-    """Whether the files of a split have the size that is said.
+def _has_stated_size(shards: Shards, sizes: Mapping[str, int]) -> bool:
+    """Return whether the files of a split have the total size that dataset_info.json says.
 
-    TFDS's writers say different things: ``core/writer.py`` adds up the records, but where shards
-    are not shuffled (``NoShuffleWriter``) and in ``split_builder.py`` the files.
+    TFDS's writers differ. ``core/writer.py`` adds up the sizes of records. If shards are not
+    shuffled (``NoShuffleWriter``), and in ``split_builder.py``, it is the sizes of files.
     """
     if not shards.num_bytes:
         return False
-    whole = 0
+    total = 0
     for path, length in zip(shards.paths, shards.lengths, strict=True):
-        size = sizes[path] if path in sizes else _size(path)
+        size = sizes[path] if path in sizes else _get_size(path)
         if size is None and length:
             return False
-        whole += size or 0
-    return whole - shards.num_bytes in (0, _OVERHEAD * sum(shards.lengths))
+        total += size or 0
+    return total - shards.num_bytes in (0, _OVERHEAD * sum(shards.lengths))
 
 
-def _selection(pieces: Sequence[Piece], lengths: Sequence[int]) -> Selection:
-    """The records of pieces, among all those of the shards that they list."""
+def _select(pieces: Sequence[Piece], lengths: Sequence[int]) -> Selection:
+    """Return the records of pieces as a selection of all records of their shards."""
     starts = list(accumulate(lengths, initial=0))
     begins = [start + piece.skip for start, piece in zip(starts, pieces, strict=False)]
     ends = [begin + piece.take for begin, piece in zip(begins, pieces, strict=True)]

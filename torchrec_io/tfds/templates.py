@@ -1,4 +1,4 @@
-"""Names of shards, as ``core/naming.py`` of TFDS 4.9 makes them."""
+"""Templates of the names of shards, by the rules of ``core/naming.py`` of TFDS 4.9."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _LEAST_DIGITS = 5
 
 @dataclass(frozen=True)
 class ShardTemplate:
-    """What the shards of a split are named by.
+    """The template of the names of a split's shards.
 
-    The variables DATASET, SPLIT, FILEFORMAT, SHARD_INDEX, NUM_SHARDS and SHARD_X_OF_Y are filled
-    in, each in braces; numbers have five digits, or more where there are that many shards. What
-    stands behind a "%" says how a file is to be read and is no part of its name.
+    The variables DATASET, SPLIT, FILEFORMAT, SHARD_INDEX, NUM_SHARDS and SHARD_X_OF_Y, each in
+    braces, are replaced by their values. Numbers have at least five digits. The text after a "%"
+    describes how TFDS reads a file, and is not a part of its name.
 
     Attributes:
-        text: With variables in braces; "" for TFDS's usual names.
-        dataset: The dataset's name.
-        split: The split's.
-        node: Of the split, for errors.
+        text: Text with variables in braces; "" for TFDS's default names.
+        dataset: Name of the dataset.
+        split: Name of the split.
+        node: JSON of the split, for errors.
     """
 
     text: str
@@ -36,25 +36,27 @@ class ShardTemplate:
     node: Node
 
     def paths(self, num_shards: int) -> list[str]:
-        """The paths of all shards, in the dataset's directory.
+        """Return the path of each shard, relative to the dataset's directory.
 
         Raises:
-            SchemaError: the template has other variables, leads out of the directory, or gives two
-                shards one path.
+            SchemaError: If the template has unknown variables, leads out of the directory, or
+                results in the same path for two shards.
         """
         paths = [self._path(shard, num_shards) for shard in range(num_shards)]
         if len(set(paths)) < len(paths):
-            raise self.node.error(f"the template {shown(self.text)} gives all shards one name")
+            raise self.node.error(
+                f"the template {shown(self.text)} must contain the number of the shard"
+            )
         return paths
 
     def pattern(self) -> tuple[str, re.Pattern[str]]:
-        """The folder of shards, and what their names in it look like.
+        """Return the directory of the shards, and a pattern of their file names.
 
         Raises:
-            SchemaError: as for :meth:`paths`.
+            SchemaError: If the template is not valid; see :meth:`paths`.
         """
         folder = os.path.dirname(self._path(0, 1))
-        found = self._filled(
+        found = self._fill(
             {
                 "DATASET": re.escape(self.dataset),
                 "SPLIT": re.escape(self.split),
@@ -70,7 +72,7 @@ class ShardTemplate:
     def _path(self, shard: int, num_shards: int) -> str:
         digits = max(_LEAST_DIGITS, len(str(num_shards)))
         index, count = f"{shard:0{digits}}", f"{num_shards:0{digits}}"
-        path = self._filled(
+        path = self._fill(
             {
                 "DATASET": self.dataset,
                 "SPLIT": self.split,
@@ -82,26 +84,30 @@ class ShardTemplate:
         )
         parts = path.split("/")
         if "\0" in path or "\\" in path or path.startswith("/") or not parts[-1]:
-            raise self.node.error(f"{shown(path)} is no path in the dataset's directory")
+            raise self.node.error(f"{shown(path)} is not a valid path in the dataset's directory")
         if "." in parts or ".." in parts:
             raise self.node.error(f"{shown(path)} leads out of the dataset's directory")
         return path
 
-    def _filled(self, values: dict[str, str], between: Callable[[str], str] = str) -> str:
-        """The template with values in place of its variables; not ``str.format``, which can more.
+    def _fill(self, values: dict[str, str], between: Callable[[str], str] = str) -> str:
+        """Return the template with values in place of variables.
+
+        ``str.format`` is not used, because it would evaluate expressions.
 
         Args:
-            values: Of all variables.
-            between: What becomes of the text between them.
+            values: Value of each variable.
+            between: Function that is applied to the text between variables.
         """
         text = self.text or _USUAL
         text = text[: text.rfind("%")] if "%" in text else text
         parts = _VARIABLE.split(text)  # text and variables in turn
         for number, part in enumerate(parts):
             if number % 2 == 0 and ("{" in part or "}" in part):
-                raise self.node.error(f"braces of no variable in the template {shown(text)}")
+                raise self.node.error(
+                    f"the template {shown(text)} has a brace that does not belong to a variable"
+                )
             if number % 2 and part not in values:
-                raise self.node.error(f"unknown variable {part} in the template {shown(text)}")
+                raise self.node.error(f"the template {shown(text)} has an unknown variable, {part}")
         return "".join(
             values[part] if number % 2 else between(part) for number, part in enumerate(parts)
         )

@@ -1,6 +1,6 @@
-"""From connectors to a schema that reads what they store.
+"""Conversion of connectors to the specs of the features that they store.
 
-What is stored under which key are the rules of TFDS 4.9: ``get_serialized_info`` of each connector,
+The stored features and their keys follow TFDS 4.9: ``get_serialized_info`` of each connector,
 ``core/example_serializer.py`` and ``core/example_parser.py``.
 """
 
@@ -38,104 +38,100 @@ from .connectors import (
     Unknown,
 )
 
-_MOST_DEFAULTS = 1_000_000  # values in the defaults of all optional features
+_MOST_DEFAULTS = 1_000_000  # number of default values of all optional features together
 
 
 @dataclass(frozen=True)
-class Unread:
-    """In place of the spec of a feature that cannot be read.
+class Unreadable:
+    """A feature that cannot be read, in place of its spec.
 
     Attributes:
-        reason: Why.
-        class_name: Of the connector that nobody here knows, if that is why.
+        reason: Why it cannot be read.
+        class_name: Class of its connector, if the connector is not known.
     """
 
     reason: str
     class_name: str | None = None
 
-    def error(self, name: str, path: str) -> SchemaError:
-        """Says so."""
-        return SchemaError(self.reason, path=path, feature=name)
 
-
-SpecTree: TypeAlias = "Mapping[str, Feature | Unread | SpecTree]"
+SpecTree: TypeAlias = "Mapping[str, Feature | Unreadable | SpecTree]"
 
 
 def to_specs(features: Connector, path: str) -> dict[str, Any]:
-    """Specs of what connectors store, nested as they are; see :data:`SpecTree`.
+    """Return specs of the stored features, nested like the connectors; see :data:`SpecTree`.
 
     Args:
-        features: Those of a dataset.
-        path: What to call them in errors.
+        features: Connectors of a dataset.
+        path: Path for errors.
 
     Raises:
-        SchemaError: there are none, or one without a name: TFDS cannot store it, or it is of a
-            connector that nobody here knows.
+        SchemaError: If there are no features, or if the dataset is a single feature without a name,
+            which TFDS cannot store or whose connector is not known.
     """
-    found = _specs(features, _Stored("", ()), _Defaults())
-    if isinstance(found, Unread) and found.class_name is not None:
+    found = _convert(features, _Stored("", ()), _Defaults())
+    if isinstance(found, Unreadable) and found.class_name is not None:
         raise SchemaError(
-            f"{found.reason}. It is all of the dataset: give TFRecordDataset its files, and a "
-            "schema for them",
+            f"{found.reason}. The dataset has no other features: use TFRecordDataset with the "
+            "files and a schema of your own",
             path=path,
         )
     if not isinstance(found, dict):
         raise SchemaError(
-            "the dataset is one feature without a name; TFDS stores no such thing", path=path
+            "the features of a dataset must be a dict, got one feature without a name", path=path
         )
     if next(features.leaves(), None) is None:
         raise SchemaError("the dataset has no features", path=path)
     return found
 
 
-def _specs(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
+def _convert(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
     if isinstance(feature, FeaturesDict):
         return {
-            name: _specs(inner, stored.inside(name), defaults)
+            name: _convert(inner, stored.inside(name), defaults)
             for name, inner in feature.features.items()
         }
     if isinstance(feature, Sequence):
         lengths = (*stored.lengths, feature.length)
-        return _specs(feature.feature, _Stored(stored.key, lengths), defaults)
+        return _convert(feature.feature, _Stored(stored.key, lengths), defaults)
     if isinstance(feature, Unknown):
-        return Unread(
-            f"{feature.class_name} is no connector of TFDS's own: only its code knows what it "
-            "stores",
+        return Unreadable(
+            f"{feature.class_name} is not a connector of TFDS, so it is not known what it stores",
             feature.class_name,
         )
     try:
         if isinstance(feature, Image):
-            return _several(_image(feature), stored.key, stored.lengths)
+            return _one_or_sequence(_convert_image(feature), stored.key, stored.lengths)
         assert isinstance(feature, Tensor)
-        return _tensor(feature, stored, defaults)
+        return _convert_tensor(feature, stored, defaults)
     except SchemaError as error:
-        return Unread(error.reason)
+        return Unreadable(error.reason)
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """Where a feature is stored.
+    """The position of a feature in stored records.
 
     Attributes:
-        key: Its name, with those around it.
-        lengths: Of the sequences around it, the outermost first; None where that differs.
+        key: Flat name of the feature.
+        lengths: Lengths of the sequences that contain it, from the outermost to the innermost; None
+            for a length that varies.
     """
 
     key: str
     lengths: TfdsShape
 
     def inside(self, name: str) -> _Stored:
-        """Where a feature of this dict is stored."""
+        """Return the position of a feature of this dict."""
         return _Stored(f"{self.key}/{name}" if self.key else name, self.lengths)
 
     @property
     def value_key(self) -> str:
-        """The stored feature with the values."""
+        """Name of the stored feature that holds the values."""
         return f"{self.key}/ragged_flat_values" if len(self.lengths) > 1 else self.key
 
     @property
     def partitions(self) -> list[Any]:
-        """Of the values into the rows of all sequences but the outermost."""
+        """Partitions of the values into the rows of all sequences except the outermost."""
         return [
             RaggedFeature.RowLengths(f"{self.key}/ragged_row_lengths_{number}")
             for number in range(len(self.lengths) - 1)
@@ -143,88 +139,95 @@ class _Stored:
 
 
 class _Defaults:
-    """What stands for optional features that a record lacks: a million values in all at most."""
+    """Default values of optional features, a million values at most."""
 
     def __init__(self) -> None:
         self._left = _MOST_DEFAULTS
 
     def of(self, feature: Tensor, shape: TfdsShape) -> list[Any]:
-        """As ``Tensor._default_value`` of TFDS has it.
+        """Return the default values of a feature, like ``Tensor._default_value`` of TFDS.
 
         Raises:
-            SchemaError: there are too many values.
+            SchemaError: If there are too many values.
         """
-        count = math.prod(_known(shape))
+        count = math.prod(_known_sizes(shape))
         if count > self._left:
             raise SchemaError(
-                f"with the {count} of this one the default values of optional features are more "
-                f"than {_MOST_DEFAULTS}"
+                f"optional features must have at most {_MOST_DEFAULTS:,} default values together; "
+                f"this one has {count:,}"
             )
         self._left -= count
-        return [_default(feature)] * count
+        return [_default_value(feature)] * count
 
 
-def _tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Feature:
-    dtype_name(feature.dtype, (*RAW_DTYPES, "string"))  # it may be one that only TFDS knows
+def _convert_tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Feature:
+    dtype_name(feature.dtype, (*RAW_DTYPES, "string"))  # raises for a dtype that only TFDS knows
     if isinstance(feature, Audio) and feature.lazy_decode:
         feature = Tensor(shape=(), dtype="string")
     if feature.encoding != "none":
-        return _raw(feature, stored)
+        return _convert_raw(feature, stored)
     if feature.dtype.startswith("complex"):
-        raise SchemaError(f"TFDS stores {feature.dtype} with an encoding only")
+        raise SchemaError(f"a feature of dtype {feature.dtype} must have an encoding")
     shape = (*stored.lengths, *feature.shape)
     inner = feature.shape if len(stored.lengths) > 1 else shape
     unknown = inner.count(None)
     _check_size(shape)
     if unknown > 1 or (unknown and len(stored.lengths) > 1):
         raise SchemaError(
-            f"it has several unknown dimensions, {_text(shape)}, and no encoding: TFDS cannot read "
-            "that either"
+            f"a feature without encoding must have at most one unknown dimension, got "
+            f"{_format_shape(shape)}; TFDS cannot read it either"
         )
     if len(stored.lengths) > 1:
-        return _ragged(feature, stored, inner)
+        return _convert_ragged(feature, stored, inner)
     if unknown:
-        return _variable(feature, shape)
+        return _convert_variable(feature, shape)
     default = defaults.of(feature, shape) if feature.optional and not stored.lengths else None
-    return FixedLenFeature(_known(shape), feature.dtype, default, **_more(feature))
+    return FixedLenFeature(_known_sizes(shape), feature.dtype, default, **_extra_arguments(feature))
 
 
-def _variable(feature: Tensor, shape: TfdsShape) -> Feature:
-    """Values of one unknown dimension."""
+def _convert_variable(feature: Tensor, shape: TfdsShape) -> Feature:
+    """Return the spec of values with one unknown dimension."""
     if shape == (None,):
-        return VarLenFeature(feature.dtype, **_more(feature))
+        return VarLenFeature(feature.dtype, **_extra_arguments(feature))
     at = shape.index(None)
-    outer, inner = _known(shape[:at]), _known(shape[at:])
-    partitions = _uniform(inner)
+    outer, inner = _known_sizes(shape[:at]), _known_sizes(shape[at:])
+    partitions = _make_uniform(inner)
     if outer:
-        # As many rows as all outer dimensions make, and these then row by row.
+        # First rows for all outer dimensions together, then one partition for each of them.
         rows = RaggedFeature.UniformRowCount(math.prod(outer))
-        partitions = [*_uniform(outer[1:]), rows, *partitions]
+        partitions = [*_make_uniform(outer[1:]), rows, *partitions]
     return RaggedFeature(
-        feature.dtype, None, partitions, row_splits_dtype="int64", **_more(feature)
+        feature.dtype, None, partitions, row_splits_dtype="int64", **_extra_arguments(feature)
     )
 
 
-def _ragged(feature: Tensor, stored: _Stored, inner: TfdsShape) -> Feature:
-    """Values in sequences of sequences."""
-    partitions = [*stored.partitions, *_uniform(_known(inner))]
+def _convert_ragged(feature: Tensor, stored: _Stored, inner: TfdsShape) -> Feature:
+    """Return the spec of values in sequences of sequences."""
+    partitions = [*stored.partitions, *_make_uniform(_known_sizes(inner))]
     return RaggedFeature(
-        feature.dtype, stored.value_key, partitions, row_splits_dtype="int64", **_more(feature)
+        feature.dtype,
+        stored.value_key,
+        partitions,
+        row_splits_dtype="int64",
+        **_extra_arguments(feature),
     )
 
 
-def _uniform(sizes: tuple[int, ...]) -> list[Any]:
+def _make_uniform(sizes: tuple[int, ...]) -> list[Any]:
     if 0 in sizes:
-        raise SchemaError("an unknown dimension beside one of 0: TFDS cannot read that either")
+        raise SchemaError(
+            "a feature with an unknown dimension must not have a dimension of size 0; TFDS cannot "
+            "read it either"
+        )
     return [RaggedFeature.UniformRowLength(size) for size in sizes]
 
 
-def _raw(feature: Tensor, stored: _Stored) -> Feature:
-    """Values as the bytes of their elements."""
+def _convert_raw(feature: Tensor, stored: _Stored) -> Feature:
+    """Return the spec of values that are stored as the bytes of their elements."""
     compression: Literal["zlib"] | None = "zlib" if feature.encoding == "zlib" else None
     if feature.shape.count(None) < 2:
         spec = RawFeature(feature.dtype, feature.shape, compression=compression)
-        return _several(spec, stored.key, stored.lengths)
+        return _one_or_sequence(spec, stored.key, stored.lengths)
     shape_at = _Stored(f"{stored.key}/shape", stored.lengths)
     value_at = _Stored(f"{stored.key}/value", stored.lengths)
     if not stored.lengths:
@@ -235,10 +238,10 @@ def _raw(feature: Tensor, stored: _Stored) -> Feature:
             compression=compression,
         )
     element = RawFeature(feature.dtype, shape_key=shape_at.value_key, compression=compression)
-    return _sequence(element, value_at)
+    return _make_sequence(element, value_at)
 
 
-def _image(feature: Image) -> ImageFeature:
+def _convert_image(feature: Image) -> ImageFeature:
     height, width, channels = feature.shape[-3:]
     size = None if height is None or width is None else (height, width)
     more: dict[str, Any] = {"names": feature.names} if feature.names is not None else {}
@@ -252,12 +255,12 @@ def _image(feature: Image) -> ImageFeature:
     return ImageFeature(dtype=feature.dtype, layout="HWC", **more)
 
 
-def _several(spec: ImageFeature | RawFeature, key: str, lengths: TfdsShape) -> Feature:
-    """One value of bytes in each record, or as many as sequences have."""
-    return _sequence(spec, _Stored(key, lengths)) if lengths else spec
+def _one_or_sequence(spec: ImageFeature | RawFeature, key: str, lengths: TfdsShape) -> Feature:
+    """Return the spec of one bytes value in each record, or of a sequence of them."""
+    return _make_sequence(spec, _Stored(key, lengths)) if lengths else spec
 
 
-def _sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
+def _make_sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
     length = stored.lengths[0] if len(stored.lengths) == 1 else None
     return SequenceFeature(
         element,
@@ -271,14 +274,14 @@ def _sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
 # ---- details ----
 
 
-def _more(feature: Tensor) -> dict[str, Any]:
+def _extra_arguments(feature: Tensor) -> dict[str, Any]:
     if isinstance(feature, ClassLabel) and feature.names is not None:
         return {"names": feature.names}
-    # No int64 holds all of them: TFDS stores their bits.
+    # TFDS stores the bits of a uint64 as an int64.
     return {"bitcast": True} if feature.dtype == "uint64" else {}
 
 
-def _default(feature: Tensor) -> Any:
+def _default_value(feature: Tensor) -> Any:
     if feature.dtype == "string":
         return b""
     if feature.dtype == "bool":
@@ -290,20 +293,20 @@ def _default(feature: Tensor) -> Any:
 
 def _least_float(dtype: str) -> float:
     if dtype == "float64":
-        return -math.inf  # what is left of it in the float32 that it is stored as
+        return -math.inf  # the smallest float64, after conversion to the float32 that is stored
     if dtype == "bfloat16":
         return -float(FLOAT_ENDS[dtype] - 2**119)  # half a step below what rounds to infinity
     return float(np.finfo(dtype).min)
 
 
-def _known(shape: TfdsShape) -> tuple[int, ...]:
+def _known_sizes(shape: TfdsShape) -> tuple[int, ...]:
     return tuple(size for size in shape if size is not None)
 
 
 def _check_size(shape: TfdsShape) -> None:
     if math.prod(max(1, size or 1) for size in shape) >= MOST_VALUES:
-        raise SchemaError(f"no memory holds values of the shape {_text(shape)}")
+        raise SchemaError(f"values of the shape {_format_shape(shape)} do not fit in memory")
 
 
-def _text(shape: TfdsShape) -> str:
+def _format_shape(shape: TfdsShape) -> str:
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

@@ -1,16 +1,9 @@
-from .rearrange import merge, reshard, split, subset
-from .recompress import compress, decompress
-from .report import Result, Watcher
-from .shuffling import shuffle
-
-__all__ = [
-    "Result",
-    "Watcher",
-    "compress",
-    "decompress",
-    "merge",
-    "reshard",
-    "shuffle",
-    "split",
-    "subset",
-]
+from .rearrange import merge as merge
+from .rearrange import reshard as reshard
+from .rearrange import split as split
+from .rearrange import subset as subset
+from .recompress import compress as compress
+from .recompress import decompress as decompress
+from .report import Result as Result
+from .report import Watcher as Watcher
+from .shuffling import shuffle as shuffle

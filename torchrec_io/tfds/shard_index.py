@@ -1,4 +1,4 @@
-"""The index of a file whose records have been counted by somebody else: looked for on first use."""
+"""Indexes of shards whose number of records is known from dataset_info.json."""
 
 from __future__ import annotations
 
@@ -6,40 +6,42 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import counted
 from ..errors import StaleIndexError, WrongShardError
 from ..records.formats import TFRECORD
 from ..records.index import RecordIndex
 from ..records.index_cache import find_or_build
 from ..schema.inspect import feature_names
 from ..storage.local import LocalFile
+from .feature_choice import StoredKeys
 from .info import INFO_FILE
-from .selection import StoredKeys
 
-# What a RecordIndex has of its file: nothing may ask for these before there is one.
+# Attributes of a RecordIndex that are set on first use.
 _FOUND_ATTRIBUTES = (
     "data_stamp",
     "_file",
 )
 
 
-class PromisedIndex(RecordIndex):
-    """A :class:`RecordIndex` of a shard, found or built when it is first used.
+class ShardIndex(RecordIndex):
+    """The :class:`RecordIndex` of a shard, which is found or built on first use.
 
-    Until then only what it was promised is known: so thousands of shards are opened at once. On
-    first use in each process the shard is held against the promise.
+    Until then, only the facts of dataset_info.json are known, so thousands of shards open at once.
+    On first use in each process, the shard is compared with these facts.
 
     Args:
-        data_path: The shard, which is not compressed.
-        records: How many it has, as its dataset says.
-        size: Its bytes.
-        keys: What its first record must have.
-        found: Its index, where that is known already.
+        data_path: Path of the shard, which is not compressed.
+        records: Number of records, as dataset_info.json says.
+        size: Size in bytes.
+        keys: Stored features that the first record must have.
+        found: The index, if it is known already.
 
     Raises:
-        WrongShardError: on first use: it has another number of records, or its first record lacks
-            a feature.
-        StaleIndexError: on first use: it has another size by now.
-        CorruptRecordError, TruncatedFileError: on first use: it is damaged.
+        WrongShardError: On first use, if the shard has another number of records, or if its first
+            record lacks a feature.
+        StaleIndexError: On first use, if the size has changed.
+        CorruptRecordError: On first use, if the shard is damaged.
+        TruncatedFileError: On first use, if the shard is truncated.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class PromisedIndex(RecordIndex):
         keys: StoredKeys,
         found: RecordIndex | None = None,
     ) -> None:
-        # Not that of the base, which wants an index.
+        # RecordIndex.__init__ is not called: it needs the content of an index.
         self.data_path = data_path
         self.format = TFRECORD
         self._records = records
@@ -61,7 +63,7 @@ class PromisedIndex(RecordIndex):
             self._take(found)
 
     def __getattr__(self, name: str) -> Any:
-        # Only called for what is not there yet.
+        # Only called for attributes that are not set yet.
         if name not in _FOUND_ATTRIBUTES:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
         found, error = find_or_build(self.data_path, None)
@@ -76,39 +78,41 @@ class PromisedIndex(RecordIndex):
 
     @property
     def compression(self) -> None:
-        """As of the base: shards are not compressed."""
+        """Always None: shards are not compressed."""
         return
 
     @property
     def is_loaded(self) -> bool:
-        """As of the base."""
+        """True once the index was found or built."""
         return "_file" in self.__dict__
 
     @property
     def identity(self) -> tuple[int, int, int]:
-        """As of the base, but without a fingerprint, which nobody could know before first use."""
+        """Identity of the file, without a fingerprint, which is not known before first use."""
         return self._records, self._size, 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        promise = (self.data_path, self._records, self._size, self._keys)
+        facts = (self.data_path, self._records, self._size, self._keys)
         found = super().__reduce__() if self.is_loaded else None
-        return _rebuild, (promise, found)
+        return _rebuild, (facts, found)
 
     def _take(self, found: RecordIndex) -> None:
-        """Becomes an index."""
+        """Take the attributes of an index."""
         self.__dict__.update({name: getattr(found, name) for name in _FOUND_ATTRIBUTES})
 
     def _check(self, found: RecordIndex) -> None:
-        """Holds an index against what was promised."""
+        """Compare an index with the facts."""
         data_bytes = found.identity[1]
         if data_bytes != self._size:
             raise StaleIndexError(
-                f"the shard had {self._size} bytes when the dataset was opened, now {data_bytes}",
+                f"the shard had {counted(self._size, 'byte')} when the dataset was opened, but has "
+                f"{data_bytes:,} now",
                 path=self.data_path,
             )
         if len(found) != self._records:
             raise WrongShardError(
-                f"the shard has {len(found)} records, {INFO_FILE} says {self._records}",
+                f"the shard has {counted(len(found), 'record')}, but {INFO_FILE} says "
+                f"{self._records:,}",
                 path=self.data_path,
             )
         self._check_first_record(found)
@@ -120,15 +124,15 @@ class PromisedIndex(RecordIndex):
         frame = LocalFile(self.data_path).read(start, end - start)
         place, size = np.array([0]), np.array([end - start])
         if TFRECORD.extract(np.frombuffer(frame, np.uint8), place, size, verify_crc=True).faults:
-            return  # damaged: who reads it says so, if it is not left out
+            return  # damaged: reading the record reports it, or skips it
         names = feature_names(frame[TFRECORD.header_bytes : len(frame) - TFRECORD.footer_bytes])
         if names is None:
-            return  # no Example: as above
+            return  # not an Example: as above
         if missing := self._keys.missing_in(names):
             raise WrongShardError(
-                f"the dataset's records have {', '.join(map(repr, missing[:3]))}, the first one of "
-                f"this file has {', '.join(map(repr, names[:5])) or 'no features'}: is it a shard "
-                "of another dataset?",
+                f"records of the dataset have {', '.join(map(repr, missing[:3]))}, but the first "
+                f"record of this file has {', '.join(map(repr, names[:5])) or 'no features'}: the "
+                "file may be a shard of another dataset",
                 path=self.data_path,
                 record=0,
                 offset=start,
@@ -137,36 +141,34 @@ class PromisedIndex(RecordIndex):
 
 
 def check_shard(path: str, records: int | None, keys: StoredKeys) -> int:
-    """Finds or builds the index of a shard, and holds it against what is said.
+    """Find or build the index of a shard, and compare it with dataset_info.json.
 
     Args:
-        path: The shard.
-        records: How many it should have, if that is said.
-        keys: What its first record must have.
+        path: Path of the shard.
+        records: Number of records, if dataset_info.json says it.
+        keys: Stored features that the first record must have.
 
     Returns:
-        How many records it has.
+        The number of records.
 
     Raises:
-        WrongShardError: it is not as is said.
-        CorruptRecordError, TruncatedFileError: it is damaged.
-        FileNotFoundError: it is missing.
+        WrongShardError: If the shard does not match.
+        CorruptRecordError: If the shard is damaged.
+        TruncatedFileError: If the shard is truncated.
+        FileNotFoundError: If the shard is missing.
     """
     found, error = find_or_build(path, None)
     if error is not None:
         raise error
-    return len(
-        PromisedIndex(
-            path, len(found) if records is None else records, found.identity[1], keys, found
-        )
-    )
+    expected = len(found) if records is None else records
+    return len(ShardIndex(path, expected, found.identity[1], keys, found))
 
 
-def _rebuild(promise: tuple[Any, ...], found: tuple[Any, ...] | None) -> PromisedIndex:
-    index = PromisedIndex(*promise)
+def _rebuild(facts: tuple[Any, ...], found: tuple[Any, ...] | None) -> ShardIndex:
+    index = ShardIndex(*facts)
     if found is not None:
         make, arguments, state = found
         known = make(*arguments)
         known.data_stamp = state["data_stamp"]
-        index._take(known)  # noqa: SLF001  # what is wrong with the shard is told when it is read
+        index._take(known)  # noqa: SLF001  # reading the shard reports its errors
     return index

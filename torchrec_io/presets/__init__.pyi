@@ -1,0 +1,15 @@
+from .driving import waymo_motion as waymo_motion
+from .images import imagenet as imagenet
+from .images import kaggle_images as kaggle_images
+from .images import object_detection as object_detection
+from .physics import learning_to_simulate as learning_to_simulate
+from .physics import mesh_graph_nets as mesh_graph_nets
+from .ranking import ranking_elwc as ranking_elwc
+from .recognition import Preset as Preset
+from .recognition import recognize as recognize
+from .scenes import gqn as gqn
+from .sound import nsynth as nsynth
+from .text import bert_pretraining as bert_pretraining
+from .video import audioset as audioset
+from .video import youtube8m_frames as youtube8m_frames
+from .video import youtube8m_video as youtube8m_video
