@@ -61,16 +61,16 @@ def _make_files(folder: Path) -> None:
     with open(first, "wb") as file:
         file.truncate(_RECORDS_OF_A_FILE * _FRAME_BYTES)
     data = LocalFile(first)
-    index = _core.encode_index(
-        np.arange(_RECORDS_OF_A_FILE, dtype=np.uint64) * np.uint64(_FRAME_BYTES),
-        np.empty((0, 2), np.uint64),
+    header = _core.IndexHeader(
         format=0,
-        compression=0,
+        compression=_core.Compression.none,
         data_bytes=data.stamp.size,
         data_mtime_ns=data.stamp.mtime_ns,
         data_fingerprint=TFRECORD.fingerprint(data, data.stamp.size),
         stream_end=data.stamp.size,
     )
+    starts = np.arange(_RECORDS_OF_A_FILE, dtype=np.uint64) * np.uint64(_FRAME_BYTES)
+    index = _core.encode_index(header, starts, np.empty((0, 2), np.uint64))
     (folder / (first.name + SUFFIX)).write_bytes(index)
     for number in range(1, _FILES):
         name = folder / f"{number:05}.tfrecord"

@@ -2,7 +2,8 @@
 Native core of torchrec_io. Private: its names may change in any release.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+import enum
 from typing import Annotated, overload
 
 import numpy
@@ -11,297 +12,913 @@ from numpy.typing import NDArray
 
 def allocate(size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """
-    An array of bytes, 64-byte aligned, of any content, from memory that is kept for reuse.
+    Return an uninitialized array of bytes, aligned to 64 bytes, from the memory pool.
     """
 
 def kept_bytes() -> int:
     """
-    Bytes of memory that are kept for reuse; 0 where another thread is busy with them.
-    """
+    Return the number of bytes that the memory pool keeps for reuse.
 
-def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], crc: int = 0, portable: bool = False) -> int:
-    """CRC-32C of `data` appended to data whose CRC is `crc`."""
-
-def mask_crc(crc: int) -> int:
-    """The masked form of a CRC that TFRecord stores."""
-
-def scan_frames(window: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], at: int, stream_end: int) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], int, str]:
-    """
-    Walks the frames of a stream's bytes from offset `at`, which starts a frame, on.
-
-    Returns (starts, next, fault): stream offsets of whole frames, where the next header
-    should start, and what is wrong there ('' if nothing is).
-    """
-
-def check_frames(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], check_data: bool) -> list[tuple[int, str]]:
-    """
-    Checks frames whose headers start at `starts`; returns (position, fault) of the bad ones.
-    """
-
-def frame_records(records: list[bytes]) -> tuple[NDArray[numpy.uint8], NDArray[numpy.uint64]]:
-    """
-    (frames, starts): the frames of records, one after another, and where each starts.
-    """
-
-def frame_ends(record: bytes) -> tuple[bytes, bytes]:
-    """What stands before and behind a record's data in its frame."""
-
-def encode_index(starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], *, format: int, compression: int, data_bytes: int, data_mtime_ns: int, data_fingerprint: int, stream_end: int) -> bytes:
-    """The bytes of a .tfidx file."""
-
-def read_index_header(file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int, int, int, int, int, int]:
-    """
-    Checks a whole .tfidx file and returns (format, compression, count, data_bytes,
-    data_mtime_ns, data_fingerprint, stream_end). ValueError says what is wrong with it.
-    """
-
-def read_index_restarts(file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> list[tuple[int, int]]:
-    """
-    (stream offset, file offset) of each place where decompression can start.
-    """
-
-def locate_records(file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
-    """Stream offsets of the starts and ends of records."""
-
-def permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, key: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-    """Values of a keyed uniform permutation of 0..size-1 at `positions`."""
-
-def window_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, window: int, key: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-    """
-    Values at `positions` of a permutation that moves none by more than `window`.
-    """
-
-def block_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, block: int, window: int, key: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-    """
-    Values at `positions` of a permutation of whole blocks, then of each window's positions.
-    """
-
-def encode_messages(contexts: list[dict[object, object] | None], sequences: list[dict[object, object] | None] | None, kinds: dict[str, int] | None, numbered: bool, array_type: type, scalar_type: type, simplify: object) -> list[bytes]:
-    """
-    Serializes Examples, or SequenceExamples if there are `sequences` as well, of dicts; None
-    is a part that is not set. `kinds` gives field numbers in Feature by name; errors say the
-    example's number if that is asked for. `simplify(value, steps)` is called for values of
-    other types than Python's own and NumPy's two: `array_type`, `scalar_type` and its heirs.
-    """
-
-class Records:
-    """Views of the records of a batch; keeps their bytes alive."""
-
-    @overload
-    def __init__(self, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
-        """Records buffer[start : start + size]."""
-
-    @overload
-    def __init__(self, records: tuple[bytes, ...]) -> None:
-        """Records that are bytes objects."""
-
-    @property
-    def bytes(self) -> int:
-        """Of all records together."""
-
-    def copy_parts(self, which: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
-        """
-        Copies `size` bytes of record which[i], from offsets[i] on, for each i, one behind the
-        other to `out`, which they fill.
-        """
-
-class Located:
-    """Where the values of a batch lie."""
-
-    @property
-    def failures(self) -> list[tuple[int, int, int, str]]:
-        """
-        (record, feature or -1, byte in the record or -1, reason) of damaged records.
-        """
-
-    def sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-        """Values, bytes, steps and most parts of each feature: [features * 4]."""
-
-class Tensors:
-    """Serialized tensors, one for each record."""
-
-    @property
-    def failures(self) -> list[tuple[int, int, int, str]]:
-        """As Located.failures."""
-
-    def sizes(self) -> list[tuple[list[int], int, int]]:
-        """(dims, elements, bytes) of each."""
-
-    def fill(self, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[tuple[int, str]]:
-        """
-        Writes each at its place (offsets of strings, from 0; data). Returns (record, reason).
-        """
-
-class FeatureSpec:
-    """A column to make; see _core/example.h."""
-
-    def __init__(self, key: bytes, *, in_lists: bool = False, element: int, shape: int, count: int = 1, optional: bool = False, narrow_splits: bool = False, default_data: bytes = ..., default_sizes: Sequence[int] = []) -> None: ...
-
-    @property
-    def key(self) -> bytes: ...
-
-class ExampleParser:
-    """Parses batches of serialized tf.train.Example and SequenceExample."""
-
-    def __init__(self, specs: Sequence[FeatureSpec], sequences: bool = False) -> None: ...
-
-    @property
-    def is_fixed(self) -> bool:
-        """
-        Whether all columns are numbers, of a size that does not depend on the data.
-        """
-
-    def locate(self, records: Records) -> Located:
-        """First pass: finds every feature of the records."""
-
-    def fill(self, located: Located, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[tuple[int, int, int, str]]:
-        """
-        Second pass: writes the columns at `places` ([features, 4]: offsets of rows, of steps
-        and of bytes values, data) of the arena. Returns failures as Located.failures does.
-        """
-
-    def parse_fixed(self, records: Records, places: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[tuple[int, int, int, str]]:
-        """Both passes at once, where `is_fixed`. Returns failures."""
-
-    def spans(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
-        """
-        Offset in its record and size of each value of a span feature, or an aside one of
-        bytes; then offsets and rows as `counts` gives.
-        """
-
-    def tensors(self, located: Located, feature: int, type: int) -> Tensors:
-        """
-        The serialized tensors in a span feature; `type` as in tensorflow.DataType.
-        """
-
-    def counts(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
-        """
-        How many values a feature has: (offsets [units + 1], each record's units as offsets).
-        A unit is a record, or a step of a feature list.
-        """
-
-    def integers(self, located: Located, feature: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], list[tuple[int, int, int, str]]]:
-        """
-        Values of an aside feature of int64, then offsets and rows as `counts` gives, then failures.
-        """
-
-def split_lists(records: Records) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], list[tuple[int, int, str]]]:
-    """
-    The parts of records that are ExampleListWithContext: (which examples each record
-    has: [records + 1], where each example lies in its record, and its size; the record
-    of each context, where in it, and its size; (record, byte, reason) of damaged ones).
-    """
-
-def count_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-    """How many bits are set before each 512 bits of `words`, and in all."""
-
-def select_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], places: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-    """
-    Numbers of the set bits that have so many set bits before them; `counts` are those
-    of count_bits.
-    """
-
-def rank_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-    """How many bits are set before each of the `numbers`."""
-
-class IndexSet:
-    """The indexes of files whose records are numbered on from file to file."""
-
-    def __init__(self, counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
-        """`counts`: records of each file."""
-
-    def take(self, file: int, index: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int) -> None:
-        """
-        Notes that a file was looked at in an epoch; the first time, keeps its index.
-        """
-
-    def unseen(self, files: Sequence[int], epoch: int) -> list[int]:
-        """Which of `files` were not looked at in the epoch, or a later one."""
-
-    def locate(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int) -> tuple[list[int], list[int], list[int]]:
-        """
-        (unseen, files, starts): which files must be looked at first, and if none, file and
-        stream offset of each record's frame.
-        """
-
-    def plan(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int, gap: int) -> tuple[list[int], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], list[int], list[int], Annotated[NDArray[numpy.int64], dict(shape=(None, None))], int]:
-        """
-        (unseen, sizes, placed, files, cuts, ranges, buffer_bytes): which files must be
-        looked at first, and if none, the reads that fetch records into one buffer.
-        """
-
-def read_ranges(fds: Sequence[int], cuts: Sequence[int], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, int]:
-    """
-    Reads ranges ([n, 3]: file offset, size, place in the buffer) of open files; those from
-    cuts[i] to cuts[i + 1] are of fds[i].
-
-    Returns -1, or the number of a range that reaches past the end of its file; and how
-    often the thread had to wait: not all was in memory.
-    """
-
-def advise_ranges(fd: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:
-    """Tells the system that ranges, as in read_ranges, are about to be read."""
-
-def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
-    """
-    Copies ranges ([n, 3]: offset in `source`, size, place in `buffer`), one after the other.
-    The two may share memory.
-    """
-
-def gather_frames(held: Sequence[tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]]], names: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], blocks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], placed: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> int:
-    """
-    Copies frames from blocks to where they are wanted in `buffer`.
-
-    `held` has (buffer, numbers, placed, sizes) of each block, `names` its name; both numbers
-    and names ascend. The frame of numbers[i], in the block blocks[i], goes to placed[i];
-    those of other blocks are left out. Returns -1, or the number of one that its block
-    lacks.
-    """
-
-def load(parser: ExampleParser, batches: Sequence[tuple[Sequence[int], Sequence[int], Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], Records]], check_data: bool) -> tuple[list[Located], int]:
-    """
-    Reads, checks and locates batches, up to the first in which anything is wrong.
-
-    Each is (fds, cuts, ranges, placed, lengths, buffer, records): the first three as
-    read_ranges takes them, then where each frame will start in the buffer, the bytes
-    of its data, and the records in that buffer, which must be kept. Returns what was
-    located, and how often the thread had to wait.
-    """
-
-def load_fixed(parser: ExampleParser, batches: Sequence[tuple[Sequence[int], Sequence[int], Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], Records]], targets: Sequence[tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]]], check_data: bool) -> tuple[int, int]:
-    """
-    The same where the parser is fixed, and parses each batch into its target (places,
-    arena). Batches may share a buffer. Returns how many went well, and the waits.
-    """
-
-def fill_run(parser: ExampleParser, located: Sequence[Located], targets: Sequence[tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]]]) -> int:
-    """
-    Fills the targets (places, arena) of located batches; returns how many went well.
+    The number is 0 if another thread is using the pool.
     """
 
 def map_file(descriptor: int, size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
     """
-    The first bytes of an open file, mapped: read-only, and valid once it is closed.
+    Map the first `size` bytes of an open file to memory.
+
+    The array is read-only. It stays valid when the file is closed.
     """
+
+SLOT_HEADER_BYTES: int = 64
 
 def take_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> bool:
     """
-    Takes a piece of shared memory to write to it; False while what is in it is lent.
+    Take a free slot of shared memory to write to it. Return False if it is not free.
     """
 
-def is_kept_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> bool:
+def release_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """Free a taken slot whose content was not sent."""
+
+def is_slot_retired(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> bool:
     """
-    Whether a slot stays in use for good: its borrower forked while it had it.
+    Return whether a slot is never free again because its reader forked while it had the slot.
     """
 
 def lend_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """
-    What was written to a slot that was taken, from byte 64 on. The slot is free again when
-    the last view of that is gone from this process, unless it was forked meanwhile.
+    Return the first `size` bytes of the content of a taken slot.
+
+    The slot is free again when the last view of the array is gone from this process, unless
+    the process was forked meanwhile.
     """
+
+def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
+    """Return the CRC-32C of data."""
+
+def mask_crc(crc: int) -> int:
+    """Return the masked form of a CRC, as TFRecord files store it."""
+
+FRAME_HEADER_BYTES: int = 12
+
+FRAME_FOOTER_BYTES: int = 4
+
+class FrameFault(enum.Enum):
+    """Fault of a frame."""
+
+    length_crc = 0
+    """The length does not match its checksum."""
+
+    past_end = 1
+    """The frame extends past the end of the file."""
+
+    data_crc = 2
+    """The data does not match its checksum."""
+
+    length_mismatch = 3
+    """The frame is valid, but does not have the expected length."""
+
+    truncated_header = 4
+    """
+    The file ends inside a header. Reported by callers, which know where it ends.
+    """
+
+class FrameScan:
+    """The frames found in a part of a stream."""
+
+    @property
+    def starts(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,))]:
+        """Stream offsets of the whole frames; uint64 [n]."""
+
+    @property
+    def next(self) -> int:
+        """Stream offset where the next header should start."""
+
+    @property
+    def fault(self) -> FrameFault | None:
+        """Fault of the frame at `next`; None if it has none."""
+
+def scan_frames(window: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], at: int, stream_end: int) -> FrameScan:
+    """
+    Find the frames in a part of a stream.
+
+    Args:
+        window: Bytes of the stream.
+        at: Stream offset of the window. A frame must start there.
+        stream_end: Size of the stream, or more if it is unknown.
+    """
+
+def check_frames(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], check_data: bool) -> list[tuple[int, FrameFault]]:
+    """
+    Check frames in a buffer, and return the position and fault of each invalid one.
+
+    Args:
+        buffer: Bytes that contain the frames.
+        starts: Offset of each frame in the buffer.
+        lengths: Expected number of data bytes of each frame.
+        check_data: Whether to check the CRC of the data, besides that of the length.
+    """
+
+def frame_records(records: list[bytes]) -> tuple[NDArray[numpy.uint8], NDArray[numpy.uint64]]:
+    """
+    Return the frames of records, one after another, and the offset of each frame.
+    """
+
+def frame_ends(record: bytes) -> tuple[bytes, bytes]:
+    """Return the header and the footer of the frame of a record."""
+
+INDEX_HEADER_BYTES: int = 80
+
+INDEX_SIGNATURE: bytes = ...
+
+class Compression(enum.Enum):
+    """Compression of a data file."""
+
+    none = 0
+
+    gzip = 1
+
+    zlib = 2
+
+class IndexHeader:
+    """The header of an index file."""
+
+    def __init__(self, *, format: int, compression: Compression, data_bytes: int, data_mtime_ns: int, data_fingerprint: int, stream_end: int) -> None: ...
+
+    @property
+    def format(self) -> int:
+        """Code of the record format; 0 is TFRecord."""
+
+    @property
+    def compression(self) -> Compression:
+        """Compression of the data file."""
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+
+    @property
+    def data_bytes(self) -> int:
+        """Size of the data file."""
+
+    @property
+    def data_mtime_ns(self) -> int:
+        """Modification time of the data file."""
+
+    @property
+    def data_fingerprint(self) -> int:
+        """Fingerprint of the content of the data file."""
+
+    @property
+    def stream_end(self) -> int:
+        """Stream offset where the last record ends."""
+
+def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> bytes:
+    """
+    Return the bytes of an index file.
+
+    Args:
+        header: Header of the file. Its number of records is ignored.
+        starts: Stream offset of each record's frame, ascending.
+        restarts: Points where decompression can start; [n, 2]: stream offset, file offset.
+    """
+
+def read_index_header(file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> IndexHeader:
+    """
+    Check an index file and return its header.
+
+    Raises:
+        ValueError: If the file is not a valid index. The message explains why.
+    """
+
+def read_index_restarts(file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> list[tuple[int, int]]:
+    """
+    Return the points where decompression can start, as (stream offset, file offset).
+    """
+
+def locate_records(file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+    """Return the stream offsets where records start and end."""
+
+class FrameLocations:
+    """Locations of the frames of some records."""
+
+    @property
+    def files(self) -> list[int]:
+        """File of each record."""
+
+    @property
+    def starts(self) -> list[int]:
+        """Stream offset of each record's frame."""
+
+    @property
+    def unchecked_files(self) -> list[int]:
+        """
+        Files that must be checked first. If there are any, the locations are missing.
+        """
+
+class ReadPlan:
+    """
+    A plan of the reads that fetch the frames of some records into a buffer.
+    """
+
+    @property
+    def numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]:
+        """Numbers of the records; int64 [n]."""
+
+    @property
+    def frame_sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Bytes of each record's frame; int64 [n]."""
+
+    @property
+    def frame_starts(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Offset of each frame in the buffer; int64 [n]."""
+
+    @property
+    def files(self) -> list[int]:
+        """Numbers of the files that are read, ascending."""
+
+    @property
+    def range_bounds(self) -> list[int]:
+        """
+        Number of the first range of each file, and the number of ranges; [files + 1].
+        """
+
+    @property
+    def ranges(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None, None), writable=False)]:
+        """
+        Ranges to read; int64 [reads, 3]: file offset, size, offset in the buffer.
+        """
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Size of the buffer."""
+
+    @property
+    def unchecked_files(self) -> list[int]:
+        """
+        Files that must be checked first. If there are any, the plan is incomplete.
+        """
+
+    def by_file(self) -> list[tuple[int, NDArray[numpy.int64]]]:
+        """Return each file with its ranges."""
+
+    def continues(self, other: ReadPlan) -> bool:
+        """
+        Return whether this is a single read that starts where the single read of `other` ends.
+        """
+
+class IndexSet:
+    """
+    The indexes of files whose records are numbered consecutively.
+
+    A file must be checked for changes in each epoch before it is used.
+    """
+
+    def __init__(self, counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Args:
+            counts: Number of records of each file.
+        """
+
+    def mark_checked(self, file: int, index: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int) -> None:
+        """
+        Note that a file was checked in an epoch.
+
+        The first call for a file opens its index, whose bytes must not change.
+        """
+
+    def unchecked(self, files: Sequence[int], epoch: int) -> list[int]:
+        """
+        Return those of `files` that were not checked in the epoch or a later one.
+        """
+
+    def locate(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int) -> FrameLocations:
+        """Locate records."""
+
+    def plan(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int, gap: int) -> ReadPlan:
+        """
+        Plan the reads that fetch records.
+
+        Args:
+            numbers: Numbers of the records, in any order.
+            epoch: Epoch in which the files must have been checked.
+            gap: Frames with at most this many bytes between them are read at once.
+        """
+
+class ReadResult:
+    """The result of reading ranges."""
+
+    def __init__(self, truncated_range: int | None = None, waits: int = 0) -> None: ...
+
+    @property
+    def truncated_range(self) -> int | None:
+        """
+        Number of the range that extends past the end of its file; None if there is none.
+        """
+
+    @property
+    def waits(self) -> int:
+        """Number of times that the thread slept because data was not cached."""
+
+def read_ranges(descriptors: Sequence[int], bounds: Sequence[int], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> ReadResult:
+    """
+    Read ranges of several files into a buffer.
+
+    Args:
+        descriptors: Descriptors of the open files.
+        bounds: Ranges of each file: file i has ranges[bounds[i] : bounds[i + 1]].
+        ranges: int64 [n, 3]: file offset, size, offset in the buffer.
+        buffer: Bytes that receive the data.
+
+    Raises:
+        OSError: If reading fails.
+    """
+
+def advise_ranges(descriptor: int, ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:
+    """Advise the system that ranges will be read soon; as in `read_ranges`."""
+
+def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], ranges: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    Copy ranges from `source` to `buffer`, one after another. The two may overlap.
+
+    Args:
+        source: Bytes to copy from.
+        ranges: int64 [n, 3]: offset in the source, size, offset in the buffer.
+        buffer: Bytes that receive the data.
+    """
+
+class FrameBlock:
+    """The frames of a block of records, in memory."""
+
+    def __init__(self, plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Args:
+            plan: Plan of the records, whose numbers ascend.
+            buffer: Bytes that were read by the plan.
+        """
+
+def gather_frames(blocks: Sequence[FrameBlock], block_numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], plan: ReadPlan, record_blocks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> int | None:
+    """
+    Copy the frames of records from blocks in memory to a buffer.
+
+    Args:
+        blocks: Blocks in memory.
+        block_numbers: Number of each block, ascending.
+        plan: Plan of the records, with the offset of each frame in the buffer.
+        record_blocks: Number of each record's block. Records of other blocks are skipped.
+        buffer: Bytes that receive the frames.
+
+    Returns:
+        Position of the first record that its block lacks; None if all are there.
+    """
+
+def permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, key: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Return the values at `positions` of a keyed uniform permutation of 0..size-1.
+    """
+
+def window_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, window: int, key: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Return the values at `positions` of a permutation of 0..size-1 that moves no value by more
+    than `window`.
+    """
+
+def block_permute(positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, block: int, window: int, key: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Return the values at `positions` of a permutation of 0..size-1 that permutes blocks of
+    `block` values, and then each `window` positions.
+    """
+
+def count_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Return the number of set bits before each 512 bits of `words`, and in all of them.
+    """
+
+def select_bits(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Return the numbers of the set bits at `positions` among all set bits.
+
+    Args:
+        words: Set of numbers; number i is bit i % 64 of word i // 64.
+        counts: Result of `count_bits` for the words.
+        positions: Positions among the set bits, from 0.
+    """
+
+def count_bits_below(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Return the number of set bits before each of `numbers`; otherwise as `select_bits`.
+    """
+
+class Kind(enum.Enum):
+    """Kind of the values that a Feature stores."""
+
+    bytes = 1
+
+    floats = 2
+
+    ints = 3
+
+class Dtype(enum.Enum):
+    """Element type of a column."""
+
+    int64 = 0
+
+    int32 = 1
+
+    int16 = 2
+
+    int8 = 3
+
+    uint64 = 4
+
+    uint32 = 5
+
+    uint16 = 6
+
+    uint8 = 7
+
+    bool = 8
+
+    float32 = 9
+
+    float64 = 10
+
+    float16 = 11
+
+    bfloat16 = 12
+
+    string = 13
+
+class TensorType(enum.Enum):
+    """Element type of a tensor, numbered as in TensorFlow."""
+
+    float32 = 1
+
+    float64 = 2
+
+    int32 = 3
+
+    uint8 = 4
+
+    int16 = 5
+
+    int8 = 6
+
+    string = 7
+
+    complex64 = 8
+
+    int64 = 9
+
+    bool = 10
+
+    bfloat16 = 14
+
+    uint16 = 17
+
+    complex128 = 18
+
+    float16 = 19
+
+    uint32 = 22
+
+    uint64 = 23
+
+class ColumnType(enum.Enum):
+    """
+    Rule that turns the values of a feature, or of each step of a feature list, into a column.
+    """
+
+    fixed = 0
+    """Exactly `count` values per record."""
+
+    ragged = 1
+    """Any number of values per record or step, with row splits."""
+
+    flat = 2
+    """Any number of values per record or step, without row splits."""
+
+    padded = 3
+    """
+    Parts (steps) of exactly `count` values, padded to the longest of the batch.
+    """
+
+    raw_bytes = 4
+    """One bytes value of exactly `count` bytes per record, copied."""
+
+    resized_bytes = 5
+    """One bytes value per record, truncated or zero-padded to `count` bytes."""
+
+    span = 6
+    """
+    One bytes value per record; no column. `LocatedBatch.spans` locates it.
+    """
+
+    on_request = 7
+    """
+    Any number of int64 or bytes values; no column. `LocatedBatch.ints` or `spans` return
+    them.
+    """
+
+class Records:
+    """The records of a batch. Keeps their bytes alive."""
+
+    @overload
+    def __init__(self, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Args:
+            buffer: Bytes that contain the records, which must not change.
+            starts: Offset of each record in the buffer.
+            sizes: Bytes of each record.
+        """
+
+    @overload
+    def __init__(self, records: tuple[bytes, ...]) -> None:
+        """
+        Args:
+            records: Bytes of each record.
+        """
+
+    @property
+    def total_bytes(self) -> int:
+        """Total size of all records."""
+
+    def copy_parts(self, which: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: int, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """
+        Copy parts of records, one after another.
+
+        Args:
+            which: Position of the record of each part.
+            offsets: Offset of each part in its record.
+            size: Bytes of each part.
+            out: Bytes that receive the parts, which fill it.
+        """
+
+class Failure:
+    """A record that cannot be parsed."""
+
+    @property
+    def record(self) -> int:
+        """Position of the record in the batch."""
+
+    @property
+    def feature(self) -> int | None:
+        """Position of the feature in the specs; None for the record as a whole."""
+
+    @property
+    def offset(self) -> int | None:
+        """Byte in the record; None if something is missing."""
+
+    @property
+    def reason(self) -> str:
+        """Reason, as part of an error message."""
+
+class ColumnSize:
+    """The room that a column needs."""
+
+    @property
+    def values(self) -> int:
+        """Number of values."""
+
+    @property
+    def bytes(self) -> int:
+        """Total size of bytes values."""
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of feature lists."""
+
+    @property
+    def longest(self) -> int:
+        """Number of parts (steps) of the record that has the most."""
+
+class ColumnTargets:
+    """Offsets in an arena that the columns of a batch are written to."""
+
+    def __init__(self, columns: int) -> None:
+        """
+        Args:
+            columns: Number of columns.
+        """
+
+    def copy(self) -> ColumnTargets:
+        """Return a copy of the targets."""
+
+    def set(self, column: int, *, rows: int = 0, steps: int = 0, values: int = 0, data: int = 0) -> None:
+        """
+        Set the offsets of the parts of a column in the arena, in bytes.
+
+        Args:
+            column: Position of the column.
+            rows: Row splits [records + 1]; for a padded column int64 lengths [records].
+            steps: Splits of the steps [steps + 1] of a ragged feature list.
+            values: int64 offsets [values + 1] of bytes values in the data.
+            data: Elements, or the joined bytes values.
+        """
+
+    def data_offset(self, column: int) -> int:
+        """Return the offset of the data of a column."""
+
+class UnitOffsets:
+    """
+    Division of the values of a feature into units.
+
+    A unit is a record, or a step of a feature list.
+    """
+
+    @property
+    def values(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """
+        Number of the first value of each unit, and of all values; int64 [units + 1].
+        """
+
+    @property
+    def records(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """
+        Number of the first unit of each record, and of all units; int64 [records + 1].
+        """
+
+class ByteSpans:
+    """Locations of bytes values in their records."""
+
+    @property
+    def offsets(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Offset of each value in its record; int64 [values]."""
+
+    @property
+    def sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Bytes of each value; int64 [values]."""
+
+    @property
+    def units(self) -> UnitOffsets:
+        """Division of the values into units."""
+
+class StoredInts:
+    """Decoded integers of a feature."""
+
+    @property
+    def values(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Values; int64 [values]."""
+
+    @property
+    def units(self) -> UnitOffsets:
+        """Division of the values into units."""
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Records with invalid values."""
+
+class TensorHeader:
+    """The shape and size of a serialized tensor."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Dimensions of the tensor."""
+
+    @property
+    def bytes(self) -> int:
+        """Total size of the elements; for strings, of the joined values."""
+
+class TensorBatch:
+    """The serialized tensors of a feature."""
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Records whose value is not a tensor of the expected type."""
+
+    @property
+    def headers(self) -> list[TensorHeader]:
+        """Shape and size of each record's tensor."""
+
+    def fill(self, offsets: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], data: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[Failure]:
+        """
+        Write the tensors into the arena, and return the failures.
+
+        Args:
+            offsets: Arena offset of each tensor's int64 offsets [elements + 1], for strings.
+                They count from the start of the tensor's data.
+            data: Arena offset of each tensor's data.
+            arena: Bytes that receive the tensors.
+        """
+
+class LocatedBatch:
+    """The result of the first pass. Keeps its parser and records alive."""
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Records that cannot be parsed, at most one failure each."""
+
+    def size(self, feature: int) -> ColumnSize:
+        """Return the room that the column of a feature needs."""
+
+    def fill(self, targets: ColumnTargets, arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[Failure]:
+        """
+        Second pass: write the columns into the arena, and return the failures.
+
+        The first pass must not have failed. After a failure, the content of the arena is
+        undefined.
+        """
+
+    def units(self, feature: int) -> UnitOffsets:
+        """Count the values of a feature."""
+
+    def spans(self, feature: int) -> ByteSpans:
+        """Locate the values of a feature of bytes."""
+
+    def ints(self, feature: int) -> StoredInts:
+        """Decode the values of a feature of int64."""
+
+    def tensors(self, feature: int, type: TensorType) -> TensorBatch:
+        """Read the headers of the serialized tensors in a span feature."""
+
+class FeatureSpec:
+    """A column and the stored feature that it is made of."""
+
+    def __init__(self, key: bytes, dtype: Dtype, column_type: ColumnType, *, count: int = 1, in_lists: bool = False, is_optional: bool = False, int32_splits: bool = False, default_data: bytes = ..., default_sizes: Sequence[int] = []) -> None:
+        """
+        Args:
+            key: Name of the stored feature.
+            dtype: Element type of the column.
+            column_type: Rule that turns the values into a column.
+            count: Number of values or bytes; see ColumnType.
+            in_lists: Whether the feature is a feature list.
+            is_optional: Whether records may lack the feature.
+            int32_splits: Whether row splits are int32 instead of int64.
+            default_data: Elements of records without the feature, or one element of padding.
+            default_sizes: Bytes of each value in `default_data`, for bytes.
+
+        Raises:
+            ValueError: If the arguments contradict each other.
+        """
+
+    @property
+    def key(self) -> bytes:
+        """Name of the stored feature."""
+
+class ExampleParser:
+    """Parser of serialized tf.train.Example and SequenceExample records."""
+
+    def __init__(self, specs: Sequence[FeatureSpec], sequences: bool = False) -> None:
+        """
+        Args:
+            specs: Columns to make.
+            sequences: Whether the records are SequenceExamples.
+        """
+
+    @property
+    def is_fixed(self) -> bool:
+        """
+        Whether all columns hold numbers and their sizes do not depend on the data.
+        """
+
+    def locate(self, records: Records) -> LocatedBatch:
+        """First pass: locate the values of the records."""
+
+    def parse_fixed(self, records: Records, targets: ColumnTargets, arena: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> list[Failure]:
+        """
+        Run both passes at once, if the parser is fixed, and return the failures.
+        """
+
+class BatchReads:
+    """The reads that fetch one batch. Keeps its buffer and records alive."""
+
+    def __init__(self, descriptors: Sequence[int], plan: ReadPlan, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], records: Records) -> None:
+        """
+        Args:
+            descriptors: Descriptor of each file of the plan, open until the batch is loaded.
+            plan: Plan of the reads.
+            buffer: Bytes that receive the frames.
+            records: Records that will be in the buffer.
+        """
+
+class LoadResult:
+    """The batches that were read and located."""
+
+    @property
+    def located(self) -> list[LocatedBatch]:
+        """Located batches."""
+
+    @property
+    def waits(self) -> int:
+        """Number of times that the thread slept because data was not cached."""
+
+def load_batches(parser: ExampleParser, reads: Sequence[BatchReads], check_data: bool) -> LoadResult:
+    """
+    Read, check and locate batches. Stop at the first that cannot be read or parsed.
+
+    Args:
+        parser: Parser of the records.
+        reads: Reads of each batch.
+        check_data: Whether to check the CRC of the data.
+    """
+
+class FixedLoadResult:
+    """The number of batches that were loaded."""
+
+    @property
+    def loaded(self) -> int:
+        """Number of loaded batches."""
+
+    @property
+    def waits(self) -> int:
+        """Number of times that the thread slept because data was not cached."""
+
+def load_fixed_batches(parser: ExampleParser, reads: Sequence[BatchReads], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]], check_data: bool) -> FixedLoadResult:
+    """
+    Read, check and parse batches, if the parser is fixed. Stop at the first that cannot be
+    read or parsed.
+
+    Args:
+        parser: Parser of the records, which is fixed.
+        reads: Reads of each batch. Batches may share a buffer.
+        targets: Offsets that the columns of each batch are written to.
+        arenas: Arena of each batch.
+        check_data: Whether to check the CRC of the data.
+    """
+
+def fill_batches(located: Sequence[LocatedBatch], targets: Sequence[ColumnTargets], arenas: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]]) -> int:
+    """
+    Fill the arenas of located batches. Stop at the first that cannot be parsed, and return
+    the number of filled batches.
+    """
+
+class ListParts:
+    """
+    Locations of the parts of some ExampleListWithContext records.
+
+    Offsets count from the start of the record.
+    """
+
+    @property
+    def example_splits(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """
+        Number of the first example of each record, and of all; int64 [records + 1].
+        """
+
+    @property
+    def example_offsets(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Offset of each example; int64 [examples]."""
+
+    @property
+    def example_sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Bytes of each example; int64 [examples]."""
+
+    @property
+    def context_records(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Record of each context, ascending; int64 [contexts]."""
+
+    @property
+    def context_offsets(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Offset of each context; int64 [contexts]."""
+
+    @property
+    def context_sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Bytes of each context; int64 [contexts]."""
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Invalid records, which have no parts."""
+
+def split_lists(records: Records) -> ListParts:
+    """
+    Locate the context and the examples of ExampleListWithContext records.
+
+    A record may have several contexts, which protobuf merges, or none.
+    """
+
+MAX_LIST_DEPTH: int = 64
+
+class MessageEncoder:
+    """Encoder of Examples and SequenceExamples."""
+
+    def __init__(self, kinds: dict[str, Kind] | None, array_type: type, scalar_type: type, simplify: Callable[[object, bool], object]) -> None:
+        """
+        Args:
+            kinds: Kind of each feature, by name. The kinds of others follow from their values.
+            array_type: numpy.ndarray.
+            scalar_type: numpy.generic.
+            simplify: Function of a value and whether it has steps. It converts values of other
+                types to Python scalars, lists or arrays.
+        """
+
+    def encode(self, contexts: list[dict[object, object] | None], sequences: list[dict[object, object] | None] | None, numbered: bool) -> list[bytes]:
+        """
+        Serialize messages.
+
+        Args:
+            contexts: Values of each feature, by name; None leaves the part out.
+            sequences: Steps of each feature list, by name. With None, Examples are made.
+            numbered: Whether errors name the position of the message.
+        """
 
 def unfilter_png(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], row_bytes: int, pixel_bytes: int) -> bool:
     """
-    Undoes the filters of an image's rows, in place: each row is a byte that names its
-    filter, and `row_bytes` of pixels. False if they are no such rows.
+    Reverse the filters of the rows of a PNG image, in place.
+
+    Args:
+        data: Rows; each has a byte that names its filter, and `row_bytes` bytes of pixels.
+        row_bytes: Bytes of the pixels of a row.
+        pixel_bytes: Bytes of a pixel, 1 to 8.
+
+    Returns:
+        False if the rows do not fill `data`, or if a filter is unknown.
     """

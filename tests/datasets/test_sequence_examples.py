@@ -216,7 +216,7 @@ BAD: dict[str, tuple[bytes, str | None, str]] = {
     "no range": (with_changed(0, v=[[2**31]], n=[[1]]), "tree", "does not fit"),
     "context": (with_changed(0, {"tags": [1]}), "tags", "holds int64 values"),
     "missing": (sequence_example_of({"id": [0]}, {}), "frames", "required"),
-    "bytes": (b"\xff\xff", None, "cut short"),
+    "bytes": (b"\xff\xff", None, "truncated"),
 }
 
 

@@ -1,5 +1,5 @@
-// Runs the Example parser over a batch as the Python layer does, checks what must hold of every
-// batch, and hands the columns back as plain vectors.
+// Parses a batch as the Python layer does, checks what must hold for every batch, and returns the
+// columns as vectors.
 #pragma once
 
 #include <algorithm>
@@ -12,20 +12,20 @@
 #include "arena.h"
 #include "check.h"
 #include "encode.h"
-#include "example/example.h"
 #include "example/explain.h"
+#include "example/parser.h"
 #include "specs.h"
 
 namespace tio::test {
 
-// Records and the memory that they lie in.
+// Records and their memory.
 struct Batch {
   std::vector<std::vector<std::byte>> memory;
   Records records;
 };
 
-// Each record in memory of its own that ends where the record ends, so that a sanitizer sees every
-// read outside of it.
+// Puts each record in memory of its own, which ends where the record ends, so that a sanitizer
+// detects every read outside of it.
 inline Batch apart(const std::vector<std::string>& records) {
   std::vector<std::vector<std::byte>> memory;
   for (const auto& record : records) memory.push_back(exact(record));
@@ -33,8 +33,8 @@ inline Batch apart(const std::vector<std::string>& records) {
   return {std::move(memory), Records(std::move(views))};
 }
 
-// In one buffer, where `order` says which record comes first, second, .., with some bytes of no
-// meaning behind each, as the frames of a file have.
+// Puts all records in one buffer, in the given order, each followed by some other bytes as in the
+// frames of a file.
 inline Batch joined(const std::vector<std::string>& records,
                     const std::vector<std::size_t>& order) {
   std::string buffer;
@@ -58,26 +58,25 @@ inline std::vector<std::size_t> order_of(std::size_t size) {
 }
 
 struct Parsed {
-  Located located;
-  std::vector<Failure> failures;         // the first pass's; if it had none, the second's
-  std::vector<std::vector<Cell>> cells;  // [record][feature], only without failures
+  LocateResult located;
+  std::vector<Failure> failures;         // of the first pass, or if it had none, of the second
+  std::vector<std::vector<Cell>> cells;  // [record][feature], if there are no failures
 
   bool good() const { return failures.empty(); }
 };
 
-// ---- what must hold of every batch ----
+// ---- properties of every batch ----
 
-// Whether it is the values that do not suit the schema, in a record that may be legal.
+// Whether the values do not match the schema, in a record that may be valid.
 inline bool is_about_schema(const std::string& reason) {
-  for (const char* start : {"the record holds ", "the feature is required ", "its value has ",
+  for (const char* start : {"the record holds ", "the feature is required", "its value has ",
                             "a value does not fit ", "step "}) {
     if (reason.starts_with(start)) return true;
   }
   return false;
 }
 
-// A record that is refused as illegal has a fault inside of it, and the failure tells of it. One
-// that is accepted has none.
+// The failure of an invalid record is its first fault. A record that is accepted has no fault.
 inline void check_explained(const ExampleParser& parser, const Records& records,
                             const Parsed& parsed) {
   for (const Failure& failure : parsed.failures) {
@@ -85,25 +84,21 @@ inline void check_explained(const ExampleParser& parser, const Records& records,
     const auto fault = explain(parser, records[failure.record]);
     if (!CHECK(fault.has_value())) continue;
     CHECK(fault->offset < records[failure.record].size());
-    CHECK_EQ(failure.offset, static_cast<std::int64_t>(fault->offset));
+    CHECK_EQ(failure.offset, fault->offset);
     CHECK_EQ(failure.reason, fault->reason);
-    if (failure.feature >= 0) {
-      CHECK_EQ(static_cast<int>(parser.slot(static_cast<std::size_t>(failure.feature))),
-               fault->slot);
-    } else {
-      CHECK_EQ(fault->slot, -1);
-    }
+    CHECK_EQ(failure.feature ? std::optional(parser.slot(*failure.feature)) : std::nullopt,
+             fault->slot);
   }
   for (std::size_t i = 0; parsed.good() && i < records.size(); ++i) {
     CHECK(!explain(parser, records[i]).has_value());
   }
 }
 
-// `parse_fixed` does the same as both passes: the same bytes, or the same first failure.
+// `parse_fixed` gives the same result as both passes: the same bytes, or the same failures.
 inline void check_parse_fixed(const ExampleParser& parser, const Records& records,
                               const Parsed& parsed, Arena arena, const Arena& filled) {
   std::vector<Failure> found;
-  CHECK_EQ(parser.parse_fixed(records, arena.places(), arena.bytes(), found), parser.is_fixed());
+  CHECK_EQ(parser.parse_fixed(records, arena.columns(), arena.bytes(), found), parser.is_fixed());
   if (!parser.is_fixed()) return;
   CHECK_EQ(found.empty(), parsed.good());
   CHECK(arena.gaps_untouched());
@@ -126,13 +121,14 @@ inline Parsed parse(const ExampleParser& parser, const Batch& batch) {
   Arena empty(parser, parsed.located);
   Arena arena = empty;
   if (parsed.good()) {
-    CHECK(parser.places_fit(parsed.located, arena.places(), arena.bytes()));
-    parsed.failures = parser.fill(records, parsed.located, arena.places(), arena.bytes());
+    CHECK(parser.fits(parsed.located, arena.columns(), arena.bytes()));
+    parsed.failures = parser.fill(records, parsed.located, arena.columns(), arena.bytes());
     CHECK(arena.gaps_untouched());
     for (std::size_t i = 0; i < parser.specs().size(); ++i) {
       const FeatureSpec& spec = parser.specs()[i];
-      if (spec.shape != Shape::aside || spec.element == Element::bytes) continue;
-      parser.integers(records, parsed.located, i, parsed.failures);
+      if (spec.column_type != ColumnType::on_request || spec.dtype == Dtype::bytes) continue;
+      const StoredInts ints = decode_ints(parser, records, parsed.located, i);
+      parsed.failures.insert(parsed.failures.end(), ints.failures.begin(), ints.failures.end());
     }
   }
   check_explained(parser, records, parsed);
@@ -174,8 +170,8 @@ inline bool same_failure(const Failure* a, const Failure* b) {
 
 }  // namespace batch_detail
 
-// What differs between record `i` of a batch and the same record parsed alone; nothing if nothing
-// does.
+// Describes the difference between record `i` of a batch and the same record parsed alone. Returns
+// an empty string if there is none.
 inline std::string compare_record(const Parsed& together, std::size_t i, const Parsed& alone) {
   const Failure* failure = batch_detail::failure_of(together.located.failures, i);
   const Failure* wanted = batch_detail::failure_of(alone.located.failures, 0);
@@ -183,10 +179,10 @@ inline std::string compare_record(const Parsed& together, std::size_t i, const P
     return "another failure: " + (failure ? failure->reason : "none") +
            " / alone: " + (wanted ? wanted->reason : "none");
   }
-  if (wanted != nullptr) return "";  // where the row of a refused record ends means nothing
+  if (wanted != nullptr) return "";  // the locations of a rejected record are undefined
   for (std::size_t slot = 0; slot < together.located.slots; ++slot) {
     if (!batch_detail::same_location(together.located.at(i, slot), alone.located.at(0, slot))) {
-      return "another place of slot " + std::to_string(slot);
+      return "another location of slot " + std::to_string(slot);
     }
   }
   if (!together.located.failures.empty()) return "";  // the second pass was not run
@@ -197,8 +193,8 @@ inline std::string compare_record(const Parsed& together, std::size_t i, const P
   return together.good() && together.cells[i] != alone.cells[0] ? "other values" : "";
 }
 
-// Parsing a batch must give for each record what parsing it alone gives, although what came before
-// it was used to foresee it, and wherever the records lie. Says what differs, or nothing.
+// A record must give the same result in a batch and alone, although it is predicted from the record
+// before it, and wherever the records lie. Returns the difference, or an empty string.
 inline std::string difference_from_alone(const ExampleParser& parser,
                                          const std::vector<std::string>& records) {
   std::vector<Parsed> alone;

@@ -1,4 +1,4 @@
-// The whole test framework: CHECKs that report and go on, and a count of those that failed.
+// The test framework: CHECKs that report failures and continue, and the number of failures.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,7 @@ bool check_equal(const A& a, const B& b, const char* file, int line, const char*
   return a == b || check_equal(a, b, file, line, (what + (" at " + describe(note))).c_str());
 }
 
-// What main returns.
+// Returns the exit status of main.
 inline int finish() {
   if (failures != 0) std::cerr << failures << " checks failed\n";
   return failures == 0 ? 0 : 1;
@@ -83,6 +83,6 @@ inline int finish() {
 #define CHECK(condition) \
   ::tio::test::report(static_cast<bool>(condition), __FILE__, __LINE__, #condition)
 #define CHECK_EQ(a, b) ::tio::test::check_equal(a, b, __FILE__, __LINE__, #a " == " #b)
-// For loops: `note` says which round it was.
+// For loops: `note` identifies the iteration.
 #define CHECK_EQ_IN(a, b, note) \
   ::tio::test::check_equal(a, b, __FILE__, __LINE__, #a " == " #b, note)

@@ -1,4 +1,4 @@
-// Builds protobuf's bytes by hand, legal or not, for tests to parse.
+// Builds protobuf messages by hand, valid or not, for tests to parse.
 #pragma once
 
 #include <bit>
@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "wire/bytes.h"
 #include "example/feature.h"
-#include "wire/wire.h"
+#include "wire/bytes.h"
+#include "wire/field.h"
 
 namespace tio::test {
 
-// A copy that ends where its memory ends, so that a sanitizer sees every read behind it.
+// Returns a copy that ends where its memory ends, so that a sanitizer detects every read past it.
 inline std::vector<std::byte> exact(const std::string& bytes) {
   const auto view = std::as_bytes(std::span(bytes));
   return {view.begin(), view.end()};
@@ -34,7 +34,7 @@ std::string little_endian(T value) {
   return out;
 }
 
-// `size` asks for an overlong spelling of that many bytes; 0 is the shortest.
+// `size` is the number of bytes of an overlong encoding; 0 is the shortest encoding.
 inline std::string varint(std::uint64_t value, std::size_t size = 0) {
   std::string out;
   while (value >= 0x80 || out.size() + 1 < size) {
@@ -61,7 +61,7 @@ inline std::string group(std::uint32_t field, const std::string& content) {
   return field_tag(field, wire::group) + content + field_tag(field, wire::end_group);
 }
 
-// Groups inside each other, `depth` of them.
+// Returns `depth` nested groups.
 inline std::string nested_groups(int depth) {
   std::string out;
   for (int i = 0; i < depth; ++i) out = group(15, out);

@@ -1,12 +1,12 @@
-// A file without a name, for what reads descriptors.
+// A temporary file for code that reads descriptors.
 #pragma once
 
 #include <unistd.h>
 
 #include <cstdio>
 
-#include "wire/bytes.h"
 #include "check.h"
+#include "wire/bytes.h"
 
 namespace tio::test {
 

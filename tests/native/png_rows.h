@@ -1,4 +1,4 @@
-// PNG's filters by the book, a byte at a time: a second answer for tests and the fuzzer.
+// The filters of PNG images, one byte at a time: the reference for tests and the fuzzer.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tio::test {
 
-// The rows without their filters, which stay where they are; nothing if there is no such filter.
+// Returns the rows without filters, or nothing if a filter is unknown.
 inline std::optional<std::string> reference_unfilter(const std::string& rows, std::size_t row_bytes,
                                                      std::size_t pixel_bytes) {
   std::string done = rows;

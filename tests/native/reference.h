@@ -1,4 +1,4 @@
-// Slow and plain second answers, sharing nothing with the code that they check.
+// Slow and simple reference implementations, which share no code with the core.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "example/parser.h"
 #include "wire/bytes.h"
-#include "example/example.h"
 
 namespace tio::test {
 
-// CRC-32C bit by bit, as the polynomial division it is.
+// CRC-32C bit by bit, as a polynomial division.
 inline std::uint32_t reference_crc32c(Bytes bytes) {
   std::uint32_t crc = 0xffffffffU;
   for (const std::byte byte : bytes) {
@@ -32,7 +32,8 @@ inline std::uint32_t reference_masked_crc(Bytes bytes) {
   return std::rotr(crc, 15) + 0xa282ead8U;
 }
 
-// One varint of up to 10 bytes from `at` on, which moves behind it. Nothing if it is cut or longer.
+// Reads a varint of up to 10 bytes at `at`, which moves past it. Returns nothing if it is truncated
+// or longer.
 inline std::optional<std::uint64_t> reference_varint(Bytes bytes, std::size_t& at) {
   std::uint64_t value = 0;
   for (unsigned i = 0; i < 10 && at < bytes.size(); ++i) {
@@ -63,10 +64,11 @@ class SmallFloat {
   std::uint32_t quiet_nan() const { return infinity() | 1U << (mantissa_bits_ - 1); }
   bool is_nan(std::uint16_t bits) const { return (bits & 0x7fffU) > infinity(); }
 
-  // The number that `bits`, those of a finite value without sign, stand for.
+  // Returns the number with these bits, of a finite value without sign.
   double decode(std::uint32_t bits) const { return values_[bits]; }
 
-  // The nearest number of the format, ties to the even one. Nothing if a finite value is too large.
+  // Returns the nearest number of the format, ties to even, or nothing if a finite value is too
+  // large.
   std::optional<std::uint16_t> encode(float value) const {
     const std::uint32_t sign = std::signbit(value) ? 0x8000 : 0;
     if (std::isnan(value)) return static_cast<std::uint16_t>(sign | quiet_nan());
@@ -86,8 +88,8 @@ class SmallFloat {
 
  private:
   int mantissa_bits_;
-  // By bits, so ascending. The last one is what infinity's bits would be as a number: values nearer
-  // to it than to the largest finite one are too large.
+  // Indexed by bits, so ascending. The last one is the number that the bits of infinity would be:
+  // values nearer to it than to the largest finite number are too large.
   std::vector<double> values_;
 };
 
@@ -101,17 +103,17 @@ inline const SmallFloat& bfloat16_format() {
   return format;
 }
 
-// ---- casts, to the bytes of the element; nothing if the value does not fit ----
+// ---- casts to the bytes of an element, or nothing if the value does not fit ----
 
-inline std::optional<std::string> reference_cast(std::int64_t value, Element element) {
-  const std::size_t size = element_bytes(element);
-  const bool is_unsigned = element == Element::uint64 || element == Element::uint32 ||
-                           element == Element::uint16 || element == Element::uint8;
+inline std::optional<std::string> reference_cast(std::int64_t value, Dtype dtype) {
+  const std::size_t size = element_bytes(dtype);
+  const bool is_unsigned = dtype == Dtype::uint64 || dtype == Dtype::uint32 ||
+                           dtype == Dtype::uint16 || dtype == Dtype::uint8;
   const int bits = static_cast<int>(size) * 8 - (is_unsigned ? 0 : 1);
   std::int64_t most =
       bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
   std::int64_t least = is_unsigned ? 0 : -most - 1;
-  if (element == Element::boolean) {
+  if (dtype == Dtype::boolean) {
     least = 0;
     most = 1;
   }
@@ -121,43 +123,42 @@ inline std::optional<std::string> reference_cast(std::int64_t value, Element ele
   return out;
 }
 
-// NaNs come back as the element's quiet NaN without payload: compare them with same_element.
-inline std::optional<std::string> reference_cast(float value, Element element) {
-  std::string out(element_bytes(element), '\0');
-  if (element == Element::float32) {
+// NaNs become quiet NaNs without payload: compare them with same_element.
+inline std::optional<std::string> reference_cast(float value, Dtype dtype) {
+  std::string out(element_bytes(dtype), '\0');
+  if (dtype == Dtype::float32) {
     std::memcpy(out.data(), &value, sizeof(value));
     return out;
   }
-  if (element == Element::float64) {
+  if (dtype == Dtype::float64) {
     const double wide = value;
     std::memcpy(out.data(), &wide, sizeof(wide));
     return out;
   }
-  const SmallFloat& format = element == Element::float16 ? float16_format() : bfloat16_format();
+  const SmallFloat& format = dtype == Dtype::float16 ? float16_format() : bfloat16_format();
   const auto bits = format.encode(value);
   if (!bits) return std::nullopt;
   std::memcpy(out.data(), &*bits, sizeof(*bits));
   return out;
 }
 
-// Whether two elements are equal: by their bytes, but where a cast made it, a NaN is as good as
-// another of its sign.
-inline bool same_element(const std::string& a, const std::string& b, Element element) {
+// Returns whether two elements have equal bytes, or are NaNs of the same sign.
+inline bool same_element(const std::string& a, const std::string& b, Dtype dtype) {
   if (a == b) return true;
   if (a.size() != b.size() || a.empty() || (a.back() & 0x80) != (b.back() & 0x80)) return false;
-  const auto is_nan = [element](const std::string& bytes) {
-    if (element == Element::float64) {
+  const auto is_nan = [dtype](const std::string& bytes) {
+    if (dtype == Dtype::float64) {
       double value = 0;
       std::memcpy(&value, bytes.data(), sizeof(value));
       return std::isnan(value);
     }
     std::uint16_t bits = 0;
-    if (element == Element::float16 || element == Element::bfloat16) {
+    if (dtype == Dtype::float16 || dtype == Dtype::bfloat16) {
       std::memcpy(&bits, bytes.data(), sizeof(bits));
     }
-    return element == Element::float16    ? float16_format().is_nan(bits)
-           : element == Element::bfloat16 ? bfloat16_format().is_nan(bits)
-                                          : false;
+    return dtype == Dtype::float16    ? float16_format().is_nan(bits)
+           : dtype == Dtype::bfloat16 ? bfloat16_format().is_nan(bits)
+                                      : false;
   };
   return is_nan(a) && is_nan(b);
 }

@@ -1,18 +1,18 @@
-// Builds TFRecord frames, and makes the checksums of damaged data right again: what a checksum
-// cannot catch has to be caught by the bounds.
+// Builds TFRecord frames, and corrects the checksums of damaged data, so that tests reach the
+// checks that follow those of the checksums.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "wire/bytes.h"
 #include "encode.h"
 #include "reference.h"
+#include "wire/bytes.h"
 
 namespace tio::test {
 
-// A frame that claims `length`, whatever its data.
+// Returns a frame with `length` in its header, whatever the size of its data.
 inline std::string frame(const std::string& data, std::uint64_t length) {
   const std::string header = little_endian(length);
   return header + little_endian(reference_masked_crc(std::as_bytes(std::span(header)))) + data +
@@ -21,7 +21,7 @@ inline std::string frame(const std::string& data, std::uint64_t length) {
 
 inline std::string frame(const std::string& data) { return frame(data, data.size()); }
 
-// Walks frames by the lengths they claim and rewrites their checksums, as far as they are there.
+// Walks frames by the lengths in their headers and rewrites their checksums.
 inline void repair_frames(MutableBytes stream, bool lengths, bool data) {
   std::size_t at = 0;
   while (stream.size() - at >= 12) {
@@ -34,7 +34,7 @@ inline void repair_frames(MutableBytes stream, bool lengths, bool data) {
   }
 }
 
-// Rewrites both checksums of an index: of everything behind the header, and of the header.
+// Rewrites both checksums of an index: that of everything after the header, and that of the header.
 inline void repair_index(MutableBytes file) {
   if (file.size() < 80) return;
   store(file, 72, reference_crc32c(file.subspan(80)));

@@ -1,47 +1,47 @@
-// Short names for the specs that tests parse with.
+// Short functions that make specs.
 #pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "example/example.h"
+#include "example/parser.h"
 
 namespace tio::test {
 
-// Values as their bytes: an element as the column stores it, or a bytes value.
+// Values as bytes: an element in the format of the column, or a bytes value.
 using Values = std::vector<std::string>;
 
-inline FeatureSpec fixed(std::string key, Element element, std::uint64_t count = 1) {
+inline FeatureSpec fixed(std::string key, Dtype dtype, std::uint64_t count = 1) {
   FeatureSpec spec;
   spec.key = std::move(key);
-  spec.element = element;
+  spec.dtype = dtype;
   spec.count = count;
   return spec;
 }
 
-inline FeatureSpec ragged(std::string key, Element element) {
-  FeatureSpec spec = fixed(std::move(key), element);
-  spec.shape = Shape::ragged;
+inline FeatureSpec ragged(std::string key, Dtype dtype) {
+  FeatureSpec spec = fixed(std::move(key), dtype);
+  spec.column_type = ColumnType::ragged;
   return spec;
 }
 
-inline FeatureSpec flat(std::string key, Element element) {
-  FeatureSpec spec = fixed(std::move(key), element);
-  spec.shape = Shape::flat;
+inline FeatureSpec flat(std::string key, Dtype dtype) {
+  FeatureSpec spec = fixed(std::move(key), dtype);
+  spec.column_type = ColumnType::flat;
   return spec;
 }
 
-inline FeatureSpec aside(std::string key, Element element = Element::int64) {
-  FeatureSpec spec = fixed(std::move(key), element);
-  spec.shape = Shape::aside;
+inline FeatureSpec on_request(std::string key, Dtype dtype = Dtype::int64) {
+  FeatureSpec spec = fixed(std::move(key), dtype);
+  spec.column_type = ColumnType::on_request;
   return spec;
 }
 
-// Of shape raw, resized or span.
-inline FeatureSpec one_bytes(std::string key, Shape shape, std::uint64_t count = 1) {
-  FeatureSpec spec = fixed(std::move(key), Element::bytes, count);
-  spec.shape = shape;
+// A column of type raw_bytes, resized_bytes or span.
+inline FeatureSpec one_bytes(std::string key, ColumnType type, std::uint64_t count = 1) {
+  FeatureSpec spec = fixed(std::move(key), Dtype::bytes, count);
+  spec.column_type = type;
   return spec;
 }
 
@@ -49,13 +49,13 @@ inline FeatureSpec with_values(FeatureSpec spec, const Values& values) {
   for (const auto& value : values) {
     const auto bytes = std::as_bytes(std::span(value));
     spec.default_data.insert(spec.default_data.end(), bytes.begin(), bytes.end());
-    if (spec.element == Element::bytes) spec.default_sizes.push_back(value.size());
+    if (spec.dtype == Dtype::bytes) spec.default_sizes.push_back(value.size());
   }
   return spec;
 }
 
 inline FeatureSpec optional(FeatureSpec spec) {
-  spec.optional = true;
+  spec.is_optional = true;
   return spec;
 }
 
@@ -63,12 +63,12 @@ inline FeatureSpec with_default(FeatureSpec spec, const Values& values) {
   return optional(with_values(std::move(spec), values));
 }
 
-// Parts of `count` values; short records are filled up with `fill`, or with zeros.
-inline FeatureSpec padded(std::string key, Element element, std::uint64_t count = 1,
+// Parts of `count` values. Records with fewer parts are padded with `fill`, or with zeros.
+inline FeatureSpec padded(std::string key, Dtype dtype, std::uint64_t count = 1,
                           std::string fill = "") {
-  if (element != Element::bytes) fill.resize(element_bytes(element));
-  FeatureSpec spec = with_values(fixed(std::move(key), element, count), {std::move(fill)});
-  spec.shape = Shape::padded;
+  if (dtype != Dtype::bytes) fill.resize(element_bytes(dtype));
+  FeatureSpec spec = with_values(fixed(std::move(key), dtype, count), {std::move(fill)});
+  spec.column_type = ColumnType::padded;
   return spec;
 }
 
@@ -77,8 +77,8 @@ inline FeatureSpec in_lists(FeatureSpec spec) {
   return spec;
 }
 
-inline FeatureSpec narrow(FeatureSpec spec) {
-  spec.narrow_splits = true;
+inline FeatureSpec with_int32_splits(FeatureSpec spec) {
+  spec.int32_splits = true;
   return spec;
 }
 

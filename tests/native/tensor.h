@@ -1,4 +1,4 @@
-// Builds TensorProtos by hand and reads tensors into memory of just the size they ask for.
+// Builds TensorProtos by hand, and reads tensors into memory of exactly their size.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline std::string shape(const std::vector<std::uint64_t>& dims) {
   return delimited(2, out);
 }
 
-// What stands before the values of a tensor.
+// Returns the fields before the values of a tensor.
 inline std::string head(std::uint64_t type, const std::vector<std::uint64_t>& dims) {
   return varint_field(1, type) + shape(dims);
 }
@@ -55,9 +55,9 @@ struct ReadTensor {
   std::string reason;
   TensorHeader header;
   std::string data;
-  std::vector<std::int64_t> offsets;  // of the elements in it, and its end; of strings alone
+  std::vector<std::int64_t> offsets;  // for strings: bounds of the elements in the data
 
-  // The bytes of each element.
+  // Returns the bytes of each element.
   std::vector<std::string> values() const {
     std::vector<std::string> out;
     const std::size_t size = tensor_element_bytes(header.type);
@@ -69,7 +69,7 @@ struct ReadTensor {
   }
 };
 
-// The second pass, over a message that need not be the one that `header` comes from.
+// Runs the second pass over a message, which may differ from the one of the header.
 inline ReadTensor fill(const std::string& message, const TensorHeader& header) {
   ReadTensor out;
   out.header = header;

@@ -1,12 +1,12 @@
-// Every path of CRC-32C against the published vectors and a bitwise division.
+// Every path of CRC-32C, compared with the published vectors and a bitwise division.
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "check.h"
-#include "wire/crc32c.h"
 #include "encode.h"
 #include "reference.h"
+#include "wire/crc32c.h"
 
 namespace tio::test {
 namespace {

@@ -1,10 +1,10 @@
-// The bounds-checked cursor: what it reads, and that it stops where the bytes do.
+// The bounds-checked cursor: the values that it reads, and that it never reads past the end.
 #include <limits>
 
 #include "check.h"
-#include "wire/cursor.h"
 #include "encode.h"
 #include "reference.h"
+#include "wire/cursor.h"
 
 namespace tio::test {
 namespace {
@@ -38,7 +38,7 @@ void test_varints_of_every_length() {
 
 void test_varint_limits() {
   std::uint64_t read = 0;
-  // Ten bytes hold 70 bits; the upper six are dropped.
+  // Ten bytes have 70 bits. The upper six are dropped.
   const auto dropped = exact(std::string(9, '\xff') + '\x7f');
   Cursor ten(dropped);
   CHECK(ten.read_varint(read));
@@ -65,14 +65,14 @@ void test_tags() {
   CHECK(reads_tag(varint(10, 5), value));
   CHECK_EQ(value, 10U);
   CHECK(!reads_tag(varint(10, 6), value));
-  CHECK(reads_tag(varint(0xffffffff), value));  // the largest field number, of an illegal type
+  CHECK(reads_tag(varint(0xffffffff), value));  // the largest field number, with an invalid type
   CHECK_EQ(value, 0xffffffffU);
   CHECK(!reads_tag(varint(0x100000000), value));
   CHECK(!reads_tag(varint(0x10000000a), value));
   for (std::uint64_t type = 0; type < 8; ++type) {
     CHECK(!reads_tag(varint(type), value));  // field number 0
     CHECK(!reads_tag(varint(type, 3), value));
-    CHECK(reads_tag(varint(8 | type), value));  // types are judged by who skips them
+    CHECK(reads_tag(varint(8 | type), value));  // types are checked when fields are skipped
   }
   for (std::size_t cut = 0; cut < 5; ++cut) {
     CHECK(!reads_tag(varint(10, 5).substr(0, cut), value));
@@ -90,7 +90,7 @@ void test_delimited() {
   CHECK(out.empty());
   CHECK(cursor.read_delimited(out));
   CHECK_EQ(out.size(), 2U);
-  CHECK(!cursor.read_delimited(out));  // two bytes announced, one there
+  CHECK(!cursor.read_delimited(out));  // a length of two, but only one byte
 }
 
 void test_delimited_limits() {
@@ -118,7 +118,7 @@ void test_fixed_reads() {
   CHECK(!cursor.skip(kMax));
   CHECK(!cursor.read_bytes(9, out));
   CHECK(!cursor.read_bytes(kMax, out));
-  CHECK_EQ(cursor.position(), 4U);  // a refused step does not move
+  CHECK_EQ(cursor.position(), 4U);  // a failed read does not move the cursor
   CHECK(cursor.skip(1));
   CHECK(!cursor.read(wide));
   CHECK_EQ(cursor.remaining(), 7U);

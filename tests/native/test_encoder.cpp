@@ -1,4 +1,4 @@
-// The encoder against messages put together by hand: order, lengths of every size, empty parts.
+// The encoder, compared with messages built by hand: order, lengths of every size, empty parts.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -34,25 +34,25 @@ struct Named {
   std::vector<Plain> features;
 };
 
-// A message, and what its bytes have to be. Its strings are what the message has views of.
+// A message and its expected bytes. The message has views of the strings.
 class Built {
  public:
   Built(std::vector<Named> context, std::vector<Named> sequence, bool has_context,
         bool has_sequence)
       : context_(std::move(context)), sequence_(std::move(sequence)) {
-    message.context.present = has_context;
-    message.sequence.present = has_sequence;
+    message.context.is_present = has_context;
+    message.sequence.is_present = has_sequence;
     for (const Named& named : context_) add(message.context, named);
     for (const Named& named : sequence_) add(message.sequence, named);
   }
 
   std::string spelled() const {
     std::string out;
-    if (message.context.present) {
+    if (message.context.is_present) {
       out += delimited(
           1, spelled(context_, [](const Named& named) { return named.features.at(0).spelled(); }));
     }
-    if (message.sequence.present) {
+    if (message.sequence.is_present) {
       out += delimited(2, spelled(sequence_, [](const Named& named) {
                          std::string steps;
                          for (const Plain& step : named.features) {
@@ -114,7 +114,7 @@ class Built {
   std::vector<Named> sequence_;
 };
 
-// Into memory of just the measured size.
+// Writes to memory of exactly the measured size.
 std::string encoded(MessageEncoder& encoder, Message& message) {
   CHECK(!encoder.sort(message).has_value());
   const auto size = encoder.measure(message);
@@ -167,7 +167,7 @@ void test_varints() {
   check({{"a", {ints(all)}}}, {{"b", {ints(all), ints(all)}}}, true, true);
 }
 
-// Every length of a key, a value and a list around which a length of it gets a byte longer.
+// The sizes of keys, values and lists at which a length needs another byte.
 void test_lengths() {
   for (const std::size_t around : {128U, 16384U}) {
     for (std::size_t size = around - 24; size <= around + 2; ++size) {
@@ -218,21 +218,21 @@ void test_keys_that_are_there_twice() {
     if (!CHECK(found.has_value())) continue;
     CHECK_EQ(std::string(reinterpret_cast<const char*>(found->data()), found->size()), twice);
   }
-  Built built(good, good, true, true);  // the same key in both parts is none
+  Built built(good, good, true, true);  // the same key in both parts is no duplicate
   CHECK(!encoder.sort(built.message).has_value());
 }
 
 void test_messages_of_2_gib() {
-  // The headers around one value of `size` bytes: 6 of the value, 6 each of list and Feature, 3 of
-  // the key "a", 6 each of entry and Features.
+  // The headers around one value of `size` bytes: 6 bytes for the value, 6 each for the list and
+  // the Feature, 3 for the key "a", 6 each for the entry and the Features.
   constexpr std::size_t kHeaders = 33;
   const std::vector<std::byte> chunk(1 << 20);
   for (const int more : {0, 1}) {
     Message message;
-    message.context.present = true;
+    message.context.is_present = true;
     const std::string key = "a";
     message.context.entries.push_back({std::as_bytes(std::span(key)), 0, 1});
-    // Views of the same memory, and one that only has a size: nothing is written.
+    // Views of the same memory, and one that only has a size, because nothing is written.
     const std::size_t rest = 0x7fffffff - kHeaders + static_cast<std::size_t>(more);
     message.bytes.push_back({chunk.data(), rest});
     message.features.push_back({Kind::bytes, 0, 1});
@@ -241,9 +241,9 @@ void test_messages_of_2_gib() {
     CHECK_EQ(size.has_value(), more == 0);
     if (size) CHECK_EQ(*size, std::size_t{0x7fffffff});
   }
-  // Too large by the sum of many features, of many values, of sizes whose sum would overflow.
+  // Too large: the sum of many features, of many values, and of sizes whose sum overflows.
   Message message;
-  message.sequence.present = true;
+  message.sequence.is_present = true;
   message.sequence.entries.push_back({{}, 0, 2049});
   message.bytes.push_back(chunk);
   message.features.assign(2049, {Kind::bytes, 0, 1});

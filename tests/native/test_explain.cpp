@@ -1,4 +1,4 @@
-// What is wrong with a record that is refused, and where: the offset, the feature and the reason.
+// Explanations of invalid records: the offset, the feature and the reason.
 #include <optional>
 #include <random>
 
@@ -10,22 +10,25 @@
 namespace tio::test {
 namespace {
 
-constexpr const char* kCutTag = "a field's tag is cut short";
-constexpr const char* kBadTag = "a field's tag is no legal field number";
-constexpr const char* kTooLong = "a field's length reaches past the end of its message";
-constexpr const char* kBadVarint = "a number is cut short or has over 10 bytes";
-constexpr const char* kCutNumber = "a number is cut short";
-constexpr const char* kBadGroup = "a group is not legal, not closed, or over 100 deep";
-constexpr const char* kStrayEnd = "a group ends that was not begun";
-constexpr const char* kBadType = "a field has a wire type that does not exist";
-constexpr const char* kBadFloats = "packed floats are no multiple of 4 bytes";
+constexpr const char* kCutTag = "a field tag is truncated";
+constexpr const char* kBadTag = "a field tag has an invalid field number";
+constexpr const char* kTooLong = "the length of a field extends past the end of its message";
+constexpr const char* kBadVarint = "a varint is truncated or longer than 10 bytes";
+constexpr const char* kCutNumber = "a fixed-size number is truncated";
+constexpr const char* kBadGroup =
+    "a group is invalid, not closed, or nested deeper than 100 levels";
+constexpr const char* kStrayEnd = "a group ends without a matching start";
+constexpr const char* kBadType = "a field has an invalid wire type";
+constexpr const char* kBadFloats = "the size of packed floats is not a multiple of 4 bytes";
+
+constexpr std::optional<std::size_t> kNoSlot;
 
 // Slots: context a 0, context f 1, context s 2, list a 3, list f 4.
 const ExampleParser& parser() {
-  static const ExampleParser parser({ragged("a", Element::int64), flat("a", Element::int64),
-                                     ragged("f", Element::float32), ragged("s", Element::bytes),
-                                     in_lists(ragged("a", Element::int64)),
-                                     in_lists(ragged("f", Element::float32))});
+  static const ExampleParser parser({ragged("a", Dtype::int64), flat("a", Dtype::int64),
+                                     ragged("f", Dtype::float32), ragged("s", Dtype::bytes),
+                                     in_lists(ragged("a", Dtype::int64)),
+                                     in_lists(ragged("f", Dtype::float32))});
   return parser;
 }
 
@@ -34,14 +37,14 @@ std::optional<Fault> explain_one(const ExampleParser& with, const std::string& r
   return explain(with, bytes);
 }
 
-// One way of damage: where in it the fault lies, and what it is called.
+// A kind of damage: the offset of the fault in it, and its reason.
 struct Damage {
   std::string bytes;
   std::size_t at;
   const char* reason;
 };
 
-// Of any message, as its last fields.
+// Damage that any message may have in its last fields.
 std::vector<Damage> damages() {
   return {
       {raw({0x80}), 0, kCutTag},
@@ -71,8 +74,8 @@ std::vector<Damage> damages() {
   };
 }
 
-// `record` has `damage` at its end, in the slot.
-void check_fault(const std::string& record, const Damage& damage, int slot) {
+// Checks the fault of a record that ends with `damage`, in a slot.
+void check_fault(const std::string& record, const Damage& damage, std::optional<std::size_t> slot) {
   const std::size_t at = record.size() - damage.bytes.size() + damage.at;
   const auto fault = explain_one(parser(), record);
   if (!CHECK(fault.has_value())) return;
@@ -81,7 +84,7 @@ void check_fault(const std::string& record, const Damage& damage, int slot) {
   CHECK_EQ_IN(std::string(fault->reason), damage.reason, record);
   const Parsed parsed = parse(parser(), record);
   if (!CHECK_EQ_IN(parsed.good(), false, record)) return;
-  CHECK_EQ_IN(parsed.failures[0].offset, static_cast<std::int64_t>(at), record);
+  CHECK_EQ_IN(parsed.failures[0].offset, at, record);
   CHECK_EQ_IN(parsed.failures[0].reason, damage.reason, record);
 }
 
@@ -92,15 +95,15 @@ std::string good_fields() {
 void test_outside_of_features() {
   const std::string good = example(good_fields());
   for (const Damage& damage : damages()) {
-    check_fault(damage.bytes, damage, -1);
-    check_fault(good + damage.bytes, damage, -1);
-    check_fault(good + example(damage.bytes), damage, -1);
-    check_fault(good + example(good_fields() + damage.bytes), damage, -1);
-    check_fault(good + delimited(2, damage.bytes), damage, -1);
+    check_fault(damage.bytes, damage, kNoSlot);
+    check_fault(good + damage.bytes, damage, kNoSlot);
+    check_fault(good + example(damage.bytes), damage, kNoSlot);
+    check_fault(good + example(good_fields() + damage.bytes), damage, kNoSlot);
+    check_fault(good + delimited(2, damage.bytes), damage, kNoSlot);
     // An entry that is damaged itself may have any key.
     const std::string entry = delimited(1, delimited(1, "a") + damage.bytes);
-    check_fault(example(entry), damage, -1);
-    check_fault(good + delimited(2, entry), damage, -1);
+    check_fault(example(entry), damage, kNoSlot);
+    check_fault(good + delimited(2, entry), damage, kNoSlot);
   }
 }
 
@@ -115,11 +118,11 @@ void test_in_features() {
                 0);
     check_fault(example(entry("s", feature(Kind::bytes, bytes_values({"x"}) + damage.bytes))),
                 damage, 2);
-    // The key may come last, and lists that another kind replaces count, too.
+    // The key may come last, and lists that another kind replaces are checked too.
     const std::string list = feature(Kind::floats, damage.bytes);
     const auto fault =
         explain_one(parser(), example(delimited(1, delimited(2, list + one) + delimited(1, "a"))));
-    if (CHECK(fault.has_value())) CHECK_EQ(fault->slot, 0);
+    if (CHECK(fault.has_value())) CHECK_EQ(fault->slot, 0U);
   }
 }
 
@@ -163,9 +166,9 @@ void test_values() {
   }
 }
 
-// What nobody asks for is not looked into.
+// Parts that are not read are not checked.
 void test_unread_parts() {
-  const ExampleParser context({ragged("a", Element::int64)});
+  const ExampleParser context({ragged("a", Dtype::int64)});
   for (const Damage& damage : damages()) {
     const std::string other = entry("other", damage.bytes);
     CHECK(!explain_one(parser(), example(good_fields() + other)));
@@ -183,17 +186,17 @@ void test_faults_of_two_features() {
   const std::string early = entry("f", feature(Kind::floats, delimited(1, "abc")));
   const Parsed parsed = parse(parser(), example(late + early));
   if (!CHECK_EQ(parsed.failures.size(), 1U)) return;
-  CHECK_EQ(parsed.failures[0].feature, 0);
+  CHECK_EQ(parsed.failures[0].feature, 0U);
   CHECK_EQ(parsed.failures[0].reason, kBadVarint);
-  // Of two columns of one stored feature it is the one at hand.
+  // Of two columns of one stored feature, the failure names the one that was read.
   const ExampleParser two(
-      {ragged("a", Element::float32), ragged("f", Element::float32), flat("f", Element::float32)});
+      {ragged("a", Dtype::float32), ragged("f", Dtype::float32), flat("f", Dtype::float32)});
   const Parsed refused = parse(two, example(early));
-  if (CHECK_EQ(refused.failures.size(), 1U)) CHECK_EQ(refused.failures[0].feature, 1);
+  if (CHECK_EQ(refused.failures.size(), 1U)) CHECK_EQ(refused.failures[0].feature, 1U);
 }
 
-// Refused as illegal and explained are one thing: `parse` checks it. Records of all kinds of
-// damage, a byte or two at a time.
+// The parser rejects exactly the records that have an explanation: `parse` checks that. Here for
+// records with one or two random bytes.
 void test_random_damage() {
   std::mt19937 random(7);
   const std::string one = feature(Kind::ints, packed_ints({1, 300}));

@@ -1,4 +1,4 @@
-// Walking and checking TFRecord frames: every cut of a good file, and lengths that lie.
+// Scanning and checking TFRecord frames: every truncation of a good file, and wrong lengths.
 #include <limits>
 
 #include "check.h"
@@ -8,6 +8,8 @@
 
 namespace tio::test {
 namespace {
+
+constexpr std::optional<FrameFault> kNoFault;
 
 constexpr std::uint64_t kUnknownEnd = std::numeric_limits<std::uint64_t>::max();
 
@@ -25,17 +27,16 @@ std::string good_file() {
 struct Walk {
   std::vector<std::uint64_t> starts;
   std::uint64_t next = 0;
-  FrameFault fault = FrameFault::none;
+  std::optional<FrameFault> fault;
 
   bool operator==(const Walk&) const = default;
 };
 
 std::ostream& operator<<(std::ostream& out, const Walk& walk) {
-  return out << describe(walk.starts) << " next " << walk.next << " fault "
-             << static_cast<int>(walk.fault);
+  return out << describe(walk.starts) << " next " << walk.next << " fault " << describe(walk.fault);
 }
 
-// What a good file cut to `size` bytes must give.
+// The expected scan of a good file that is truncated to `size` bytes.
 Walk walk_of_cut(std::uint64_t size) {
   Walk walk;
   for (const auto& record : records()) {
@@ -50,14 +51,14 @@ Walk walk_of_cut(std::uint64_t size) {
   return walk;
 }
 
-// Scans `file` in windows that end at each of `ends`, as a reader does: each from where the last
-// scan came to.
+// Scans `file` in windows that end at each of `ends`, as a reader does: each window starts where
+// the last scan stopped.
 Walk scan_in_windows(const std::string& file, const std::vector<std::size_t>& ends,
                      std::uint64_t offset, std::uint64_t stream_end) {
   Walk walk;
   walk.next = offset;
   for (const std::size_t end : ends) {
-    if (walk.next - offset > end || walk.fault != FrameFault::none) continue;
+    if (walk.next - offset > end || walk.fault) continue;
     const auto window = exact(file.substr(walk.next - offset, end - (walk.next - offset)));
     const FrameScan scan = scan_frames(window, walk.next, stream_end);
     walk.starts.insert(walk.starts.end(), scan.starts.begin(), scan.starts.end());
@@ -98,14 +99,14 @@ void test_data_behind_the_window() {
   const FrameScan scan = scan_frames(window, 0, 1016);
   CHECK_EQ(scan.starts, std::vector<std::uint64_t>{0});
   CHECK_EQ(scan.next, 1016U);
-  CHECK_EQ(scan.fault, FrameFault::none);
+  CHECK_EQ(scan.fault, kNoFault);
   CHECK_EQ(scan_frames(window, 0, 1015).fault, FrameFault::past_end);
   CHECK_EQ(scan_frames(window, 0, 1015).next, 0U);
 }
 
 void test_damaged_length() {
   const std::string file = good_file();
-  const std::size_t second = kFrameOverheadBytes;  // behind the empty first record
+  const std::size_t second = kFrameOverheadBytes;  // after the empty first record
   for (std::size_t at = second; at < second + kFrameHeaderBytes; ++at) {
     for (int flip = 1; flip < 256; ++flip) {
       std::string damaged = file;
@@ -119,7 +120,7 @@ void test_damaged_length() {
   }
 }
 
-// Lengths with a right checksum, up to those where adding the overhead wraps around.
+// Wrong lengths with a valid checksum, up to those where adding the overhead wraps around.
 void test_huge_lengths() {
   std::vector<std::uint64_t> lengths = {std::uint64_t{1} << 40, std::uint64_t{1} << 62,
                                         (std::uint64_t{1} << 63) - 1, std::uint64_t{1} << 63};
@@ -133,9 +134,9 @@ void test_huge_lengths() {
     }
     for (const bool check_data : {false, true}) {
       CHECK_EQ_IN(check_frame(file, 18, length, check_data), FrameFault::past_end, length);
-      CHECK_EQ_IN(check_frame(file, 18, 2, check_data), FrameFault::other_length, length);
+      CHECK_EQ_IN(check_frame(file, 18, 2, check_data), FrameFault::length_mismatch, length);
     }
-    // With an unknown end, a length that would pass the last offset there is.
+    // With an unknown end: a length that extends past the largest offset.
     if (length > kUnknownEnd - 18 - kFrameOverheadBytes) {
       CHECK_EQ_IN(scan_frames(file, 0, kUnknownEnd).fault, FrameFault::past_end, length);
     }
@@ -149,8 +150,8 @@ void test_stray_bytes() {
     const FrameScan scan = scan_frames(padded, 0, padded.size());
     CHECK_EQ(scan.starts.size(), records().size());
     CHECK_EQ(scan.next, file.size());
-    // Zeros are no header: their checksum would not be zero.
-    CHECK_EQ(scan.fault, extra < kFrameHeaderBytes ? FrameFault::none : FrameFault::length_crc);
+    // Zeros are not a header, because the checksum of zeros is not zero.
+    CHECK_EQ(scan.fault, extra < kFrameHeaderBytes ? kNoFault : FrameFault::length_crc);
   }
 }
 
@@ -159,8 +160,8 @@ void test_check_frame() {
   const auto bytes = exact(file);
   std::uint64_t at = 0;
   for (const auto& record : records()) {
-    CHECK_EQ(check_frame(bytes, at, record.size(), true), FrameFault::none);
-    CHECK_EQ(check_frame(bytes, at, record.size() + 1, true), FrameFault::other_length);
+    CHECK_EQ(check_frame(bytes, at, record.size(), true), kNoFault);
+    CHECK_EQ(check_frame(bytes, at, record.size() + 1, true), FrameFault::length_mismatch);
     const std::uint64_t end = at + kFrameOverheadBytes + record.size();
     for (std::uint64_t size = 0; size < end; ++size) {
       CHECK_EQ_IN(check_frame(exact(file.substr(0, size)), at, record.size(), true),
@@ -180,7 +181,7 @@ void test_damaged_data() {
       std::string damaged = file;
       damaged[at] = static_cast<char>(damaged[at] ^ flip);
       CHECK_EQ(check_frame(exact(damaged), 0, 9, true), FrameFault::data_crc);
-      CHECK_EQ(check_frame(exact(damaged), 0, 9, false), FrameFault::none);
+      CHECK_EQ(check_frame(exact(damaged), 0, 9, false), kNoFault);
     }
   }
 }
@@ -190,8 +191,10 @@ void test_writing() {
   for (const std::string& record :
        {std::string(), std::string("a"), std::string(20, '\0'), large}) {
     const std::string wanted = frame(record);
-    std::string out(wanted.size() + 3, '!');  // what is behind it stays
-    write_frame(exact(record), {reinterpret_cast<std::byte*>(out.data()), out.size()});
+    std::string out(wanted.size() + 3, '!');  // the bytes after it stay unchanged
+    const auto bytes = exact(record);
+    const Bytes view = bytes;
+    write_frames({&view, 1}, {reinterpret_cast<std::byte*>(out.data()), out.size()});
     CHECK_EQ(out, wanted + "!!!");
     const FrameEnds ends = frame_ends(exact(record));
     const std::string header(reinterpret_cast<const char*>(ends.header.data()), 12);

@@ -1,4 +1,4 @@
-// The byte-offset index: round trips, and damaged files with and without right checksums.
+// The index of byte offsets: round trips, and damaged files with and without valid checksums.
 #include <limits>
 #include <numeric>
 
@@ -13,7 +13,7 @@ namespace {
 IndexHeader some_header(std::uint64_t stream_end) {
   IndexHeader header;
   header.format = 0;
-  header.compression = 1;
+  header.compression = Compression::gzip;
   header.data_bytes = 0x123456789a;
   header.data_mtime_ns = -5;
   header.data_fingerprint = 0xfedcba9876543210;
@@ -35,7 +35,7 @@ void check_round_trip(const std::vector<std::uint64_t>& starts, std::uint64_t st
   const auto view = open(file);
   if (!CHECK(view.has_value())) return;
   const IndexHeader& read = view->header();
-  CHECK_EQ(read.count, starts.size());
+  CHECK_EQ(read.records, starts.size());
   CHECK_EQ(read.format, header.format);
   CHECK_EQ(read.compression, header.compression);
   CHECK_EQ(read.data_bytes, header.data_bytes);
@@ -79,7 +79,7 @@ void test_round_trips() {
   }
 }
 
-// One huge gap must not spoil the offsets of its block, wherever it lies.
+// One huge gap must not damage the offsets of its block, wherever it is.
 void test_uneven_gaps() {
   for (const std::size_t jump : {1, 2, 1000, 4095, 4096, 4097, 4999}) {
     auto starts = every(32, 5000);
@@ -94,14 +94,14 @@ std::vector<std::byte> small_index() {
   return encode_index(some_header(600), every(20, 29), restarts);
 }
 
-// Whatever a file claims, what it answers lies inside what it says the stream is.
+// Whatever a file claims, its answers lie inside the stream that it describes.
 void check_answers(const IndexView& view, std::size_t file_bytes) {
-  CHECK(view.header().count <= file_bytes / 4);
+  CHECK(view.header().records <= file_bytes / 4);
   std::uint64_t start = 0;
   std::uint64_t end = 0;
-  for (std::uint64_t i = 0; i <= view.header().count; ++i) {
+  for (std::uint64_t i = 0; i <= view.header().records; ++i) {
     if (!view.locate(i, start, end)) continue;
-    CHECK(i < view.header().count);
+    CHECK(i < view.header().records);
     CHECK(start <= end && end <= view.header().stream_end);
   }
   CHECK(view.restarts().size() <= file_bytes / 16);
@@ -135,7 +135,7 @@ void test_every_flip() {
   }
 }
 
-// Counts that make the sizes computed from them wrap around, to nothing even.
+// Counts that make the sizes computed from them wrap around, even to zero.
 void test_huge_counts() {
   const auto file = small_index();
   const std::vector<std::byte> header_only(file.begin(), file.begin() + 80);
@@ -157,13 +157,19 @@ void test_huge_counts() {
   }
 }
 
-void test_versions() {
+void test_unsupported_values() {
   for (const std::uint32_t version : {0U, 2U, 0xffffffffU}) {
     auto other = small_index();
     store(other, 8, version);
     repair_index(other);
     CHECK(!open(other).has_value());
   }
+  auto compression = small_index();
+  store<std::uint32_t>(compression, 16, 3);
+  repair_index(compression);
+  std::string reason;
+  CHECK(!IndexView::open(compression, true, reason).has_value());
+  CHECK_EQ(reason, "its compression is not supported");
   auto shift = small_index();
   store<std::uint32_t>(shift, 20, 13);
   repair_index(shift);
@@ -180,6 +186,6 @@ int main() {
   test_every_cut();
   test_every_flip();
   test_huge_counts();
-  test_versions();
+  test_unsupported_values();
   return finish();
 }

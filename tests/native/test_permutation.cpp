@@ -1,5 +1,5 @@
-// Orders: that they are permutations, how far a window moves a value, what blocks stay together,
-// and that they never change.
+// Orders: they are permutations, windows limit how far values move, blocks stay together, and the
+// values never change.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -64,7 +64,7 @@ void test_huge_sizes() {
   }
 }
 
-// Over many keys each order of a few values must come about equally often.
+// Over many keys, all orders of a few values are about equally frequent.
 void test_small_sizes_are_uniform() {
   constexpr int kKeys = 24000;
   std::vector<int> seen(256);  // by the four values, two bits each
@@ -104,7 +104,7 @@ void test_windows() {
   check_window(100000, 4096, 11);
 }
 
-// A value is the same whatever was asked before, and beside what it is asked.
+// A value does not depend on the positions computed before or together with it.
 template <class Order>
 void check_no_history(const Order& order, std::uint64_t size) {
   const Values wanted = first_values(order, size);
@@ -169,7 +169,7 @@ void test_huge_windows() {
 
 // ---- blocks ----
 
-// The same order made the plain way: with all values in memory.
+// The same order, computed with all values in memory.
 Values model_of_blocks(std::uint64_t size, std::uint64_t block, std::uint64_t window,
                        std::uint64_t key) {
   const Permutation blocks((size - 1) / block + 1, mix(key));
@@ -222,7 +222,7 @@ void test_huge_blocks() {
   }
 }
 
-// A saved training state means nothing if these ever change: a new order needs a new name.
+// Saved training states depend on these values. A changed order needs a new name.
 void test_golden_values() {
   CHECK_EQ(mix(0), 0xe220a8397b1dcdafU);  // SplitMix64's published first output for seed 0
   CHECK_EQ(first_values(Permutation(10, 0), 10), (Values{6, 8, 0, 2, 3, 4, 5, 1, 9, 7}));

@@ -1,4 +1,4 @@
-// The filters of PNG's rows, against the book.
+// The row filters of PNG images, compared with a simple implementation.
 #include <random>
 
 #include "check.h"
@@ -9,7 +9,8 @@
 namespace tio::test {
 namespace {
 
-// What becomes of rows; nothing if they are refused. They lie in memory of just their size.
+// Returns rows without filters, or nothing if they are rejected. Their memory has exactly their
+// size.
 std::optional<std::string> unfiltered(const std::string& rows, std::size_t row_bytes,
                                       std::size_t pixel_bytes) {
   auto data = exact(rows);

@@ -1,52 +1,52 @@
-// The memory that batches reuse: aligned, of the size asked for, and never handed out twice.
+// The memory pool: blocks are aligned, large enough, and never allocated twice.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <thread>
 
 #include "check.h"
-#include "records/pool.h"
+#include "memory/pool.h"
 
 namespace tio::test {
 namespace {
 
 void test_sizes() {
   for (const std::size_t size : {0, 1, 63, 64, 65, 65535, 65536, 65537, 100000, 9000000}) {
-    void* memory = pool::take(size);
+    void* memory = pool::allocate(size);
     CHECK_EQ(reinterpret_cast<std::uintptr_t>(memory) % 64, 0U);
-    std::memset(memory, 1, size);  // a sanitizer sees it if this is too much
-    pool::give_back(memory, size);
-    void* again = pool::take(size);
+    std::memset(memory, 1, size);  // a sanitizer detects a block that is too small
+    pool::release(memory, size);
+    void* again = pool::allocate(size);
     std::memset(again, 2, size);
-    pool::give_back(again, size);
+    pool::release(again, size);
   }
 }
 
-// A block of nearly the same size is reused, and is large enough.
+// A block of similar size is reused, and is large enough.
 void test_reuse() {
   constexpr std::size_t kSize = 1000000;
   for (std::size_t size = kSize; size < kSize + 200000; size += 777) {
-    void* memory = pool::take(size);
+    void* memory = pool::allocate(size);
     std::memset(memory, 3, size);
-    pool::give_back(memory, size);
+    pool::release(memory, size);
   }
 }
 
 void test_never_twice() {
   constexpr std::size_t kSize = 200000;
   std::vector<void*> held;
-  for (int i = 0; i < 20; ++i) held.push_back(pool::take(kSize));
+  for (int i = 0; i < 20; ++i) held.push_back(pool::allocate(kSize));
   std::sort(held.begin(), held.end());
   CHECK(std::adjacent_find(held.begin(), held.end()) == held.end());
-  for (void* memory : held) pool::give_back(memory, kSize);
+  for (void* memory : held) pool::release(memory, kSize);
   CHECK(pool::kept_bytes() > 0);
 }
 
 void test_bound() {
   constexpr std::size_t kSize = 10000000;
   std::vector<void*> held;
-  for (int i = 0; i < 40; ++i) held.push_back(pool::take(kSize));
-  for (void* memory : held) pool::give_back(memory, kSize);
+  for (int i = 0; i < 40; ++i) held.push_back(pool::allocate(kSize));
+  for (void* memory : held) pool::release(memory, kSize);
   CHECK(pool::kept_bytes() <= std::size_t{1} << 27);
 }
 
@@ -54,11 +54,11 @@ void test_threads() {
   const auto work = [] {
     for (std::size_t i = 0; i < 2000; ++i) {
       const std::size_t size = 65536 + i % 7 * 10000;
-      auto* memory = static_cast<unsigned char*>(pool::take(size));
+      auto* memory = static_cast<unsigned char*>(pool::allocate(size));
       memory[0] = memory[size - 1] = static_cast<unsigned char>(i);
       std::this_thread::yield();
       CHECK_EQ(memory[size - 1], static_cast<unsigned char>(i));
-      pool::give_back(memory, size);
+      pool::release(memory, size);
     }
   };
   std::thread other(work);

@@ -1,4 +1,4 @@
-// Batches of records: wherever in memory they lie, in tiles of every size, and both passes at once.
+// Batches of records: anywhere in memory, in tiles of every size, and with both passes at once.
 #include <limits>
 #include <random>
 
@@ -72,14 +72,12 @@ std::string record_of(std::mt19937_64& random, std::size_t kind) {
 }
 
 const ExampleParser& fixed_parser() {
-  static const ExampleParser parser({with_default(fixed("a", Element::int64), {"12345678"}),
-                                     fixed("b", Element::int64, 3), fixed("f", Element::float32, 2),
-                                     fixed("f", Element::float64, 2)});
+  static const ExampleParser parser({with_default(fixed("a", Dtype::int64), {"12345678"}),
+                                     fixed("b", Dtype::int64, 3), fixed("f", Dtype::float32, 2),
+                                     fixed("f", Dtype::float64, 2)});
   return parser;
 }
 
-// Batches of every size around that of a tile, in memory apart and in any order; `parse` holds
-// parse_fixed against both passes.
 void test_parts_are_copied() {
   const auto buffer = exact("0123456789");
   const Ints starts = {6, 0};
@@ -92,12 +90,12 @@ void test_parts_are_copied() {
   CHECK(copy({0, 1}, {2, 0}, 2));
   const auto text = [&] { return std::string(reinterpret_cast<const char*>(out.data()), 4); };
   CHECK_EQ(text(), std::string("8901"));
-  CHECK(!copy({0, 1}, {2}, 2));     // of which record?
-  CHECK(!copy({0}, {0}, 2));        // does not fill it
-  CHECK(!copy({0, 1}, {0, 0}, 3));  // has no room
-  CHECK(!copy({0, 2}, {0, 0}, 2));  // no such record
+  CHECK(!copy({0, 1}, {2}, 2));     // a part without a record
+  CHECK(!copy({0}, {0}, 2));        // does not fill the output
+  CHECK(!copy({0, 1}, {0, 0}, 3));  // exceeds the output
+  CHECK(!copy({0, 2}, {0, 0}, 2));  // the record does not exist
   CHECK(!copy({0, -1}, {0, 0}, 2));
-  CHECK(!copy({0, 1}, {0, 2}, 2));  // ends behind its record
+  CHECK(!copy({0, 1}, {0, 2}, 2));  // ends past its record
   CHECK(!copy({0, 1}, {0, 4}, 2));
   CHECK(!copy({0, 1}, {0, -1}, 2));
   CHECK(!copy({}, {}, 0));
@@ -108,6 +106,8 @@ void test_parts_are_copied() {
   CHECK(!copy({1}, {4}, 0));
 }
 
+// Batches of every size around that of a tile, in separate memory and in any order. `parse`
+// compares parse_fixed with both passes.
 void test_tiles() {
   std::mt19937_64 random(6);
   CHECK(fixed_parser().is_fixed());
@@ -130,7 +130,7 @@ void test_tiles() {
   }
 }
 
-// Damage in some records of several tiles: the same ones are refused, in the order of the batch.
+// Damage in records of several tiles: these records are rejected, in the order of the batch.
 void test_failures_in_tiles() {
   std::mt19937_64 random(8);
   const std::string overlong = feature(Kind::ints, delimited(1, std::string(11, '\x80')));
@@ -148,7 +148,7 @@ void test_failures_in_tiles() {
         records.back() += example(ints_entry("b", {1}));
       }
     }
-    // What shows only when values are decoded.
+    // Damage that is only detected when values are decoded.
     const std::size_t late = random() % size;
     const bool is_late = bad.empty() && random() % 2 == 0;
     if (is_late) records[late] += example(entry("a", overlong));
@@ -165,14 +165,14 @@ void test_failures_in_tiles() {
 
 void test_is_fixed() {
   const auto is_fixed = [](const FeatureSpec& spec) {
-    return ExampleParser({fixed("a", Element::int64), spec}).is_fixed();
+    return ExampleParser({fixed("a", Dtype::int64), spec}).is_fixed();
   };
-  CHECK(is_fixed(fixed("b", Element::float16, 3)));
-  CHECK(is_fixed(with_default(fixed("b", Element::boolean), {"\x01"})));
+  CHECK(is_fixed(fixed("b", Dtype::float16, 3)));
+  CHECK(is_fixed(with_default(fixed("b", Dtype::boolean), {"\x01"})));
   for (const auto& spec :
-       {fixed("b", Element::bytes), ragged("b", Element::int64), flat("b", Element::int64),
-        padded("b", Element::int64), one_bytes("b", Shape::raw), one_bytes("b", Shape::span),
-        aside("b"), in_lists(aside("b"))}) {
+       {fixed("b", Dtype::bytes), ragged("b", Dtype::int64), flat("b", Dtype::int64),
+        padded("b", Dtype::int64), one_bytes("b", ColumnType::raw_bytes),
+        one_bytes("b", ColumnType::span), on_request("b"), in_lists(on_request("b"))}) {
     CHECK(!is_fixed(spec));
   }
 }
@@ -181,39 +181,40 @@ void test_is_fixed() {
 
 void test_faults_of_specs() {
   const auto sound = [](const FeatureSpec& spec) { return spec.fault() == nullptr; };
-  for (const Shape shape : {Shape::raw, Shape::resized, Shape::span}) {
-    CHECK(sound(one_bytes("s", shape, 3)));
-    CHECK(!sound(optional(one_bytes("s", shape, 3))));
-    CHECK(!sound(in_lists(one_bytes("s", shape, 3))));
-    FeatureSpec ints = one_bytes("s", shape, 3);
-    ints.element = Element::int64;
+  for (const ColumnType type :
+       {ColumnType::raw_bytes, ColumnType::resized_bytes, ColumnType::span}) {
+    CHECK(sound(one_bytes("s", type, 3)));
+    CHECK(!sound(optional(one_bytes("s", type, 3))));
+    CHECK(!sound(in_lists(one_bytes("s", type, 3))));
+    FeatureSpec ints = one_bytes("s", type, 3);
+    ints.dtype = Dtype::int64;
     CHECK(!sound(ints));
   }
-  CHECK(sound(fixed("a", Element::int64, 3)));
-  CHECK(!sound(in_lists(fixed("a", Element::int64, 3))));
-  CHECK(!sound(optional(fixed("a", Element::int64, 3))));
-  CHECK(sound(with_default(fixed("a", Element::int64, 2), {"12345678", "12345678"})));
-  CHECK(!sound(with_default(fixed("a", Element::int64, 2), {"12345678", "1234567"})));
-  CHECK(!sound(with_default(fixed("a", Element::int64, 2), {"12345678"})));
-  CHECK(!sound(with_default(fixed("a", Element::int64, std::uint64_t{1} << 61), {})));
-  CHECK(sound(with_default(fixed("s", Element::bytes, 2), {"", "xyz"})));
-  CHECK(!sound(with_default(fixed("s", Element::bytes, 2), {"xyz"})));
-  FeatureSpec other_sizes = with_default(fixed("s", Element::bytes, 2), {"x", "yz"});
+  CHECK(sound(fixed("a", Dtype::int64, 3)));
+  CHECK(!sound(in_lists(fixed("a", Dtype::int64, 3))));
+  CHECK(!sound(optional(fixed("a", Dtype::int64, 3))));
+  CHECK(sound(with_default(fixed("a", Dtype::int64, 2), {"12345678", "12345678"})));
+  CHECK(!sound(with_default(fixed("a", Dtype::int64, 2), {"12345678", "1234567"})));
+  CHECK(!sound(with_default(fixed("a", Dtype::int64, 2), {"12345678"})));
+  CHECK(!sound(with_default(fixed("a", Dtype::int64, std::uint64_t{1} << 61), {})));
+  CHECK(sound(with_default(fixed("s", Dtype::bytes, 2), {"", "xyz"})));
+  CHECK(!sound(with_default(fixed("s", Dtype::bytes, 2), {"xyz"})));
+  FeatureSpec other_sizes = with_default(fixed("s", Dtype::bytes, 2), {"x", "yz"});
   other_sizes.default_sizes = {1, 1};
   CHECK(!sound(other_sizes));
   other_sizes.default_sizes = {std::numeric_limits<std::uint64_t>::max(), 4};
   CHECK(!sound(other_sizes));
-  CHECK(sound(padded("a", Element::int64, 3)));
-  CHECK(sound(in_lists(optional(padded("s", Element::bytes, 3, "x")))));
-  CHECK(!sound(padded("a", Element::int64, 0)));
-  CHECK(!sound(with_values(padded("a", Element::int64, 2), {"12345678"})));
-  CHECK(!sound(with_values(padded("s", Element::bytes, 2, "x"), {"y"})));
-  CHECK(sound(aside("a")) && sound(in_lists(aside("a"))));
-  CHECK(sound(aside("s", Element::bytes)) && sound(in_lists(aside("s", Element::bytes))));
-  FeatureSpec narrow_aside = aside("a");
-  narrow_aside.element = Element::int32;
-  CHECK(!sound(narrow_aside));
-  CHECK(sound(ragged("a", Element::int8)) && sound(in_lists(flat("a", Element::bytes))));
+  CHECK(sound(padded("a", Dtype::int64, 3)));
+  CHECK(sound(in_lists(optional(padded("s", Dtype::bytes, 3, "x")))));
+  CHECK(!sound(padded("a", Dtype::int64, 0)));
+  CHECK(!sound(with_values(padded("a", Dtype::int64, 2), {"12345678"})));
+  CHECK(!sound(with_values(padded("s", Dtype::bytes, 2, "x"), {"y"})));
+  CHECK(sound(on_request("a")) && sound(in_lists(on_request("a"))));
+  CHECK(sound(on_request("s", Dtype::bytes)) && sound(in_lists(on_request("s", Dtype::bytes))));
+  FeatureSpec int32_on_request = on_request("a");
+  int32_on_request.dtype = Dtype::int32;
+  CHECK(!sound(int32_on_request));
+  CHECK(sound(ragged("a", Dtype::int8)) && sound(in_lists(flat("a", Dtype::bytes))));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The steps of feature lists: every legal spelling means what protobuf says, whatever kind is
-// expected, and everything else is refused.
+// The steps of feature lists: every valid encoding has the values that protobuf reads, for any
+// expected kind, and all else is rejected.
 #include "batch.h"
 #include "check.h"
 #include "encode.h"
@@ -8,7 +8,7 @@
 namespace tio::test {
 namespace {
 
-// The steps of the FeatureList that lies in [at, limit).
+// Reads the steps of the FeatureList in [at, limit).
 template <class Visit>
 bool walk_each_step(Bytes record, std::size_t at, std::size_t limit, Kind likely, Visit&& visit) {
   const Location list{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(limit - at),
@@ -24,9 +24,9 @@ const MaybeSteps kRefused;
 
 std::string int_step(const Ints& values) { return feature(Kind::ints, packed_ints(values)); }
 
-// The integers of list "a", step by step, of a record with these fields of FeatureLists.
+// Reads the integers of each step of list "a" from a record with these fields of FeatureLists.
 MaybeSteps read_lists(const std::string& lists) {
-  static const ExampleParser parser({in_lists(ragged("a", Element::int64))});
+  static const ExampleParser parser({in_lists(ragged("a", Dtype::int64))});
   const Parsed parsed = parse(parser, delimited(2, lists));
   if (!parsed.good()) return std::nullopt;
   const Cell& cell = parsed.cells[0][0];
@@ -41,7 +41,7 @@ MaybeSteps read_lists(const std::string& lists) {
   return found;
 }
 
-// Of list "a" with these steps, or with these bytes as its FeatureList.
+// Reads list "a" with these steps, or with these bytes as its FeatureList.
 MaybeSteps read_steps(const std::vector<std::string>& features) {
   return read_lists(list_entry("a", features));
 }
@@ -56,7 +56,7 @@ std::optional<Walk> walk(const std::string& list, Kind likely) {
   Walk walk;
   const bool legal = walk_each_step(bytes, 0, bytes.size(), likely, [&](const Location& step) {
     const Bytes values = step.of(bytes);
-    // Where nothing is, it does not matter where that is.
+    // The offset of an empty list does not matter.
     const bool is_there = step.form != Form::missing && step.form != Form::empty;
     walk.emplace_back(
         step.form, step.kind,
@@ -66,7 +66,7 @@ std::optional<Walk> walk(const std::string& list, Kind likely) {
   return legal ? std::optional(walk) : std::nullopt;
 }
 
-// The kind that is expected makes for speed only.
+// The expected kind affects only the speed.
 std::optional<Walk> walk_any(const std::string& list) {
   const auto as_ints = walk(list, Kind::ints);
   CHECK_EQ_IN(as_ints == walk(list, Kind::floats), true, list);
@@ -89,7 +89,7 @@ void test_plain_steps() {
   }
 }
 
-// Any byte of a step's header changed, at the end of the record and before another step.
+// Changes each byte of the header of a step, at the end of the record and before another step.
 void test_headers_with_a_byte_changed() {
   for (const Kind kind : {Kind::bytes, Kind::floats, Kind::ints}) {
     for (const std::size_t size : {0, 4, 8, 120}) {
@@ -107,7 +107,7 @@ void test_headers_with_a_byte_changed() {
   }
 }
 
-// All its lengths larger or smaller by the same, as the comparison expects them to be.
+// Changes all lengths of a step by the same amount, as the comparison expects.
 void test_every_claimed_length() {
   for (int claimed = 0; claimed < 256; ++claimed) {
     for (const std::size_t there : {0, 1, 4, 8, 100, 123, 124, 125, 250}) {
@@ -151,7 +151,7 @@ void test_visit_may_stop() {
   CHECK(walk_steps(bytes, Location(), Kind::ints, [](const Location&) { return false; }));
 }
 
-// ---- what it means ----
+// ---- values of the steps ----
 
 void test_spellings_of_a_step() {
   const std::string one = int_step({1});
@@ -212,18 +212,18 @@ void test_entries() {
   const auto read = [](const std::string& fields) { return read_lists(delimited(1, fields)); };
   CHECK_EQ(read(key + one), Steps{{1}});
   CHECK_EQ(read(one + key), Steps{{1}});
-  CHECK_EQ(read(key), Steps{});  // without a value: there, and no steps
+  CHECK_EQ(read(key), Steps{});  // an entry without a value has no steps
   CHECK_EQ(read(delimited(1, "b") + one + key), Steps{{1}});
   CHECK_EQ(read(key + one + delimited(1, "b")), Steps{});
-  // One FeatureList, in parts.
+  // One FeatureList in several parts.
   CHECK_EQ(read(key + one + two), (Steps{{1}, {2}, {}}));
   CHECK_EQ(read(two + key + one + delimited(2, "") + group(7, "") + one),
            (Steps{{2}, {}, {1}, {1}}));
   CHECK_EQ(read(key + one + delimited(2, raw({0x0e}))), kRefused);
   CHECK_EQ(read(key + delimited(2, raw({0x0e})) + one), kRefused);
 
-  // Whether the list is there shows where it must be.
-  const ExampleParser required({in_lists(padded("a", Element::int64))});
+  // A required list shows whether an entry counts as present.
+  const ExampleParser required({in_lists(padded("a", Dtype::int64))});
   CHECK(parse(required, delimited(2, delimited(1, key))).good());
   CHECK(parse(required, delimited(2, list_entry("a", {}))).good());
   CHECK(!parse(required, delimited(2, list_entry("b", {}))).good());
@@ -238,11 +238,11 @@ void test_several_entries() {
   CHECK_EQ(read_lists(other + list_entry("b", {""}) + one), (Steps{{1}, {2}}));
   CHECK_EQ(read_lists(one + list_entry("a", {})), Steps{});
   CHECK_EQ(read_lists(list_entry("a", {feature(Kind::floats, "")}) + one), (Steps{{1}, {2}}));
-  static const ExampleParser parser({in_lists(ragged("a", Element::int64))});
+  static const ExampleParser parser({in_lists(ragged("a", Dtype::int64))});
   const Parsed parts = parse(parser, delimited(2, one) + example("") + delimited(2, other));
   CHECK(parts.good());
   CHECK_EQ(parts.cells[0][0].units, std::vector<std::uint64_t>{1});
-  // Those that do not count must be sound all the same.
+  // Entries that are replaced must be valid, too.
   const std::string key = delimited(1, "a");
   for (const auto& damaged :
        {list_entry("a", {feature(Kind::ints, delimited(1, "\x80"))}),
@@ -256,10 +256,10 @@ void test_several_entries() {
   }
 }
 
-// A context feature and a list of one name are two things.
+// A context feature and a list of the same name are independent.
 void test_same_key_in_context() {
-  const ExampleParser parser({ragged("a", Element::int64), in_lists(ragged("a", Element::float32)),
-                              in_lists(ragged("c", Element::int64))});
+  const ExampleParser parser({ragged("a", Dtype::int64), in_lists(ragged("a", Dtype::float32)),
+                              in_lists(ragged("c", Dtype::int64))});
   CHECK_EQ(parser.slots(), 3U);
   const std::string floats = feature(Kind::floats, packed_floats({1, 2}));
   const Parsed parsed = parse(

@@ -1,13 +1,13 @@
-// Reading TensorProtos: what TensorFlow wrote, every legal spelling, and what is refused with which
-// reason.
+// Decoding TensorProtos: messages of TensorFlow, every valid encoding, and the reasons of rejected
+// ones.
 #include <complex>
 #include <limits>
 #include <optional>
 
 #include "check.h"
 #include "encode.h"
-#include "tensor.h"
 #include "example/tensor_proto.h"
+#include "tensor.h"
 #include "written_tensors.h"
 
 namespace tio::test {
@@ -43,19 +43,19 @@ Result<std::string> strings(const std::string& message) {
   return read<std::string>(message, TensorType::string);
 }
 
-void check_refused(const std::string& message, TensorType type, const std::string& why) {
+void check_rejected(const std::string& message, TensorType type, const std::string& why) {
   const ReadTensor tensor = read_tensor(message, type);
   CHECK_EQ_IN(tensor.good, false, message);
   if (tensor.reason.find(why) == std::string::npos) CHECK_EQ_IN(tensor.reason, why, message);
 }
 
-// ---- what TensorFlow wrote ----
+// ---- messages written by TensorFlow ----
 
 using Complex64 = std::complex<float>;
 using Complex128 = std::complex<double>;
 
 struct Wanted {
-  Strings cube;  // the four values that all dtypes were made of
+  Strings cube;  // the four values of all dtypes
   Strings filled;
 };
 
@@ -110,7 +110,7 @@ void test_written_by_tensorflow() {
     check_written(written.filled, type, {2, 2}, values.filled);
     for (const auto& other : kWrittenTensors) {
       if (other.type == type) continue;
-      check_refused(from_hex(written.cube), other.type, "its dtype is ");
+      check_rejected(from_hex(written.cube), other.type, "the dtype of the tensor is ");
     }
   }
 }
@@ -175,16 +175,17 @@ void test_short_lists() {
 }
 
 void test_wrong_lists() {
-  const std::string many = "it holds 2 values, its shape wants 1";
-  check_refused(head(int32, {1}) + varint_list(7, {1, 2}), int32, many);
-  check_refused(head(int32, {}) + varint_list(7, {1}) + varint_field(7, 2), int32, many);
-  check_refused(head(TensorType::string, {1}) + string_list({"", ""}), TensorType::string, many);
-  check_refused(head(int32, {0}) + varint_list(7, {1}), int32, "it holds 1 value, its shape wants");
+  const std::string many = "the tensor has 2 values, but its shape allows only 1";
+  check_rejected(head(int32, {1}) + varint_list(7, {1, 2}), int32, many);
+  check_rejected(head(int32, {}) + varint_list(7, {1}) + varint_field(7, 2), int32, many);
+  check_rejected(head(TensorType::string, {1}) + string_list({"", ""}), TensorType::string, many);
+  check_rejected(head(int32, {0}) + varint_list(7, {1}), int32,
+                 "the tensor has 1 value, but its shape allows only 0");
   for (const std::size_t count : {1, 3}) {
-    check_refused(head(complex64, {2}) + delimited(9, joined(std::vector<float>(count))), complex64,
-                  "no imaginary part");
+    check_rejected(head(complex64, {2}) + delimited(9, joined(std::vector<float>(count))),
+                   complex64, "no imaginary part");
   }
-  check_refused(head(float32, {2}) + varint_list(7, {1, 2}), float32, "the list of another dtype");
+  check_rejected(head(float32, {2}) + varint_list(7, {1, 2}), float32, "the list of another dtype");
   CHECK_EQ(read<float>(head(float32, {2}) + varint_list(7, {1, 2}) + varint_list(16, {3}) +
                            delimited(5, joined<float>({4})),
                        float32),
@@ -202,7 +203,7 @@ void check_range(TensorType type, std::uint32_t field, std::int64_t least, std::
     CHECK_EQ_IN(tensor.values(), Strings{little_endian(value).substr(0, size)}, value);
   }
   for (const std::int64_t value : {least - 1, most + 1}) {
-    check_refused(message(value), type, "its value " + std::to_string(value) + " does not fit");
+    check_rejected(message(value), type, "the value " + std::to_string(value) + " does not fit");
   }
 }
 
@@ -238,16 +239,17 @@ void test_content() {
   CHECK_EQ(int32s(start + content("abc") + content("") + varint_list(7, {1})), typed);
   CHECK_EQ(int32s(start + content("")), (Result<std::int32_t>{{0, 0}}));
   for (const std::size_t size : {1, 7, 9, 12}) {
-    check_refused(start + content(std::string(size, 'x')), int32,
-                  "has " + std::to_string(size) + " bytes, its shape and dtype want 8");
+    check_rejected(start + content(std::string(size, 'x')), int32,
+                   "has " + std::to_string(size) + " bytes, but the shape and dtype require 8");
   }
-  check_refused(head(int32, {0}) + content(pair), int32, "has 8 bytes, its shape and dtype want 0");
-  check_refused(head(boolean, {3}) + content(raw({0, 1, 2})), boolean, "no bool");
+  check_rejected(head(int32, {0}) + content(pair), int32,
+                 "has 8 bytes, but the shape and dtype require 0");
+  check_rejected(head(boolean, {3}) + content(raw({0, 1, 2})), boolean, "is not a bool");
   CHECK_EQ(read<std::uint8_t>(head(boolean, {3}) + content(raw({0, 1, 1})), boolean),
            (Result<std::uint8_t>{{0, 1, 1}}));
 }
 
-// All sizes, then the values joined.
+// All sizes, then the joined values.
 void test_string_content() {
   const std::string start = head(TensorType::string, {2});
   CHECK_EQ(strings(start + content(raw({1, 2}) + "abc") + string_list({"q"})),
@@ -261,10 +263,10 @@ void test_string_content() {
   for (const std::string& bad :
        {raw({1, 2}) + "ab", raw({1, 2}) + "abcd", raw({3}) + "abc", raw({0}), raw({0, 0x80}),
         varint(1, 6) + varint(0) + "a", varint((std::uint64_t{1} << 32) + 1) + varint(0) + "a"}) {
-    check_refused(start + content(bad), TensorType::string, "is not a list of 2 strings");
+    check_rejected(start + content(bad), TensorType::string, "is not a list of 2 strings");
   }
-  check_refused(head(TensorType::string, {0}) + content("a"), TensorType::string,
-                "is not a list of 0 strings");
+  check_rejected(head(TensorType::string, {0}) + content("a"), TensorType::string,
+                 "is not a list of 0 strings");
 }
 
 // ---- shapes ----
@@ -293,17 +295,17 @@ void test_shapes() {
 
 void test_wrong_shapes() {
   const auto check = [](const std::string& fields, const std::string& why) {
-    check_refused(varint_field(1, 3) + fields, int32, why);
+    check_rejected(varint_field(1, 3) + fields, int32, why);
   };
-  check(shape({2, ~std::uint64_t{0}}), "a dimension of -1");
-  check(delimited(2, dim(~std::uint64_t{4}) + varint_field(3, 1)), "a dimension of -5");
+  check(shape({2, ~std::uint64_t{0}}), "a negative dimension, -1");
+  check(delimited(2, dim(~std::uint64_t{4}) + varint_field(3, 1)), "a negative dimension, -5");
   constexpr std::uint64_t kBig = std::uint64_t{1} << 40;
   const std::vector<std::vector<std::uint64_t>> overflowing = {
       {kBig, kBig}, {kBig, kBig, 0}, {0, kBig, kBig}, {std::uint64_t{1} << 61}};
-  for (const auto& sizes : overflowing) check(shape(sizes), "too large to be multiplied");
+  for (const auto& sizes : overflowing) check(shape(sizes), "dimensions of the tensor overflows");
   CHECK_EQ(dims(shape(std::vector<std::uint64_t>(254, 1))), Ints(254, 1));
-  check(shape(std::vector<std::uint64_t>(255, 1)), "over 254 dimensions");
-  check(shape(std::vector<std::uint64_t>(2000, 1)), "over 254 dimensions");
+  check(shape(std::vector<std::uint64_t>(255, 1)), "more than 254 dimensions");
+  check(shape(std::vector<std::uint64_t>(2000, 1)), "more than 254 dimensions");
 }
 
 void test_unjustified_sizes() {
@@ -311,31 +313,32 @@ void test_unjustified_sizes() {
     return head(int8, {count}) + delimited(20, std::string(padding, 'x'));
   };
   CHECK_EQ(read_tensor(zeros(kFreeTensorBytes, 0), int8).header.count, kFreeTensorBytes);
-  check_refused(zeros(kFreeTensorBytes + 1, 0), int8, "too many for the ");
-  check_refused(zeros(std::uint64_t{1} << 40, 0), int8, "claims 1099511627776 elements");
+  check_rejected(zeros(kFreeTensorBytes + 1, 0), int8, "too many for the ");
+  check_rejected(zeros(std::uint64_t{1} << 40, 0), int8, "claims 1099511627776 elements");
   const std::uint64_t justified = zeros(2 << 20, 40000).size() * kTensorBytesPerByte;
   CHECK(justified > kFreeTensorBytes);
   CHECK_EQ(read_tensor(zeros(justified, 40000), int8).header.count, justified);
-  check_refused(zeros(justified + 1, 40000), int8, "too many for the ");
+  check_rejected(zeros(justified + 1, 40000), int8, "too many for the ");
 
   const auto repeated = [](std::uint64_t count) {
     return head(TensorType::string, {count}) + string_list({std::string(1016, 'x')});
   };
   CHECK_EQ(read_tensor(repeated(1024), TensorType::string).header.count, std::size_t{1024});
-  check_refused(repeated(1025), TensorType::string, "too many for the ");
-  check_refused(repeated(std::uint64_t{1} << 59), TensorType::string, "too many for the ");
+  check_rejected(repeated(1025), TensorType::string, "too many for the ");
+  check_rejected(repeated(std::uint64_t{1} << 59), TensorType::string, "too many for the ");
 }
 
 // ---- dtypes ----
 
 void test_dtypes() {
-  check_refused("", float32, "its dtype is unset, which is not supported");
-  check_refused(head(std::uint64_t{11}, {}), float32, "is qint8, which is not supported");
-  check_refused(head(std::uint64_t{24}, {}), float32, "number 24 of DataType, which is not");
-  check_refused(head(std::uint64_t{101}, {}), float32, "number 101 of DataType");
-  check_refused(head(std::uint64_t{257}, {}), float32, "number 257 of DataType");
-  check_refused(head(~std::uint64_t{0}, {}), float32, "number -1 of DataType");
-  check_refused(head(int32, {}), float32, "its dtype is int32, the schema wants float32");
+  check_rejected("", float32, "the dtype of the tensor is unset, which is not supported");
+  check_rejected(head(std::uint64_t{11}, {}), float32, "is qint8, which is not supported");
+  check_rejected(head(std::uint64_t{24}, {}), float32, "number 24 of DataType, which is not");
+  check_rejected(head(std::uint64_t{101}, {}), float32, "number 101 of DataType");
+  check_rejected(head(std::uint64_t{257}, {}), float32, "number 257 of DataType");
+  check_rejected(head(~std::uint64_t{0}, {}), float32, "number -1 of DataType");
+  check_rejected(head(int32, {}), float32,
+                 "the dtype of the tensor is int32, the schema wants float32");
   const Result<float> zero = {{0.0F}};
   CHECK_EQ(read<float>(varint_field(1, 3) + varint_field(1, 1), float32), zero);
   CHECK_EQ(read<float>(varint_field(1, (std::uint64_t{1} << 32) + 1), float32), zero);
@@ -380,8 +383,8 @@ void test_illegal_bytes() {
                                  delimited(2, delimited(2, raw({0x12, 0x02, 0x61}))),
                                  nested_groups(101),
                                  field_tag(8, wire::delimited) + varint(1)}) {
-    check_refused(start + bad, int32, "it is not a TensorProto: cut short or not legal");
-    check_refused(bad + start, int32, "");
+    check_rejected(start + bad, int32, "the bytes are not a TensorProto: truncated or invalid");
+    check_rejected(bad + start, int32, "");
   }
 }
 
@@ -398,7 +401,7 @@ std::vector<std::string> good_messages() {
   return messages;
 }
 
-// A message cut between fields may be legal; one cut inside its last field is not.
+// A message that ends between fields may be valid. One that ends inside a field is not.
 void test_cuts() {
   for (const auto& message : good_messages()) {
     const auto type = static_cast<TensorType>(message[1]);
@@ -411,8 +414,8 @@ void test_cuts() {
   }
 }
 
-// The second pass over a message that has changed since the first: sanitizers see a byte written
-// elsewhere, and what is accepted is of the size that the header says.
+// The second pass over a message that has changed since the first. Sanitizers detect writes outside
+// of the output, and accepted tensors have the size in the header.
 void test_changed_messages() {
   const auto messages = good_messages();
   for (const auto& message : messages) {
@@ -443,7 +446,7 @@ void check_fill(const std::string& message, TensorType type, const std::string& 
   CHECK(parse_tensor_header(exact(message), type, header, reason));
   const ReadTensor tensor = fill(changed, header);
   CHECK_EQ_IN(tensor.good, false, changed);
-  CHECK_EQ_IN(tensor.reason, "it changed while it was read", changed);
+  CHECK_EQ_IN(tensor.reason, "the tensor changed while it was read", changed);
 }
 
 void test_grown_and_shrunk_messages() {
@@ -468,7 +471,7 @@ void test_grown_and_shrunk_messages() {
 }
 
 void test_wrong_room() {
-  const std::string wrong = "the room given is not what its header asks for";
+  const std::string wrong = "the output does not have the size of the tensor";
   std::vector<std::byte> room(100);
   const MutableBytes all(room);
   TensorHeader header;

@@ -1,4 +1,4 @@
-// Runs of varints against one-at-a-time decoding: both paths, in pieces of every size.
+// Lists of varints on every path, in pieces of every size, compared with decoding one at a time.
 #include <limits>
 #include <memory>
 #include <random>
@@ -28,7 +28,7 @@ Decoded reference_decode(Bytes packed) {
   return decoded;
 }
 
-// Those that this processor can take.
+// Returns the paths that this processor supports.
 std::vector<VarintPath> paths() {
   std::vector<VarintPath> found;
   for (const VarintPath path : {VarintPath::portable, VarintPath::avx2, VarintPath::avx512}) {
@@ -37,7 +37,7 @@ std::vector<VarintPath> paths() {
   return found;
 }
 
-// Reads in pieces of `most`, each into memory of just that size.
+// Reads in pieces of `most` values, each into memory of exactly that size.
 Decoded read_in_pieces(Bytes packed, std::size_t most, VarintPath path) {
   Decoded decoded;
   VarintReader reader(packed, path);
@@ -62,18 +62,20 @@ void check_list(const std::string& bytes) {
       CHECK_EQ_IN(decoded.values, wanted.values, bytes);
     }
   }
-  std::uint64_t count = 0;
-  const bool whole = count_varints(packed, count);
-  if (wanted.good) {
-    CHECK_EQ_IN(whole, true, bytes);
-    CHECK_EQ_IN(count, wanted.values.size(), bytes);
+  for (const VarintPath path : paths()) {
+    std::uint64_t count = 0;
+    const bool is_whole = count_varints(packed, count, path);
+    if (wanted.good) CHECK_EQ_IN(count, wanted.values.size(), bytes);
+    CHECK_EQ_IN(is_whole, packed.empty() || packed.back() < std::byte{0x80}, bytes);
+    std::uint64_t count_of_best = 0;
+    CHECK_EQ_IN(count_varints(packed, count_of_best), is_whole, bytes);
+    CHECK_EQ_IN(count_of_best, count, bytes);
   }
-  CHECK_EQ_IN(whole, packed.empty() || packed.back() < std::byte{0x80}, bytes);
 }
 
 using Random = std::mt19937_64;
 
-// A varint of `size` bytes.
+// Returns a random varint of `size` bytes.
 std::string random_varint(Random& random, std::size_t size) {
   std::string out;
   for (std::size_t i = 1; i < size; ++i) out.push_back(static_cast<char>(random() | 0x80));
@@ -84,7 +86,7 @@ std::string random_varint(Random& random, std::size_t size) {
 void test_random_lists() {
   Random random(1);
   for (int round = 0; round < 1500; ++round) {
-    // Of a hundred values this many have one byte, and this many of the others two.
+    // The percentage of values of one byte, and of two bytes among the others.
     const std::uint64_t shorts = random() % 101;
     const std::uint64_t pairs = random() % 101;
     std::string bytes;
@@ -134,7 +136,7 @@ void test_decode_word() {
   for (unsigned length = 1; length <= 8; ++length) {
     for (int round = 0; round < 300; ++round) {
       const std::string spelled = random_varint(random, length);
-      std::uint64_t word = random();  // what lies behind the varint must not matter
+      std::uint64_t word = random();  // the bytes after the varint must not matter
       std::memcpy(&word, spelled.data(), length);
       std::size_t at = 0;
       const auto wanted = reference_varint(exact(spelled), at);

@@ -163,11 +163,11 @@ def test_the_core_refuses_positions_out_of_range() -> None:
     with pytest.raises(IndexError):
         _core.select_bits(words, counts, np.array([3]))
     with pytest.raises(IndexError):
-        _core.rank_bits(words, counts, np.array([193]))
-    with pytest.raises(ValueError, match="not those of the words"):
+        _core.count_bits_below(words, counts, np.array([193]))
+    with pytest.raises(ValueError, match="result of count_bits"):
         _core.select_bits(words, np.zeros(3, np.int64), np.array([0]))
-    with pytest.raises(ValueError, match="not those of the words"):
-        _core.rank_bits(words, counts[:1], np.array([0]))
+    with pytest.raises(ValueError, match="result of count_bits"):
+        _core.count_bits_below(words, counts[:1], np.array([0]))
 
 
 # ---- across processes ----

@@ -281,7 +281,7 @@ def test_hostile_shapes_are_refused(hostile: bytes, dtype: str, shape: Any) -> N
     code = bytes.fromhex(WRITTEN[dtype][0])[:2]
     refused(dtype, code + hostile, "dimension|shape", shape)
     for content in (delimited(4, bytes(8)), delimited(8, b"a")):
-        refused(dtype, code + hostile + content, "it has|its", shape)
+        refused(dtype, code + hostile + content, "[Tt]ensor", shape)
 
 
 @pytest.mark.parametrize("shape", [None, [2]])

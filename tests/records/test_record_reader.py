@@ -111,7 +111,11 @@ class TestHints:
     def waits(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         waits = [0]
         read_ranges = _core.read_ranges
-        monkeypatch.setattr(_core, "read_ranges", lambda *args: (read_ranges(*args)[0], waits[0]))
+        monkeypatch.setattr(
+            _core,
+            "read_ranges",
+            lambda *args: _core.ReadResult(read_ranges(*args).truncated_range, waits[0]),
+        )
         return waits
 
     @pytest.fixture

@@ -24,14 +24,14 @@ def test_read_ranges_returns_the_range_past_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cuts", "ranges", "error"),
     [
-        ([0], [(0, 1, 0)], "a cut more"),
-        ([0, 1, 1], [(0, 1, 0)], "a cut more"),
-        ([0, 2], [(0, 1, 0)], "cuts must"),
-        ([-1, 1], [(0, 1, 0)], "cuts must"),
-        ([1, 0], [(0, 1, 0)], "cuts must"),
-        ([0, 1], [(0, 21, 0)], "outside"),
-        ([0, 1], [(0, 1, 20)], "outside"),
-        ([0, 1], [(0, 1, -1)], "outside"),
+        ([0], [(0, 1, 0)], "one more entry"),
+        ([0, 1, 1], [(0, 1, 0)], "one more entry"),
+        ([0, 2], [(0, 1, 0)], "bounds must"),
+        ([-1, 1], [(0, 1, 0)], "bounds must"),
+        ([1, 0], [(0, 1, 0)], "bounds must"),
+        ([0, 1], [(0, 21, 0)], "inside"),
+        ([0, 1], [(0, 1, 20)], "inside"),
+        ([0, 1], [(0, 1, -1)], "inside"),
         ([0, 1], [(-1, 1, 0)], "negative"),
         ([0, 1], [(0, 1)], "three columns"),
     ],
@@ -97,7 +97,7 @@ def test_gathering_between_buffers_and_inside_one() -> None:
     _core.gather(source, np.array([(2, 8, 0), (12, 8, 8)]), source)
     assert source[:16].tolist() == [*range(2, 10), *range(12, 20)]
     for outside in [(16, 5, 0), (-1, 1, 0), (0, 1, 10), (0, 5, -1), (0, -1, 0), (0, 2**62, 0)]:
-        with pytest.raises(ValueError, match=r"outside|negative"):
+        with pytest.raises(ValueError, match=r"inside|negative"):
             _core.gather(source, np.array([outside]), target)
     with pytest.raises(ValueError, match="three columns"):
         _core.gather(source, np.zeros((1, 2), np.int64), target)

@@ -134,22 +134,19 @@ def test_arguments_that_do_not_match_are_refused(files: list[str]) -> None:
     buffer = np.zeros(plan.buffer_bytes, np.uint8)
     starts, lengths = plan.frame_starts + 12, plan.frame_sizes - 16
     records = _core.Records(buffer, starts, lengths)
-    fds = descriptors_of(opened)
-    assert fds is not None
-    good = (fds, plan.range_bounds, plan.ranges, plan.frame_starts, lengths, buffer, records)
-    assert len(_core.load(parser, [good], True)[0]) == 1
-    for position, wrong in {
-        0: [*fds, 0],
-        1: [0],
-        3: plan.frame_starts[:2],
-        4: lengths[:2],
-        5: buffer[:10],
-        6: _core.Records(buffer, starts[:2], lengths[:2]),
-    }.items():
-        batch = (*good[:position], wrong, *good[position + 1 :])
-        with pytest.raises(ValueError, match=r"differ|cut|outside"):
-            _core.load(parser, [batch], True)  # type: ignore[list-item]  # wrong on purpose
-    with pytest.raises(ValueError, match="arena"):
-        _core.load_fixed(parser, [good], [], True)
-    with pytest.raises(ValueError, match="arena"):
-        _core.fill_run(parser, [], [(np.zeros((0, 4), np.uint64), buffer)])
+    descriptors = descriptors_of(opened)
+    assert descriptors is not None
+    good = _core.BatchReads(descriptors, plan, buffer, records)
+    assert len(_core.load_batches(parser, [good], True).located) == 1
+    for wrong in ([], [*descriptors, 0]):
+        with pytest.raises(ValueError, match="one descriptor for each file"):
+            _core.BatchReads(wrong, plan, buffer, records)
+    with pytest.raises(ValueError, match="smaller than the plan"):
+        _core.BatchReads(descriptors, plan, buffer[:-1], records)
+    fewer = _core.Records(buffer, starts[:2], lengths[:2])
+    with pytest.raises(ValueError, match="one record for each"):
+        _core.BatchReads(descriptors, plan, buffer, fewer)
+    with pytest.raises(ValueError, match="targets and an arena"):
+        _core.load_fixed_batches(parser, [good], [], [], True)
+    with pytest.raises(ValueError, match="targets and an arena"):
+        _core.fill_batches([], [_core.ColumnTargets(0)], [buffer])

@@ -220,7 +220,7 @@ class TestSlots:
         for wrong in (slot[:60], slot[8:200], np.zeros(0, np.uint8)):
             with pytest.raises(ValueError, match="aligned"):
                 _core.take_slot(wrong)
-        with pytest.raises(ValueError, match="not in the slot"):
+        with pytest.raises(ValueError, match="content of the slot"):
             _core.lend_slot(slot, (1 << 12) - 63)
 
 

@@ -170,7 +170,7 @@ class Subset:
 
     def positions_of(self, numbers: Numbers) -> Numbers:
         _check_range(numbers, self.total + 1, "number")
-        return _core.rank_bits(self._words, self._counts, numbers)
+        return _core.count_bits_below(self._words, self._counts, numbers)
 
     def mask(self, begin: int, end: int) -> Mask:
         skipped = begin % 8

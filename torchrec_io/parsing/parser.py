@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from .. import _core
 from ..records.record_block import RecordBlock, RecordList
-from ..records.record_reader import NativeReads, ReadArguments
+from ..records.record_reader import NativeReads
 from ..schema.schema import Schema
 from .columns.base import (
     MAX_ARENA_BYTES,
@@ -150,21 +147,18 @@ class ExampleParser:
             LocatedBlock(self, read.block, random, threads)
             for read, random in zip(reads, randoms, strict=True)
         ]
-        arguments = _arguments(reads, located)
-        found, waits = _core.load(self.native, arguments, verify_crc)
-        for number, core_located in enumerate(found):
-            located[number].lay_out(core_located)
+        result = _core.load_batches(self.native, _batch_reads(reads, located), verify_crc)
+        found = result.located
+        for number, batch in enumerate(found):
+            located[number].lay_out(batch)
             if located[number].failures:
-                return located[:number], waits
-        return located[: len(found)], waits
+                return located[:number], result.waits
+        return located[: len(found)], result.waits
 
     def fill(self, located: Sequence[LocatedBlock], arenas: Sequence[Arena]) -> int:
         """Fill arenas with located blocks, up to the first fault, and return their number."""
-        done = _core.fill_run(
-            self.native,
-            [block.located for block in located],
-            [(block.targets, arena) for block, arena in zip(located, arenas, strict=True)],
-        )
+        targets = [block.targets for block in located]
+        done = _core.fill_batches([block.located for block in located], targets, arenas)
         for number, (block, arena) in enumerate(zip(located[:done], arenas, strict=False)):
             block.finish(arena)
             if block.failures:
@@ -190,8 +184,10 @@ class ExampleParser:
         Returns:
             The number of blocks before the first fault, and of reads that waited for storage.
         """
-        targets = [(block.targets, arena) for block, arena in zip(located, arenas, strict=True)]
-        return _core.load_fixed(self.native, _arguments(reads, located), targets, verify_crc)
+        batches = _batch_reads(reads, located)
+        targets = [block.targets for block in located]
+        result = _core.load_fixed_batches(self.native, batches, targets, arenas, verify_crc)
+        return result.loaded, result.waits
 
     # ---- for LocatedBlock ----
 
@@ -200,7 +196,7 @@ class ExampleParser:
         layout = self._dense_layouts.get(rows)
         if layout is None:
             arena = ArenaLayout()
-            targets = np.zeros((len(self._owners), 4), np.uint64)
+            targets = _core.ColumnTargets(len(self._owners))
             columns: list[Column] = []
             for builders, dtype, shape in self._dense_groups:
                 names = tuple(builder.name for builder in builders)
@@ -209,7 +205,7 @@ class ExampleParser:
                 if arena.size > MAX_ARENA_BYTES:
                     continue
                 for number, builder in enumerate(builders):
-                    targets[builder.first_spec, 3] = dense.at + number * dense.stride
+                    targets.set(builder.first_spec, data=dense.at + number * dense.stride)
             layout = DenseLayout(tuple(columns), targets, arena.size)
             # Batches usually have two sizes; other sizes must not fill the memory.
             if len(self._dense_layouts) > 8:
@@ -217,16 +213,15 @@ class ExampleParser:
             self._dense_layouts[rows] = layout
         return layout
 
-    def failures(self, tuples: list[tuple[int, int, int, str]]) -> list[RecordFailure]:
+    def failures(self, found: list[_core.Failure]) -> list[RecordFailure]:
         """Return failures of the native core, with the names of features."""
-        return [
-            self.failure(record, feature, None if offset < 0 else offset, reason)
-            for record, feature, offset, reason in tuples
-        ]
+        return [self.failure(each.record, each.feature, each.offset, each.reason) for each in found]
 
-    def failure(self, record: int, feature: int, offset: int | None, reason: str) -> RecordFailure:
-        """Return a failure of a native spec; -1 is for the record as a whole."""
-        if feature < 0:
+    def failure(
+        self, record: int, feature: int | None, offset: int | None, reason: str
+    ) -> RecordFailure:
+        """Return a failure of a native spec; None is for the record as a whole."""
+        if feature is None:
             return RecordFailure(record, None, offset, reason)
         name, key = self._owners[feature]
         if key != name:
@@ -239,19 +234,19 @@ class DenseLayout(NamedTuple):
 
     Attributes:
         columns: The columns.
-        targets: Offsets that the native core writes to; ``[specs, 4]``.
+        targets: Offsets that the native core writes to.
         size: Size of the columns in the arena, in bytes.
     """
 
     columns: tuple[Column, ...]
-    targets: npt.NDArray[np.uint64]
+    targets: _core.ColumnTargets
     size: int
 
 
-def _arguments(
+def _batch_reads(
     reads: Sequence[NativeReads], located: Sequence[LocatedBlock]
-) -> list[ReadArguments]:
-    return [read.arguments(block.records) for read, block in zip(reads, located, strict=True)]
+) -> list[_core.BatchReads]:
+    return [read.for_core(block.records) for read, block in zip(reads, located, strict=True)]
 
 
 def _group_dense(

@@ -51,15 +51,16 @@ def split_lists(block: RecordBlock) -> tuple[ListBlock, list[RecordFailure]]:
     Returns:
         The parts, and a failure for each record that is not an ExampleListWithContext.
     """
-    offsets, example_at, sizes, context_of, context_at, context_sizes, failures = _core.split_lists(
-        block.native()
-    )
+    parts = _core.split_lists(block.native())
+    offsets, example_at = parts.example_splits, parts.example_offsets
     owners = np.repeat(np.arange(len(block)), np.diff(offsets))
     examples = RecordBlock(
-        block.buffer, block.starts[owners] + example_at, sizes, block.numbers[owners]
+        block.buffer, block.starts[owners] + example_at, parts.example_sizes, block.numbers[owners]
     )
-    contexts, positions = _merge_contexts(block, context_of, context_at, context_sizes)
-    found = [RecordFailure(record, None, offset, reason) for record, offset, reason in failures]
+    contexts, positions = _merge_contexts(
+        block, parts.context_records, parts.context_offsets, parts.context_sizes
+    )
+    found = [RecordFailure(each.record, None, each.offset, each.reason) for each in parts.failures]
     return ListBlock(contexts, examples, offsets, positions, example_at), found
 
 

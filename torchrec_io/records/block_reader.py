@@ -51,14 +51,6 @@ class BlockPlan:
         return set(self.needed.tolist()) <= set(other.needed.tolist())
 
 
-@dataclass(slots=True)
-class _Block:
-    """All frames of a block: their plan and the buffer they were read into."""
-
-    plan: ReadPlan
-    buffer: ByteBuffer
-
-
 class BlockReader(Reader):
     """Reads whole blocks of records, and keeps the most recently used ones in memory.
 
@@ -168,27 +160,22 @@ class BlockReader(Reader):
             self._gather(plan, ready, buffer)
         return [block for block in plan.needed.tolist() if block not in ready]
 
-    def _gather(self, plan: BlockPlan, blocks: dict[int, _Block], buffer: ByteBuffer) -> None:
+    def _gather(
+        self, plan: BlockPlan, blocks: dict[int, _core.FrameBlock], buffer: ByteBuffer
+    ) -> None:
         """Copy the frames of blocks, in ascending order, to the buffer."""
-        frames = plan.frames
-        stored = [
-            (block.buffer, block.plan.numbers, block.plan.frame_starts, block.plan.frame_sizes)
-            for block in blocks.values()
-        ]
         missing = _core.gather_frames(
-            stored,
+            list(blocks.values()),
             np.array(list(blocks), np.int64),
-            frames.numbers,
+            plan.frames,
             plan.blocks,
-            frames.frame_starts,
-            frames.frame_sizes,
             buffer,
         )
-        if missing >= 0:
+        if missing is not None:
             block = plan.blocks[missing]
             raise ValueError(f"numbers_of({block}) lacks records that block_of assigns to it")
 
-    def _load(self, number: int) -> _Block:
+    def _load(self, number: int) -> _core.FrameBlock:
         """Return a block from memory, or read by this thread or by another that is reading it."""
         with self._lock:
             future = self._blocks.get(number)
@@ -200,10 +187,12 @@ class BlockReader(Reader):
                 announced = self._announced.pop(number, None)
         return future.result() if future is not None else self._read(number, announced, reading)
 
-    def _read(self, number: int, announced: ReadPlan | None, reading: Future[_Block]) -> _Block:
+    def _read(
+        self, number: int, announced: ReadPlan | None, reading: Future[_core.FrameBlock]
+    ) -> _core.FrameBlock:
         try:
             plan = announced or self.reader.plan(self._numbers_of(number))
-            block = _Block(plan, self.reader.read(plan))
+            block = _core.FrameBlock(plan, self.reader.read(plan))
         except BaseException as error:
             with self._lock:
                 if self._blocks.get(number) is reading:
@@ -227,7 +216,7 @@ class BlockReader(Reader):
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._blocks: OrderedDict[int, Future[_Block]] = OrderedDict()
+        self._blocks: OrderedDict[int, Future[_core.FrameBlock]] = OrderedDict()
         # Plans of blocks that will be needed and are not in memory, at most as many as may be.
         self._announced: OrderedDict[int, ReadPlan] = OrderedDict()
         # Last: a thread that sees it may use the lock, and the parent's may be held forever.

@@ -236,12 +236,19 @@ class RecordFormat:
         return ends <= size
 
 
-_FAULTS: dict[str, tuple[type[TorchRecIOError], str]] = {
-    "length_crc": (CorruptRecordError, "the record's length does not match its checksum"),
-    "past_end": (TruncatedFileError, "the record reaches past the end of the file"),
-    "data_crc": (CorruptRecordError, "the record's data does not match its checksum"),
-    "cut_header": (TruncatedFileError, "the file ends inside the header of a record"),
-    "other_length": (StaleIndexError, "the record's length differs from the one in the index"),
+FrameFault: TypeAlias = _core.FrameFault
+_FAULTS: dict[FrameFault, tuple[type[TorchRecIOError], str]] = {
+    FrameFault.length_crc: (CorruptRecordError, "the record's length does not match its checksum"),
+    FrameFault.past_end: (TruncatedFileError, "the record reaches past the end of the file"),
+    FrameFault.data_crc: (CorruptRecordError, "the record's data does not match its checksum"),
+    FrameFault.truncated_header: (
+        TruncatedFileError,
+        "the file ends inside the header of a record",
+    ),
+    FrameFault.length_mismatch: (
+        StaleIndexError,
+        "the record's length differs from the one in the index",
+    ),
 }
 
 
@@ -252,8 +259,8 @@ class TFRecordFormat(RecordFormat):
     """
 
     name = "tfrecord"
-    header_bytes = 12
-    footer_bytes = 4
+    header_bytes = _core.FRAME_HEADER_BYTES
+    footer_bytes = _core.FRAME_FOOTER_BYTES
     overhead_bytes = header_bytes + footer_bytes
     is_self_checking = True
 
@@ -283,14 +290,15 @@ class TFRecordFormat(RecordFormat):
         while error is None:
             got, error = source.read_before_damage(at, buffer.data[:window])
             is_at_end = got == 0 or error is not None
-            starts, following, fault = _core.scan_frames(buffer[:got], at, stream_end)
+            scan = _core.scan_frames(buffer[:got], at, stream_end)
+            starts, following = scan.starts, scan.next
             found.append(starts)
-            if fault:
-                error = self.error_of(fault, source.path, following, buffer[:got])
+            if scan.fault is not None:
+                error = self.error_of(scan.fault, source.path, following, buffer[:got])
             elif got == 0:
                 break
             elif following == at and error is None:
-                error = self.error_of("cut_header", source.path, at)
+                error = self.error_of(FrameFault.truncated_header, source.path, at)
             sparse = len(starts) > 0 and following - at > len(starts) * (1 << 18)
             window = self._SPARSE_WINDOW_BYTES if sparse else self._WINDOW_BYTES
             at = following
@@ -302,24 +310,24 @@ class TFRecordFormat(RecordFormat):
         if is_at_end and len(starts) and at > source.find_size()[0]:
             at = int(starts[-1])
             starts = starts[:-1]
-            error = error or self.error_of("past_end", source.path, at)
+            error = error or self.error_of(FrameFault.past_end, source.path, at)
         if error is not None and error.record is None:
             error.record = len(starts)
         return ScanResult(starts, at, error)
 
     def error_of(
-        self, fault: str, path: str, offset: int, head: ByteBuffer | None = None
+        self, fault: FrameFault, path: str, offset: int, head: ByteBuffer | None = None
     ) -> TorchRecIOError:
         """Return the error for a fault that the native core found.
 
         Args:
-            fault: Name of the fault.
+            fault: Fault of the frame.
             path: Data file.
             offset: Stream offset of the fault.
             head: Bytes at the offset, to recognize other kinds of files.
         """
         error_class, reason = _FAULTS[fault]
-        if offset == 0 and fault == "length_crc" and head is not None:
+        if offset == 0 and fault is FrameFault.length_crc and head is not None:
             reason = _foreign_file(head[:64].tobytes()) or reason + "; is this a TFRecord file?"
         return error_class(reason, path=path, offset=offset)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,35 +22,17 @@ from ..storage.pending_file import write_atomically
 from .formats import TFRECORD, RecordFormat
 
 SUFFIX = ".tfidx"
-MAGIC = b"\x89TFIDX\r\n"
+MAGIC = _core.INDEX_SIGNATURE
 
-_COMPRESSION_CODES: dict[Compression | None, int] = {None: 0, "gzip": 1, "zlib": 2}
-_COMPRESSIONS: dict[int, Compression | None] = {v: k for k, v in _COMPRESSION_CODES.items()}
-_HEADER_BYTES = 80
+_COMPRESSION_CODES: dict[Compression | None, _core.Compression] = {
+    None: _core.Compression.none,
+    "gzip": _core.Compression.gzip,
+    "zlib": _core.Compression.zlib,
+}
+_COMPRESSIONS = {code: name for name, code in _COMPRESSION_CODES.items()}
+_HEADER_BYTES = _core.INDEX_HEADER_BYTES
 # Smaller index files are read: a map takes a page, and a process can have some 65,000 maps.
 _SMALLEST_MAPPED = 1 << 14
-
-
-class IndexHeader(NamedTuple):
-    """The header of an index file.
-
-    Attributes:
-        format: Code of the record format.
-        compression: Code of the data file's compression.
-        records: Number of records.
-        data_bytes: Size of the data file in bytes.
-        data_mtime_ns: Time of the data file's last change, in nanoseconds since 1970.
-        data_fingerprint: Fingerprint of the data file's content.
-        stream_end: Stream offset of the end of the last record.
-    """
-
-    format: int
-    compression: int
-    records: int
-    data_bytes: int
-    data_mtime_ns: int
-    data_fingerprint: int
-    stream_end: int
 
 
 class IndexFile:
@@ -87,14 +69,10 @@ class IndexFile:
         self._name = name
         self._stamp = stamp
         try:
-            self.header = IndexHeader(*_core.read_index_header(self.content))
-            self.compression = _COMPRESSIONS[self.header.compression]
+            self.header = _core.read_index_header(self.content)
         except ValueError as error:
             raise IndexFormatError(f"the index is damaged: {error}", path=name) from None
-        except KeyError:
-            raise IndexFormatError(
-                "the index has a compression that this release does not know", path=name
-            ) from None
+        self.compression = _COMPRESSIONS[self.header.compression]
         self.head = self.content[:_HEADER_BYTES].tobytes()
 
     @classmethod
@@ -195,9 +173,7 @@ def encode_index(
         restarts: Pairs ``(stream offset, file offset)`` where decompression can start.
         record_format: Record format of the file.
     """
-    return _core.encode_index(
-        starts,
-        np.array(restarts, np.uint64).reshape(-1, 2),
+    header = _core.IndexHeader(
         format=record_format.code,
         compression=_COMPRESSION_CODES[compression],
         data_bytes=file.stamp.size,
@@ -205,6 +181,7 @@ def encode_index(
         data_fingerprint=record_format.fingerprint(file, file.stamp.size),
         stream_end=end,
     )
+    return _core.encode_index(header, starts, np.array(restarts, np.uint64).reshape(-1, 2))
 
 
 def _replaced(path: str) -> StaleIndexError:

@@ -8,7 +8,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,9 +23,7 @@ from .index_cache import load_deferred
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
 
-ReadArguments: TypeAlias = (
-    "tuple[list[int], list[int], Ints, Ints, Ints, ByteBuffer, _core.Records]"
-)
+ReadPlan: TypeAlias = _core.ReadPlan
 
 # Two records at most this far apart are read at once: for data in memory, reading one more page
 # costs about as much as another call.
@@ -39,45 +36,6 @@ _HINTS_PER_WAIT = 2
 # A read that was announced may not wait. After this many on a slow disk, one is not announced, to
 # find out whether it would wait.
 _MAX_HINTS = 256
-
-
-@dataclass(slots=True)
-class ReadPlan:
-    """Locations of records, and the reads that fetch them.
-
-    Attributes:
-        numbers: Numbers of the records; int64 ``[n]``.
-        frame_sizes: Size of each record's frame in bytes; int64 ``[n]``.
-        frame_starts: Offset in the buffer where each frame will start; int64 ``[n]``.
-        files: Numbers of the files to read, ascending.
-        range_bounds: Number of the first range of each file, and the number of ranges;
-            ``[files + 1]``.
-        ranges: Reads; int64 ``[reads, 3]``: stream offset, size, and offset in the buffer.
-        buffer_bytes: Size of the buffer.
-    """
-
-    numbers: Ints
-    frame_sizes: Ints
-    frame_starts: Ints
-    files: list[int]
-    range_bounds: list[int]
-    ranges: Ints
-    buffer_bytes: int
-
-    def by_file(self) -> list[tuple[int, Ints]]:
-        """Return each file with its ranges."""
-        bounds = self.range_bounds
-        return [
-            (file, self.ranges[begin:end])
-            for file, begin, end in zip(self.files, bounds[:-1], bounds[1:], strict=True)
-        ]
-
-    def continues(self, other: ReadPlan) -> bool:
-        """Return whether this is one read that starts where another plan's only read ends."""
-        if len(self.ranges) != 1 or len(other.ranges) != 1 or self.files != other.files:
-            return False
-        offset, size, _ = other.ranges[0].tolist()
-        return bool(self.ranges[0, 0] == offset + size)
 
 
 class NativeReads(NamedTuple):
@@ -102,13 +60,11 @@ class NativeReads(NamedTuple):
             files, plan, RecordBlock(buffer, plan.frame_starts + head, lengths, plan.numbers)
         )
 
-    def arguments(self, records: _core.Records) -> ReadArguments:
-        """Return the arguments for the core; ``records`` are those of the block."""
-        plan, block = self.plan, self.block
-        files = descriptors_of(self.files)
-        assert files is not None
-        bounds, starts = plan.range_bounds, plan.frame_starts
-        return files, bounds, plan.ranges, starts, block.lengths, block.buffer, records
+    def for_core(self, records: _core.Records) -> _core.BatchReads:
+        """Return the reads for the native core; ``records`` are those of the block."""
+        descriptors = descriptors_of(self.files)
+        assert descriptors is not None
+        return _core.BatchReads(descriptors, self.plan, self.block.buffer, records)
 
 
 class RecordReader(Reader):
@@ -163,9 +119,9 @@ class RecordReader(Reader):
         self._reset_after_fork()
         numbers = np.ascontiguousarray(records, np.int64)
         epoch = self._epoch
-        while (found := self._index_set.plan(numbers, epoch, gap))[0]:
-            self._check_files(found[0], epoch)
-        return ReadPlan(numbers, *found[1:])
+        while unchecked := (plan := self._index_set.plan(numbers, epoch, gap)).unchecked_files:
+            self._check_files(unchecked, epoch)
+        return plan
 
     def will_need(self, plan: ReadPlan) -> None:
         """Announce the reads of a plan to the system.
@@ -197,17 +153,18 @@ class RecordReader(Reader):
                 "as stored: use a smaller batch_size"
             ) from None
         waits = 0
-        for first in range(0, len(plan.files), _FILES_AT_ONCE):
-            files = plan.files[first : first + _FILES_AT_ONCE]
+        all_files, all_bounds, ranges = plan.files, plan.range_bounds, plan.ranges
+        for first in range(0, len(all_files), _FILES_AT_ONCE):
+            files = all_files[first : first + _FILES_AT_ONCE]
             sources = self._sources(files)
-            bounds = plan.range_bounds[first : first + len(files) + 1]
-            result = read_ranges(sources, bounds, plan.ranges, buffer)
+            bounds = all_bounds[first : first + len(files) + 1]
+            result = read_ranges(sources, bounds, ranges, buffer)
             if result.truncated_range is not None:
                 file = bisect.bisect_right(bounds, result.truncated_range) - 1
                 raise TruncatedFileError(
                     "the file has become shorter since it was indexed",
                     path=sources[file].path,
-                    offset=int(plan.ranges[result.truncated_range, 0]),
+                    offset=int(ranges[result.truncated_range, 0]),
                 )
             waits += result.waits
         self.note_waits(waits)
@@ -258,14 +215,16 @@ class RecordReader(Reader):
         """Return the file and the start of each record's frame."""
         self._reset_after_fork()
         epoch = self._epoch
-        while (found := self._index_set.locate(numbers, epoch))[0]:
-            self._check_files(found[0], epoch)
-        return found[1:]
+        while unchecked := (found := self._index_set.locate(numbers, epoch)).unchecked_files:
+            self._check_files(unchecked, epoch)
+        return found.files, found.starts
 
     def _check_files(self, files: list[int], epoch: int) -> None:
         """Check files and their indexes, unless that was done in an epoch."""
         with self._lock:
-            unchecked = self._index_set.unseen(files, epoch)  # another thread may have been faster
+            unchecked = self._index_set.unchecked(
+                files, epoch
+            )  # another thread may have been faster
             load_deferred([self.indexes[file] for file in unchecked])
             for file in unchecked:
                 index = self.indexes[file]
@@ -273,13 +232,13 @@ class RecordReader(Reader):
                 source = self._open_sources.get(file)
                 if source is not None and source.stamp != index.data_stamp:
                     del self._open_sources[file]  # replaced by a file with the same content
-                self._index_set.take(file, index.file_bytes, epoch)
+                self._index_set.mark_checked(file, index.file_bytes, epoch)
 
     def _sources(self, files: list[int]) -> list[ByteSource]:
         """Return files as open sources of their decompressed content."""
         self._reset_after_fork()
         epoch = self._epoch
-        if unchecked := self._index_set.unseen(files, epoch):
+        if unchecked := self._index_set.unchecked(files, epoch):
             self._check_files(unchecked, epoch)
         with self._lock:
             return [self._open_sources.get(file) or self._open_source(file) for file in files]

@@ -14,7 +14,7 @@ from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.opening import open_stream
-from .formats import TFRECORD, UNKNOWN_END, Fault
+from .formats import TFRECORD, UNKNOWN_END, Fault, FrameFault
 
 _WINDOW_BYTES = 1 << 20
 
@@ -127,7 +127,8 @@ def iter_blocks(source: ByteSource, *, verify_crc: bool = True) -> Iterator[Fram
     window = _Window(source)
     count = 0
     while True:
-        starts, following, fault = _core.scan_frames(window.content, window.at, window.stream_end)
+        scan = _core.scan_frames(window.content, window.at, window.stream_end)
+        starts, following, fault = scan.starts, scan.next, scan.fault
         ends = np.append(starts, np.uint64(following))[1:]
         whole = int(np.searchsorted(ends, window.at + len(window.content), side="right"))
         if whole:
@@ -136,9 +137,9 @@ def iter_blocks(source: ByteSource, *, verify_crc: bool = True) -> Iterator[Fram
             window.drop(int(ends[whole - 1]) - window.at)
             continue
         need = following - window.at if len(starts) else TFRECORD.header_bytes
-        if fault or not window.fill(need):
-            fault = fault or ("past_end" if len(starts) else "cut_header")
-            error = _error_at_end(window, fault)
+        if fault is not None or not window.fill(need):
+            end_fault = FrameFault.past_end if len(starts) else FrameFault.truncated_header
+            error = _error_at_end(window, fault or end_fault)
             if error is None:
                 return
             error.record = count
@@ -157,9 +158,9 @@ def _block(
     )
 
 
-def _error_at_end(window: _Window, fault: str) -> TorchRecIOError | None:
+def _error_at_end(window: _Window, fault: FrameFault) -> TorchRecIOError | None:
     """Return why no frame follows; None if the stream ends after a whole frame."""
-    if fault != "length_crc" and window.damage is not None:
+    if fault is not FrameFault.length_crc and window.damage is not None:
         return window.damage
     if len(window.content) == 0:
         return None

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from ..errors import SchemaError
 
-# The position is the code that the native core knows the dtype by (Element in _core/example.h).
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 DTYPES: tuple[str, ...] = (*_INTEGERS, *_FLOATS, "string")

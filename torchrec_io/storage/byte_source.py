@@ -158,18 +158,6 @@ class ByteSource(ABC):
         """Close the source early. No thread may be reading it."""
 
 
-class ReadResult(NamedTuple):
-    """Result of reading ranges.
-
-    Attributes:
-        truncated_range: Number of a range that extends past the end of its source, if one does.
-        waits: Number of times that the system had to wait for storage, where that is known.
-    """
-
-    truncated_range: int | None
-    waits: int
-
-
 def descriptors_of(sources: Sequence[ByteSource]) -> list[int] | None:
     """Return the descriptors of sources, or None if one of them has no descriptor."""
     found = [descriptor for source in sources if (descriptor := source.descriptor) is not None]
@@ -178,7 +166,7 @@ def descriptors_of(sources: Sequence[ByteSource]) -> list[int] | None:
 
 def read_ranges(
     sources: Sequence[ByteSource], bounds: Sequence[int], ranges: Ints, out: ByteBuffer
-) -> ReadResult:
+) -> _core.ReadResult:
     """Read ranges of several sources, in one native call if all of them have descriptors.
 
     Args:
@@ -190,10 +178,9 @@ def read_ranges(
     """
     descriptors = descriptors_of(sources)
     if descriptors is not None:
-        truncated, waits = _core.read_ranges(descriptors, bounds, ranges, out)
-        return ReadResult(None if truncated < 0 else truncated, waits)
+        return _core.read_ranges(descriptors, bounds, ranges, out)
     for source, begin, end in zip(sources, bounds[:-1], bounds[1:], strict=True):
         number = source.read_ranges(ranges[begin:end], out)
         if number is not None:
-            return ReadResult(begin + number, waits=0)
-    return ReadResult(None, waits=0)
+            return _core.ReadResult(begin + number)
+    return _core.ReadResult()

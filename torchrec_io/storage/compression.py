@@ -17,7 +17,7 @@ CompressionChoice: TypeAlias = Literal["auto", "gzip", "zlib"] | None
 WINDOW_BITS: dict[Compression, int] = {"gzip": 31, "zlib": 15}
 
 _MAGIC: dict[Compression, bytes] = {"gzip": b"\x1f\x8b", "zlib": b"\x78\x9c"}
-_RECORD_HEADER_BYTES = 12
+_RECORD_HEADER_BYTES = _core.FRAME_HEADER_BYTES
 # Text is recognized by this many bytes. A deflate stream of this length is never all text.
 _TEXT_BYTES = 64
 _TEXT = bytes([*range(0x20, 0x7F), *b"\t\n\r"])

@@ -103,7 +103,7 @@ def image_threads() -> int | None:
 def _no_memory(block: RecordBlock | RecordList, error: MemoryError) -> MemoryError:
     return MemoryError(
         f"not enough memory to parse a batch of {counted(len(block), 'record')}, "
-        f"{counted(block.native().bytes, 'byte')} as stored ({error}): reduce batch_size"
+        f"{counted(block.native().total_bytes, 'byte')} as stored ({error}): reduce batch_size"
     )
 
 

@@ -38,7 +38,7 @@ from .batch import Batch
 _INLINE_BYTES = 1 << 12
 # More batches than a worker has in flight (prefetch_factor) and a training step holds.
 _MOST_SLOTS = 16
-_HEAD_BYTES = 64  # state of a slot, before its data
+_HEAD_BYTES = _core.SLOT_HEADER_BYTES
 _SECONDS_TO_END = 5.0  # maximum wait for a worker that was killed
 # Slot sizes are rounded up to this, so that batches of similar sizes share slots.
 _GRAIN_BYTES = 1 << 16
@@ -86,11 +86,11 @@ class _Slot:
 
     def is_to_replace(self, size: int) -> bool:
         """Return whether a new slot may replace this one. A slot that is too small is reserved."""
-        return _core.is_kept_slot(self.memory) or (not self.can_hold(size) and self.take())
+        return _core.is_slot_retired(self.memory) or (not self.can_hold(size) and self.take())
 
     def release(self) -> None:
         """Make the slot free again after :meth:`take`, if its batch was not sent."""
-        self.memory[:_HEAD_BYTES] = 0
+        _core.release_slot(self.memory)
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -147,7 +147,7 @@ class _Sender:
         try:
             slot = _Slot(next(self._numbers), size, None if small is None else small.number)
         except OSError:  # not enough memory
-            if small is not None and not _core.is_kept_slot(small.memory):
+            if small is not None and not _core.is_slot_retired(small.memory):
                 small.release()
             return None
         slot.take()

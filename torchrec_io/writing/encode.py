@@ -21,11 +21,10 @@ from ..schema.schema import Schema
 # Stored dtypes by feature name.
 Kinds: TypeAlias = "Mapping[str, DType] | Schema"
 
-# Field numbers of the message tf.train.Feature.
-_FIELDS = {"string": 1, "float32": 2, "int64": 3}
-_CODES = {name: _FIELDS[stored_dtype(name)] for name in DTYPES}
-# Largest nesting depth of lists in the native core.
-_MAX_DEPTH = 64
+_Kind: TypeAlias = _core.Kind
+_STORED_KINDS = {"string": _Kind.bytes, "float32": _Kind.floats, "int64": _Kind.ints}
+_KINDS = {name: _STORED_KINDS[stored_dtype(name)] for name in DTYPES}
+_MAX_DEPTH = _core.MAX_LIST_DEPTH
 _STORABLE = "int, float, str, bytes, or lists and arrays of them"
 
 
@@ -75,10 +74,10 @@ class ExampleEncoder:
     """
 
     def __init__(self, kinds: Kinds | None = None) -> None:
-        self._codes = _kind_codes(kinds)
+        self._encoder = _encoder(kinds)
 
     def __call__(self, features: Mapping[str, Any]) -> bytes:
-        return _encode([_as_dict(features, "features")], None, self._codes, numbered=False)[0]
+        return self._encoder.encode([_as_dict(features, "features")], None, False)[0]
 
 
 def encode_examples(
@@ -99,8 +98,10 @@ def encode_examples(
         ValueError: If a value does not fit, likewise.
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
-    features = [_as_dict(example, "features", i) for i, example in enumerate(examples)]
-    return _encode(features, None, _kind_codes(kinds), numbered=True)
+    features: list[dict[Any, Any] | None] = [
+        _as_dict(example, "features", i) for i, example in enumerate(examples)
+    ]
+    return _encoder(kinds).encode(features, None, True)
 
 
 def encode_sequence_example(
@@ -130,7 +131,7 @@ def encode_sequence_example(
         SchemaError: If ``kinds`` contains an unknown dtype.
     """
     contexts, sequences = [_as_part(context, "context")], [_as_part(sequence, "sequence")]
-    return _encode(contexts, sequences, _kind_codes(kinds), numbered=False)[0]
+    return _encoder(kinds).encode(contexts, sequences, False)[0]
 
 
 def encode_sequence_examples(
@@ -157,19 +158,13 @@ def encode_sequence_examples(
     for i, (context, sequence) in enumerate(pairs):
         contexts.append(_as_part(context, "context", i))
         sequences.append(_as_part(sequence, "sequence", i))
-    return _encode(contexts, sequences, _kind_codes(kinds), numbered=True)
+    return _encoder(kinds).encode(contexts, sequences, True)
 
 
-def _encode(
-    contexts: list[Any],
-    sequences: list[Any] | None,
-    codes: dict[str, int] | None,
-    *,
-    numbered: bool,
-) -> list[bytes]:
-    return _core.encode_messages(
-        contexts, sequences, codes, numbered, np.ndarray, np.generic, _simplify
-    )
+def _encoder(kinds: Kinds | None) -> _core.MessageEncoder:
+    if kinds is None:
+        return _PLAIN_ENCODER
+    return _core.MessageEncoder(_stored_kinds(kinds), np.ndarray, np.generic, _simplify)
 
 
 def _as_part(
@@ -194,22 +189,20 @@ def _as_dict(
 # ---- kinds ----
 
 
-def _kind_codes(kinds: Kinds | None) -> dict[str, int] | None:
-    """Return field numbers by feature name, including features that a spec refers to."""
-    if kinds is None:
-        return None
+def _stored_kinds(kinds: Kinds) -> dict[str, _Kind]:
+    """Return stored kinds by feature name, including features that a spec refers to."""
     if not isinstance(kinds, Mapping):
         raise TypeError(f"kinds must be a mapping of names to dtypes, got {_type_name(kinds)}")
-    codes = {}
+    stored: dict[str, _Kind] = {}
     for name, dtype in kinds.items():
         key = name if type(name) is str else _plain_name(name)
-        if type(dtype) is str and dtype in _CODES:
-            codes[key] = _CODES[dtype]
+        if type(dtype) is str and dtype in _KINDS:
+            stored[key] = _KINDS[dtype]
         elif isinstance(dtype, Feature):
-            codes |= {stored.key: _FIELDS[stored.dtype] for stored in dtype.stored_keys(key)}
+            stored |= {each.key: _STORED_KINDS[each.dtype] for each in dtype.stored_keys(key)}
         else:
-            codes[key] = _CODES[dtype_name(dtype)]
-    return codes
+            stored[key] = _KINDS[dtype_name(dtype)]
+    return stored
 
 
 def _plain_name(name: Any) -> str:
@@ -326,3 +319,6 @@ def _simple_floats(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _type_name(value: Any) -> str:
     return type(value).__name__
+
+
+_PLAIN_ENCODER = _core.MessageEncoder(None, np.ndarray, np.generic, _simplify)

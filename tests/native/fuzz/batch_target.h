@@ -1,4 +1,4 @@
-// libFuzzer's entry points, for a target that takes batches of records. To be included once.
+// The entry points of libFuzzer for a target that parses batches of records. Include it once.
 //
 // Input: a message of `repeated bytes record = 1`, or else any bytes as one record.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace tio::fuzz {
 
-// The target.
+// Runs the target.
 void run(const std::vector<std::string>& records);
 
 inline std::vector<std::string> records_of(const std::string& input) {
@@ -32,7 +32,7 @@ inline std::vector<std::string> records_of(const std::string& input) {
 }  // namespace tio::fuzz
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  google::protobuf::SetLogHandler(nullptr);  // it reports each key that is not UTF-8
+  google::protobuf::SetLogHandler(nullptr);  // it logs each key that is not UTF-8
   return 0;
 }
 

@@ -1,7 +1,7 @@
-// Messages of any content, encoded: byte for byte what protobuf's deterministic serializer makes of
-// the same values, and read back by it.
+// Encodes messages of any content. The bytes must be those of protobuf's deterministic serializer,
+// and protobuf must read them back.
 //
-// Input: which parts there are, then entries of both, each a key and Features; see Maker.
+// Input: the parts that are present, then entries of both, each a key and Features; see Maker.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -11,8 +11,8 @@
 #include <set>
 #include <string>
 
-#include "example/encoder.h"
 #include "example.pb.h"
+#include "example/encoder.h"
 #include "require.h"
 
 namespace tio::fuzz {
@@ -21,15 +21,15 @@ namespace {
 using torchrec_io::Feature;
 using torchrec_io::SequenceExample;
 
-// Makes a message, and protobuf's own of the same values.
+// Makes a message, and the protobuf message with the same values.
 class Maker {
  public:
   explicit Maker(FuzzedDataProvider& input) : input_(input) {
-    message.context.present = input_.ConsumeBool();
-    message.sequence.present = input_.ConsumeBool();
+    message.context.is_present = input_.ConsumeBool();
+    message.sequence.is_present = input_.ConsumeBool();
     while (input_.remaining_bytes() > 0) add_entry();
-    if (message.context.present) reference.mutable_context();
-    if (message.sequence.present) reference.mutable_feature_lists();
+    if (message.context.is_present) reference.mutable_context();
+    if (message.sequence.is_present) reference.mutable_feature_lists();
   }
 
   Message message;
@@ -52,9 +52,9 @@ class Maker {
     }
     entry.end = message.features.size();
     part.entries.push_back(entry);
-    // What is in a part that is not there is not written.
-    if (!message.context.present) reference.clear_context();
-    if (!message.sequence.present) reference.clear_feature_lists();
+    // Entries of a part that is not present are not written.
+    if (!message.context.is_present) reference.clear_context();
+    if (!message.sequence.is_present) reference.clear_feature_lists();
   }
 
   // UTF-8 of one to four bytes a character, and of all lengths.
@@ -113,7 +113,7 @@ class Maker {
   void add_bytes(ValueRun& run, std::size_t count, torchrec_io::BytesList& to) {
     run.begin = message.bytes.size();
     for (std::size_t i = 0; i < count % 8; ++i) {
-      // Long ones cost the input nothing.
+      // Long values need no input bytes.
       const auto more = input_.ConsumeIntegralInRange<std::size_t>(0, 150);
       const std::string& value =
           keep(input_.ConsumeRandomLengthString(20) + std::string(more * more, 'x'));
@@ -126,7 +126,7 @@ class Maker {
   const std::string& keep(std::string text) { return kept_.emplace_back(std::move(text)); }
 
   FuzzedDataProvider& input_;
-  std::deque<std::string> kept_;  // what the message has views of
+  std::deque<std::string> kept_;  // memory of the views in the message
   std::set<std::string> keys_[2];
 };
 

@@ -1,6 +1,6 @@
-// Examples against protobuf's own parser: the same bytes accepted, the same values read, by records
-// alone and behind others. A refused record's fault is explained, and lies inside it. See model.h
-// for the differences that are meant.
+// Compares the parser with protobuf on Examples: the same bytes are accepted and the same values
+// read, from records alone and after others. The fault of a rejected record is explained, and lies
+// inside it. model.h lists the intended differences.
 #include <string>
 #include <vector>
 
@@ -12,11 +12,12 @@
 namespace tio::fuzz {
 namespace {
 
-using test::aside, test::fixed, test::flat, test::narrow, test::one_bytes, test::optional;
+using test::on_request, test::fixed, test::flat, test::with_int32_splits, test::one_bytes,
+    test::optional;
 using test::padded, test::ragged, test::with_default;
 
 // Accepts nearly every Example: absent features have a default.
-std::vector<FeatureSpec> lenient_schema(Element ints, Element floats) {
+std::vector<FeatureSpec> lenient_schema(Dtype ints, Dtype floats) {
   const std::string one_int(element_bytes(ints), '\x01');
   const std::string one_float(element_bytes(floats), '\x01');
   return {ragged("a", ints),
@@ -25,68 +26,73 @@ std::vector<FeatureSpec> lenient_schema(Element ints, Element floats) {
           ragged("d", floats),
           with_default(fixed("e", floats), {one_float}),
           with_default(fixed("g", floats, 2), {one_float, one_float}),
-          ragged("s", Element::bytes),
-          with_default(fixed("t", Element::bytes), {"default"}),
-          with_default(fixed("u", Element::bytes, 2), {"", "x"})};
+          ragged("s", Dtype::bytes),
+          with_default(fixed("t", Dtype::bytes), {"default"}),
+          with_default(fixed("u", Dtype::bytes, 2), {"", "x"})};
 }
 
 std::vector<FeatureSpec> strict_schema() {
-  return {fixed("b", Element::int64),         fixed("e", Element::float32),
-          one_bytes("t", Shape::raw, 4),      one_bytes("t", Shape::resized, 7),
-          one_bytes("s", Shape::span),        one_bytes("s", Shape::resized, 2),
-          fixed("u", Element::bytes, 2),      narrow(ragged("h", Element::int64)),
-          padded("c", Element::int64, 3),     padded("g", Element::float32, 2),
-          padded("u", Element::bytes, 2, "-")};
+  return {fixed("b", Dtype::int64),
+          fixed("e", Dtype::float32),
+          one_bytes("t", ColumnType::raw_bytes, 4),
+          one_bytes("t", ColumnType::resized_bytes, 7),
+          one_bytes("s", ColumnType::span),
+          one_bytes("s", ColumnType::resized_bytes, 2),
+          fixed("u", Dtype::bytes, 2),
+          with_int32_splits(ragged("h", Dtype::int64)),
+          padded("c", Dtype::int64, 3),
+          padded("g", Dtype::float32, 2),
+          padded("u", Dtype::bytes, 2, "-")};
 }
 
-// The other shapes, several of each stored feature.
-std::vector<FeatureSpec> shapes_schema(Element ints, Element floats) {
-  return {aside("a"),
+// The other column types, several of each stored feature.
+std::vector<FeatureSpec> shapes_schema(Dtype ints, Dtype floats) {
+  return {on_request("a"),
           flat("a", ints),
           optional(padded("a", ints, 1, "\x05")),
           flat("d", floats),
           optional(padded("d", floats, 1, "\x06")),
-          narrow(ragged("d", floats)),
-          flat("s", Element::bytes),
-          aside("s", Element::bytes),
-          optional(padded("s", Element::bytes, 1, "fill")),
+          with_int32_splits(ragged("d", floats)),
+          flat("s", Dtype::bytes),
+          on_request("s", Dtype::bytes),
+          optional(padded("s", Dtype::bytes, 1, "fill")),
           optional(padded("c", ints, 3, "\x07"))};
 }
 
-// What `parse_fixed` takes.
+// Columns that `parse_fixed` accepts.
 std::vector<FeatureSpec> fixed_schema() {
-  return {with_default(fixed("b", Element::int64), {"12345678"}),
-          with_default(fixed("b", Element::int16), {"12"}),
-          with_default(fixed("c", Element::int64, 3), Values(3, "abcdefgh")),
-          with_default(fixed("e", Element::float32), {"1234"}),
-          with_default(fixed("g", Element::float64, 2), Values(2, "abcdefgh"))};
+  return {with_default(fixed("b", Dtype::int64), {"12345678"}),
+          with_default(fixed("b", Dtype::int16), {"12"}),
+          with_default(fixed("c", Dtype::int64, 3), Values(3, "abcdefgh")),
+          with_default(fixed("e", Dtype::float32), {"1234"}),
+          with_default(fixed("g", Dtype::float64, 2), Values(2, "abcdefgh"))};
 }
 
-constexpr std::size_t kMain = 4;  // the first ones, that every input is parsed with
+constexpr std::size_t kMain = 4;  // the first parsers, which parse every input
 
 const Parsers& parsers() {
   static const Parsers all = [] {
     Parsers made;
-    add_parser(made, lenient_schema(Element::int64, Element::float32));
+    add_parser(made, lenient_schema(Dtype::int64, Dtype::float32));
     add_parser(made, strict_schema());
-    add_parser(made, shapes_schema(Element::int64, Element::float32));
+    add_parser(made, shapes_schema(Dtype::int64, Dtype::float32));
     add_parser(made, fixed_schema());
-    add_parser(made, lenient_schema(Element::int32, Element::float64));
-    add_parser(made, lenient_schema(Element::uint8, Element::float16));
-    add_parser(made, lenient_schema(Element::boolean, Element::bfloat16));
-    add_parser(made, lenient_schema(Element::int16, Element::float32));
-    add_parser(made, lenient_schema(Element::int8, Element::float32));
-    add_parser(made, lenient_schema(Element::uint64, Element::float64));
-    add_parser(made, lenient_schema(Element::uint32, Element::float16));
-    add_parser(made, lenient_schema(Element::uint16, Element::bfloat16));
-    add_parser(made, shapes_schema(Element::int32, Element::float16));
-    add_parser(made, shapes_schema(Element::uint8, Element::float64));
+    add_parser(made, lenient_schema(Dtype::int32, Dtype::float64));
+    add_parser(made, lenient_schema(Dtype::uint8, Dtype::float16));
+    add_parser(made, lenient_schema(Dtype::boolean, Dtype::bfloat16));
+    add_parser(made, lenient_schema(Dtype::int16, Dtype::float32));
+    add_parser(made, lenient_schema(Dtype::int8, Dtype::float32));
+    add_parser(made, lenient_schema(Dtype::uint64, Dtype::float64));
+    add_parser(made, lenient_schema(Dtype::uint32, Dtype::float16));
+    add_parser(made, lenient_schema(Dtype::uint16, Dtype::bfloat16));
+    add_parser(made, shapes_schema(Dtype::int32, Dtype::float16));
+    add_parser(made, shapes_schema(Dtype::uint8, Dtype::float64));
     return made;
   }();
   return all;
 }
 
-// Spelled as writers do; has every feature of the schemas.
+// Encoded as writers do, with every feature of the schemas.
 std::string good_record() {
   using namespace test;
   return example(ints_entry("a", {1, 2, 300}) + ints_entry("b", {7}) + ints_entry("c", {1, 2, 3}) +

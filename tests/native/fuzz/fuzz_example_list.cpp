@@ -1,5 +1,5 @@
-// Lists of examples against protobuf's own parser: the same bytes accepted, the same parts found. A
-// refused record's fault lies inside it, and takes nothing from the records around it.
+// Compares lists of examples with protobuf: the same bytes are accepted and the same parts found.
+// The fault of a rejected record lies inside it, and does not affect other records.
 #include <string>
 #include <vector>
 
@@ -34,7 +34,7 @@ std::string part(const std::string& record, std::int64_t at, std::int64_t size) 
   return record.substr(static_cast<std::size_t>(at), static_cast<std::size_t>(size));
 }
 
-// The parts that were found in each record.
+// Collects the parts of each record.
 std::vector<Expected> found_in(const std::vector<std::string>& records, const ListParts& parts) {
   std::vector<Expected> found(records.size());
   for (const auto& failure : parts.failures) {
@@ -43,16 +43,16 @@ std::vector<Expected> found_in(const std::vector<std::string>& records, const Li
     found[failure.record].verdict = Verdict::refused;
   }
   for (std::size_t i = 0; i < records.size(); ++i) {
-    for (auto k = static_cast<std::size_t>(parts.offsets.at(i));
-         k < static_cast<std::size_t>(parts.offsets.at(i + 1)); ++k) {
+    for (auto k = static_cast<std::size_t>(parts.example_splits.at(i));
+         k < static_cast<std::size_t>(parts.example_splits.at(i + 1)); ++k) {
       found[i].examples.push_back(
-          part(records[i], parts.example_at.at(k), parts.example_sizes.at(k)));
+          part(records[i], parts.example_offsets.at(k), parts.example_sizes.at(k)));
     }
   }
-  for (std::size_t k = 0; k < parts.context_of.size(); ++k) {
-    const auto i = static_cast<std::size_t>(parts.context_of[k]);
+  for (std::size_t k = 0; k < parts.context_records.size(); ++k) {
+    const auto i = static_cast<std::size_t>(parts.context_records[k]);
     found.at(i).contexts.push_back(
-        part(records[i], parts.context_at.at(k), parts.context_sizes.at(k)));
+        part(records[i], parts.context_offsets.at(k), parts.context_sizes.at(k)));
   }
   return found;
 }

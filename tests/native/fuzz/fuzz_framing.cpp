@@ -1,7 +1,6 @@
-// Walking frames against a walker that is too simple to be wrong, over any bytes in any windows.
+// Compares the scan of frames with a simple implementation, over any bytes in any windows.
 //
-// Input: options, where the first window ends (2 bytes), where the stream starts (1 byte), the
-// stream.
+// Input: options, end of the first window (2 bytes), start of the stream (1 byte), the stream.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -20,7 +19,7 @@ struct Options {
   bool repair_lengths;
   bool repair_data;
   bool unknown_end;
-  bool late;  // the stream's first byte is near the last offset there is
+  bool late;  // the stream starts near the largest offset
 };
 
 struct Frame {
@@ -31,7 +30,7 @@ struct Frame {
 struct Walk {
   std::vector<Frame> frames;
   std::uint64_t next = 0;
-  FrameFault fault = FrameFault::none;
+  std::optional<FrameFault> fault;
 };
 
 // 128 bits, so that nothing wraps around.
@@ -69,12 +68,12 @@ void require_same(const FrameScan& scan, const Walk& walk) {
   }
 }
 
-// The same stream in windows of `size` bytes or more, each from where the last one left off.
+// Scans the stream in windows of at least `size` bytes, each from where the last scan stopped.
 FrameScan scan_in_windows(Bytes stream, std::uint64_t offset, std::uint64_t end, std::size_t size) {
   FrameScan all;
   all.next = offset;
   std::size_t seen = 0;
-  while (all.fault == FrameFault::none) {
+  while (!all.fault) {
     const std::uint64_t from = all.next - offset;
     if (from > stream.size() || seen == stream.size()) break;
     seen = std::min(stream.size(), std::max<std::size_t>(seen, from) + size);
@@ -86,19 +85,19 @@ FrameScan scan_in_windows(Bytes stream, std::uint64_t offset, std::uint64_t end,
   return all;
 }
 
-FrameFault reference_check(Bytes buffer, std::uint64_t start, std::uint64_t length,
-                           bool check_data) {
+std::optional<FrameFault> reference_check(Bytes buffer, std::uint64_t start, std::uint64_t length,
+                                          bool check_data) {
   if (Wide{start} + 12 > buffer.size()) return FrameFault::past_end;
   const auto stored = load<std::uint64_t>(buffer, start);
   if (test::reference_masked_crc(buffer.subspan(start, 8)) !=
       load<std::uint32_t>(buffer, start + 8)) {
     return FrameFault::length_crc;
   }
-  if (stored != length) return FrameFault::other_length;
+  if (stored != length) return FrameFault::length_mismatch;
   if (Wide{start} + 16 + length > buffer.size()) return FrameFault::past_end;
   const std::uint32_t crc = test::reference_masked_crc(buffer.subspan(start + 12, length));
   const bool sound = crc == load<std::uint32_t>(buffer, start + 12 + length);
-  return check_data && !sound ? FrameFault::data_crc : FrameFault::none;
+  return check_data && !sound ? std::optional(FrameFault::data_crc) : std::nullopt;
 }
 
 void require_same_check(Bytes buffer, std::uint64_t start, std::uint64_t length) {

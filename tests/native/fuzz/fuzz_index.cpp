@@ -1,5 +1,6 @@
-// Index files of any bytes, checksums made right or not: opened only if their sizes add up, and
-// never an answer outside the stream. Indexes of any starts come back as they were.
+// Opens index files of any bytes, with or without corrected checksums: they open only if their
+// sizes match, and never locate a record outside of the stream. Indexes of any starts are read
+// back.
 //
 // Input: options, then the file, or gaps between records.
 #include <limits>
@@ -15,12 +16,13 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-// Whether a file is an index, said from its layout (docs/index-format.md) in 128 bits.
+// Returns whether a file is an index by its layout (docs/index-format.md), computed in 128 bits.
 bool reference_opens(Bytes file, bool check_body) {
   constexpr char kMagic[] = "\x89TFIDX\r\n";
   if (file.size() < 80 || std::memcmp(file.data(), kMagic, 8) != 0) return false;
   if (load<std::uint32_t>(file, 8) != 1) return false;
   if (test::reference_crc32c(file.first(76)) != load<std::uint32_t>(file, 76)) return false;
+  if (load<std::uint32_t>(file, 16) > 2) return false;  // none, gzip or zlib
   const auto shift = load<std::uint32_t>(file, 20);
   if (shift > 12) return false;
   const Wide count = load<std::uint64_t>(file, 24);
@@ -32,10 +34,10 @@ bool reference_opens(Bytes file, bool check_body) {
 }
 
 void require_bounded(const IndexView& view, Bytes file) {
-  const std::uint64_t count = view.header().count;
+  const std::uint64_t count = view.header().records;
   require(count <= file.size() / 4, "more records than the file has room for");
   for (std::uint64_t i = 0; i <= count + 1; ++i) {
-    // The last round asks for a record far behind the end.
+    // The last iteration locates a record far past the end.
     const std::uint64_t record = i == count + 1 ? std::numeric_limits<std::uint64_t>::max() : i;
     std::uint64_t start = 0;
     std::uint64_t end = 0;
@@ -58,7 +60,7 @@ void run_file(MutableBytes file, bool repair) {
     const auto view = IndexView::open(file, check_body, reason);
     require(view.has_value() == reason.empty(), "a refusal without reason, or the reverse");
     require(view.has_value() == reference_opens(file, check_body),
-            view ? "opened what is no index" : "refused: " + reason);
+            view ? "opened an invalid index" : "refused: " + reason);
     if (view) require_bounded(*view, file);
   }
 }
@@ -81,7 +83,7 @@ void run_round_trip(Bytes gaps) {
   require(view.has_value(), "its own index refused: " + reason);
   require(reference_opens(file, true), "its own index is not laid out as described");
   require_bounded(*view, file);
-  require(view->header().count == starts.size(), "another count");
+  require(view->header().records == starts.size(), "another count");
   for (std::size_t i = 0; i < starts.size(); ++i) {
     std::uint64_t start = 0;
     std::uint64_t end = 0;

@@ -1,4 +1,4 @@
-// The filters of PNG's rows against the book, over any bytes.
+// Compares the filters of PNG rows with a simple implementation, over any bytes.
 //
 // Input: bytes of a row and of a pixel (1 byte each), the rows.
 #include <algorithm>

@@ -1,6 +1,7 @@
-// SequenceExamples against protobuf's own parser: the same bytes accepted, the same steps and
-// values read, of contexts and of feature lists, by records alone and behind others. A refused
-// record's fault is explained, and lies inside it. See model.h for the differences that are meant.
+// Compares the parser with protobuf on SequenceExamples: the same bytes are accepted and the same
+// steps and values read, of contexts and feature lists, from records alone and after others. The
+// fault of a rejected record is explained, and lies inside it. model.h lists the intended
+// differences.
 #include <string>
 #include <vector>
 
@@ -12,69 +13,70 @@
 namespace tio::fuzz {
 namespace {
 
-using test::aside, test::fixed, test::flat, test::in_lists, test::narrow, test::optional;
+using test::on_request, test::fixed, test::flat, test::in_lists, test::with_int32_splits,
+    test::optional;
 using test::padded, test::ragged, test::with_default;
 
 // Accepts nearly every SequenceExample. The keys of context and lists are the same on purpose.
-std::vector<FeatureSpec> lenient_schema(Element ints, Element floats) {
+std::vector<FeatureSpec> lenient_schema(Dtype ints, Dtype floats) {
   return {ragged("a", ints),
           with_default(fixed("b", ints), {std::string(element_bytes(ints), '\x01')}),
-          flat("s", Element::bytes),
+          flat("s", Dtype::bytes),
           in_lists(ragged("a", ints)),
-          in_lists(narrow(ragged("d", floats))),
-          in_lists(ragged("s", Element::bytes)),
+          in_lists(with_int32_splits(ragged("d", floats))),
+          in_lists(ragged("s", Dtype::bytes)),
           in_lists(ragged("b", ints))};
 }
 
-// Lists that are aside or without offsets, several of each stored one.
-std::vector<FeatureSpec> aside_schema(Element ints, Element floats) {
-  return {in_lists(aside("a")),
+// Columns on request or without row splits, several of each stored list.
+std::vector<FeatureSpec> on_request_schema(Dtype ints, Dtype floats) {
+  return {in_lists(on_request("a")),
           in_lists(flat("a", ints)),
-          in_lists(narrow(ragged("a", ints))),
+          in_lists(with_int32_splits(ragged("a", ints))),
           in_lists(flat("d", floats)),
-          in_lists(flat("s", Element::bytes)),
-          in_lists(aside("s", Element::bytes)),
-          in_lists(narrow(ragged("s", Element::bytes))),
-          aside("a")};
+          in_lists(flat("s", Dtype::bytes)),
+          in_lists(on_request("s", Dtype::bytes)),
+          in_lists(with_int32_splits(ragged("s", Dtype::bytes))),
+          on_request("a")};
 }
 
 // Steps of a size, padded.
-std::vector<FeatureSpec> padded_schema(Element ints, Element floats) {
+std::vector<FeatureSpec> padded_schema(Dtype ints, Dtype floats) {
   return {in_lists(optional(padded("b", ints, 1, "\x05"))),
           in_lists(optional(padded("c", ints, 2, "\x06"))),
           in_lists(optional(padded("e", floats, 1, "\x07"))),
-          in_lists(optional(padded("t", Element::bytes, 1, "fill"))),
-          in_lists(optional(padded("u", Element::bytes, 2, ""))),
+          in_lists(optional(padded("t", Dtype::bytes, 1, "fill"))),
+          in_lists(optional(padded("u", Dtype::bytes, 2, ""))),
           optional(padded("a", ints, 1, "\x08"))};
 }
 
 std::vector<FeatureSpec> strict_schema() {
-  return {fixed("b", Element::int64), in_lists(padded("b", Element::int64)),
-          in_lists(padded("c", Element::int64, 2)), in_lists(padded("e", Element::float32)),
-          in_lists(padded("t", Element::bytes, 1, "-"))};
+  return {fixed("b", Dtype::int64), in_lists(padded("b", Dtype::int64)),
+          in_lists(padded("c", Dtype::int64, 2)), in_lists(padded("e", Dtype::float32)),
+          in_lists(padded("t", Dtype::bytes, 1, "-"))};
 }
 
-constexpr std::size_t kMain = 4;  // the first ones, that every input is parsed with
+constexpr std::size_t kMain = 4;  // the first parsers, which parse every input
 
 const Parsers& parsers() {
   static const Parsers all = [] {
     Parsers made;
-    add_parser(made, lenient_schema(Element::int64, Element::float32));
-    add_parser(made, aside_schema(Element::int64, Element::float32));
-    add_parser(made, padded_schema(Element::int64, Element::float32));
+    add_parser(made, lenient_schema(Dtype::int64, Dtype::float32));
+    add_parser(made, on_request_schema(Dtype::int64, Dtype::float32));
+    add_parser(made, padded_schema(Dtype::int64, Dtype::float32));
     add_parser(made, strict_schema());
-    add_parser(made, lenient_schema(Element::int32, Element::float64));
-    add_parser(made, lenient_schema(Element::uint8, Element::float16));
-    add_parser(made, aside_schema(Element::int16, Element::bfloat16));
-    add_parser(made, aside_schema(Element::boolean, Element::float64));
-    add_parser(made, padded_schema(Element::int32, Element::float16));
-    add_parser(made, padded_schema(Element::uint8, Element::float64));
+    add_parser(made, lenient_schema(Dtype::int32, Dtype::float64));
+    add_parser(made, lenient_schema(Dtype::uint8, Dtype::float16));
+    add_parser(made, on_request_schema(Dtype::int16, Dtype::bfloat16));
+    add_parser(made, on_request_schema(Dtype::boolean, Dtype::float64));
+    add_parser(made, padded_schema(Dtype::int32, Dtype::float16));
+    add_parser(made, padded_schema(Dtype::uint8, Dtype::float64));
     return made;
   }();
   return all;
 }
 
-// Spelled as writers do; has every feature of the schemas.
+// Encoded as writers do, with every feature of the schemas.
 std::string good_record() {
   using namespace test;
   const std::string number = feature(Kind::floats, packed_floats({1.5F}));

@@ -1,17 +1,20 @@
-// TensorProtos against protobuf's own parser: the same bytes accepted, the same elements read, and
-// nothing written elsewhere if the message changes between the two passes.
+// Compares the decoding of TensorProtos with protobuf: the same bytes are accepted and the same
+// elements read, and nothing is written out of bounds if the message changes between the two
+// passes.
 //
 // Input: a message.
 //
-// Where the two differ on purpose:
-//  - What is skipped unread may be anything: tensor.proto has no such fields, and dimensions whose
-//    names are bytes.
-//  - Depth: protobuf counts a group's depth from the root message, we from the field that holds it.
-//    In the few levels between both answers are right.
-//  - Tags of five bytes may hold more than 32 bits. This protobuf drops those that are too many; we
-//    refuse them, as the format has no such field numbers (may_hold_wide_tag).
-// What the fields mean, and where that is stricter than TensorFlow, is said once more below, in
-// other words (see tensor_proto.h).
+// Intended differences:
+//  - Skipped fields may have any content: tensor.proto lacks these fields, and its dimensions have
+//  names
+//    of bytes.
+//  - Depth: protobuf counts the depth of a group from the root message, the core from the field
+//  that
+//    contains it. At the few levels in between, both results are right.
+//  - Tags of five bytes may have more than 32 bits. This protobuf drops the extra bits. The core
+//  rejects
+//    them, because such field numbers do not exist (may_hold_wide_tag).
+// The meaning of the fields is implemented a second time below; see tensor_proto.h.
 #include <google/protobuf/io/coded_stream.h>
 
 #include <algorithm>
@@ -36,7 +39,7 @@ using Message = torchrec_io::fuzz::Tensor;
 using Values = std::vector<std::string>;
 using Wide = unsigned __int128;
 
-// ---- what protobuf says ----
+// ---- validity in protobuf ----
 
 constexpr int kDeepest = 100;
 constexpr int kLevels = 2;  // of messages below the root
@@ -57,9 +60,9 @@ bool may_hold_wide_tag(const std::string& bytes) {
   return false;
 }
 
-// ---- what the fields mean ----
+// ---- meaning of the fields ----
 
-// The entries of a list as elements of T; nothing if one is out of range.
+// Returns the entries of a list as elements of T, or nothing if one is out of range.
 template <class T, class List>
 std::optional<Values> cast(const List& list) {
   Values values;
@@ -74,7 +77,7 @@ std::optional<Values> cast(const List& list) {
   return values;
 }
 
-// Two entries of a list an element.
+// Returns elements of two entries each.
 template <class T, class List>
 std::optional<Values> pair_up(const List& list) {
   if (list.size() % 2 != 0) return std::nullopt;
@@ -135,7 +138,7 @@ std::optional<Values> string_content(const std::string& content, Wide count) {
   return at == content.size() ? std::optional(values) : std::nullopt;
 }
 
-// The elements, the last of which stands for all that are not there.
+// Repeats the last element in place of missing ones.
 std::optional<Values> stored_values(const Message& message, TensorType type, Wide count) {
   const std::string& content = message.tensor_content();
   const std::size_t size = tensor_element_bytes(type);
@@ -160,7 +163,7 @@ std::optional<Values> stored_values(const Message& message, TensorType type, Wid
 struct Elements {
   std::uint64_t count = 0;
   std::string data;
-  std::vector<std::int64_t> offsets;  // of strings alone
+  std::vector<std::int64_t> offsets;  // for strings
 };
 
 std::optional<Elements> expected(const Message& message, TensorType type,
@@ -209,7 +212,8 @@ void check_read(const std::string& input, const Message& message, bool legal, bo
   const auto elements = legal ? expected(message, type, input.size()) : std::nullopt;
   const test::ReadTensor read = test::read_tensor(input, type);
   require(read.good == read.reason.empty(), "a verdict without a reason, or one too many");
-  if (!elements) return require(!read.good, "accepted what protobuf or TensorFlow refuses");
+  if (!elements)
+    return require(!read.good, "accepted a tensor that protobuf or TensorFlow rejects");
   if (!read.good) return require(may_refuse, "refused: " + read.reason);
   const auto& dims = message.tensor_shape().dim();
   const auto same = [](const auto& dim, std::int64_t size) { return dim.size() == size; };
@@ -221,7 +225,7 @@ void check_read(const std::string& input, const Message& message, bool legal, bo
   require(read.offsets == elements->offsets, "other bounds of strings");
 }
 
-// Writes into exact memory, from messages that are not those that were measured.
+// Fills memory of the exact size from messages other than those that were measured.
 void check_changed(const std::string& input, TensorType type) {
   TensorHeader header;
   std::string reason;

@@ -1,4 +1,4 @@
-// Writes what the fuzz targets start from: make_seeds <folder> [<folder of TFRecord files>].
+// Writes the seeds of the fuzz targets: make_seeds <folder> [<folder of TFRecord files>].
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -91,7 +91,7 @@ std::string usual_entries() {
          bytes_entry("u", {"x", "y"}) + ints_entry("h", {});
 }
 
-// Each alone makes an entry of its own; all are legal protobuf.
+// Each is an entry of its own, and all are valid protobuf.
 std::vector<std::string> unusual_entries() {
   const std::string one = feature(Kind::ints, packed_ints({1}));
   const std::string number = feature(Kind::floats, packed_floats({1.5F}));
@@ -137,7 +137,7 @@ void write_made_examples(Folder& folder) {
 
 // ---- tensors: a message ----
 
-// The values 1 and 0 as the typed list of each dtype spells them.
+// The values 1 and 0 in the typed list of each dtype.
 std::string list_of(TensorType type) {
   switch (type) {
     case TensorType::float32: return delimited(5, joined<float>({1, 0}));
@@ -202,7 +202,7 @@ std::string usual_lists() {
          list_entry("u", {feature(Kind::bytes, bytes_values({"x", ""}))});
 }
 
-// Each alone makes an entry of its own; all are legal protobuf.
+// Each is an entry of its own, and all are valid protobuf.
 std::vector<std::string> unusual_lists() {
   const std::string one = feature(Kind::ints, packed_ints({1}));
   const std::string number = feature(Kind::floats, packed_floats({1.5F}));

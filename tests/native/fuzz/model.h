@@ -1,14 +1,17 @@
-// What protobuf's own parser and the schema make of a record: the answer that ours is compared to.
+// The reference for parsing: the values that protobuf and a schema read from a record.
 //
-// Where the two differ on purpose:
-//  - Features that the schema does not ask for are not looked into, so damage there is not seen,
-//    and keys need not be UTF-8. The messages of framed.proto let protobuf read the same way.
-//    Whatever protobuf accepts as an Example or SequenceExample it must also accept so, with equal
+// Intended differences:
+//  - Features that the schema does not have are not read, so damage in them is not detected, and
+//  keys
+//    need not be UTF-8. With the messages of framed.proto, protobuf reads the same way. Records
+//    that protobuf accepts as an Example or SequenceExample must also be accepted so, with equal
 //    Features.
-//  - Depth: protobuf counts a group's depth from the root message, we from the field that holds it.
-//    In the few levels between both answers are right (Verdict::either).
-//  - Tags of five bytes may hold more than 32 bits. This protobuf drops those that are too many; we
-//    refuse them, as the format has no such field numbers (may_hold_wide_tag).
+//  - Depth: protobuf counts the depth of a group from the root message, the core from the field
+//  that
+//    contains it. At the few levels in between, both results are right (Verdict::either).
+//  - Tags of five bytes may have more than 32 bits. This protobuf drops the extra bits. The core
+//  rejects
+//    them, because such field numbers do not exist (may_hold_wide_tag).
 #pragma once
 
 #include <google/protobuf/io/coded_stream.h>
@@ -36,7 +39,7 @@ using Message = google::protobuf::MessageLite;
 
 enum class Verdict { refused, accepted, either };
 
-// ---- what protobuf says ----
+// ---- validity in protobuf ----
 
 constexpr int kDeepest = 100;
 
@@ -47,14 +50,14 @@ inline bool merge(const std::string& bytes, int depth, Message& message) {
   return message.MergeFromCodedStream(&stream) && stream.ConsumedEntireMessage();
 }
 
-// Parses with the depth that the root has, and again with that of `levels` further down.
+// Parses with the depth limit of the root, and again with that of a message `levels` below it.
 inline Verdict merge_at(const std::string& bytes, int levels, Message& message) {
   std::unique_ptr<Message> strict(message.New());
   if (!merge(bytes, kDeepest + levels, message)) return Verdict::refused;
   return merge(bytes, kDeepest, *strict) ? Verdict::accepted : Verdict::either;
 }
 
-// The worse of two: what is refused in any part is refused.
+// Returns the worse verdict: a message is refused if any part is.
 inline Verdict worse(Verdict a, Verdict b) {
   if (a == Verdict::refused || b == Verdict::refused) return Verdict::refused;
   return a == Verdict::either ? a : b;
@@ -63,7 +66,7 @@ inline Verdict worse(Verdict a, Verdict b) {
 // A Feature or a FeatureList.
 template <class T>
 struct ReadValue {
-  Verdict verdict = Verdict::accepted;  // of every entry of the key, those that do not count too
+  Verdict verdict = Verdict::accepted;  // of all entries of the key, also of replaced ones
   T value;
 };
 template <class T>
@@ -139,15 +142,15 @@ inline bool may_hold_wide_tag(const std::string& record) {
   return false;
 }
 
-// ---- what a schema makes of it ----
+// ---- columns of a schema ----
 
-// The values of a Feature as the column stores them; nothing if one does not fit.
-inline std::optional<Values> cast_values(const Feature& feature, Element element) {
+// Returns the values of a Feature as the column stores them, or nothing if one does not fit.
+inline std::optional<Values> cast_values(const Feature& feature, Dtype dtype) {
   Values values;
   for (const auto& value : feature.bytes_list().value()) values.push_back(value);
   const auto add = [&](const auto& numbers) {
     for (const auto number : numbers) {
-      const auto cast = test::reference_cast(number, element);
+      const auto cast = test::reference_cast(number, dtype);
       if (!cast) return false;
       values.push_back(*cast);
     }
@@ -164,14 +167,14 @@ inline Values default_values(const FeatureSpec& spec) {
   const auto* data = reinterpret_cast<const char*>(spec.default_data.data());
   for (std::uint64_t i = 0; i < spec.count; ++i) {
     const std::size_t size =
-        spec.element == Element::bytes ? spec.default_sizes[i] : element_bytes(spec.element);
+        spec.dtype == Dtype::bytes ? spec.default_sizes[i] : element_bytes(spec.dtype);
     values.emplace_back(data + at, size);
     at += size;
   }
   return values;
 }
 
-// Values of any number of units of `count` each.
+// Divides values into units of `count` values.
 inline std::optional<Cell> units_of(Values values, std::uint64_t count) {
   if (values.size() % count != 0) return std::nullopt;
   std::vector<std::uint64_t> units(values.size() / count, count);
@@ -181,22 +184,22 @@ inline std::optional<Cell> units_of(Values values, std::uint64_t count) {
 inline std::optional<Cell> shape_values(const FeatureSpec& spec, Values values) {
   const std::uint64_t size = values.size();
   const bool is_one = size == 1;
-  switch (spec.shape) {
-    case Shape::ragged:
-    case Shape::flat:
-    case Shape::aside: return Cell{std::move(values), {size}};
-    case Shape::padded: return units_of(std::move(values), spec.count);
-    case Shape::fixed:
+  switch (spec.column_type) {
+    case ColumnType::ragged:
+    case ColumnType::flat:
+    case ColumnType::on_request: return Cell{std::move(values), {size}};
+    case ColumnType::padded: return units_of(std::move(values), spec.count);
+    case ColumnType::fixed:
       if (size != spec.count) return std::nullopt;
       return Cell{std::move(values), {size}};
-    case Shape::raw:
+    case ColumnType::raw_bytes:
       if (!is_one || values[0].size() != spec.count) return std::nullopt;
       return Cell{std::move(values), {1}};
-    case Shape::resized:
+    case ColumnType::resized_bytes:
       if (!is_one) return std::nullopt;
       values[0].resize(spec.count, '\0');
       return Cell{std::move(values), {1}};
-    case Shape::span:
+    case ColumnType::span:
       if (!is_one) return std::nullopt;
       return Cell{std::move(values), {1}};
   }
@@ -204,8 +207,8 @@ inline std::optional<Cell> shape_values(const FeatureSpec& spec, Values values) 
 }
 
 inline bool may_be_missing(const FeatureSpec& spec) {
-  return spec.optional || spec.shape == Shape::ragged || spec.shape == Shape::flat ||
-         spec.shape == Shape::aside;
+  return spec.is_optional || spec.column_type == ColumnType::ragged ||
+         spec.column_type == ColumnType::flat || spec.column_type == ColumnType::on_request;
 }
 
 inline std::optional<Cell> expected_feature(const FeatureSpec& spec, const Reference& reference) {
@@ -215,10 +218,11 @@ inline std::optional<Cell> expected_feature(const FeatureSpec& spec, const Refer
                         : static_cast<Kind>(found->second.value.kind_case());
   if (kind == Kind::none) {
     if (!may_be_missing(spec)) return std::nullopt;
-    return shape_values(spec, spec.shape == Shape::fixed ? default_values(spec) : Values());
+    return shape_values(spec,
+                        spec.column_type == ColumnType::fixed ? default_values(spec) : Values());
   }
-  if (kind != stored_kind(spec.element)) return std::nullopt;
-  auto values = cast_values(found->second.value, spec.element);
+  if (kind != stored_kind(spec.dtype)) return std::nullopt;
+  auto values = cast_values(found->second.value, spec.dtype);
   if (!values) return std::nullopt;
   return shape_values(spec, std::move(*values));
 }
@@ -232,24 +236,24 @@ inline std::optional<Cell> expected_list(const FeatureSpec& spec, const Referenc
   }
   for (const Feature& step : found->second.value.feature()) {
     const Kind kind = static_cast<Kind>(step.kind_case());
-    if (kind != Kind::none && kind != stored_kind(spec.element)) return std::nullopt;
-    const auto values = cast_values(step, spec.element);
+    if (kind != Kind::none && kind != stored_kind(spec.dtype)) return std::nullopt;
+    const auto values = cast_values(step, spec.dtype);
     if (!values) return std::nullopt;
-    if (spec.shape == Shape::padded && values->size() != spec.count) return std::nullopt;
+    if (spec.column_type == ColumnType::padded && values->size() != spec.count) return std::nullopt;
     cell.values.insert(cell.values.end(), values->begin(), values->end());
     cell.units.push_back(values->size());
   }
   return cell;
 }
 
-// What the record holds of a feature; nothing if the schema refuses it.
+// Returns the values of a feature in a record, or nothing if the schema rejects it.
 inline std::optional<Cell> expected_cell(const FeatureSpec& spec, const Reference& reference) {
   return spec.in_lists ? expected_list(spec, reference) : expected_feature(spec, reference);
 }
 
 // ---- the comparison ----
 
-// Of every stored feature that the parser looks into.
+// Returns the verdict on all stored features that the parser reads.
 inline Verdict verdict_of(const ExampleParser& parser, const Reference& reference) {
   Verdict verdict = reference.framing;
   const auto add = [&](const auto& map, const std::string& key) {
@@ -266,9 +270,9 @@ inline void require_same_cell(const FeatureSpec& spec, const Cell& cell, const C
   require(cell.units == wanted.units, "other units of " + spec.key);
   require(cell.values.size() == wanted.values.size(), "another number of values of " + spec.key);
   for (std::size_t i = 0; i < cell.values.size(); ++i) {
-    const bool same = spec.element == Element::bytes
+    const bool same = spec.dtype == Dtype::bytes
                           ? cell.values[i] == wanted.values[i]
-                          : test::same_element(cell.values[i], wanted.values[i], spec.element);
+                          : test::same_element(cell.values[i], wanted.values[i], spec.dtype);
     require(same, "another value of " + spec.key);
   }
 }
@@ -284,7 +288,7 @@ inline void require_same(const ExampleParser& parser, const std::string& record,
     if (!wanted.back()) verdict = Verdict::refused;
   }
   if (verdict == Verdict::refused) {
-    return require(!parsed.good(), "accepted what protobuf or the schema refuses");
+    return require(!parsed.good(), "accepted a record that protobuf or the schema rejects");
   }
   if (!parsed.good()) {
     const bool tolerated = verdict == Verdict::either || may_hold_wide_tag(record);
@@ -306,8 +310,8 @@ inline void add_parser(Parsers& parsers, std::vector<FeatureSpec> specs) {
   parsers.push_back(std::make_unique<ExampleParser>(std::move(specs)));
 }
 
-// Records must mean the same behind each other, and before and behind a good one. One input does so
-// with two of the first `count` parsers, which ones follows from its size.
+// Records must have the same values after each other, and before and after a good one. Each input
+// checks two of the first `count` parsers, selected by its size.
 inline void require_same_together(const Parsers& parsers, std::size_t count,
                                   const std::vector<std::string>& records,
                                   const std::string& good) {
@@ -321,8 +325,8 @@ inline void require_same_together(const Parsers& parsers, std::size_t count,
   }
 }
 
-// All that is required of an input. Each record is parsed by itself with the first `main` parsers
-// and one of the others, and compared with what `read` makes of it.
+// Runs all checks of an input. Each record is parsed alone with the first `main` parsers and one of
+// the others, and compared with the result of `read`.
 template <class Read>
 void require_all(const Parsers& parsers, std::size_t main, const std::vector<std::string>& records,
                  const std::string& good, Read&& read) {

@@ -1,5 +1,5 @@
-// Mutations that know protobuf's wire format: they change a field somewhere inside nested messages
-// and write the lengths around it anew, so that damage gets past the outer layers.
+// Mutations of protobuf messages: they change a field inside nested messages and update the lengths
+// around it, so that damage reaches the inner layers.
 #pragma once
 
 #include <algorithm>
@@ -9,19 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "wire/bytes.h"
 #include "encode.h"
 #include "reference.h"
+#include "wire/bytes.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 namespace tio::fuzz {
 
 struct Field {
-  std::string tag;  // as spelled
+  std::string tag;  // as encoded
   bool delimited = false;
-  std::size_t length_bytes = 0;  // how long the length is spelled; 0: as short as it can be
-  std::optional<std::uint64_t> false_length;  // claimed instead of the payload's own
+  std::size_t length_bytes = 0;               // size of the encoded length; 0 is the shortest
+  std::optional<std::uint64_t> false_length;  // written instead of the size of the payload
   std::string payload;
 
   std::string bytes() const {
@@ -30,7 +30,8 @@ struct Field {
   }
 };
 
-// The fields of a message, or nothing if it is not one. A group's start and end count as fields.
+// Splits a message into fields, or returns nothing if it is not one. The start and the end of a
+// group count as fields.
 inline std::optional<std::vector<Field>> split(const std::string& message) {
   const Bytes bytes = std::as_bytes(std::span(message));
   std::vector<Field> fields;
@@ -81,7 +82,7 @@ class WireMutator {
     Field& field = (*fields)[below(fields->size())];
     if (field.delimited && below(4) != 0) {
       field.payload = mutate(field.payload, max_size, depth + 1);
-      // Most lengths stay as long as they were: let them shrink again.
+      // Most lengths keep the size of their encoding. Let some shrink again.
       if (below(4) != 0) field.length_bytes = 0;
     } else {
       change(*fields, field);
@@ -89,7 +90,7 @@ class WireMutator {
     return join(*fields);
   }
 
-  // Puts a field of `other` among those of `message`, at some level that both have.
+  // Inserts a field of `other` into `message`, at a level that both have.
   std::string cross(const std::string& message, const std::string& other, int depth = 0) {
     auto fields = split(message);
     const auto others = split(other);
@@ -131,7 +132,7 @@ class WireMutator {
     fields.insert(fields.begin() + static_cast<std::ptrdiff_t>(below(fields.size() + 1)), field);
   }
 
-  // Changes `field`, which is one of `fields`, or its place.
+  // Changes or moves `field`, which is one of `fields`.
   void change(std::vector<Field>& fields, Field& field) {
     switch (below(10)) {
       case 0: insert(fields, Field(field)); break;
@@ -147,9 +148,9 @@ class WireMutator {
     }
   }
 
-  // The field with one number added to its length and to others of its first bytes: those that
-  // follow from the length in an entry or a step as writers spell them, or any. What a template
-  // could fall for.
+  // Adds one number to the length of a field and to others of its first bytes: to those that depend
+  // on the length in an entry or a step as writers encode them, or to any. A predictor could accept
+  // it.
   Field shifted(const Field& field) {
     Field out;
     out.payload = field.bytes();

@@ -1,4 +1,4 @@
-// What fuzz targets assert with: says what differs, then ends the process.
+// The assertion of fuzz targets: prints the difference and ends the process.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// libFuzzer's mutation of inputs that are protobuf messages. To be included once by a target.
+// The mutation of inputs that are protobuf messages, for libFuzzer. Include it once per target.
 #pragma once
 
 #include <algorithm>

@@ -1,11 +1,10 @@
-// Arrays that cross between Python and the core.
+// Arrays that are passed between Python and the core.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <span>
 #include <utility>
@@ -23,6 +22,7 @@ template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Numbers = Vector<std::int64_t>;
 template <class T>
 using NumpyVector = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 template <class T>
@@ -41,28 +41,36 @@ std::span<const T> span_of(const Vector<T>& values) {
   return {values.data(), values.size()};
 }
 
-// An array of so many dimensions that NumPy frees with the vector.
-template <class Array, class T>
-Array hand_over(std::vector<T> values, std::initializer_list<std::size_t> shape) {
-  auto owned = std::make_unique<std::vector<T>>(std::move(values));
-  T* data = owned->data();
-  nb::capsule owner(owned.release(),
-                    [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return Array(data, shape, owner);
+// Keeps a Python object or array alive.
+template <class Held>
+Owner owner_of(Held held) {
+  return std::make_shared<const Held>(std::move(held));
 }
 
-// Hands a vector over to NumPy, which frees it.
+// Makes an array of memory that `owner` keeps alive and that is freed with the array.
+template <class T, class Object>
+NumpyVector<T> to_numpy(T* data, std::size_t size, std::unique_ptr<Object> owner) {
+  nb::capsule capsule(owner.release(), [](void* p) noexcept { delete static_cast<Object*>(p); });
+  return NumpyVector<T>(data, {size}, capsule);
+}
+
+// Makes an array of a vector.
 template <class T>
 NumpyVector<T> to_numpy(std::vector<T> values) {
-  const std::size_t size = values.size();
-  return hand_over<NumpyVector<T>>(std::move(values), {size});
+  auto owner = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = owner->data();
+  const std::size_t size = owner->size();
+  return to_numpy(data, size, std::move(owner));
 }
 
-// The same, as rows of so many values; they fill the vector.
+// Makes an array that shares the memory of a vector. To be returned by property getters only: they
+// make the array keep the object alive.
 template <class T>
-NumpyMatrix<T> to_numpy_rows(std::vector<T> values, std::size_t columns) {
-  const std::size_t rows = values.size() / columns;
-  return hand_over<NumpyMatrix<T>>(std::move(values), {rows, columns});
+NumpyVector<T> view_of(std::vector<T>& values) {
+  return NumpyVector<T>(values.data(), {values.size()});
 }
+
+// Returns an uninitialized array from the memory pool.
+NumpyVector<std::uint8_t> allocate_array(std::size_t size);
 
 }  // namespace tio

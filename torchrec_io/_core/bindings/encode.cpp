@@ -1,17 +1,24 @@
-// Dicts of Python values to messages. Values that ValueReader does not know are made simpler by a
-// Python function. It may run any code, which may change the dicts and lists that are being read:
-// so it is called when all else is read, and all that a view was taken of is held by then.
+// Serializes dicts of Python values. A Python function converts values that ValueReader does not
+// know. It may run any code and change the dicts and lists that are being read. So it is called
+// after everything else was read, and objects that a view refers to are held.
+#include <nanobind/stl/optional.h>
+
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "bindings/bindings.h"
+#include "bindings/python_values.h"
 #include "example/encoder.h"
-#include "bindings/parts.h"
-#include "bindings/values.h"
 
 namespace tio {
 namespace {
 
-// From here on other threads may run while a message is written.
+// Larger messages are written with the GIL released.
 constexpr std::size_t kLongBytes = 1 << 16;
 
 const char* stored_name(Kind kind) {
@@ -29,40 +36,84 @@ std::string name_of_type(nb::handle value) {
   return text == nullptr ? "value of an unknown type" : text;
 }
 
-// What repr() says, cut where it is long; what is not ASCII is escaped.
+// Returns the repr() of a value in ASCII, truncated if it is long.
 std::string describe(nb::handle value) {
-  constexpr std::size_t kMost = 80;
+  constexpr std::size_t kMaxSize = 80;
   const auto repr = nb::steal<nb::object>(PyObject_ASCII(value.ptr()));
   const char* text = repr.is_valid() ? PyUnicode_AsUTF8AndSize(repr.ptr(), nullptr) : nullptr;
   if (text == nullptr) {
-    PyErr_Clear();  // as of an int of too many digits
-    return "this " + name_of_type(value);
+    PyErr_Clear();  // for example, an int with too many digits
+    return "a value of type " + name_of_type(value);
   }
   const std::string whole(text);
-  return whole.size() <= kMost ? whole : whole.substr(0, kMost) + "...";
+  return whole.size() <= kMaxSize ? whole : whole.substr(0, kMaxSize) + "...";
 }
 
+// The kinds of features, by name.
+class KindMap {
+ public:
+  // Names that are not UTF-8 cannot be stored, so they are ignored.
+  explicit KindMap(const nb::dict& kinds) {
+    for (const auto& [name, kind] : kinds) {
+      Py_ssize_t size = 0;
+      const char* data = PyUnicode_AsUTF8AndSize(name.ptr(), &size);
+      if (data == nullptr) {
+        PyErr_Clear();
+      } else {
+        kinds_.emplace(std::string(data, static_cast<std::size_t>(size)), nb::cast<Kind>(kind));
+      }
+    }
+  }
+  KindMap() = default;
+
+  // Returns none for names that are missing.
+  Kind find(Bytes name) const {
+    if (kinds_.empty()) return Kind::none;
+    const auto found =
+        kinds_.find(std::string_view(reinterpret_cast<const char*>(name.data()), name.size()));
+    return found == kinds_.end() ? Kind::none : found->second;
+  }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const {
+      return std::hash<std::string_view>()(name);
+    }
+  };
+  std::unordered_map<std::string, Kind, Hash, std::equal_to<>> kinds_;
+};
+
+// Options of an encoder, which are the same for all messages.
+struct EncoderOptions {
+  KindMap kinds;
+  nb::object array_type;
+  nb::object scalar_type;
+  nb::object simplify;
+};
+
+// Reads the values of messages, one after another.
 class MessageReader {
  public:
-  MessageReader(nb::handle kinds, nb::handle array_type, nb::handle scalar_type,
-                nb::handle simplify)
-      : kinds_(kinds), simplify_(simplify), values_(array_type, scalar_type) {}
+  explicit MessageReader(const EncoderOptions& options)
+      : options_(options), values_(options.array_type, options.scalar_type) {}
 
-  // The message of two dicts, each of which may be None. A negative position is not named.
+  // Serializes two dicts, each of which may be None. Errors name the position unless it is
+  // negative.
   nb::object encode(nb::handle context, nb::handle sequence, Py_ssize_t position) {
     position_ = position;
     message_.clear();
     values_.clear();
-    late_.clear();
+    deferred_.clear();
     read_part(message_.context, context, false);
     read_part(message_.sequence, sequence, true);
-    read_late_values();
+    read_deferred_values();
     return write();
   }
 
  private:
-  // A value that waits for being made simpler.
-  struct Late {
+  // A value that Python code must convert.
+  struct Deferred {
     MessagePart* part;
     std::size_t entry;
     nb::handle name;
@@ -71,62 +122,55 @@ class MessageReader {
 
   // ---- errors ----
 
-  // Raises an error that says where: in which example, and in which feature if there is a name.
-  [[noreturn]] void refuse(PyObject* type, const std::string& reason, nb::handle name) const {
-    PyErr_SetString(type, (reason + place_of(name)).c_str());
+  // Raises an error that names the example, and the feature if there is a name.
+  [[noreturn]] void reject(PyObject* type, const std::string& reason, nb::handle name) const {
+    PyErr_SetString(type, (reason + describe_position(name)).c_str());
     nb::raise_python_error();
   }
 
-  std::string place_of(nb::handle name) const {
-    std::string place;
-    if (position_ >= 0) place = "example " + std::to_string(position_);
-    if (name.is_valid()) place += (place.empty() ? "feature " : ", feature ") + describe(name);
-    return place.empty() ? place : " (" + place + ")";
+  std::string describe_position(nb::handle name) const {
+    std::string text;
+    if (position_ >= 0) text = "example " + std::to_string(position_);
+    if (name.is_valid()) text += (text.empty() ? "feature " : ", feature ") + describe(name);
+    return text.empty() ? text : " (" + text + ")";
   }
 
-  [[noreturn]] void refuse_value(Outcome outcome, Kind kind, nb::handle name) const {
-    if (outcome == Outcome::too_deep) {
-      const std::string most = std::to_string(ValueReader::kDeepest);
-      refuse(PyExc_ValueError, "lists are nested more than " + most + " deep", name);
+  [[noreturn]] void reject_value(Conversion result, Kind kind, nb::handle name) const {
+    if (result == Conversion::too_deep) {
+      const std::string limit = std::to_string(ValueReader::kMaxDepth);
+      reject(PyExc_ValueError, "lists are nested more than " + limit + " deep", name);
     }
     const bool is_array = !values_.misfit().is_valid();
     const std::string value = is_array ? "an array of numbers" : describe(values_.misfit());
     const std::string stored = stored_name(kind);
-    if (outcome == Outcome::out_of_range) {
-      refuse(PyExc_ValueError, value + " does not fit in " + stored, name);
+    if (result == Conversion::out_of_range) {
+      reject(PyExc_ValueError, value + " does not fit in " + stored, name);
     }
-    if (outcome == Outcome::not_text) {
-      refuse(PyExc_ValueError, value + " cannot be encoded as UTF-8", name);
+    if (result == Conversion::not_text) {
+      reject(PyExc_ValueError, value + " cannot be encoded as UTF-8", name);
     }
-    refuse(PyExc_TypeError, value + " cannot be stored as " + stored, name);
+    reject(PyExc_TypeError, value + " cannot be stored as " + stored, name);
   }
 
   // ---- features ----
 
-  // The kind that is named for a feature.
-  Kind named_kind(nb::handle name) const {
-    if (kinds_.is_none()) return Kind::none;
-    PyObject* number = PyDict_GetItemWithError(kinds_.ptr(), name.ptr());
-    if (number == nullptr && PyErr_Occurred() != nullptr) nb::raise_python_error();
-    return number == nullptr ? Kind::none : static_cast<Kind>(nb::cast<int>(nb::handle(number)));
-  }
-
-  // The kind of values that were looked at; none if there are only steps of no kind.
-  Kind settle_kind(const Contents& found, nb::handle value, nb::handle name, bool steps) const {
+  // Returns the kind of examined values, or none if all of them are steps without a kind.
+  Kind resolve_kind(const Contents& found, nb::handle value, nb::handle name,
+                    bool has_steps) const {
     if (found.bytes && (found.ints || found.floats)) {
-      refuse(PyExc_TypeError, "its values are both numbers and bytes", name);
+      reject(PyExc_TypeError, "the values are both numbers and bytes", name);
     }
     if (found.bytes) return Kind::bytes;
     if (found.floats) return Kind::floats;
     if (found.ints) return Kind::ints;
     if (found.of_empty != Kind::none) return found.of_empty;
-    if (!steps || !only_none(value)) {
-      refuse(PyExc_ValueError, "an empty list has no kind: name one in kinds", name);
+    if (!has_steps || !is_all_none(value)) {
+      reject(PyExc_ValueError, "an empty list has no kind: specify one in kinds", name);
     }
     return Kind::none;
   }
 
-  static bool only_none(nb::handle steps) {
+  static bool is_all_none(nb::handle steps) {
     for (Py_ssize_t i = 0; i < ValueReader::size_of(steps); ++i) {
       if (!ValueReader::item_of(steps, i).is_none()) return false;
     }
@@ -141,82 +185,83 @@ class MessageReader {
     }
   }
 
-  // Appends a value as one Feature; None has no kind.
-  Outcome append_feature(nb::handle value, Kind kind, int depth) {
+  // Appends a value as one Feature. None makes a Feature without a kind.
+  Conversion append_feature(nb::handle value, Kind kind, int depth) {
     if (value.is_none()) {
       message_.features.push_back({});
-      return Outcome::good;
+      return Conversion::good;
     }
     const std::size_t begin = count_of(kind);
-    const Outcome outcome = values_.append(value, kind, message_, depth);
+    const Conversion result = values_.append(value, kind, message_, depth);
     message_.features.push_back({kind, begin, count_of(kind)});
-    return outcome;
+    return result;
   }
 
-  Outcome append_steps(nb::handle value, Kind kind) {
+  Conversion append_steps(nb::handle value, Kind kind) {
     if (values_.is_array(value)) return append_rows(values_.view_of(value), kind);
     for (Py_ssize_t i = 0; i < ValueReader::size_of(value); ++i) {
-      const Outcome outcome = append_feature(ValueReader::item_of(value, i), kind, 1);
-      if (outcome != Outcome::good) return outcome;
+      const Conversion result = append_feature(ValueReader::item_of(value, i), kind, 1);
+      if (result != Conversion::good) return result;
     }
-    return Outcome::good;
+    return Conversion::good;
   }
 
-  Outcome append_rows(const ArrayView& array, Kind kind) {
+  Conversion append_rows(const ArrayView& array, Kind kind) {
     const std::size_t begin = count_of(kind);
-    const Outcome outcome = values_.append_array(array, kind, message_);
-    if (outcome != Outcome::good) return outcome;
+    const Conversion result = values_.append_array(array, kind, message_);
+    if (result != Conversion::good) return result;
     const std::size_t row = array.count() / array.rows();
     for (std::size_t i = 0; i < array.rows(); ++i) {
       message_.features.push_back({kind, begin + i * row, begin + (i + 1) * row});
     }
-    return Outcome::good;
+    return Conversion::good;
   }
 
-  Outcome append(MapEntry& entry, nb::handle value, Kind kind, bool steps) {
+  Conversion append(MapEntry& entry, nb::handle value, Kind kind, bool has_steps) {
     message_.features.resize(entry.begin);
-    return steps ? append_steps(value, kind) : append_feature(value, kind, 0);
+    return has_steps ? append_steps(value, kind) : append_feature(value, kind, 0);
   }
 
-  // Reads a value into an entry. False if it has to be made simpler first.
-  bool read_value(MapEntry& entry, nb::handle name, nb::handle value, bool steps) {
+  // Reads a value into an entry. Returns false if Python code must convert it first.
+  bool read_value(MapEntry& entry, nb::handle name, nb::handle value, bool has_steps) {
     entry.begin = message_.features.size();
-    if (steps && !has_steps(value)) return false;
-    if (!is_without_kind(value, steps)) {
-      const Kind named = named_kind(name);
+    if (has_steps && !can_have_steps(value)) return false;
+    if (!is_without_kind(value, has_steps)) {
+      const Kind named = options_.kinds.find(entry.key);
       Kind kind = named == Kind::none ? values_.first_kind(value) : named;
-      Outcome outcome = Outcome::unknown;
-      if (kind != Kind::none) outcome = append(entry, value, kind, steps);
-      if (outcome != Outcome::good) {
+      Conversion result = Conversion::unknown;
+      if (kind != Kind::none) result = append(entry, value, kind, has_steps);
+      if (result != Conversion::good) {
         Contents found;
-        values_.look_at(value, steps, found);
-        if (found.too_deep) refuse_value(Outcome::too_deep, kind, name);
+        values_.find_kinds(value, has_steps, found);
+        if (found.too_deep) reject_value(Conversion::too_deep, kind, name);
         if (found.unknown) {
           message_.features.resize(entry.begin);
           return false;
         }
-        const Kind settled = named == Kind::none ? settle_kind(found, value, name, steps) : named;
+        const Kind settled =
+            named == Kind::none ? resolve_kind(found, value, name, has_steps) : named;
         if (settled != kind || kind == Kind::none) {
           kind = settled;
-          outcome = append(entry, value, kind, steps);
+          result = append(entry, value, kind, has_steps);
         }
       }
-      if (outcome != Outcome::good) refuse_value(outcome, kind, name);
-    } else if (!steps) {
+      if (result != Conversion::good) reject_value(result, kind, name);
+    } else if (!has_steps) {
       message_.features.push_back({});
     }
     entry.end = message_.features.size();
     return true;
   }
 
-  // Whether no kind is asked for: None, or no steps.
-  bool is_without_kind(nb::handle value, bool steps) const {
-    if (!steps) return value.is_none();
+  // Whether a value needs no kind: None, or no steps.
+  bool is_without_kind(nb::handle value, bool has_steps) const {
+    if (!has_steps) return value.is_none();
     if (values_.is_array(value)) return values_.view_of(value).rows() == 0;
     return ValueReader::size_of(value) == 0;
   }
 
-  bool has_steps(nb::handle value) const {
+  bool can_have_steps(nb::handle value) const {
     if (ValueReader::is_list(value)) return true;
     if (!values_.is_array(value)) return false;
     const ArrayView array = values_.view_of(value);
@@ -225,10 +270,10 @@ class MessageReader {
 
   // ---- dicts ----
 
-  void read_part(MessagePart& part, nb::handle features, bool steps) {
-    part.present = !features.is_none();
-    if (!part.present) return;
-    if (!PyDict_Check(features.ptr())) throw nb::type_error("features must be in a dict");
+  void read_part(MessagePart& part, nb::handle features, bool has_steps) {
+    part.is_present = !features.is_none();
+    if (!part.is_present) return;
+    if (!PyDict_Check(features.ptr())) throw nb::type_error("features must be a dict");
     const auto size = static_cast<std::size_t>(PyDict_Size(features.ptr()));
     part.entries.reserve(size);
     message_.features.reserve(message_.features.size() + size);
@@ -239,15 +284,15 @@ class MessageReader {
     while (PyDict_Next(features.ptr(), &at, &key, &value)) {
       nb::object name = name_of(key);
       part.entries.push_back({bytes_of(name), 0, 0});
-      if (!read_value(part.entries.back(), name, value, steps)) {
-        late_.push_back({&part, part.entries.size() - 1, name, value});
+      if (!read_value(part.entries.back(), name, value, has_steps)) {
+        deferred_.push_back({&part, part.entries.size() - 1, name, value});
         values_.hold(nb::borrow<nb::object>(value));
       }
       values_.hold(std::move(name));
     }
   }
 
-  // A feature's name as a str of no other class, whose methods are known.
+  // Returns the name of a feature as an exact str, which has no Python methods of its own.
   nb::object name_of(nb::handle key) const {
     if (PyUnicode_CheckExact(key.ptr())) return nb::borrow<nb::object>(key);
     nb::object name;
@@ -257,11 +302,11 @@ class MessageReader {
       name = nb::steal<nb::object>(
           PyUnicode_DecodeUTF8(PyBytes_AsString(key.ptr()), PyBytes_Size(key.ptr()), nullptr));
     } else {
-      refuse(PyExc_TypeError, "a name must be a str, not " + name_of_type(key), key);
+      reject(PyExc_TypeError, "a feature name must be a str, got " + name_of_type(key), key);
     }
     if (name.is_valid()) return name;
     PyErr_Clear();
-    refuse(PyExc_ValueError, "the name is not UTF-8", key);
+    reject(PyExc_ValueError, "the feature name is not UTF-8", key);
   }
 
   Bytes bytes_of(nb::handle name) const {
@@ -269,28 +314,30 @@ class MessageReader {
     const char* data = PyUnicode_AsUTF8AndSize(name.ptr(), &size);
     if (data == nullptr) {
       PyErr_Clear();
-      refuse(PyExc_ValueError, "the name cannot be encoded as UTF-8", name);
+      reject(PyExc_ValueError, "the feature name cannot be encoded as UTF-8", name);
     }
     return {reinterpret_cast<const std::byte*>(data), static_cast<std::size_t>(size)};
   }
 
   // ---- values of other types ----
 
-  void read_late_values() {
-    for (const Late& late : late_) {
-      const bool steps = late.part == &message_.sequence;
-      nb::object simple = simplify(late, steps);
-      if (!read_value(late.part->entries[late.entry], late.name, simple, steps)) {
-        refuse(PyExc_TypeError, "a " + name_of_type(late.value) + " cannot be stored", late.name);
+  void read_deferred_values() {
+    for (const Deferred& deferred : deferred_) {
+      const bool has_steps = deferred.part == &message_.sequence;
+      nb::object simple = simplify(deferred, has_steps);
+      MapEntry& entry = deferred.part->entries[deferred.entry];
+      if (!read_value(entry, deferred.name, simple, has_steps)) {
+        const std::string type = name_of_type(deferred.value);
+        reject(PyExc_TypeError, "a " + type + " cannot be stored", deferred.name);
       }
       values_.hold(std::move(simple));
     }
   }
 
-  // What a value says of itself gets its place, and stays the error that it is.
-  nb::object simplify(const Late& late, bool steps) const {
+  // Converts a value with Python code. Adds the example and feature to its TypeError or ValueError.
+  nb::object simplify(const Deferred& deferred, bool has_steps) const {
     try {
-      return simplify_(late.value, nb::bool_(steps));
+      return options_.simplify(deferred.value, nb::bool_(has_steps));
     } catch (nb::python_error& error) {
       for (PyObject* type : {PyExc_TypeError, PyExc_ValueError}) {
         if (!error.matches(type)) continue;
@@ -298,8 +345,8 @@ class MessageReader {
         const char* text =
             reason.is_valid() ? PyUnicode_AsUTF8AndSize(reason.ptr(), nullptr) : nullptr;
         if (text == nullptr) PyErr_Clear();
-        const std::string said = text == nullptr ? "the value cannot be read" : text;
-        nb::raise_from(error, type, "%s", (said + place_of(late.name)).c_str());
+        const std::string message = text == nullptr ? "the value cannot be read" : text;
+        nb::raise_from(error, type, "%s", (message + describe_position(deferred.name)).c_str());
       }
       throw;
     }
@@ -312,10 +359,10 @@ class MessageReader {
       const auto name = nb::steal<nb::object>(
           PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(twice->data()),
                                static_cast<Py_ssize_t>(twice->size()), nullptr));
-      refuse(PyExc_ValueError, "the name is there twice", name);
+      reject(PyExc_ValueError, "the feature name occurs twice", name);
     }
     const auto size = encoder_.measure(message_);
-    if (!size) refuse(PyExc_ValueError, "a message of 2 GiB or more cannot be serialized", {});
+    if (!size) reject(PyExc_ValueError, "a message of 2 GiB or more cannot be serialized", {});
     auto out =
         nb::steal<nb::object>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(*size)));
     if (!out.is_valid()) nb::raise_python_error();
@@ -329,19 +376,17 @@ class MessageReader {
     return out;
   }
 
-  nb::handle kinds_;
-  nb::handle simplify_;
+  const EncoderOptions& options_;
   Py_ssize_t position_ = -1;
   ValueReader values_;
-  std::vector<Late> late_;
+  std::vector<Deferred> deferred_;
   Message message_;
   MessageEncoder encoder_;
 };
 
-nb::list bind_encode_messages(const nb::list& contexts, const nb::object& sequences,
-                              const nb::object& kinds, bool numbered, const nb::object& array_type,
-                              const nb::object& scalar_type, const nb::object& simplify) {
-  MessageReader reader(kinds, array_type, scalar_type, simplify);
+nb::list encode_messages(const EncoderOptions& self, const nb::list& contexts,
+                         const nb::object& sequences, bool numbered) {
+  MessageReader reader(self);
   nb::list messages;
   for (std::size_t i = 0; i < contexts.size(); ++i) {
     const nb::object context = contexts[i];
@@ -353,19 +398,38 @@ nb::list bind_encode_messages(const nb::list& contexts, const nb::object& sequen
 
 }  // namespace
 
-void bind_encode(nb::module_& module) {
+void bind_encode(nb::module_& m) {
   using namespace nb::literals;
-  module.def(
-      "encode_messages", &bind_encode_messages, "contexts"_a, "sequences"_a.none(),
-      "kinds"_a.none(), "numbered"_a, "array_type"_a, "scalar_type"_a, "simplify"_a,
-      nb::sig("def encode_messages(contexts: list[dict[object, object] | None], "
-              "sequences: list[dict[object, object] | None] | None, kinds: dict[str, int] | None, "
-              "numbered: bool, array_type: type, scalar_type: type, simplify: object) "
-              "-> list[bytes]"),
-      "Serializes Examples, or SequenceExamples if there are `sequences` as well, of dicts; None\n"
-      "is a part that is not set. `kinds` gives field numbers in Feature by name; errors say the\n"
-      "example's number if that is asked for. `simplify(value, steps)` is called for values of\n"
-      "other types than Python's own and NumPy's two: `array_type`, `scalar_type` and its heirs.");
+  m.attr("MAX_LIST_DEPTH") = ValueReader::kMaxDepth;
+  nb::class_<EncoderOptions>(m, "MessageEncoder", "Encoder of Examples and SequenceExamples.")
+      .def(
+          "__init__",
+          [](EncoderOptions* self, const std::optional<nb::dict>& kinds, nb::object array_type,
+             nb::object scalar_type, nb::object simplify) {
+            new (self) EncoderOptions{kinds ? KindMap(*kinds) : KindMap(), std::move(array_type),
+                                      std::move(scalar_type), std::move(simplify)};
+          },
+          "kinds"_a.none(), "array_type"_a, "scalar_type"_a, "simplify"_a,
+          nb::sig("def __init__(self, kinds: dict[str, Kind] | None, array_type: type, "
+                  "scalar_type: type, simplify: collections.abc.Callable[[object, bool], object]) "
+                  "-> None"),
+          "Args:\n"
+          "    kinds: Kind of each feature, by name. The kinds of others follow from their "
+          "values.\n"
+          "    array_type: numpy.ndarray.\n"
+          "    scalar_type: numpy.generic.\n"
+          "    simplify: Function of a value and whether it has steps. It converts values of "
+          "other\n"
+          "        types to Python scalars, lists or arrays.")
+      .def("encode", &encode_messages, "contexts"_a, "sequences"_a.none(), "numbered"_a,
+           nb::sig("def encode(self, contexts: list[dict[object, object] | None], "
+                   "sequences: list[dict[object, object] | None] | None, numbered: bool) "
+                   "-> list[bytes]"),
+           "Serialize messages.\n\n"
+           "Args:\n"
+           "    contexts: Values of each feature, by name; None leaves the part out.\n"
+           "    sequences: Steps of each feature list, by name. With None, Examples are made.\n"
+           "    numbered: Whether errors name the position of the message.");
 }
 
 }  // namespace tio

@@ -1,44 +1,47 @@
-// Bindings of lists of examples: check arguments, release the GIL, call, return.
+#include "example/example_list.h"
+
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
-#include "example/example_list.h"
 #include "bindings/arrays.h"
-#include "bindings/parts.h"
+#include "bindings/bindings.h"
 
 namespace tio {
 namespace {
 
-auto bind_split_lists(const Records& records) {
-  ListParts parts;
-  {
-    const nb::gil_scoped_release unlocked;
-    parts = split_lists(records);
-  }
-  std::vector<std::tuple<std::size_t, std::size_t, std::string>> failures;
-  for (const auto& f : parts.failures) failures.emplace_back(f.record, f.offset, f.reason);
-  return std::make_tuple(
-      to_numpy(std::move(parts.offsets)), to_numpy(std::move(parts.example_at)),
-      to_numpy(std::move(parts.example_sizes)), to_numpy(std::move(parts.context_of)),
-      to_numpy(std::move(parts.context_at)), to_numpy(std::move(parts.context_sizes)), failures);
+ListParts bind_split_lists(const Records& records) {
+  const nb::gil_scoped_release unlocked;
+  return split_lists(records);
+}
+
+template <auto Member>
+NumpyVector<std::int64_t> parts_array(ListParts& self) {
+  return view_of(self.*Member);
 }
 
 }  // namespace
 
-void bind_example_list(nb::module_& module) {
+void bind_example_list(nb::module_& m) {
   using namespace nb::literals;
-  module.def(
-      "split_lists", &bind_split_lists, "records"_a,
-      "The parts of records that are ExampleListWithContext: (which examples each record\n"
-      "has: [records + 1], where each example lies in its record, and its size; the record\n"
-      "of each context, where in it, and its size; (record, byte, reason) of damaged ones).");
+  nb::class_<ListParts>(m, "ListParts",
+                        "Locations of the parts of some ExampleListWithContext records.\n\n"
+                        "Offsets count from the start of the record.")
+      .def_prop_ro("example_splits", &parts_array<&ListParts::example_splits>,
+                   "Number of the first example of each record, and of all; int64 [records + 1].")
+      .def_prop_ro("example_offsets", &parts_array<&ListParts::example_offsets>,
+                   "Offset of each example; int64 [examples].")
+      .def_prop_ro("example_sizes", &parts_array<&ListParts::example_sizes>,
+                   "Bytes of each example; int64 [examples].")
+      .def_prop_ro("context_records", &parts_array<&ListParts::context_records>,
+                   "Record of each context, ascending; int64 [contexts].")
+      .def_prop_ro("context_offsets", &parts_array<&ListParts::context_offsets>,
+                   "Offset of each context; int64 [contexts].")
+      .def_prop_ro("context_sizes", &parts_array<&ListParts::context_sizes>,
+                   "Bytes of each context; int64 [contexts].")
+      .def_ro("failures", &ListParts::failures, "Invalid records, which have no parts.");
+  m.def("split_lists", &bind_split_lists, "records"_a,
+        "Locate the context and the examples of ExampleListWithContext records.\n\n"
+        "A record may have several contexts, which protobuf merges, or none.");
 }
 
 }  // namespace tio

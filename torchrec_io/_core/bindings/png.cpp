@@ -1,25 +1,28 @@
-// Binding of PNG's filters.
+#include "image/png.h"
+
 #include <nanobind/nanobind.h>
 
 #include "bindings/arrays.h"
-#include "bindings/parts.h"
-#include "image/png.h"
+#include "bindings/bindings.h"
 
 namespace tio {
-namespace {
 
-bool bind_unfilter_png(const WritableBuffer& data, std::size_t row_bytes, std::size_t pixel_bytes) {
-  const nb::gil_scoped_release unlocked;
-  return unfilter_png(writable_bytes(data), row_bytes, pixel_bytes);
-}
-
-}  // namespace
-
-void bind_png(nb::module_& module) {
+void bind_png(nb::module_& m) {
   using namespace nb::literals;
-  module.def("unfilter_png", &bind_unfilter_png, "data"_a, "row_bytes"_a, "pixel_bytes"_a,
-             "Undoes the filters of an image's rows, in place: each row is a byte that names its\n"
-             "filter, and `row_bytes` of pixels. False if they are no such rows.");
+  m.def(
+      "unfilter_png",
+      [](const WritableBuffer& data, std::size_t row_bytes, std::size_t pixel_bytes) {
+        const nb::gil_scoped_release unlocked;
+        return unfilter_png(writable_bytes(data), row_bytes, pixel_bytes);
+      },
+      "data"_a, "row_bytes"_a, "pixel_bytes"_a,
+      "Reverse the filters of the rows of a PNG image, in place.\n\n"
+      "Args:\n"
+      "    data: Rows; each has a byte that names its filter, and `row_bytes` bytes of pixels.\n"
+      "    row_bytes: Bytes of the pixels of a row.\n"
+      "    pixel_bytes: Bytes of a pixel, 1 to 8.\n\n"
+      "Returns:\n"
+      "    False if the rows do not fill `data`, or if a filter is unknown.");
 }
 
 }  // namespace tio

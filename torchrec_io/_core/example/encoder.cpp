@@ -2,18 +2,16 @@
 
 #include <algorithm>
 
-#include "wire/wire.h"
+#include "example/fields.h"
+#include "wire/field.h"
 
 namespace tio {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 0x7fffffff;
+constexpr std::uint64_t kMaxBytes = 0x7fffffff;
 
-constexpr auto kFirst = std::byte{wire::tag(1, wire::delimited)};
-constexpr auto kSecond = std::byte{wire::tag(2, wire::delimited)};
-
-std::byte tag_of(Kind kind) {
-  return static_cast<std::byte>(wire::tag(static_cast<std::uint32_t>(kind), wire::delimited));
+constexpr std::uint32_t tag_of(Kind kind) {
+  return wire::tag(static_cast<std::uint32_t>(kind), wire::delimited);
 }
 
 std::uint64_t varint_bytes(std::uint64_t value) {
@@ -21,10 +19,11 @@ std::uint64_t varint_bytes(std::uint64_t value) {
   return (bits * 9 + 64) / 64;
 }
 
-// A field with a length, its one-byte tag included.
+// Returns the size of a field with a length, including its one-byte tag.
 std::uint64_t delimited_bytes(std::uint64_t payload) { return 1 + varint_bytes(payload) + payload; }
 
-// A Feature's list, given the payload of its values: packed numbers are one field, if any.
+// Returns the size of a Feature's list with this payload. Packed numbers are one field, or none if
+// there are no numbers.
 std::uint64_t list_bytes(Kind kind, std::uint64_t payload) {
   return kind == Kind::bytes || payload == 0 ? payload : delimited_bytes(payload);
 }
@@ -37,7 +36,7 @@ std::uint64_t entry_bytes(const MapEntry& entry, std::uint64_t value) {
   return delimited_bytes(entry.key.size()) + delimited_bytes(value);
 }
 
-// The first eight bytes of a key, so that most comparisons are one of numbers.
+// Returns the first eight bytes of a key as a number, so that most comparisons need no memcmp.
 std::uint64_t prefix_of(Bytes key) {
   std::uint64_t word = 0;
   if (!key.empty()) std::memcpy(&word, key.data(), std::min<std::size_t>(key.size(), 8));
@@ -51,7 +50,7 @@ int compare(Bytes a, Bytes b) {
   return a.size() < b.size() ? -1 : static_cast<int>(a.size() > b.size());
 }
 
-// Writes into memory whose size was measured beforehand.
+// Writes to memory of the measured size.
 class Writer {
  public:
   explicit Writer(MutableBytes out) : at_(out.data()) {}
@@ -66,8 +65,9 @@ class Writer {
     put(static_cast<std::byte>(value));
   }
 
-  void put_header(std::byte tag, std::uint64_t payload) {
-    put(tag);
+  // All tags of these messages take one byte.
+  void put_header(std::uint32_t tag, std::uint64_t payload) {
+    put(static_cast<std::byte>(tag));
     put_varint(payload);
   }
 
@@ -76,7 +76,7 @@ class Writer {
     at_ += size;
   }
 
-  void put_delimited(std::byte tag, Bytes payload) {
+  void put_delimited(std::uint32_t tag, Bytes payload) {
     put_header(tag, payload.size());
     put_bytes(payload.data(), payload.size());
   }
@@ -87,11 +87,12 @@ class Writer {
 
 void write_values(Writer& out, const Message& message, const ValueRun& run, std::uint64_t payload) {
   if (run.kind == Kind::bytes) {
-    for (std::size_t i = run.begin; i < run.end; ++i) out.put_delimited(kFirst, message.bytes[i]);
+    for (std::size_t i = run.begin; i < run.end; ++i)
+      out.put_delimited(fields::kListValue, message.bytes[i]);
     return;
   }
   if (payload == 0) return;
-  out.put_header(kFirst, payload);
+  out.put_header(fields::kListValue, payload);
   if (run.kind == Kind::floats) {
     out.put_bytes(message.floats.data() + run.begin, payload);
     return;
@@ -121,16 +122,16 @@ void Message::clear() {
 
 std::optional<Bytes> MessageEncoder::sort_part(MessagePart& part) {
   std::vector<MapEntry>& entries = part.entries;
-  places_.clear();
+  sort_keys_.clear();
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    places_.push_back({prefix_of(entries[i].key), i});
+    sort_keys_.push_back({prefix_of(entries[i].key), i});
   }
-  std::sort(places_.begin(), places_.end(), [&](const Place& a, const Place& b) {
+  std::sort(sort_keys_.begin(), sort_keys_.end(), [&](const SortKey& a, const SortKey& b) {
     if (a.prefix != b.prefix) return a.prefix < b.prefix;
     return compare(entries[a.entry].key, entries[b.entry].key) < 0;
   });
   sorted_.clear();
-  for (const Place& place : places_) sorted_.push_back(entries[place.entry]);
+  for (const SortKey& key : sort_keys_) sorted_.push_back(entries[key.entry]);
   entries.swap(sorted_);
   for (std::size_t i = 1; i < entries.size(); ++i) {
     if (compare(entries[i - 1].key, entries[i].key) == 0) return entries[i].key;
@@ -156,30 +157,30 @@ bool MessageEncoder::measure_feature(const Message& message, const ValueRun& run
     case Kind::bytes:
       for (std::size_t i = run.begin; i < run.end; ++i) {
         payload += delimited_bytes(message.bytes[i].size());
-        // Views may overlap, so the sum may pass what memory holds.
-        if (payload > kMostBytes) return false;
+        // Views may overlap, so the sum may exceed the size of memory.
+        if (payload > kMaxBytes) return false;
       }
       break;
   }
   payloads_.push_back(payload);
-  return payload <= kMostBytes;
+  return payload <= kMaxBytes;
 }
 
-bool MessageEncoder::measure_part(const Message& message, const MessagePart& part, bool steps,
+bool MessageEncoder::measure_part(const Message& message, const MessagePart& part, bool has_steps,
                                   std::uint64_t& total) {
-  if (!part.present) return true;
+  if (!part.is_present) return true;
   std::uint64_t bytes = 0;
   for (const MapEntry& entry : part.entries) {
     std::uint64_t value = 0;
     for (std::size_t i = entry.begin; i < entry.end; ++i) {
       const std::uint64_t feature = feature_bytes(message.features[i].kind, payloads_[i]);
-      value += steps ? delimited_bytes(feature) : feature;
+      value += has_steps ? delimited_bytes(feature) : feature;
     }
     values_.push_back(value);
     bytes += delimited_bytes(entry_bytes(entry, value));
-    if (bytes > kMostBytes) return false;
+    if (bytes > kMaxBytes) return false;
   }
-  parts_[steps] = bytes;
+  parts_[has_steps] = bytes;
   total += delimited_bytes(bytes);
   return true;
 }
@@ -193,28 +194,28 @@ std::optional<std::size_t> MessageEncoder::measure(const Message& message) {
   std::uint64_t total = 0;
   const bool fits = measure_part(message, message.context, false, total) &&
                     measure_part(message, message.sequence, true, total);
-  return fits && total <= kMostBytes ? std::optional(total) : std::nullopt;
+  return fits && total <= kMaxBytes ? std::optional(total) : std::nullopt;
 }
 
 void MessageEncoder::write(const Message& message, MutableBytes memory) const {
   Writer out(memory);
   const std::uint64_t* value = values_.data();
-  const auto write_part = [&](const MessagePart& part, std::byte tag, bool steps) {
-    if (!part.present) return;
-    out.put_header(tag, parts_[steps]);
+  const auto write_part = [&](const MessagePart& part, std::uint32_t tag, bool has_steps) {
+    if (!part.is_present) return;
+    out.put_header(tag, parts_[has_steps]);
     for (const MapEntry& entry : part.entries) {
-      out.put_header(kFirst, entry_bytes(entry, *value));
-      out.put_delimited(kFirst, entry.key);
-      out.put_header(kSecond, *value++);
+      out.put_header(fields::kMapEntry, entry_bytes(entry, *value));
+      out.put_delimited(fields::kMapKey, entry.key);
+      out.put_header(fields::kMapValue, *value++);
       for (std::size_t i = entry.begin; i < entry.end; ++i) {
         const ValueRun& run = message.features[i];
-        if (steps) out.put_header(kFirst, feature_bytes(run.kind, payloads_[i]));
+        if (has_steps) out.put_header(fields::kStep, feature_bytes(run.kind, payloads_[i]));
         write_feature(out, message, run, payloads_[i]);
       }
     }
   };
-  write_part(message.context, kFirst, false);
-  write_part(message.sequence, kSecond, true);
+  write_part(message.context, fields::kContext, false);
+  write_part(message.sequence, fields::kFeatureLists, true);
 }
 
 }  // namespace tio

@@ -1,14 +1,14 @@
-// Predicts a map entry's whole header from the one that stood at the same place in the record
-// before.
+// Predicts the header of a map entry from the entry at the same position in the previous record.
 //
-// Writers put the same keys in the same order, so the bytes before an entry's values differ between
-// records in its lengths only, and those all follow from the entry's own:
+// Writers store the same keys in the same order. So the bytes before the values of an entry differ
+// between records only in their lengths, and those follow from the length L of the entry and the
+// size K of the key:
 //
-//   0a L | 0a K key | 12 L-K-4 | kind L-K-6 | 0a L-K-8 | values
+//   entry L | key K .. | value L-K-4 | kind L-K-6 | list L-K-8 | values
 //
-// With one-byte lengths, one vector comparison of these bytes against (constant + L at the places
-// of the lengths) proves the entry well-formed and of the key foreseen. Long entries compare
-// exactly.
+// If each tag and length is one byte, one vector comparison of these bytes with a constant, to
+// which L is added at the positions of the lengths, proves that the entry is valid and has the
+// predicted key. The headers of longer entries are compared exactly, lengths included.
 #pragma once
 
 #include <algorithm>
@@ -16,33 +16,31 @@
 #include <bit>
 #include <cstdint>
 
-#include "wire/bytes.h"
 #include "example/feature.h"
+#include "wire/bytes.h"
 
 namespace tio {
 
-class EntryTemplate {
+class EntryPredictor {
  public:
-  // Learns from an entry whose Feature holds one list of one chunk. `entry_tag` is where the
-  // entry's tag stands, `values` where its values start, `end` where they and the entry end.
-  // Entries that are not spelled in the way above are left unlearned.
+  // Learns from an entry whose Feature has one list of one chunk. `entry_tag` is the offset of the
+  // entry's tag, `values` the offset of its values, `end` the end of both. `slot` is -1 if the
+  // entry is not read. Entries in another encoding than the one above make no prediction.
   void learn(Bytes record, std::size_t entry_tag, std::size_t values, std::size_t end,
              std::size_t key_bytes, int slot, Kind kind) {
     chunks_ = 0;
     const std::size_t header = values - entry_tag;
     const std::size_t payload = end - values;
-    if (header > kMostHeader) return;
+    if (header > kMaxHeader) return;
     relative_ = is_plain(record.subspan(entry_tag, header), key_bytes, payload);
-    // The exact sizes of a long entry are worth learning only once they have come twice in a row.
+    // The exact sizes of a long entry are learned only if they repeat.
     const bool repeats = payload == payload_;
     payload_ = payload;
     if (!relative_ && !repeats) return;
-    // A header of another size has lengths of several bytes, or is spelled overlong: exact match
-    // only.
     header_ = static_cast<std::uint32_t>(header);
     slot_ = slot;
     kind_ = kind;
-    for (std::size_t i = 0; i < kMostHeader; ++i) {
+    for (std::size_t i = 0; i < kMaxHeader; ++i) {
       set(expected_, i, i < header ? load<std::uint8_t>(record, entry_tag + i) : 0);
       set(ignored_, i, i < header ? 0x00 : 0xff);
       set(is_length_, i, 0);
@@ -58,7 +56,8 @@ class EntryTemplate {
     chunks_ = static_cast<std::uint32_t>((header + kChunk - 1) / kChunk);
   }
 
-  // If the entry at `at` is spelled as foreseen and ends by `limit`, gives where its values lie.
+  // Returns whether the entry at offset `at` is encoded as predicted and ends by `limit`. If so,
+  // sets the offset and the end of its values.
   bool match(Bytes record, std::size_t at, std::size_t limit, std::size_t& values,
              std::size_t& end) const {
     if (chunks_ == 0 || limit - at < header_) return false;
@@ -72,7 +71,7 @@ class EntryTemplate {
     }
     std::size_t payload = payload_;
     if (relative_) {
-      // The comparison is modulo 256: a length that wrapped around is no match.
+      // The comparison is modulo 256, so a length that wrapped around must be rejected here.
       if (length >= 0x80 || length + 2U < header_) return false;
       payload = length + 2U - header_;
     }
@@ -87,27 +86,28 @@ class EntryTemplate {
 
  private:
   static constexpr std::size_t kChunk = 16;
-  static constexpr std::size_t kMostHeader = 64;
-  // GCC and Clang vectors: one add or compare on every processor with 128-bit registers.
+  static constexpr std::size_t kMaxHeader = 64;
+  // A vector type of GCC and Clang: one instruction adds or compares it on every processor with
+  // 128-bit registers.
   using Vector = std::uint8_t __attribute__((vector_size(kChunk)));
-  using Vectors = std::array<Vector, kMostHeader / kChunk>;
+  using Vectors = std::array<Vector, kMaxHeader / kChunk>;
 
-  // Whether a header is the one above, with lengths of a byte each. Its size alone does not say so:
-  // an entry without a key may have the bytes of one to spare in an overlong length.
+  // Returns whether a header is the one above, with one-byte lengths. Its size alone does not prove
+  // that: in an entry without a key, an overlong length may take the bytes of one.
   static bool is_plain(Bytes header, std::size_t key_bytes, std::size_t payload) {
     const std::size_t length = payload + header.size() - 2;
     if (header.size() != key_bytes + 10 || length >= 0x80) return false;
-    const auto says = [header](std::size_t at, std::size_t number) {
+    const auto has = [header](std::size_t at, std::size_t number) {
       return load<std::uint8_t>(header, at) == number;
     };
-    return says(1, length) && says(5 + key_bytes, length - key_bytes - 4) &&
-           says(7 + key_bytes, length - key_bytes - 6) && says(9 + key_bytes, payload);
+    return has(1, length) && has(5 + key_bytes, length - key_bytes - 4) &&
+           has(7 + key_bytes, length - key_bytes - 6) && has(9 + key_bytes, payload);
   }
 
   static void set(Vectors& vectors, std::size_t i, std::uint8_t byte) {
     vectors[i / kChunk][i % kChunk] = byte;
   }
-  // By a product: GCC would take a single byte through memory, and wait for it there.
+  // A product, because GCC would store a single byte to memory and wait to load it again.
   static Vector splat(std::uint8_t byte) {
     const std::uint64_t half = byte * 0x0101010101010101U;
     const std::uint64_t halves[2] = {half, half};
@@ -124,7 +124,7 @@ class EntryTemplate {
     return any((seen ^ wanted) & ~ignored_[chunk]);
   }
 
-  // Where the record ends within the last chunk: what is not there is ignored anyway.
+  // For a record that ends within the last chunk. The comparison ignores the missing bytes.
   bool match_tail(Bytes rest, std::uint8_t length) const {
     for (std::size_t chunk = 0; chunk < chunks_; ++chunk) {
       const std::size_t at = chunk * kChunk;
@@ -140,7 +140,7 @@ class EntryTemplate {
   Vectors ignored_{};
   std::size_t payload_ = 0;
   std::uint32_t header_ = 0;
-  std::uint32_t chunks_ = 0;  // 0: nothing learned
+  std::uint32_t chunks_ = 0;  // 0: no prediction
   int slot_ = -1;
   Kind kind_ = Kind::none;
   bool relative_ = false;

@@ -1,35 +1,29 @@
-// TF-Ranking's ExampleListWithContext: which bytes of a record are its context and its examples.
-//
-//   message ExampleListWithContext { repeated tf.Example examples = 1; tf.Example context = 2; }
+// Splits TF-Ranking's ExampleListWithContext into its context and its examples.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "example/parser.h"
 #include "records/records.h"
 
 namespace tio {
 
-struct ListFailure {
-  std::size_t record = 0;  // position in the batch
-  std::size_t offset = 0;  // byte in the record
-  std::string reason;
-};
-
-// The parts of some records. A part lies at a byte of its record and has a size.
+// Locations of the parts of some records: the offset of each part in its record, and its size.
 struct ListParts {
-  std::vector<std::int64_t> offsets;        // [records + 1]; which examples are a record's
-  std::vector<std::int64_t> example_at;     // [examples]
-  std::vector<std::int64_t> example_sizes;  // [examples]
-  std::vector<std::int64_t> context_of;     // [contexts]; the record, ascending: one may have
-                                            // several contexts, which protobuf merges, or none
-  std::vector<std::int64_t> context_at;     // [contexts]
-  std::vector<std::int64_t> context_sizes;  // [contexts]
-  std::vector<ListFailure> failures;        // at most one a record, which then has no parts
+  std::vector<std::int64_t> example_splits;   // [records + 1]; examples of record i: [i] to [i + 1]
+  std::vector<std::int64_t> example_offsets;  // [examples]
+  std::vector<std::int64_t> example_sizes;    // [examples]
+  // [contexts]; the record of each context, ascending. A record may have no context, or several,
+  // which protobuf merges.
+  std::vector<std::int64_t> context_records;
+  std::vector<std::int64_t> context_offsets;  // [contexts]
+  std::vector<std::int64_t> context_sizes;    // [contexts]
+  std::vector<Failure> failures;              // at most one per record, which then has no parts
 };
 
-// Nothing inside of the parts is looked at.
+// Locates the parts of records, without checking their content.
 ListParts split_lists(const Records& records);
 
 }  // namespace tio

@@ -1,4 +1,4 @@
-// Says what is wrong with a record that the parser refused, and where.
+// Explains why the parser rejected a record.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,18 @@ namespace tio {
 
 class ExampleParser;
 
+// The first error in a record.
 struct Fault {
-  std::size_t offset = 0;  // in the record
-  int slot = -1;           // of the stored feature it lies in; -1: in none that is asked for
+  std::size_t offset = 0;           // byte in the record
+  std::optional<std::size_t> slot;  // the stored feature that contains it, if the parser reads it
   const char* reason = "";
 };
 
-// The first thing in a record that is not legal, going as deep as the parser does: into the
-// features that it asks for. Nothing if all is legal.
+// Returns the first error in a record, or nothing if the record is valid. Checks what the parser
+// reads: the content of a feature only if a column is made of it.
 //
-// Slower than parsing and a second walk over the same grammar, so that the parser itself need not
-// carry positions along.
+// This is a second implementation of the same grammar, and slower. The parser itself therefore need
+// not keep track of positions.
 std::optional<Fault> explain(const ExampleParser& parser, Bytes record);
 
 }  // namespace tio

@@ -40,7 +40,7 @@ const char* kind_name(Kind kind) {
   return "no";
 }
 
-bool classify_feature(Bytes feature, std::size_t at, Location& location) {
+bool locate_simple_feature(Bytes feature, std::size_t at, Location& location) {
   Cursor cursor(feature);
   std::uint32_t tag = 0;
   Bytes list;
@@ -57,8 +57,8 @@ bool classify_feature(Bytes feature, std::size_t at, Location& location) {
     return true;
   }
   Cursor values(list);
-  if (!values.read_tag(tag) || tag != feature_detail::kRepeatedTag ||
-      !values.read_delimited(payload) || !values.done()) {
+  if (!values.read_tag(tag) || tag != fields::kListValue || !values.read_delimited(payload) ||
+      !values.done()) {
     return false;
   }
   location = {static_cast<std::uint32_t>(at + feature.size() - payload.size()),
@@ -67,17 +67,17 @@ bool classify_feature(Bytes feature, std::size_t at, Location& location) {
 }
 
 bool locate_feature(Bytes feature, std::size_t at, Location& location) {
-  if (classify_feature(feature, at, location)) return true;
+  if (locate_simple_feature(feature, at, location)) return true;
   const Location whole{0, static_cast<std::uint32_t>(feature.size()), Form::feature, Kind::none};
   location = whole;
   std::size_t first = 0;
-  if (!settle_kind(feature, whole, location.kind, first)) return false;
+  if (!resolve_kind(feature, whole, location.kind, first)) return false;
   location.offset = static_cast<std::uint32_t>(at);
   if (location.kind == Kind::none) location.form = Form::missing;
   return true;
 }
 
-bool settle_kind(Bytes record, const Location& at, Kind& kind, std::size_t& first_list) {
+bool resolve_kind(Bytes record, const Location& at, Kind& kind, std::size_t& first_list) {
   kind = Kind::none;
   first_list = 0;
   std::size_t number = 0;

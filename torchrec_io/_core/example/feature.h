@@ -1,59 +1,63 @@
-// One tf.train.Feature inside a record: where it lies, and how its values are visited.
+// A tf.train.Feature inside a record: where it lies, and iteration over its values.
 #pragma once
 
 #include <cstdint>
 
+#include "example/fields.h"
 #include "wire/bytes.h"
 #include "wire/cursor.h"
+#include "wire/field.h"
 #include "wire/varint.h"
-#include "wire/wire.h"
 
 namespace tio {
 
-// The numbers are the field numbers of Feature's oneof.
-enum class Kind : std::uint8_t { none = 0, bytes = 1, floats = 2, ints = 3 };
+// Kinds of values that a Feature stores. The numbers are field numbers of Feature.
+enum class Kind : std::uint8_t {
+  none = 0,
+  bytes = fields::kBytesListField,
+  floats = fields::kFloatListField,
+  ints = fields::kInt64ListField
+};
 
+// Returns the name that messages use for values of a kind.
 const char* kind_name(Kind kind);
 
 enum class Form : std::uint8_t {
-  missing,  // no such feature, or a Feature with no kind set: TensorFlow treats them alike
+  missing,  // no such feature, or a Feature without a kind, which TensorFlow treats alike
   empty,    // a list without values
-  single,   // one packed chunk, or one bytes value: the location is that payload
-  feature,  // any other legal Feature: the location is all of it, to be walked
+  single,   // one packed run, or one bytes value: the location is its payload
+  feature,  // any other valid Feature: the location is all of it, to be walked
   entry,    // several Features in one map entry: the location is the entry, to be walked
-  list,     // a FeatureList, in steps
+  list,     // a FeatureList, which has steps
   lists     // any number of FeatureLists in one map entry: the location is the entry
 };
 
-// Where a feature's values lie in its record. A batch has one for each record and feature.
+// Location of the values of a feature in their record. A batch has one per record and feature.
 struct Location {
-  std::uint32_t offset = 0;  // records are smaller than 2 GiB
+  std::uint32_t offset = 0;  // a record is smaller than 2 GiB
   std::uint32_t size = 0;
   Form form = Form::missing;
-  Kind kind = Kind::none;  // none for lists: each step has its own
+  Kind kind = Kind::none;  // none for lists, where each step has its own
 
   Bytes of(Bytes record) const { return record.subspan(offset, size); }
 };
 
 namespace feature_detail {
 
-constexpr std::uint32_t kKeyTag = wire::tag(1, wire::delimited);
-constexpr std::uint32_t kValueTag = wire::tag(2, wire::delimited);
-constexpr std::uint32_t kRepeatedTag = wire::tag(1, wire::delimited);
-
 inline Kind kind_of_tag(std::uint32_t tag) {
   const std::uint32_t field = tag >> 3;
-  return (tag & 7) == wire::delimited && field <= 3 ? static_cast<Kind>(field) : Kind::none;
+  return (tag & 7) == wire::delimited && field <= fields::kInt64ListField ? static_cast<Kind>(field)
+                                                                          : Kind::none;
 }
 
-// The tag of a list's values where they are not packed; bytes never are.
+// Returns the tag of a single value that is not packed. Bytes are never packed.
 inline std::uint32_t unpacked_tag(Kind kind) {
-  if (kind == Kind::ints) return wire::tag(1, wire::varint);
-  if (kind == Kind::floats) return wire::tag(1, wire::fixed32);
-  return kRepeatedTag;
+  if (kind == Kind::ints) return fields::kUnpackedInt;
+  if (kind == Kind::floats) return fields::kUnpackedFloat;
+  return fields::kListValue;
 }
 
-// Calls `visit(content)` for each field of `message` that has this tag, and skips the others.
+// Calls `visit(content)` for each field of `message` with this tag, and skips the other fields.
 template <class Visit>
 bool walk_fields(Bytes message, std::uint32_t wanted, Visit&& visit) {
   Cursor cursor(message);
@@ -70,8 +74,7 @@ bool walk_fields(Bytes message, std::uint32_t wanted, Visit&& visit) {
   return true;
 }
 
-// Calls `visit(payload)` for each chunk of a list: a packed run, one unpacked number, or one bytes
-// value.
+// Calls `visit(payload)` for each chunk of a list: a packed run, a single number, or a bytes value.
 template <class Visit>
 bool walk_list(Bytes list, Kind kind, Visit&& visit) {
   Cursor cursor(list);
@@ -79,7 +82,7 @@ bool walk_list(Bytes list, Kind kind, Visit&& visit) {
     std::uint32_t tag = 0;
     if (!cursor.read_tag(tag)) return false;
     Bytes payload;
-    if (tag == kRepeatedTag) {
+    if (tag == fields::kListValue) {
       if (!cursor.read_delimited(payload)) return false;
     } else if (tag == unpacked_tag(kind)) {
       const std::size_t from = cursor.position();
@@ -116,24 +119,24 @@ bool walk_feature(Bytes feature, Visit&& visit) {
 template <class Visit>
 bool walk_kinds(Bytes record, const Location& at, Visit&& visit) {
   if (at.form == Form::feature) return walk_feature(at.of(record), visit);
-  return walk_fields(at.of(record), kValueTag,
+  return walk_fields(at.of(record), fields::kMapValue,
                      [&](Bytes feature) { return walk_feature(feature, visit); });
 }
 
 }  // namespace feature_detail
 
-// If a Feature is missing, empty or single, says where its values lie; `at` is where it starts in
-// the record.
-bool classify_feature(Bytes feature, std::size_t at, Location& location);
+// Locates the values of a Feature that is missing, empty or single, and returns false for any
+// other. `at` is the offset of the Feature in its record.
+bool locate_simple_feature(Bytes feature, std::size_t at, Location& location);
 
-// What a oneof holds after its fields were read in order: the last kind, with the lists that came
-// since another kind was set. Checks every list, those that are dropped included.
-bool settle_kind(Bytes record, const Location& at, Kind& kind, std::size_t& first_list);
+// Resolves the oneof of a Feature: the kind set last, and the number of the first list since
+// another kind was set. Checks every list, also the lists that are dropped.
+bool resolve_kind(Bytes record, const Location& at, Kind& kind, std::size_t& first_list);
 
-// Locates any Feature; false if it is not legal.
+// Locates the values of any Feature. Returns false if it is invalid.
 bool locate_feature(Bytes feature, std::size_t at, Location& location);
 
-// Calls `visit(payload)` for each chunk of the feature's values; stops when it returns false.
+// Calls `visit(payload)` for each chunk of the feature's values, and stops when it returns false.
 template <class Visit>
 bool visit_values(Bytes record, const Location& at, Visit&& visit) {
   switch (at.form) {
@@ -147,7 +150,7 @@ bool visit_values(Bytes record, const Location& at, Visit&& visit) {
   }
   Kind kind = Kind::none;
   std::size_t first = 0;
-  if (!settle_kind(record, at, kind, first)) return false;
+  if (!resolve_kind(record, at, kind, first)) return false;
   std::size_t number = 0;
   return feature_detail::walk_kinds(record, at, [&](Kind, Bytes list) {
     return number++ < first || feature_detail::walk_list(list, kind, visit);
@@ -156,13 +159,13 @@ bool visit_values(Bytes record, const Location& at, Visit&& visit) {
 
 struct ValueCount {
   std::uint64_t values = 0;
-  std::uint64_t bytes = 0;  // of bytes values, joined
+  std::uint64_t bytes = 0;  // total size of bytes values
 };
 
-// Counts a feature's values, and checks them but for the length of each varint.
+// Counts the values of a feature. Checks everything but the length of each varint.
 bool count_values(Bytes record, Location at, ValueCount& count);
 
-// As count_values, but checks every varint too: for what nobody will decode.
+// Checks the values of a feature that will not be decoded, including the length of each varint.
 bool check_values(Bytes record, Location at);
 
 }  // namespace tio

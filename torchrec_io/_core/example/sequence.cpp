@@ -2,20 +2,21 @@
 
 namespace tio::sequence_detail {
 
-// All lengths of such a step follow from its own:
+// All lengths of such a step follow from its own length L:
 //
-//   0a L | kind L-2 | 0a L-4 | values
+//   step L | kind L-2 | value L-4 | values
 //
-// and these six bytes are compared at once.
+// These six bytes, each tag and length one byte, are compared at once.
 std::size_t find_run(Bytes record, std::size_t at, std::size_t limit, StepRun& run) {
   constexpr std::uint64_t kSixBytes = 0xffffffffffffU;
   const std::uint64_t kind_tag = wire::tag(static_cast<std::uint32_t>(run.kind), wire::delimited);
-  // What is left of the six bytes when L is taken off each length.
-  const std::uint64_t rest = 0x0a + (kind_tag << 16) + (std::uint64_t{0x0a} << 32) -
-                             (std::uint64_t{2} << 24) - (std::uint64_t{4} << 40);
+  // The six bytes without L in each length.
+  const std::uint64_t rest = fields::kStep + (kind_tag << 16) +
+                             (std::uint64_t{fields::kListValue} << 32) - (std::uint64_t{2} << 24) -
+                             (std::uint64_t{4} << 40);
   std::size_t count = 0;
-  // Behind the header of the shortest step eight bytes have to be there to be loaded.
-  while (count < StepRun::kMost && limit - at >= 6 && record.size() - at >= 14) {
+  // Eight bytes must be loadable after the header of the shortest step.
+  while (count < StepRun::kMaxSteps && limit - at >= 6 && record.size() - at >= 14) {
     const auto word = load<std::uint64_t>(record, at);
     const std::uint64_t length = word >> 8 & 0xff;
     if (((word ^ (rest + length * 0x010001000100U)) & kSixBytes) != 0) break;
@@ -34,7 +35,7 @@ bool read_field(Bytes record, std::size_t& at, std::size_t limit, bool& is_step,
   std::uint32_t tag = 0;
   Bytes feature;
   if (!cursor.read_tag(tag)) return false;
-  is_step = tag == feature_detail::kRepeatedTag;
+  is_step = tag == fields::kStep;
   if (!is_step) {
     if (!wire::skip_field(cursor, tag)) return false;
   } else if (!cursor.read_delimited(feature) ||

@@ -1,39 +1,40 @@
-// The steps of a tf.train.FeatureList: where each one's values lie.
+// The steps of a tf.train.FeatureList: where the values of each one lie.
 #pragma once
 
 #include <cstdint>
 
-#include "wire/bytes.h"
 #include "example/feature.h"
+#include "wire/bytes.h"
 
 namespace tio {
 
-// Steps that follow each other and are spelled as writers spell nearly all of them: a Feature of
-// one list of one chunk, with lengths of one byte. They are found many at a time, so that the loop
-// which finds them and the one that reads their values are both short.
+// Consecutive steps in the encoding that writers use for nearly all of them: a Feature with one
+// list of one chunk, and lengths of one byte. Many steps are found at a time, which keeps both the
+// loop that finds them and the loop that reads their values short.
 struct StepRun {
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMaxSteps = 64;
 
   std::size_t count = 0;
   Kind kind = Kind::none;
-  std::uint32_t offsets[kMost];  // of the values; eight bytes can be loaded from there
-  std::uint8_t sizes[kMost];
+  std::uint32_t offsets[kMaxSteps];  // of the values; eight bytes can be loaded there
+  std::uint8_t sizes[kMaxSteps];
 
   Location operator[](std::size_t i) const { return {offsets[i], sizes[i], Form::single, kind}; }
 };
 
 namespace sequence_detail {
 
-// Finds such steps of kind `run.kind` from `at` on; gives where it stopped.
+// Finds such steps of kind `run.kind` from offset `at` on. Returns the offset where it stopped.
 std::size_t find_run(Bytes record, std::size_t at, std::size_t limit, StepRun& run);
 
-// Reads the field of a FeatureList at `at` and moves behind it. Not every field is a step.
+// Reads the field of a FeatureList at offset `at` and moves `at` past it. Not every field is a
+// step.
 bool read_field(Bytes record, std::size_t& at, std::size_t limit, bool& is_step, Location& step);
 
 }  // namespace sequence_detail
 
-// Calls `visit_run(run)` or `visit(step)` for the steps of the FeatureList that lies in [at, limit)
-// of the record, in their order. Steps are expected to be of kind `likely`.
+// Calls `visit_run(run)` or `visit(step)` for the steps of the FeatureList in [at, limit) of the
+// record, in order. Steps of kind `likely` are found fastest.
 template <class VisitRun, class Visit>
 bool walk_list_steps(Bytes record, std::size_t at, std::size_t limit, Kind likely,
                      VisitRun&& visit_run, Visit&& visit) {
@@ -42,7 +43,7 @@ bool walk_list_steps(Bytes record, std::size_t at, std::size_t limit, Kind likel
   while (at < limit) {
     at = sequence_detail::find_run(record, at, limit, run);
     if (run.count != 0 && !visit_run(run)) return false;
-    if (at == limit || run.count == StepRun::kMost) continue;
+    if (at == limit || run.count == StepRun::kMaxSteps) continue;
     Location step;
     bool is_step = false;
     if (!sequence_detail::read_field(record, at, limit, is_step, step)) return false;
@@ -51,7 +52,7 @@ bool walk_list_steps(Bytes record, std::size_t at, std::size_t limit, Kind likel
   return true;
 }
 
-// The same for a feature list of any form; stops when a visitor returns false.
+// Does the same for a feature list of any form. Stops when a visitor returns false.
 template <class VisitRun, class Visit>
 bool walk_steps(Bytes record, Location at, Kind likely, VisitRun&& visit_run, Visit&& visit) {
   const std::size_t end = std::size_t{at.offset} + at.size;
@@ -60,7 +61,7 @@ bool walk_steps(Bytes record, Location at, Kind likely, VisitRun&& visit_run, Vi
     return walk_list_steps(record, at.offset, end, likely, visit_run, visit);
   }
   if (at.form != Form::lists) return false;
-  return feature_detail::walk_fields(at.of(record), feature_detail::kValueTag, [&](Bytes steps) {
+  return feature_detail::walk_fields(at.of(record), fields::kMapValue, [&](Bytes steps) {
     const auto from = static_cast<std::size_t>(steps.data() - record.data());
     return walk_list_steps(record, from, from + steps.size(), likely, visit_run, visit);
   });

@@ -8,8 +8,8 @@ namespace {
 
 using Row = std::span<std::uint8_t>;
 
-// Each byte is stored less a prediction from its neighbours: the byte of the pixel to the left, the
-// one above, and the one to the left of that. Where there is none it counts as 0.
+// A filter subtracts from each byte a prediction from its neighbors: the byte of the pixel to the
+// left, of the pixel above, and of the pixel to the left of that. Missing neighbors count as 0.
 template <class Predict>
 void add_predictions(Row row, std::span<const std::uint8_t> above, std::size_t pixel_bytes,
                      Predict&& predict) {

@@ -1,4 +1,4 @@
-// The filters of PNG's rows (PNG specification, third edition, section 9).
+// The row filters of PNG images (PNG specification, third edition, section 9).
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace tio {
 
-// Undoes the filters of an image's rows, in place. Each row is a byte that names its filter, and
-// `row_bytes` of pixels; a pixel has `pixel_bytes`, from 1 to 8. False if the rows do not fill
-// `data`, or a filter has no such name; the rows are of no use then.
+// Reverses the filters of the rows of an image, in place. Each row has a byte that names its
+// filter, and `row_bytes` bytes of pixels of `pixel_bytes` each, 1 to 8. Returns false if the rows
+// do not fill `data`, or if a filter is unknown. The content of the rows is undefined then.
 bool unfilter_png(MutableBytes data, std::size_t row_bytes, std::size_t pixel_bytes);
 
 }  // namespace tio

@@ -7,13 +7,14 @@
 namespace tio {
 namespace {
 
-// Feistel networks over fewer bits than this are visibly not uniform; walking costs little there.
-constexpr int kFewestBits = 8;
-// As many values go through a network side by side: each round waits for the one before it, and the
-// processor fills that time with the others.
+// Feistel networks over fewer bits are visibly not uniform, and cycle walking is cheap at this
+// size.
+constexpr int kMinBits = 8;
+// The number of values that go through a network together. Each round of a value waits for the one
+// before it, and the processor works on the other values meanwhile.
 constexpr std::size_t kMany = 16;
 constexpr std::size_t kFew = 4;
-// As many positions are worked on at once; what that takes is on the stack.
+// The number of positions computed at once, with temporary arrays on the stack.
 constexpr std::size_t kChunk = 256;
 
 std::uint64_t round_function(std::uint64_t half, std::uint64_t key, int bits) {
@@ -34,13 +35,13 @@ void by_chunks(std::span<std::uint64_t> positions, Apply apply) {
 }  // namespace
 
 Permutation::Permutation(std::uint64_t size, std::uint64_t key) : size_(size) {
-  const int bits = std::max(kFewestBits, static_cast<int>(std::bit_width(size - 1)));
+  const int bits = std::max(kMinBits, static_cast<int>(std::bit_width(size - 1)));
   left_bits_ = bits / 2;
   right_bits_ = bits - left_bits_;
   for (auto& round_key : keys_) round_key = key = mix(key);
 }
 
-// Takes values through the network once.
+// Applies the network once.
 template <std::size_t kLanes>
 void Permutation::cross(std::uint64_t* values) const {
   const std::uint64_t right_mask = (std::uint64_t{1} << right_bits_) - 1;
@@ -70,20 +71,20 @@ void Permutation::cross_all(std::span<std::uint64_t> values) const {
 }
 
 void Permutation::apply_chunk(std::span<std::uint64_t> positions) const {
-  // Values that are still outside are packed together before they walk on.
+  // Values that are still outside of the range are packed together for the next step.
   std::array<std::uint64_t, kChunk> walking;
-  std::array<std::size_t, kChunk> places;
+  std::array<std::size_t, kChunk> indices;
   std::size_t count = positions.size();
   std::copy(positions.begin(), positions.end(), walking.begin());
-  std::iota(places.begin(), places.begin() + count, std::size_t{0});
+  std::iota(indices.begin(), indices.begin() + count, std::size_t{0});
   while (count > 0) {
     cross_all(std::span(walking).first(count));
     std::size_t outside = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t value = walking[i];
-      positions[places[i]] = value;
+      positions[indices[i]] = value;
       walking[outside] = value;
-      places[outside] = places[i];
+      indices[outside] = indices[i];
       outside += value >= size_;
     }
     count = outside;
@@ -131,26 +132,26 @@ const BlockwisePermutation::Block& BlockwisePermutation::block_of(std::uint64_t 
 
 void BlockwisePermutation::apply_chunk(std::span<std::uint64_t> positions) {
   std::array<std::uint64_t, kChunk> inside;
-  std::array<std::size_t, kChunk> places;
+  std::array<std::size_t, kChunk> indices;
   std::array<std::size_t, kChunk> waiting;
   std::size_t count = positions.size();
   std::iota(waiting.begin(), waiting.begin() + count, std::size_t{0});
   while (count > 0) {
-    // All that lie in the first one's block go together; the others wait.
+    // All positions in the block of the first one are computed together. The others wait.
     const Block& block = block_of(positions[waiting[0]]);
     std::size_t together = 0;
     std::size_t others = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t place = waiting[i];
-      const std::uint64_t value = positions[place] - block.begin;
+      const std::size_t at = waiting[i];
+      const std::uint64_t value = positions[at] - block.begin;
       inside[together] = value;
-      places[together] = place;
-      waiting[others] = place;
+      indices[together] = at;
+      waiting[others] = at;
       together += value < block.size;
       others += value >= block.size;
     }
     block.inner.apply(std::span(inside).first(together));
-    for (std::size_t i = 0; i < together; ++i) positions[places[i]] = block.begin + inside[i];
+    for (std::size_t i = 0; i < together; ++i) positions[indices[i]] = block.begin + inside[i];
     count = others;
   }
 }
@@ -162,7 +163,7 @@ void BlockwisePermutation::apply(std::span<std::uint64_t> positions) {
 WindowPermutation::WindowPermutation(std::uint64_t size, std::uint64_t window, std::uint64_t key)
     : uniform_(window >= size),
       whole_(size, key),
-      // Each layer moves a value by less than a block, that is by window / 2 at most.
+      // Each layer moves a value by less than a block, so by at most window / 2.
       first_(size, window / 2 + 1, 0, mix(key)),
       second_(size, window / 2 + 1, (window / 2 + 1) / 2, mix(key + 1)) {}
 
@@ -186,7 +187,7 @@ void BlockPermutation::apply_chunk(std::span<std::uint64_t> positions) {
   std::array<std::uint64_t, kChunk> blocks;
   std::array<std::uint64_t, kChunk> offsets;
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    // As if the short block were as long as the others.
+    // Computed as if the short block were as long as the others.
     const std::uint64_t position = positions[i] + (positions[i] >= short_end_ ? missing_ : 0);
     blocks[i] = position / block_;
     offsets[i] = position % block_;

@@ -1,5 +1,5 @@
-// Orders as functions of the position: nothing is stored, any position can be asked for at any
-// time. Many positions are asked for at once, for they are worked on side by side.
+// Permutations as functions of the position. They store nothing, and any position can be computed
+// at any time. Many positions are computed at once, because interleaving them is faster.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace tio {
 
-// SplitMix64 (Steele, Lea, Flood 2014): turns a seed into well-mixed, independent keys.
+// SplitMix64 (Steele, Lea, Flood 2014): derives well-mixed, independent keys from a seed.
 constexpr std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -17,17 +17,18 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// A keyed permutation of 0..size-1: a Feistel network over the next power of two, walked until the
-// value falls below `size` (cycle walking, Black and Rogaway 2002). size must be at least 1.
+// A keyed uniform permutation of 0..size-1: a Feistel network over the next power of two, applied
+// until the value is below `size` (cycle walking, Black and Rogaway 2002). `size` must be at
+// least 1.
 class Permutation {
  public:
   Permutation(std::uint64_t size, std::uint64_t key);
 
-  // Puts the value of each position in its place.
+  // Replaces each position by its value.
   void apply(std::span<std::uint64_t> positions) const;
   std::uint64_t operator()(std::uint64_t position) const;
 
-  // The position that has a value.
+  // Returns the position of a value.
   std::uint64_t inverse(std::uint64_t value) const;
 
  private:
@@ -44,8 +45,8 @@ class Permutation {
   std::array<std::uint64_t, kRounds> keys_;
 };
 
-// Uniform permutations of blocks of values, each within its block. The first block is cut short by
-// `shift`, which is less than `block`; the last one ends at `size`.
+// Independent uniform permutations of consecutive blocks of values. The first block is shorter by
+// `shift`, which is less than `block`. The last block ends at `size`.
 class BlockwisePermutation {
  public:
   BlockwisePermutation(std::uint64_t size, std::uint64_t block, std::uint64_t shift,
@@ -66,13 +67,14 @@ class BlockwisePermutation {
   std::uint64_t block_;
   std::uint64_t shift_;
   std::uint64_t key_;
-  // Blocks asked for lately, by their numbers' remainders: neighbours do not drive each other out.
+  // The blocks used last, indexed by the remainder of their number, so that neighbors do not evict
+  // each other.
   std::array<Block, 4> recent_;
 };
 
-// A permutation of 0..size-1 that moves no value by more than `window`: uniform within blocks of
-// half a window, then again within blocks shifted by half of one, so that values cross the block
-// borders. A window of `size` or more is one uniform permutation.
+// A permutation of 0..size-1 that moves no value by more than `window`. It permutes blocks of half
+// a window uniformly, and then blocks shifted by half a block, so that values cross block borders.
+// A window of `size` or more results in a uniform permutation.
 class WindowPermutation {
  public:
   WindowPermutation(std::uint64_t size, std::uint64_t window, std::uint64_t key);
@@ -85,8 +87,8 @@ class WindowPermutation {
   BlockwisePermutation second_;
 };
 
-// A permutation of 0..size-1 by blocks of `block` consecutive values (the last one may be shorter):
-// the blocks come in a uniform order, and then each `window` positions are permuted uniformly.
+// A permutation of 0..size-1 in blocks of `block` consecutive values, of which the last may be
+// shorter. The blocks are permuted uniformly, and then each `window` positions are.
 class BlockPermutation {
  public:
   BlockPermutation(std::uint64_t size, std::uint64_t block, std::uint64_t window,
@@ -98,7 +100,7 @@ class BlockPermutation {
 
   std::uint64_t block_;
   Permutation blocks_;
-  // The position behind the shorter block, and how much it is shorter.
+  // The position after the shorter block, and the number of values that it lacks.
   std::uint64_t short_end_;
   std::uint64_t missing_;
   BlockwisePermutation windows_;

@@ -1,5 +1,4 @@
-// Sets of numbers, one bit each: which number comes at a place among them, and how many come before
-// a number. Bit i % 64 of word i / 64 says whether number i is in the set.
+// Sets of numbers as bits: bit i % 64 of word i / 64 is set if number i is in the set.
 #pragma once
 
 #include <cstddef>
@@ -10,28 +9,28 @@
 
 namespace tio {
 
-// How many numbers of the set lie before each block of 512, and how many there are in all at last.
+// Counts the numbers of the set before each block of 512, and last, all of them.
 std::vector<std::int64_t> count_bits(std::span<const std::uint64_t> words);
 
 class BitSet {
  public:
-  // Nothing unless the counts are as many as the words have.
+  // Returns nothing unless there are as many counts as the words require.
   static std::optional<BitSet> open(std::span<const std::uint64_t> words,
                                     std::span<const std::int64_t> counts);
 
-  // For each place the number that has so many smaller ones in the set. False if there is none for
-  // one of them, or if the counts are not those of the words. `numbers` is of the size of `places`.
-  bool select(std::span<const std::int64_t> places, std::span<std::int64_t> numbers) const;
+  // Finds the number at each position of the set, in ascending order. Returns false if the set has
+  // no such position, or if the counts do not match the words. Both spans have the same size.
+  bool select(std::span<const std::int64_t> positions, std::span<std::int64_t> numbers) const;
 
-  // For each number, of the set or not, how many of the set are smaller. False if one lies behind
-  // the words. `places` is of the size of `numbers`.
-  bool rank(std::span<const std::int64_t> numbers, std::span<std::int64_t> places) const;
+  // Counts for each number, in the set or not, the smaller ones in the set. Returns false if a
+  // number lies past the words. Both spans have the same size.
+  bool count_below(std::span<const std::int64_t> numbers, std::span<std::int64_t> below) const;
 
  private:
   BitSet(std::span<const std::uint64_t> words, std::span<const std::int64_t> counts)
       : words_(words), counts_(counts) {}
 
-  bool select_in_block(std::size_t block, std::uint64_t place, std::int64_t& number) const;
+  bool select_in_block(std::size_t block, std::uint64_t position, std::int64_t& number) const;
 
   std::span<const std::uint64_t> words_;
   std::span<const std::int64_t> counts_;

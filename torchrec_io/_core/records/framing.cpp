@@ -8,7 +8,7 @@ namespace {
 
 struct Header {
   std::uint64_t length = 0;
-  bool sound = false;
+  bool is_sound = false;
 };
 
 bool read_header(Cursor& cursor, Header& header) {
@@ -16,8 +16,17 @@ bool read_header(Cursor& cursor, Header& header) {
   std::uint32_t crc = 0;
   if (!cursor.read_bytes(8, length_bytes) || !cursor.read(crc)) return false;
   header.length = load<std::uint64_t>(length_bytes, 0);
-  header.sound = mask_crc(crc32c(length_bytes)) == crc;
+  header.is_sound = mask_crc(crc32c(length_bytes)) == crc;
   return true;
+}
+
+void write_frame(Bytes record, MutableBytes out) {
+  const MutableBytes data = out.subspan(kFrameHeaderBytes, record.size());
+  // Copy first: the checksum then finds the data in the cache of the processor.
+  if (!record.empty()) std::memcpy(data.data(), record.data(), record.size());
+  const FrameEnds ends = frame_ends(data);
+  std::memcpy(out.data(), ends.header.data(), ends.header.size());
+  std::memcpy(data.data() + data.size(), ends.footer.data(), ends.footer.size());
 }
 
 }  // namespace
@@ -31,11 +40,11 @@ FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end) 
     if (inside > window.size()) return scan;
     Cursor cursor(window.subspan(inside));
     if (!read_header(cursor, header)) return scan;
-    if (!header.sound) {
+    if (!header.is_sound) {
       scan.fault = FrameFault::length_crc;
       return scan;
     }
-    // Subtractions only: a length near 2^64 must not wrap around.
+    // Subtractions only, because a length near 2^64 must not wrap around.
     const std::uint64_t left = stream_end - scan.next;
     if (left < kFrameOverheadBytes || header.length > left - kFrameOverheadBytes) {
       scan.fault = FrameFault::past_end;
@@ -46,18 +55,32 @@ FrameScan scan_frames(Bytes window, std::uint64_t at, std::uint64_t stream_end) 
   }
 }
 
-FrameFault check_frame(Bytes buffer, std::uint64_t start, std::uint64_t length, bool check_data) {
+std::optional<FrameFault> check_frame(Bytes buffer, std::uint64_t start, std::uint64_t length,
+                                      bool check_data) {
   if (start > buffer.size()) return FrameFault::past_end;
   Cursor cursor(buffer.subspan(start));
   Header header;
   Bytes data;
   std::uint32_t crc = 0;
   if (!read_header(cursor, header)) return FrameFault::past_end;
-  if (!header.sound) return FrameFault::length_crc;
-  if (header.length != length) return FrameFault::other_length;
+  if (!header.is_sound) return FrameFault::length_crc;
+  if (header.length != length) return FrameFault::length_mismatch;
   if (!cursor.read_bytes(length, data) || !cursor.read(crc)) return FrameFault::past_end;
   if (check_data && mask_crc(crc32c(data)) != crc) return FrameFault::data_crc;
-  return FrameFault::none;
+  return std::nullopt;
+}
+
+std::vector<std::pair<std::size_t, FrameFault>> check_frames(Bytes buffer,
+                                                             std::span<const std::int64_t> starts,
+                                                             std::span<const std::int64_t> lengths,
+                                                             bool check_data) {
+  std::vector<std::pair<std::size_t, FrameFault>> faults;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const auto fault = check_frame(buffer, static_cast<std::uint64_t>(starts[i]),
+                                   static_cast<std::uint64_t>(lengths[i]), check_data);
+    if (fault) faults.emplace_back(i, *fault);
+  }
+  return faults;
 }
 
 FrameEnds frame_ends(Bytes record) {
@@ -69,13 +92,11 @@ FrameEnds frame_ends(Bytes record) {
   return ends;
 }
 
-void write_frame(Bytes record, MutableBytes out) {
-  const MutableBytes data = out.subspan(kFrameHeaderBytes, record.size());
-  // First: the checksum then finds the data in the processor's cache.
-  if (!record.empty()) std::memcpy(data.data(), record.data(), record.size());
-  const FrameEnds ends = frame_ends(data);
-  std::memcpy(out.data(), ends.header.data(), ends.header.size());
-  std::memcpy(data.data() + data.size(), ends.footer.data(), ends.footer.size());
+void write_frames(std::span<const Bytes> records, MutableBytes out) {
+  for (const Bytes record : records) {
+    write_frame(record, out);
+    out = out.subspan(record.size() + kFrameOverheadBytes);
+  }
 }
 
 }  // namespace tio

@@ -4,33 +4,34 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 
 namespace tio {
 namespace {
 
-// pread may give less than was asked for, and may be interrupted.
-int read_range(int fd, const Range& range, MutableBytes target) {
+// Reads a whole range: pread may return fewer bytes, or may be interrupted. Returns false if the
+// file ends too early, or with an errno in `error`.
+bool read_range(int descriptor, const Range& range, MutableBytes target, int& error) {
   std::size_t done = 0;
   while (done < target.size()) {
-    const ssize_t got = pread(fd, target.data() + done, target.size() - done,
+    const ssize_t got = pread(descriptor, target.data() + done, target.size() - done,
                               range.offset + static_cast<off_t>(done));
-    if (got == 0) return -1;
     if (got > 0) {
       done += static_cast<std::size_t>(got);
+    } else if (got == 0) {
+      return false;
     } else if (errno != EINTR) {
-      return errno;
+      error = errno;
+      return false;
     }
   }
-  return 0;
+  return true;
 }
 
-// How often this thread gave up the processor by itself, as it does until the disk has answered;
-// not how often it was interrupted. Where that is not known, more each time.
+// Returns how often this thread gave up the processor voluntarily, as it does when it waits for the
+// disk. If the system does not count that, each call counts as one.
 std::uint64_t count_sleeps() {
 #if defined(RUSAGE_THREAD)
   rusage usage;
@@ -40,58 +41,35 @@ std::uint64_t count_sleeps() {
   return calls++;
 }
 
-// Where a number stands among ascending ones; behind the last if it is not there.
-std::size_t find(std::span<const std::int64_t> ascending, std::int64_t number) {
-  const auto at = std::ranges::lower_bound(ascending, number);
-  if (at == ascending.end() || *at != number) return ascending.size();
-  return static_cast<std::size_t>(at - ascending.begin());
-}
-
-// The same; at once where numbers follow each other.
-std::size_t find_near(std::span<const std::int64_t> ascending, std::int64_t number) {
-  if (!ascending.empty() && number >= ascending.front() && number <= ascending.back()) {
-    const auto guess =
-        static_cast<std::uint64_t>(number) - static_cast<std::uint64_t>(ascending.front());
-    if (guess < ascending.size() && ascending[guess] == number) return guess;
-  }
-  return find(ascending, number);
-}
-
-// The part of some bytes; nothing if it does not lie inside.
-template <class T>
-std::optional<std::span<T>> part_of(std::span<T> bytes, std::int64_t at, std::int64_t size) {
-  const auto end = static_cast<std::int64_t>(bytes.size());
-  if (at < 0 || size < 0 || at > end || size > end - at) return std::nullopt;
-  return bytes.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(size));
-}
-
 }  // namespace
 
-Reading read_ranges(std::span<const int> fds, std::span<const std::int64_t> cuts,
-                    std::span<const Range> ranges, MutableBytes buffer) {
-  Reading reading;
+ReadResult read_ranges(std::span<const int> descriptors, const FileRanges& reads,
+                       MutableBytes buffer) {
+  ReadResult result;
   const std::uint64_t before = count_sleeps();
-  for (std::size_t file = 0; file < fds.size() && reading.error == 0; ++file) {
-    const auto end = static_cast<std::size_t>(cuts[file + 1]);
-    for (auto i = static_cast<std::size_t>(cuts[file]); i < end && reading.error == 0; ++i) {
-      const Range& range = ranges[i];
-      const auto target = buffer.subspan(static_cast<std::size_t>(range.place),
+  for (std::size_t file = 0; file < descriptors.size(); ++file) {
+    const auto end = static_cast<std::size_t>(reads.bounds[file + 1]);
+    for (auto i = static_cast<std::size_t>(reads.bounds[file]); i < end; ++i) {
+      const Range& range = reads.ranges[i];
+      const auto target = buffer.subspan(static_cast<std::size_t>(range.target),
                                          static_cast<std::size_t>(range.size));
-      reading.error = read_range(fds[file], range, target);
-      reading.failed = i;
+      if (read_range(descriptors[file], range, target, result.error)) continue;
+      if (result.error == 0) result.truncated_range = i;
+      result.waits = count_sleeps() - before;
+      return result;
     }
   }
-  reading.waits = count_sleeps() - before;
-  return reading;
+  result.waits = count_sleeps() - before;
+  return result;
 }
 
-void advise_ranges(int fd, std::span<const Range> ranges) {
+void advise_ranges(int descriptor, std::span<const Range> ranges) {
 #if defined(POSIX_FADV_WILLNEED)
   for (const Range& range : ranges) {
-    posix_fadvise(fd, range.offset, range.size, POSIX_FADV_WILLNEED);
+    posix_fadvise(descriptor, range.offset, range.size, POSIX_FADV_WILLNEED);
   }
 #else
-  static_cast<void>(fd);
+  static_cast<void>(descriptor);
   static_cast<void>(ranges);
 #endif
 }
@@ -100,25 +78,9 @@ void copy_ranges(Bytes source, std::span<const Range> ranges, MutableBytes buffe
   for (const Range& range : ranges) {
     const auto size = static_cast<std::size_t>(range.size);
     const Bytes from = source.subspan(static_cast<std::size_t>(range.offset), size);
-    const MutableBytes to = buffer.subspan(static_cast<std::size_t>(range.place), size);
+    const MutableBytes to = buffer.subspan(static_cast<std::size_t>(range.target), size);
     if (size != 0) std::memmove(to.data(), from.data(), size);
   }
-}
-
-std::size_t copy_frames(std::span<const FrameBlock> blocks, std::span<const std::int64_t> names,
-                        const WantedFrames& wanted, MutableBytes buffer) {
-  for (std::size_t i = 0; i < wanted.numbers.size(); ++i) {
-    const std::size_t which = find_near(names, wanted.blocks[i]);
-    if (which == names.size()) continue;
-    const FrameBlock& block = blocks[which];
-    const std::size_t at = find_near(block.numbers, wanted.numbers[i]);
-    if (at == block.numbers.size() || block.sizes[at] != wanted.sizes[i]) return i;
-    const auto from = part_of(block.buffer, block.placed[at], wanted.sizes[i]);
-    const auto to = part_of(buffer, wanted.placed[i], wanted.sizes[i]);
-    if (!from || !to) return i;
-    if (!from->empty()) std::memcpy(to->data(), from->data(), from->size());
-  }
-  return wanted.numbers.size();
 }
 
 }  // namespace tio

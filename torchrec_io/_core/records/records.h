@@ -1,4 +1,4 @@
-// The records of a batch: views of bytes that somebody else keeps alive and unchanged.
+// The records of a batch.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,16 @@
 
 namespace tio {
 
+// Views of records, and the owner of their memory. The bytes must not change.
 class Records {
  public:
-  // Records anywhere in memory; neighbours in the batch are taken to be neighbours in their file.
-  explicit Records(std::vector<Bytes> views) : views_(std::move(views)), order_(views_.size()) {
+  // Records anywhere in memory. Consecutive records are assumed to be consecutive in their file.
+  explicit Records(std::vector<Bytes> views, Owner owner = nullptr)
+      : owner_(std::move(owner)), views_(std::move(views)), order_(views_.size()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
   }
 
-  // Whether every record buffer[starts[i], starts[i] + sizes[i]) lies inside the buffer.
+  // Returns whether every record buffer[starts[i] : starts[i] + sizes[i]] lies inside the buffer.
   static bool fits(Bytes buffer, std::span<const std::int64_t> starts,
                    std::span<const std::int64_t> sizes) {
     if (starts.size() != sizes.size()) return false;
@@ -30,9 +32,10 @@ class Records {
     return true;
   }
 
-  // Records of one buffer, in any order, for which `fits`.
-  Records(Bytes buffer, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes)
-      : order_(starts.size()) {
+  // Records of one buffer, in any order, that fit.
+  Records(Bytes buffer, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes,
+          Owner owner = nullptr)
+      : owner_(std::move(owner)), order_(starts.size()) {
     views_.reserve(starts.size());
     for (std::size_t i = 0; i < starts.size(); ++i) {
       views_.push_back(
@@ -47,15 +50,16 @@ class Records {
   std::size_t size() const { return views_.size(); }
   Bytes operator[](std::size_t record) const { return views_[record]; }
 
-  // Of all records together.
+  // Returns the total size of all records.
   std::uint64_t bytes() const {
     std::uint64_t sum = 0;
     for (const Bytes view : views_) sum += view.size();
     return sum;
   }
 
-  // Copies `size` bytes of record which[i], from offsets[i] on, one part behind the other. False,
-  // and nothing copied, if a part lies outside of its record or they do not fill `out`.
+  // Copies the parts of `size` bytes at offsets[i] of record which[i] to `out`, one after another.
+  // Returns false and copies nothing if a part lies outside of its record, or if the parts do not
+  // fill `out`.
   bool copy_parts(std::span<const std::int64_t> which, std::span<const std::int64_t> offsets,
                   std::size_t size, MutableBytes out) const {
     if (which.size() != offsets.size()) return false;
@@ -75,11 +79,12 @@ class Records {
     return true;
   }
 
-  // Positions of the records as they follow each other in memory: neighbours there are of one
-  // file, hence spelled alike.
+  // Returns the positions of the records in the order of their memory. Neighbours in memory come
+  // from one file, so they are encoded alike.
   std::span<const std::size_t> order() const { return order_; }
 
  private:
+  Owner owner_;
   std::vector<Bytes> views_;
   std::vector<std::size_t> order_;
 };

@@ -1,9 +1,10 @@
-// Byte views used across the core. Nothing here owns memory.
+// Byte views that the whole core uses. They do not own memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <type_traits>
 
@@ -12,10 +13,14 @@ namespace tio {
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
-static_assert(sizeof(std::size_t) == 8, "record files pass 4 GiB: a 64-bit platform is needed");
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "every format read here is little-endian");
+// Keeps the memory of a view alive. Objects that store a view store its owner too.
+using Owner = std::shared_ptr<const void>;
 
-// Reads a T that starts at `at`. The caller has checked that it lies inside `bytes`.
+static_assert(sizeof(std::size_t) == 8,
+              "record files exceed 4 GiB, so a 64-bit platform is needed");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the core reads little-endian formats");
+
+// Reads a T at offset `at`. The caller checks that it lies inside `bytes`.
 template <class T>
 inline T load(Bytes bytes, std::size_t at) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -24,7 +29,7 @@ inline T load(Bytes bytes, std::size_t at) {
   return value;
 }
 
-// Reads a number of up to 8 bytes that starts at `at`; zeros stand for what is behind the end.
+// Reads the 8 bytes at offset `at`. Bytes past the end read as zero.
 inline std::uint64_t load_word(Bytes bytes, std::size_t at) {
   const std::size_t left = bytes.size() - at;
   if (left >= 8) return load<std::uint64_t>(bytes, at);
@@ -33,6 +38,7 @@ inline std::uint64_t load_word(Bytes bytes, std::size_t at) {
   return word;
 }
 
+// Writes a T at offset `at`. The caller checks that it lies inside `bytes`.
 template <class T>
 inline void store(MutableBytes bytes, std::size_t at, T value) {
   static_assert(std::is_trivially_copyable_v<T>);

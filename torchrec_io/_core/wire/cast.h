@@ -1,4 +1,5 @@
-// Casts from stored values to the elements of a column: false if the value does not fit.
+// Casts from stored values to the elements of a column. They return false if the value does not
+// fit.
 #pragma once
 
 #include <bit>
@@ -9,7 +10,7 @@
 
 namespace tio {
 
-// Distinct types for the elements that C++ has no portable name for.
+// Element types without a portable C++ name.
 struct Boolean {
   std::uint8_t value;
 };
@@ -36,8 +37,8 @@ inline bool cast(float value, double& out) {
   return true;
 }
 
-// Keeps the `32 - drop` upper bits of a float, rounded to nearest, ties to even.
-inline std::uint32_t round_off(std::uint32_t bits, unsigned drop) {
+// Drops the low `drop` bits of a float. Rounds to nearest, ties to even.
+inline std::uint32_t round_bits(std::uint32_t bits, unsigned drop) {
   const std::uint32_t half = std::uint32_t{1} << (drop - 1);
   return (bits + (half - 1) + (bits >> drop & 1)) >> drop;
 }
@@ -45,10 +46,11 @@ inline std::uint32_t round_off(std::uint32_t bits, unsigned drop) {
 inline bool cast(float value, BrainHalf& out) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (std::isnan(value)) {
-    out.bits = static_cast<std::uint16_t>(bits >> 16 | 0x40);  // quiet, so that it stays a NaN
+    out.bits = static_cast<std::uint16_t>(bits >> 16 |
+                                          0x40);  // set the quiet bit: the result must stay a NaN
     return true;
   }
-  out.bits = static_cast<std::uint16_t>(round_off(bits, 16));
+  out.bits = static_cast<std::uint16_t>(round_bits(bits, 16));
   return std::isinf(value) || (out.bits & 0x7fff) != 0x7f80;
 }
 
@@ -61,10 +63,10 @@ inline bool cast(float value, Half& out) {
     half = 0x7e00 | (magnitude >> 13 & 0x1ff);
   } else if (std::isinf(value)) {
     half = 0x7c00;
-  } else if (magnitude >= 0x38800000) {            // 2^-14 and up: a normal half
-    half = round_off(magnitude - 0x38000000, 13);  // exponent bias 127 becomes 15
+  } else if (magnitude >= 0x38800000) {             // 2^-14 or more: a normal half
+    half = round_bits(magnitude - 0x38000000, 13);  // exponent bias 127 becomes 15
   } else {
-    // Below, a half counts steps of 2^-24. The product is exact, rint rounds ties to even.
+    // A subnormal half is a multiple of 2^-24. The product is exact, and rint rounds ties to even.
     half = static_cast<std::uint32_t>(std::rint(std::bit_cast<float>(magnitude) * 0x1p24F));
   }
   out.bits = static_cast<std::uint16_t>(sign | half);

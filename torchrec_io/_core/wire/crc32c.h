@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli, RFC 3720 appendix B.4) and the masked form that TFRecord stores.
+// CRC-32C (Castagnoli, RFC 3720 appendix B.4) and the masked form that TFRecord files store.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,18 @@
 
 namespace tio {
 
+// Implementations of CRC-32C. `hardware` uses the CRC instruction of x86 (SSE4.2) or ARM.
 enum class CrcPath { portable, hardware };
 
-// The fastest path that this processor can run.
+// Returns the fastest path that this processor supports.
 CrcPath best_crc_path();
 
-// CRC of `bytes` appended to data whose CRC is `crc` (0 for none). `path` must be one this
-// processor can run; it is an argument so that one test suite covers every path.
+// Returns the CRC of `bytes` appended to data with the CRC `crc`, 0 for no data. The processor must
+// support `path`. It is an argument so that one test covers every path.
 std::uint32_t crc32c(Bytes bytes, std::uint32_t crc = 0, CrcPath path = best_crc_path());
 
-// TFRecord stores CRCs rotated and offset, so that a CRC of data holding CRCs stays a good one.
+// Returns the form that TFRecord files store: rotated and offset, so that the CRC of data that
+// contains CRCs stays reliable.
 constexpr std::uint32_t mask_crc(std::uint32_t crc) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
 }

@@ -1,4 +1,4 @@
-// The one way this core reads bytes that came from outside: every step checks what is left.
+// The bounds-checked reader for all bytes that come from outside the process.
 #pragma once
 
 #include <cstdint>
@@ -37,27 +37,28 @@ class Cursor {
     return true;
   }
 
-  // Up to 10 bytes; bits past 64 are dropped, as protobuf and TensorFlow do.
-  bool read_varint(std::uint64_t& out) { return read_varint_of(10, out); }
+  // Reads a varint of up to 10 bytes. Bits past 64 are dropped, as in protobuf and TensorFlow.
+  bool read_varint(std::uint64_t& out) { return read_varint_up_to(10, out); }
 
-  // A field number and wire type. Protobuf: at most 5 bytes and 32 bits, and no field 0.
+  // Reads a field number and wire type. Protobuf allows at most 5 bytes and 32 bits, and no
+  // field 0.
   bool read_tag(std::uint32_t& out) {
     std::uint64_t value = 0;
-    if (!read_varint_of(5, value) || value > 0xffffffffU || (value >> 3) == 0) return false;
+    if (!read_varint_up_to(5, value) || value > 0xffffffffU || (value >> 3) == 0) return false;
     out = static_cast<std::uint32_t>(value);
     return true;
   }
 
-  // A length and the bytes it announces. Protobuf: at most 5 bytes of length.
+  // Reads a length and that many bytes. Protobuf allows at most 5 bytes for the length.
   bool read_delimited(Bytes& out) {
     std::uint64_t size = 0;
-    return read_varint_of(5, size) && read_bytes(size, out);
+    return read_varint_up_to(5, size) && read_bytes(size, out);
   }
 
  private:
-  bool read_varint_of(unsigned most, std::uint64_t& out) {
+  bool read_varint_up_to(unsigned max_bytes, std::uint64_t& out) {
     std::uint64_t value = 0;
-    for (unsigned i = 0; i < most; ++i) {
+    for (unsigned i = 0; i < max_bytes; ++i) {
       if (at_ == bytes_.size()) return false;
       const auto byte = load<std::uint8_t>(bytes_, at_++);
       value |= static_cast<std::uint64_t>(byte & 0x7f) << (7 * i);

@@ -1,4 +1,4 @@
-// Walks the fields of a message and says what is not legal in it, and where.
+// Iteration over the fields of a message that reports the first invalid field.
 #pragma once
 
 #include <cstddef>
@@ -6,24 +6,26 @@
 
 #include "wire/bytes.h"
 #include "wire/cursor.h"
-#include "wire/wire.h"
+#include "wire/field.h"
 
 namespace tio {
 
-// Why `wire::skip_field` refused a field that has no length.
-inline const char* why_not_skipped(std::uint32_t tag) {
+inline constexpr const char* kInvalidVarint = "a varint is truncated or longer than 10 bytes";
+
+// Returns the reason why `wire::skip_field` rejected a field without a length.
+inline const char* skip_failure(std::uint32_t tag) {
   switch (tag & 7) {
-    case wire::varint: return "a number is cut short or has over 10 bytes";
+    case wire::varint: return kInvalidVarint;
     case wire::fixed32:
-    case wire::fixed64: return "a number is cut short";
-    case wire::group: return "a group is not legal, not closed, or over 100 deep";
-    case wire::end_group: return "a group ends that was not begun";
-    default: return "a field has a wire type that does not exist";
+    case wire::fixed64: return "a fixed-size number is truncated";
+    case wire::group: return "a group is invalid, not closed, or nested deeper than 100 levels";
+    case wire::end_group: return "a group ends without a matching start";
+    default: return "a field has an invalid wire type";
   }
 }
 
-// Calls `visit(tag, content)` for each field of a message that has a length, until it gives false;
-// `fail(at, reason)` where the message is not legal, whose result is then the walk's.
+// Calls `visit(tag, content)` for each field with a length, and stops when it returns false. If the
+// message is invalid, calls `fail(at, reason)` and returns its result.
 template <class Visit, class Fail>
 bool walk_or_fail(Bytes message, Visit&& visit, Fail&& fail) {
   Cursor cursor(message);
@@ -31,17 +33,17 @@ bool walk_or_fail(Bytes message, Visit&& visit, Fail&& fail) {
     const std::byte* const at = message.data() + cursor.position();
     std::uint32_t tag = 0;
     if (!cursor.read_tag(tag)) {
-      return fail(at, cursor.done() ? "a field's tag is cut short"
-                                    : "a field's tag is no legal field number");
+      return fail(at, cursor.done() ? "a field tag is truncated"
+                                    : "a field tag has an invalid field number");
     }
     Bytes content;
     if ((tag & 7) == wire::delimited) {
       if (!cursor.read_delimited(content)) {
-        return fail(at, "a field's length reaches past the end of its message");
+        return fail(at, "the length of a field extends past the end of its message");
       }
       if (!visit(tag, content)) return false;
     } else if (!wire::skip_field(cursor, tag)) {
-      return fail(at, why_not_skipped(tag));
+      return fail(at, skip_failure(tag));
     }
   }
   return true;

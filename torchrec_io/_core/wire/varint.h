@@ -1,4 +1,4 @@
-// Runs of varints, as packed int64 lists hold them.
+// Lists of varints, as packed int64 lists store them.
 #pragma once
 
 #include <cstdint>
@@ -7,37 +7,41 @@
 
 namespace tio {
 
-// How values are decoded; each is tested where the processor has what it needs.
+// Instruction sets that decode varints. Later ones are faster.
 enum class VarintPath { portable, avx2, avx512 };
 
+// Returns the fastest path that this processor supports.
 VarintPath best_varint_path();
 
-// Counts the values of a packed list. False if the last one is cut short.
-// (A varint that is too long is found when it is decoded.)
+// Counts the values of a packed list. Returns false if the last one is truncated. Varints longer
+// than 10 bytes are only detected when they are decoded.
 bool count_varints(Bytes packed, std::uint64_t& count);
+bool count_varints(Bytes packed, std::uint64_t& count, VarintPath path);
 
 // Decodes a packed list in pieces.
 class VarintReader {
  public:
-  explicit VarintReader(Bytes packed, VarintPath path = best_varint_path());
+  // The processor must support `path`. It is an argument so that one test covers every path.
+  explicit VarintReader(Bytes packed, VarintPath path = best_varint_path())
+      : packed_(packed), path_(path) {}
 
-  // Decodes up to `most` values into `out` and returns how many. May write past what it returns,
-  // but never past out[most - 1].
-  std::size_t read(std::int64_t* out, std::size_t most);
+  // Decodes up to `limit` values into `out` and returns their number. May overwrite the rest of
+  // `out`, but never anything from out[limit] on.
+  std::size_t read(std::int64_t* out, std::size_t limit);
 
   bool done() const { return at_ == packed_.size(); }
-  bool bad() const { return bad_; }  // a varint was cut short or had over 10 bytes
+  // Whether a varint was truncated or longer than 10 bytes.
+  bool bad() const { return bad_; }
 
  private:
-  bool read_one(std::int64_t& out);
-
   Bytes packed_;
   std::size_t at_ = 0;
   VarintPath path_;
   bool bad_ = false;
 };
 
-// Counts the varints in the low `size` bytes of `word`, 1 to 8; false if the last one is cut short.
+// Counts the varints in the low `size` bytes of `word`, 1 to 8. Returns false if the last one is
+// truncated.
 inline bool count_word(std::uint64_t word, unsigned size, std::uint64_t& count) {
   std::uint64_t ends = ~word >> 7 & 0x0101010101010101U;
   if (size < 8) ends &= (std::uint64_t{1} << (size * 8)) - 1;
@@ -45,7 +49,7 @@ inline bool count_word(std::uint64_t word, unsigned size, std::uint64_t& count) 
   return (ends >> (size * 8 - 8)) != 0;
 }
 
-// The value of a varint that is the low `size` bytes of `word`, 1 to 8.
+// Returns the value of the varint in the low `size` bytes of `word`, 1 to 8.
 inline std::int64_t squeeze(std::uint64_t word, unsigned size) {
   // Close the one-bit gaps between the groups of seven: pairs, fours, eights.
   std::uint64_t x = word & (~std::uint64_t{0} >> (64 - size * 8)) & 0x7f7f7f7f7f7f7f7fU;
@@ -54,8 +58,8 @@ inline std::int64_t squeeze(std::uint64_t word, unsigned size) {
   return static_cast<std::int64_t>((x & 0x000000000fffffffU) | (x & 0x0fffffff00000000U) >> 4);
 }
 
-// Decodes one varint that fills the low `size` bytes of `word` (1 to 8) exactly; false if it does
-// not.
+// Decodes the varint in the low `size` bytes of `word`, 1 to 8. Returns false unless it fills them
+// exactly.
 inline bool decode_word(std::uint64_t word, unsigned size, std::int64_t& out) {
   constexpr std::uint64_t kContinue = 0x8080808080808080U;
   const unsigned last_bit = size * 8 - 1;

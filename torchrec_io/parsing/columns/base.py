@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ... import _core
 from ...records.record_block import RecordBlock, RecordList
-from ...schema.dtypes import DTYPES, numeric_bytes
+from ...schema.dtypes import numeric_bytes
 from ...schema.feature import Feature
 from ...schema.valid_range import Limits, as_numbers
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 Arena: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-# Codes of Shape in _core/example.h.
-FIXED, RAGGED, FLAT, PADDED, RAW, RESIZED, SPAN, ASIDE = range(8)
+_TYPES = _core.ColumnType
+FIXED, RAGGED, FLAT, PADDED = _TYPES.fixed, _TYPES.ragged, _TYPES.flat, _TYPES.padded
+RAW, RESIZED, SPAN, ASIDE = (_TYPES.raw_bytes, _TYPES.resized_bytes, _TYPES.span, _TYPES.on_request)
 
 # A byte of a record becomes at most 8 bytes of a column, except for defaults of missing features.
 _PLAUSIBLE_GROWTH = 8
@@ -121,22 +122,6 @@ class ElementSelection(NamedTuple):
     starts: Ints
 
 
-class ColumnSizes(NamedTuple):
-    """Sizes that a column needs room for; see ColumnSize in _core/example.h.
-
-    Attributes:
-        values: Number of values.
-        bytes: Size of bytes values, in bytes.
-        steps: Number of steps of a feature list.
-        longest: Largest number of items of a record.
-    """
-
-    values: int
-    bytes: int
-    steps: int
-    longest: int
-
-
 class LocatedBlock:
     """A block of records whose values are located but not decoded yet.
 
@@ -154,8 +139,7 @@ class LocatedBlock:
         selection: Elements of sequences to decode; None for all.
         records: The records in the native core.
         located: Positions of the values, in the native core; only if the block is not fixed.
-        targets: Offsets in the arena that the native core writes to: of row splits, of step splits,
-            of the offsets of bytes values, and of data; ``[specs, 4]``.
+        targets: Offsets in the arena that the native core writes to.
         columns: Columns in the arena.
         layout: Layout of the arena, in which builders reserve memory.
     """
@@ -185,7 +169,7 @@ class LocatedBlock:
         self.failures: list[RecordFailure] = []
         # If columns are much larger than the records, the schema must be wrong: locate the values
         # before the memory is allocated.
-        likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.bytes
+        likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.total_bytes
         self.is_fixed = parser.is_fixed and dense.size <= likely
 
     @property
@@ -193,14 +177,13 @@ class LocatedBlock:
         """Size of the arena that :meth:`fill` needs, in bytes."""
         return self.layout.size
 
-    def lay_out(self, located: _core.Located) -> None:
+    def lay_out(self, located: _core.LocatedBatch) -> None:
         """Reserve memory for the values that were located."""
         self.located = located
         self.failures += self._parser.failures(located.failures)
         if self.failures or not self._parser.located_builders:
             return
         self.targets = self.targets.copy()
-        self._sizes = located.sizes().reshape(-1, 4).tolist()
         columns: list[Column] = []
         for builder in self._parser.located_builders:
             columns += builder.lay_out(self)
@@ -219,11 +202,10 @@ class LocatedBlock:
             The columns, and the records that cannot be decoded. If there are any, the content of
             the arena is not valid.
         """
-        native = self._parser.native
         if self.is_fixed:
-            found = native.parse_fixed(self.records, self.targets, arena)
+            found = self._parser.native.parse_fixed(self.records, self.targets, arena)
         else:
-            found = native.fill(self.located, self.targets, arena)
+            found = self.located.fill(self.targets, arena)
         self.failures = self._parser.failures(found)
         if not self.failures and not self.is_fixed:
             self.finish(arena)
@@ -245,32 +227,47 @@ class LocatedBlock:
         """Number of threads that decode images."""
         return self._threads or default_threads()
 
-    def sizes(self, spec: int) -> ColumnSizes:
+    def sizes(self, spec: int) -> _core.ColumnSize:
         """Return the sizes that the column of a native spec needs room for."""
-        return ColumnSizes(*self._sizes[spec])
+        return self.located.size(spec)
 
     def counts(self, spec: int) -> tuple[Ints, Ints]:
         """Return the offsets of each unit's values, and the offsets of each record's units.
 
         A unit is a record, or a step of a feature list.
         """
-        return self._parser.native.counts(self.located, spec)
+        units = self.located.units(spec)
+        return units.values, units.records
 
     def integers(self, spec: int) -> tuple[Ints, Ints, Ints]:
         """Return stored integers, and their offsets as for :meth:`counts`."""
-        values, offsets, rows, failures = self._parser.native.integers(self.located, spec)
-        self.failures += self._parser.failures(failures)
-        return values, offsets, rows
+        ints = self.located.ints(spec)
+        self.failures += self._parser.failures(ints.failures)
+        return ints.values, ints.units.values, ints.units.records
 
-    def tensors(self, spec: int, tensor_type: int) -> _core.Tensors:
+    def tensors(self, spec: int, tensor_type: _core.TensorType) -> _core.TensorBatch:
         """Return the serialized tensors of a native spec."""
-        tensors = self._parser.native.tensors(self.located, spec, tensor_type)
+        tensors = self.located.tensors(spec, tensor_type)
         self.failures += self._parser.failures(tensors.failures)
         return tensors
 
+    def fill_tensors(
+        self, tensors: _core.TensorBatch, targets: Sequence[tuple[int, int]], arena: Arena
+    ) -> None:
+        """Write tensors into the arena, and add the failures of their records.
+
+        Args:
+            tensors: Serialized tensors of a native spec.
+            targets: Offset of the offsets (0 for numbers) and of the data of each tensor.
+            arena: Arena of the block.
+        """
+        offsets, data = np.array(targets, np.uint64).reshape(-1, 2).T.copy()
+        self.failures += self._parser.failures(tensors.fill(offsets, data, arena))
+
     def spans(self, spec: int) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the offset of each bytes value in its record, its size, and :meth:`counts`."""
-        return self._parser.native.spans(self.located, spec)
+        spans = self.located.spans(spec)
+        return spans.offsets, spans.sizes, spans.units.values, spans.units.records
 
     def record_bytes(self, record: int) -> memoryview:
         """Return the bytes of a record, in the memory of the block."""
@@ -291,7 +288,8 @@ class LocatedBlock:
         """
         self._target_of[spec] = values
         if self.layout.size <= MAX_ARENA_BYTES:
-            self.targets[spec] = (rows, steps, *values.target)
+            offsets, data = values.target
+            self.targets.set(spec, rows=rows, steps=steps, values=offsets, data=data)
 
     def target(self, spec: int) -> Values:
         """Return the memory of the values that was set."""
@@ -299,7 +297,7 @@ class LocatedBlock:
 
     def data_at(self, spec: int) -> int:
         """Return the offset of the data of a dense column in the arena."""
-        return int(self.targets[spec, 3])
+        return self.targets.data_offset(spec)
 
     def write_later(self, numbers: Numbers, values: Ints) -> None:
         """Write values to an array of the arena once it is allocated."""
@@ -358,7 +356,7 @@ class RecordValues(NamedTuple):
 def native_spec(
     key: str,
     dtype: str,
-    shape: int,
+    column_type: _core.ColumnType,
     *,
     count: int = 0,
     in_lists: bool = False,
@@ -372,8 +370,8 @@ def native_spec(
     Args:
         key: Name of the stored feature.
         dtype: Dtype of the column.
-        shape: Kind of the column.
-        count: Number of values, for kinds with a fixed number.
+        column_type: Type of the column.
+        count: Number of values, for types with a fixed number.
         in_lists: Whether the stored feature is a feature list.
         optional: Whether a record may lack the feature.
         narrow_splits: Whether row splits are int32.
@@ -387,12 +385,12 @@ def native_spec(
         sizes = [len(value) for value in default] if is_text else []
     return _core.FeatureSpec(
         key.encode(),
-        in_lists=in_lists,
-        element=DTYPES.index("int64" if bitcast else dtype),
-        shape=shape,
+        _core.Dtype["int64" if bitcast else dtype],
+        column_type,
         count=count,
-        optional=optional,
-        narrow_splits=narrow_splits,
+        in_lists=in_lists,
+        is_optional=optional,
+        int32_splits=narrow_splits,
         default_data=data,
         default_sizes=sizes,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -23,12 +22,13 @@ class SerializedTensorBuilder(ColumnBuilder):
         return [native_spec(self.name, "string", SPAN)]
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        tensors = block.tensors(self.first_spec, _TENSOR_TYPES[self.feature.dtype])
+        tensors = block.tensors(self.first_spec, _core.TensorType[self.feature.dtype])
         if block.failures:
             return []
-        sizes = tensors.sizes()
-        for record, (dims, _, _) in enumerate(sizes):
-            if self.feature.shape is not None and tuple(dims) != self.feature.shape:
+        headers = tensors.headers
+        for record, header in enumerate(headers):
+            dims = list(header.shape)
+            if self.feature.shape is not None and header.shape != self.feature.shape:
                 wanted = list(self.feature.shape)
                 reason = f"its tensor has the shape {dims}, the schema wants {wanted}"
                 block.fail(record, self.first_spec, reason)
@@ -37,19 +37,19 @@ class SerializedTensorBuilder(ColumnBuilder):
         if block.failures:
             return []
         if self.feature.shape is None:
-            return self._lay_out_list(block, tensors, sizes)
-        return self._lay_out_together(block, tensors, [size for _, _, size in sizes])
+            return self._lay_out_list(block, tensors, headers)
+        return self._lay_out_together(block, tensors, [header.bytes for header in headers])
 
     def _lay_out_list(
-        self, block: LocatedBlock, tensors: _core.Tensors, sizes: list[tuple[Any, int, int]]
+        self, block: LocatedBlock, tensors: _core.TensorBatch, headers: list[_core.TensorHeader]
     ) -> list[Column]:
         dtype = self.feature.dtype
-        arrays = [block.layout.reserve_values(dtype, tuple(dims), size) for dims, _, size in sizes]
+        arrays = [block.layout.reserve_values(dtype, each.shape, each.bytes) for each in headers]
         block.save(self, (tensors, [array.target for array in arrays], None))
         return [ListColumn(self.name, tuple(arrays))]
 
     def _lay_out_together(
-        self, block: LocatedBlock, tensors: _core.Tensors, sizes: list[int]
+        self, block: LocatedBlock, tensors: _core.TensorBatch, sizes: list[int]
     ) -> list[Column]:
         assert self.feature.shape is not None
         shape = (len(block), *self.feature.shape)
@@ -69,8 +69,7 @@ class SerializedTensorBuilder(ColumnBuilder):
 
     def finish(self, block: LocatedBlock, arena: Arena) -> None:
         tensors, targets, together = block.saved(self)
-        for record, reason in tensors.fill(np.array(targets, np.uint64).reshape(-1, 2), arena):
-            block.fail(record, self.first_spec, reason)
+        block.fill_tensors(tensors, targets, arena)
         if together is None:
             return
         # The offsets of each tensor start at 0, and the next tensor overwrites its last one.
@@ -82,23 +81,4 @@ class SerializedTensorBuilder(ColumnBuilder):
         offsets[-1] = texts.data_bytes
 
 
-# Numbers of tensorflow.DataType by dtype.
-_TENSOR_TYPES = {
-    "float32": 1,
-    "float64": 2,
-    "int32": 3,
-    "uint8": 4,
-    "int16": 5,
-    "int8": 6,
-    "string": 7,
-    "complex64": 8,
-    "int64": 9,
-    "bool": 10,
-    "bfloat16": 14,
-    "uint16": 17,
-    "complex128": 18,
-    "float16": 19,
-    "uint32": 22,
-    "uint64": 23,
-}
 _MAX_DIMS = 64  # PyTorch's limit

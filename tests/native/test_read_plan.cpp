@@ -1,0 +1,102 @@
+// Reading and checking the frames of a batch: only valid frames, and nothing past the buffer.
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "encode.h"
+#include "file.h"
+#include "records/framing.h"
+#include "records/read_plan.h"
+#include "repair.h"
+
+namespace tio::test {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+// Three records. The last one is read before the other two.
+struct Batch {
+  std::string bytes = frame("ab") + frame("") + frame("cde");
+  ReadPlan plan{.frame_sizes = {18, 16, 19},
+                .frame_starts = {19, 37, 0},
+                .files = {0},
+                .range_bounds = {0, 2},
+                .ranges = {{0, 34, 19}, {34, 19, 0}},
+                .buffer_bytes = 53,
+                .unchecked_files = {}};
+
+  bool is_sound(bool check_data) const {
+    const File file(std::as_bytes(std::span(bytes)));
+    const std::vector<int> fds = {file.fd()};
+    std::vector<std::byte> buffer(53);  // of exactly that size, so that sanitizers see overruns
+    std::uint64_t waits = 0;
+    return read_frames(plan, fds, buffer, check_data, waits);
+  }
+};
+
+void test_sound_frames() {
+  const Batch batch;
+  CHECK(batch.is_sound(true));
+  CHECK(batch.is_sound(false));
+}
+
+void test_every_byte_counts() {
+  for (std::size_t i = 0; i < Batch().bytes.size(); ++i) {
+    Batch batch;
+    batch.bytes[i] = static_cast<char>(batch.bytes[i] ^ 1);
+    CHECK(!batch.is_sound(true));
+    // Without the checksums of data, the checksums of lengths are still checked.
+    const std::size_t in_frame = i < 18 ? i : i < 34 ? i - 18 : i - 34;
+    CHECK_EQ_IN(batch.is_sound(false), in_frame >= kFrameHeaderBytes, i);
+  }
+}
+
+void test_what_the_file_lacks() {
+  for (std::size_t size = 0; size < Batch().bytes.size(); ++size) {
+    Batch batch;
+    batch.bytes.resize(size);
+    CHECK(!batch.is_sound(true));
+  }
+}
+
+void test_damaged_offsets_and_sizes() {
+  for (std::size_t record = 0; record < 3; ++record) {
+    for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{1} << 40, std::int64_t{53},
+                                     std::int64_t{52}, std::int64_t{42}, INT64_MIN, INT64_MAX}) {
+      Batch misplaced;
+      misplaced.plan.frame_starts[record] = wrong;
+      CHECK(!misplaced.is_sound(true));
+      Batch resized;
+      resized.plan.frame_sizes[record] = wrong;
+      CHECK(!resized.is_sound(true));
+    }
+  }
+}
+
+void test_plans_that_continue() {
+  const auto plan_of = [](Numbers files, std::vector<Range> ranges) {
+    ReadPlan plan;
+    plan.files = std::move(files);
+    plan.ranges = std::move(ranges);
+    return plan;
+  };
+  const ReadPlan first = plan_of({0}, {{10, 5, 0}});
+  CHECK(plan_of({0}, {{15, 8, 0}}).continues(first));
+  CHECK(!plan_of({0}, {{16, 8, 0}}).continues(first));
+  CHECK(!plan_of({1}, {{15, 8, 0}}).continues(first));
+  CHECK(!plan_of({0}, {{15, 8, 0}, {30, 1, 8}}).continues(first));
+  CHECK(!plan_of({}, {}).continues(first));
+}
+
+}  // namespace
+}  // namespace tio::test
+
+int main() {
+  using namespace tio::test;
+  test_sound_frames();
+  test_every_byte_counts();
+  test_what_the_file_lacks();
+  test_damaged_offsets_and_sizes();
+  test_plans_that_continue();
+  return finish();
+}

@@ -1,0 +1,126 @@
+#include "records/framing.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.h"
+#include "bindings/bindings.h"
+#include "wire/crc32c.h"
+
+namespace tio {
+namespace {
+
+std::uint32_t bind_crc32c(const Buffer& data) {
+  const Bytes bytes = bytes_of(data);
+  const nb::gil_scoped_release unlocked;
+  return crc32c(bytes);
+}
+
+FrameScan bind_scan_frames(const Buffer& window, std::uint64_t at, std::uint64_t stream_end) {
+  if (at > stream_end) throw nb::value_error("at must not exceed stream_end");
+  const nb::gil_scoped_release unlocked;
+  return scan_frames(bytes_of(window), at, stream_end);
+}
+
+auto bind_check_frames(const Buffer& buffer, const Numbers& starts, const Numbers& lengths,
+                       bool check_data) {
+  if (starts.size() != lengths.size()) {
+    throw nb::value_error("starts and lengths must have the same size");
+  }
+  const nb::gil_scoped_release unlocked;
+  return check_frames(bytes_of(buffer), span_of(starts), span_of(lengths), check_data);
+}
+
+Bytes record_bytes(nb::handle record) {
+  if (!PyBytes_Check(record.ptr())) throw nb::type_error("a record must be bytes");
+  return {reinterpret_cast<const std::byte*>(PyBytes_AsString(record.ptr())),
+          static_cast<std::size_t>(PyBytes_Size(record.ptr()))};
+}
+
+auto bind_frame_records(const nb::list& list) {
+  // A copy, because another thread may change the list while the GIL is released.
+  const nb::tuple records(list);
+  std::vector<Bytes> views;
+  std::vector<std::uint64_t> starts;
+  views.reserve(records.size());
+  starts.reserve(records.size());
+  std::size_t size = 0;
+  for (const nb::handle record : records) {
+    starts.push_back(size);
+    views.push_back(record_bytes(record));
+    size += views.back().size() + kFrameOverheadBytes;
+  }
+  NumpyVector<std::uint8_t> frames = allocate_array(size);
+  {
+    const nb::gil_scoped_release unlocked;
+    write_frames(views, {reinterpret_cast<std::byte*>(frames.data()), size});
+  }
+  return std::make_tuple(std::move(frames), to_numpy(std::move(starts)));
+}
+
+auto bind_frame_ends(const nb::bytes& record) {
+  const Bytes bytes = record_bytes(record);
+  FrameEnds ends;
+  {
+    const nb::gil_scoped_release unlocked;
+    ends = frame_ends(bytes);
+  }
+  return std::make_tuple(nb::bytes(ends.header.data(), ends.header.size()),
+                         nb::bytes(ends.footer.data(), ends.footer.size()));
+}
+
+}  // namespace
+
+void bind_framing(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("crc32c", &bind_crc32c, "data"_a, "Return the CRC-32C of data.");
+  m.def("mask_crc", &mask_crc, "crc"_a,
+        "Return the masked form of a CRC, as TFRecord files store it.");
+
+  m.attr("FRAME_HEADER_BYTES") = kFrameHeaderBytes;
+  m.attr("FRAME_FOOTER_BYTES") = kFrameFooterBytes;
+  nb::enum_<FrameFault>(m, "FrameFault", "Fault of a frame.")
+      .value("length_crc", FrameFault::length_crc, "The length does not match its checksum.")
+      .value("past_end", FrameFault::past_end, "The frame extends past the end of the file.")
+      .value("data_crc", FrameFault::data_crc, "The data does not match its checksum.")
+      .value("length_mismatch", FrameFault::length_mismatch,
+             "The frame is valid, but does not have the expected length.")
+      .value("truncated_header", FrameFault::truncated_header,
+             "The file ends inside a header. Reported by callers, which know where it ends.");
+
+  nb::class_<FrameScan>(m, "FrameScan", "The frames found in a part of a stream.")
+      .def_prop_ro(
+          "starts", [](FrameScan& self) { return view_of(self.starts); },
+          "Stream offsets of the whole frames; uint64 [n].")
+      .def_ro("next", &FrameScan::next, "Stream offset where the next header should start.")
+      .def_ro("fault", &FrameScan::fault, "Fault of the frame at `next`; None if it has none.");
+  m.def("scan_frames", &bind_scan_frames, "window"_a, "at"_a, "stream_end"_a,
+        "Find the frames in a part of a stream.\n\n"
+        "Args:\n"
+        "    window: Bytes of the stream.\n"
+        "    at: Stream offset of the window. A frame must start there.\n"
+        "    stream_end: Size of the stream, or more if it is unknown.");
+  m.def("check_frames", &bind_check_frames, "buffer"_a, "starts"_a, "lengths"_a, "check_data"_a,
+        "Check frames in a buffer, and return the position and fault of each invalid one.\n\n"
+        "Args:\n"
+        "    buffer: Bytes that contain the frames.\n"
+        "    starts: Offset of each frame in the buffer.\n"
+        "    lengths: Expected number of data bytes of each frame.\n"
+        "    check_data: Whether to check the CRC of the data, besides that of the length.");
+
+  m.def("frame_records", &bind_frame_records, "records"_a,
+        nb::sig("def frame_records(records: list[bytes]) -> "
+                "tuple[NDArray[numpy.uint8], NDArray[numpy.uint64]]"),
+        "Return the frames of records, one after another, and the offset of each frame.");
+  m.def("frame_ends", &bind_frame_ends, "record"_a,
+        "Return the header and the footer of the frame of a record.");
+}
+
+}  // namespace tio

@@ -1,0 +1,137 @@
+// Several batches in one call. Threads that leave Python and return for each small step spend most
+// of their time waiting for each other.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.h"
+#include "bindings/bindings.h"
+#include "bindings/parser.h"
+#include "bindings/read_plan.h"
+#include "example/located_batch.h"
+
+namespace tio {
+namespace {
+
+void init_reads(BatchReads* self, std::vector<int> descriptors, const PythonReadPlan& plan,
+                WritableBuffer buffer, std::shared_ptr<const Records> records) {
+  if (descriptors.size() != plan.plan->files.size()) {
+    throw nb::value_error("there must be one descriptor for each file of the plan");
+  }
+  if (records->size() != plan.plan->frame_sizes.size()) {
+    throw nb::value_error("there must be one record for each record of the plan");
+  }
+  const MutableBytes bytes = writable_bytes(buffer);
+  if (bytes.size() < static_cast<std::size_t>(plan.plan->buffer_bytes)) {
+    throw nb::value_error("the buffer is smaller than the plan requires");
+  }
+  new (self) BatchReads{std::move(descriptors), plan.plan, bytes, owner_of(std::move(buffer)),
+                        std::move(records)};
+}
+
+std::vector<BatchTarget> to_targets(const std::vector<const ColumnTargets*>& column_targets,
+                                    const std::vector<WritableBuffer>& arenas,
+                                    std::size_t batches) {
+  if (column_targets.size() != batches || arenas.size() != batches) {
+    throw nb::value_error("each batch must have targets and an arena");
+  }
+  std::vector<BatchTarget> targets;
+  for (std::size_t i = 0; i < batches; ++i) {
+    targets.push_back({column_targets[i]->columns, writable_bytes(arenas[i])});
+  }
+  return targets;
+}
+
+struct LoadResult {
+  std::vector<LocatedBatch> located;
+  std::uint64_t waits = 0;
+};
+
+struct FixedLoadResult {
+  std::size_t loaded = 0;
+  std::uint64_t waits = 0;
+};
+
+LoadResult bind_load_batches(const std::shared_ptr<const ExampleParser>& parser,
+                             const std::vector<const BatchReads*>& reads, bool check_data) {
+  LoadResult result;
+  const nb::gil_scoped_release unlocked;
+  result.located = load_batches(parser, reads, check_data, result.waits);
+  return result;
+}
+
+FixedLoadResult bind_load_fixed_batches(const ExampleParser& parser,
+                                        const std::vector<const BatchReads*>& reads,
+                                        const std::vector<const ColumnTargets*>& column_targets,
+                                        const std::vector<WritableBuffer>& arenas,
+                                        bool check_data) {
+  const std::vector<BatchTarget> targets = to_targets(column_targets, arenas, reads.size());
+  FixedLoadResult result;
+  bool fits = true;
+  {
+    const nb::gil_scoped_release unlocked;
+    result.loaded = load_fixed_batches(parser, reads, targets, check_data, result.waits, fits);
+  }
+  check_fits(fits);
+  return result;
+}
+
+std::size_t bind_fill_batches(const std::vector<const LocatedBatch*>& located,
+                              const std::vector<const ColumnTargets*>& column_targets,
+                              const std::vector<WritableBuffer>& arenas) {
+  const std::vector<BatchTarget> targets = to_targets(column_targets, arenas, located.size());
+  for (std::size_t i = 0; i < located.size(); ++i) {
+    check_fillable(*located[i], *column_targets[i], targets[i].arena);
+  }
+  const nb::gil_scoped_release unlocked;
+  return fill_batches(located, targets);
+}
+
+}  // namespace
+
+void bind_loading(nb::module_& m) {
+  using namespace nb::literals;
+  nb::class_<BatchReads>(m, "BatchReads",
+                         "The reads that fetch one batch. Keeps its buffer and records alive.")
+      .def("__init__", &init_reads, "descriptors"_a, "plan"_a, "buffer"_a, "records"_a,
+           "Args:\n"
+           "    descriptors: Descriptor of each file of the plan, open until the batch is loaded.\n"
+           "    plan: Plan of the reads.\n"
+           "    buffer: Bytes that receive the frames.\n"
+           "    records: Records that will be in the buffer.");
+
+  nb::class_<LoadResult>(m, "LoadResult", "The batches that were read and located.")
+      .def_ro("located", &LoadResult::located, "Located batches.")
+      .def_ro("waits", &LoadResult::waits,
+              "Number of times that the thread slept because data was not cached.");
+  m.def("load_batches", &bind_load_batches, "parser"_a, "reads"_a, "check_data"_a,
+        "Read, check and locate batches. Stop at the first that cannot be read or parsed.\n\n"
+        "Args:\n"
+        "    parser: Parser of the records.\n"
+        "    reads: Reads of each batch.\n"
+        "    check_data: Whether to check the CRC of the data.");
+
+  nb::class_<FixedLoadResult>(m, "FixedLoadResult", "The number of batches that were loaded.")
+      .def_ro("loaded", &FixedLoadResult::loaded, "Number of loaded batches.")
+      .def_ro("waits", &FixedLoadResult::waits,
+              "Number of times that the thread slept because data was not cached.");
+  m.def("load_fixed_batches", &bind_load_fixed_batches, "parser"_a, "reads"_a, "targets"_a,
+        "arenas"_a, "check_data"_a,
+        "Read, check and parse batches, if the parser is fixed. Stop at the first that cannot be\n"
+        "read or parsed.\n\n"
+        "Args:\n"
+        "    parser: Parser of the records, which is fixed.\n"
+        "    reads: Reads of each batch. Batches may share a buffer.\n"
+        "    targets: Offsets that the columns of each batch are written to.\n"
+        "    arenas: Arena of each batch.\n"
+        "    check_data: Whether to check the CRC of the data.");
+  m.def("fill_batches", &bind_fill_batches, "located"_a, "targets"_a, "arenas"_a,
+        "Fill the arenas of located batches. Stop at the first that cannot be parsed, and return\n"
+        "the number of filled batches.");
+}
+
+}  // namespace tio

@@ -1,0 +1,168 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.h"
+#include "bindings/bindings.h"
+#include "bindings/read_plan.h"
+#include "records/frame_gather.h"
+#include "records/ranges.h"
+
+namespace tio {
+namespace {
+
+bool is_inside(std::int64_t at, std::int64_t size, std::size_t whole) {
+  const auto end = static_cast<std::int64_t>(whole);
+  return at >= 0 && at <= end && size <= end - at;
+}
+
+void check_targets(const std::vector<Range>& ranges, MutableBytes buffer) {
+  for (const Range& range : ranges) {
+    if (!is_inside(range.target, range.size, buffer.size())) {
+      throw nb::value_error("ranges must lie inside the buffer");
+    }
+  }
+}
+
+void check_bounds(const std::vector<std::int64_t>& bounds, std::size_t files, std::size_t ranges) {
+  if (bounds.size() != files + 1) {
+    throw nb::value_error("bounds must have one more entry than there are files");
+  }
+  if (bounds.front() < 0 || bounds.back() > static_cast<std::int64_t>(ranges) ||
+      !std::ranges::is_sorted(bounds)) {
+    throw nb::value_error("bounds must ascend and must not exceed the number of ranges");
+  }
+}
+
+ReadResult bind_read_ranges(const std::vector<int>& descriptors,
+                            const std::vector<std::int64_t>& bounds,
+                            const Matrix<std::int64_t>& rows, const WritableBuffer& buffer) {
+  const std::vector<Range> ranges = to_ranges(rows);
+  const MutableBytes target = writable_bytes(buffer);
+  check_bounds(bounds, descriptors.size(), ranges.size());
+  check_targets(ranges, target);
+  ReadResult result;
+  {
+    const nb::gil_scoped_release unlocked;
+    result = read_ranges(descriptors, {ranges, bounds}, target);
+  }
+  if (result.error != 0) {
+    errno = result.error;
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw nb::python_error();
+  }
+  return result;
+}
+
+void bind_advise_ranges(int descriptor, const Matrix<std::int64_t>& rows) {
+  const std::vector<Range> ranges = to_ranges(rows);
+  const nb::gil_scoped_release unlocked;
+  advise_ranges(descriptor, ranges);
+}
+
+void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
+                 const WritableBuffer& buffer) {
+  const std::vector<Range> ranges = to_ranges(rows);
+  const MutableBytes target = writable_bytes(buffer);
+  check_targets(ranges, target);
+  for (const Range& range : ranges) {
+    if (!is_inside(range.offset, range.size, source.size())) {
+      throw nb::value_error("ranges must lie inside the source");
+    }
+  }
+  const nb::gil_scoped_release unlocked;
+  copy_ranges(bytes_of(source), ranges, target);
+}
+
+// The frames of a plan in a buffer. Shares both.
+struct PythonFrameBlock {
+  PythonReadPlan plan;
+  Buffer buffer;
+
+  FrameBlock view() const {
+    return {bytes_of(buffer),
+            {plan.numbers.data(), plan.numbers.size()},
+            plan.plan->frame_starts,
+            plan.plan->frame_sizes};
+  }
+};
+
+std::optional<std::size_t> bind_gather_frames(const std::vector<const PythonFrameBlock*>& blocks,
+                                              const Numbers& block_numbers,
+                                              const PythonReadPlan& plan,
+                                              const Numbers& record_blocks,
+                                              const WritableBuffer& buffer) {
+  if (block_numbers.size() != blocks.size()) throw nb::value_error("each block must have a number");
+  if (record_blocks.size() != plan.numbers.size()) {
+    throw nb::value_error("each record must have a block");
+  }
+  std::vector<FrameBlock> views;
+  for (const PythonFrameBlock* block : blocks) views.push_back(block->view());
+  const nb::gil_scoped_release unlocked;
+  return gather_frames(views, span_of(block_numbers),
+                       {{plan.numbers.data(), plan.numbers.size()},
+                        span_of(record_blocks),
+                        plan.plan->frame_starts,
+                        plan.plan->frame_sizes},
+                       writable_bytes(buffer));
+}
+
+}  // namespace
+
+void bind_reads(nb::module_& m) {
+  using namespace nb::literals;
+  nb::class_<ReadResult>(m, "ReadResult", "The result of reading ranges.")
+      .def(
+          "__init__",
+          [](ReadResult* self, std::optional<std::size_t> truncated_range, std::uint64_t waits) {
+            new (self) ReadResult{.truncated_range = truncated_range, .waits = waits};
+          },
+          "truncated_range"_a = nb::none(), "waits"_a = 0)
+      .def_ro("truncated_range", &ReadResult::truncated_range,
+              "Number of the range that extends past the end of its file; None if there is none.")
+      .def_ro("waits", &ReadResult::waits,
+              "Number of times that the thread slept because data was not cached.");
+  m.def("read_ranges", &bind_read_ranges, "descriptors"_a, "bounds"_a, "ranges"_a, "buffer"_a,
+        "Read ranges of several files into a buffer.\n\n"
+        "Args:\n"
+        "    descriptors: Descriptors of the open files.\n"
+        "    bounds: Ranges of each file: file i has ranges[bounds[i] : bounds[i + 1]].\n"
+        "    ranges: int64 [n, 3]: file offset, size, offset in the buffer.\n"
+        "    buffer: Bytes that receive the data.\n\n"
+        "Raises:\n"
+        "    OSError: If reading fails.");
+  m.def("advise_ranges", &bind_advise_ranges, "descriptor"_a, "ranges"_a,
+        "Advise the system that ranges will be read soon; as in `read_ranges`.");
+  m.def("gather", &bind_gather, "source"_a, "ranges"_a, "buffer"_a,
+        "Copy ranges from `source` to `buffer`, one after another. The two may overlap.\n\n"
+        "Args:\n"
+        "    source: Bytes to copy from.\n"
+        "    ranges: int64 [n, 3]: offset in the source, size, offset in the buffer.\n"
+        "    buffer: Bytes that receive the data.");
+
+  nb::class_<PythonFrameBlock>(m, "FrameBlock", "The frames of a block of records, in memory.")
+      .def(nb::init<PythonReadPlan, Buffer>(), "plan"_a, "buffer"_a,
+           "Args:\n"
+           "    plan: Plan of the records, whose numbers ascend.\n"
+           "    buffer: Bytes that were read by the plan.");
+  m.def("gather_frames", &bind_gather_frames, "blocks"_a, "block_numbers"_a, "plan"_a,
+        "record_blocks"_a, "buffer"_a,
+        "Copy the frames of records from blocks in memory to a buffer.\n\n"
+        "Args:\n"
+        "    blocks: Blocks in memory.\n"
+        "    block_numbers: Number of each block, ascending.\n"
+        "    plan: Plan of the records, with the offset of each frame in the buffer.\n"
+        "    record_blocks: Number of each record's block. Records of other blocks are skipped.\n"
+        "    buffer: Bytes that receive the frames.\n\n"
+        "Returns:\n"
+        "    Position of the first record that its block lacks; None if all are there.");
+}
+
+}  // namespace tio

@@ -1,0 +1,80 @@
+// A batch after the first pass, and the loading of several batches at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "example/parser.h"
+#include "records/read_plan.h"
+
+namespace tio {
+
+// The result of the first pass together with its parser and records, which it shares. It stays
+// valid whatever happens to other references to them.
+class LocatedBatch {
+ public:
+  // Runs the first pass.
+  LocatedBatch(std::shared_ptr<const ExampleParser> parser, std::shared_ptr<const Records> records)
+      : parser_(std::move(parser)),
+        records_(std::move(records)),
+        located_(parser_->locate(*records_)) {}
+
+  const ExampleParser& parser() const { return *parser_; }
+  const std::shared_ptr<const Records>& records() const { return records_; }
+  const LocateResult& located() const { return located_; }
+  bool has_failed() const { return !located_.failures.empty(); }
+
+  bool fits(std::span<const ColumnOffsets> columns, MutableBytes arena) const {
+    return parser_->fits(located_, columns, arena);
+  }
+
+  // Runs the second pass, for columns that fit. The first pass must not have failed.
+  std::vector<Failure> fill(std::span<const ColumnOffsets> columns, MutableBytes arena) const {
+    return parser_->fill(*records_, located_, columns, arena);
+  }
+
+ private:
+  std::shared_ptr<const ExampleParser> parser_;
+  std::shared_ptr<const Records> records_;
+  LocateResult located_;
+};
+
+// The memory that the columns of a batch are written to.
+struct BatchTarget {
+  std::span<const ColumnOffsets> columns;
+  MutableBytes arena;
+};
+
+// The reads of a batch. The buffer has at least plan->buffer_bytes, and `records` are the records
+// of the plan in that buffer.
+struct BatchReads {
+  std::vector<int> descriptors;
+  std::shared_ptr<const ReadPlan> plan;
+  MutableBytes buffer;
+  Owner owner;  // of the buffer
+  std::shared_ptr<const Records> records;
+};
+
+// The functions below stop at the first batch that cannot be read or parsed. Callers that need the
+// reason load that batch again by itself. They add the number of times that the thread slept to
+// `waits`.
+
+// Reads, checks and locates batches.
+std::vector<LocatedBatch> load_batches(const std::shared_ptr<const ExampleParser>& parser,
+                                       std::span<const BatchReads* const> batches, bool check_data,
+                                       std::uint64_t& waits);
+
+// Reads, checks and parses batches of a parser that is fixed. Batches may share a buffer. Returns
+// the number of loaded batches. Sets `fits` to false if the columns of a batch do not fit.
+std::size_t load_fixed_batches(const ExampleParser& parser,
+                               std::span<const BatchReads* const> batches,
+                               std::span<const BatchTarget> targets, bool check_data,
+                               std::uint64_t& waits, bool& fits);
+
+// Fills the columns of located batches, which fit. Returns the number of filled batches.
+std::size_t fill_batches(std::span<const LocatedBatch* const> batches,
+                         std::span<const BatchTarget> targets);
+
+}  // namespace tio

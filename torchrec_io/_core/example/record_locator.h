@@ -1,0 +1,208 @@
+// Locates the features of a record that a parser reads, without decoding their values.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "example/entry_predictor.h"
+#include "example/feature.h"
+#include "example/parser.h"
+#include "example/sequence.h"
+#include "wire/cursor.h"
+#include "wire/field.h"
+
+namespace tio {
+
+// The first pass over one batch. Predicts each record from the one before it.
+class RecordLocator {
+ public:
+  explicit RecordLocator(const ExampleParser& parser) : parser_(parser) {}
+
+  // Locates the features of one record in `row`. Returns false if the record is invalid.
+  bool locate(Bytes record, std::span<Location> row) {
+    record_ = record;
+    row_ = row;
+    entry_number_ = 0;
+    Cursor cursor(record);
+    while (!cursor.done()) {
+      std::uint32_t tag = 0;
+      Bytes part;
+      if (!cursor.read_tag(tag)) return false;
+      if (tag == fields::kContext) {
+        if (!cursor.read_delimited(part) ||
+            !locate_features(cursor.position() - part.size(), cursor.position())) {
+          return false;
+        }
+      } else if (tag == fields::kFeatureLists && parser_.has_lists()) {
+        if (!cursor.read_delimited(part) || !locate_lists(part)) return false;
+      } else if (!wire::skip_field(cursor, tag)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Walks a record whose entries are all encoded as predicted. Calls `take(predictor, offset,
+  // size)` with the values of each entry that is read. Returns false if an entry is not as
+  // predicted, or if `take` returns false. `locate` must then read the record.
+  template <class Take>
+  bool walk_predicted(Bytes record, Take&& take) const {
+    Cursor cursor(record);
+    std::uint32_t tag = 0;
+    Bytes features;
+    if (!cursor.read_tag(tag) || tag != fields::kContext || !cursor.read_delimited(features) ||
+        !cursor.done()) {
+      return false;
+    }
+    std::size_t at = record.size() - features.size();
+    for (const EntryPredictor& predictor : predictors_) {
+      std::size_t values = 0;
+      std::size_t end = 0;
+      if (at == record.size()) break;
+      if (!predictor.match(record, at, record.size(), values, end)) return false;
+      if (predictor.slot() >= 0 && !take(predictor, values, end - values)) return false;
+      at = end;
+    }
+    return at == record.size();
+  }
+
+ private:
+  static std::size_t offset_in(Bytes record, Bytes part) {
+    return static_cast<std::size_t>(part.data() - record.data());
+  }
+
+  bool locate_features(std::size_t at, std::size_t limit) {
+    while (at < limit) {
+      const EntryPredictor* predictor = next_predictor();
+      std::size_t values = 0;
+      std::size_t end = 0;
+      if (predictor != nullptr && predictor->match(record_, at, limit, values, end)) {
+        const Location at_values{static_cast<std::uint32_t>(values),
+                                 static_cast<std::uint32_t>(end - values), Form::single,
+                                 predictor->kind()};
+        if (predictor->slot() >= 0 && !keep(predictor->slot(), at_values)) return false;
+        at = end;
+      } else if (!read_field(at, limit)) {
+        return false;
+      }
+      if (predictor != nullptr) ++entry_number_;
+    }
+    return true;
+  }
+
+  // Returns the predictor of the next entry. Returns null after more entries than real records
+  // have, so that a malicious record cannot use up memory.
+  EntryPredictor* next_predictor() {
+    constexpr std::size_t kMaxPredictors = 4096;
+    if (entry_number_ == kMaxPredictors) return nullptr;
+    if (entry_number_ == predictors_.size()) predictors_.emplace_back();
+    return &predictors_[entry_number_];
+  }
+
+  // Reads the field of Features at offset `at` and moves `at` past it.
+  bool read_field(std::size_t& at, std::size_t limit) {
+    Cursor cursor(record_.subspan(at, limit - at));
+    std::uint32_t tag = 0;
+    Bytes entry;
+    if (!cursor.read_tag(tag)) return false;
+    if (tag != fields::kMapEntry) {
+      if (!wire::skip_field(cursor, tag)) return false;
+    } else if (!cursor.read_delimited(entry) || !read_entry(at, entry)) {
+      return false;
+    }
+    at += cursor.position();
+    return true;
+  }
+
+  struct Entry {
+    Bytes key;
+    Bytes value;     // the last one
+    int values = 0;  // how many there are
+  };
+
+  static bool split_entry(Bytes bytes, Entry& entry) {
+    Cursor cursor(bytes);
+    while (!cursor.done()) {
+      std::uint32_t tag = 0;
+      if (!cursor.read_tag(tag)) return false;
+      if (tag == fields::kMapKey) {
+        if (!cursor.read_delimited(entry.key)) return false;
+      } else if (tag == fields::kMapValue) {
+        if (!cursor.read_delimited(entry.value)) return false;
+        ++entry.values;
+      } else if (!wire::skip_field(cursor, tag)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool read_entry(std::size_t tag_at, Bytes bytes) {
+    Entry entry;
+    if (!split_entry(bytes, entry)) return false;
+    const int slot = parser_.find(entry.key, false);
+    Location found;
+    const bool is_plain =
+        entry.values == 1 &&
+        locate_simple_feature(entry.value, offset_in(record_, entry.value), found);
+    const std::size_t end = offset_in(record_, bytes) + bytes.size();
+    if (is_plain && found.form == Form::single && std::size_t{found.offset} + found.size == end) {
+      if (EntryPredictor* next = next_predictor()) {
+        next->learn(record_, tag_at, found.offset, end, entry.key.size(), slot, found.kind);
+      }
+    }
+    if (slot < 0) return true;  // not read
+    if (!is_plain && !locate_entry(bytes, entry, found)) return false;
+    return keep(slot, found);
+  }
+
+  bool locate_entry(Bytes bytes, const Entry& entry, Location& found) const {
+    if (entry.values == 1) {
+      return locate_feature(entry.value, offset_in(record_, entry.value), found);
+    }
+    found = {static_cast<std::uint32_t>(offset_in(record_, bytes)),
+             static_cast<std::uint32_t>(bytes.size()), Form::entry, Kind::none};
+    std::size_t first = 0;
+    if (!resolve_kind(record_, found, found.kind, first)) return false;
+    if (found.kind == Kind::none) found.form = Form::missing;
+    return true;
+  }
+
+  // If several entries have one key, the last one counts. The others must still be valid.
+  bool keep(int slot, const Location& location) {
+    Location& known = row_[static_cast<std::size_t>(slot)];
+    if (known.form != Form::missing && !check_values(record_, known)) return false;
+    known = location;
+    return true;
+  }
+
+  bool locate_lists(Bytes lists) {
+    return feature_detail::walk_fields(lists, fields::kMapEntry, [&](Bytes bytes) {
+      Entry entry;
+      if (!split_entry(bytes, entry)) return false;
+      const int slot = parser_.find(entry.key, true);
+      if (slot < 0) return true;
+      Location& known = row_[static_cast<std::size_t>(slot)];
+      if (!check_steps(known)) return false;
+      const Bytes where = entry.values == 1 ? entry.value : bytes;
+      known = {static_cast<std::uint32_t>(offset_in(record_, where)),
+               static_cast<std::uint32_t>(where.size()),
+               entry.values == 1 ? Form::list : Form::lists, Kind::none};
+      return true;
+    });
+  }
+
+  bool check_steps(const Location& list) const {
+    return walk_steps(record_, list, Kind::ints,
+                      [&](const Location& step) { return check_values(record_, step); });
+  }
+
+  const ExampleParser& parser_;
+  Bytes record_;
+  std::span<Location> row_;
+  std::size_t entry_number_ = 0;
+  std::vector<EntryPredictor> predictors_;
+};
+
+}  // namespace tio

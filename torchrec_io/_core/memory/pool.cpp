@@ -1,0 +1,89 @@
+#include "memory/pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace tio::pool {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+// malloc itself keeps smaller blocks.
+constexpr std::size_t kMinKeptBlock = std::size_t{1} << 16;
+// Room for a few batches.
+constexpr std::size_t kMaxKept = std::size_t{1} << 27;
+
+struct Pool {
+  std::mutex mutex;
+  std::map<std::size_t, std::vector<void*>> free;  // by size
+  std::size_t kept = 0;
+};
+
+// Never destroyed, because arrays can outlive every static object.
+Pool& pool() {
+  static Pool* const instance = new Pool;
+  return *instance;
+}
+
+// Rounds up, so that batches of similar size can reuse each other's memory. Wastes at most an
+// eighth.
+std::size_t round_up(std::size_t size) {
+  const std::size_t step = std::max(kAlignment, std::bit_floor(std::max<std::size_t>(size, 1)) / 8);
+  return (size + step - 1) / step * step;
+}
+
+}  // namespace
+
+// Never wait for the lock: in a process that was forked while another thread held it, it stays
+// locked forever.
+
+void* allocate(std::size_t size) {
+  if (size > std::numeric_limits<std::ptrdiff_t>::max() / 2) throw std::bad_alloc();
+  size = round_up(size);
+  if (size >= kMinKeptBlock) {
+    const std::unique_lock lock(pool().mutex, std::try_to_lock);
+    if (lock.owns_lock()) {
+      const auto found = pool().free.find(size);
+      if (found != pool().free.end() && !found->second.empty()) {
+        void* memory = found->second.back();
+        found->second.pop_back();
+        pool().kept -= size;
+        return memory;
+      }
+    }
+  }
+  void* memory = std::aligned_alloc(kAlignment, std::max(size, kAlignment));
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+void release(void* memory, std::size_t size) noexcept {
+  size = round_up(size);
+  if (size >= kMinKeptBlock && size <= kMaxKept) {
+    const std::unique_lock lock(pool().mutex, std::try_to_lock);
+    if (lock.owns_lock() && pool().kept + size <= kMaxKept) {
+      try {
+        pool().free[size].push_back(memory);
+        pool().kept += size;
+        return;
+      } catch (const std::bad_alloc&) {
+        // There is no memory to record the block. Free it instead.
+      }
+    }
+  }
+  std::free(memory);
+}
+
+std::size_t kept_bytes() {
+  const std::unique_lock lock(pool().mutex, std::try_to_lock);
+  return lock.owns_lock() ? pool().kept : 0;
+}
+
+}  // namespace tio::pool

@@ -1,0 +1,32 @@
+// The reads that fetch the records of a batch into one buffer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "records/ranges.h"
+#include "wire/bytes.h"
+
+namespace tio {
+
+struct ReadPlan {
+  std::vector<std::int64_t> frame_sizes;   // [records]; bytes of each record's frame
+  std::vector<std::int64_t> frame_starts;  // [records]; where each frame starts in the buffer
+  std::vector<std::int64_t> files;         // the files that are read, ascending
+  std::vector<std::int64_t> range_bounds{
+      0};  // [files + 1]; the ranges of each file, see FileRanges
+  std::vector<Range> ranges;
+  std::int64_t buffer_bytes = 0;
+  std::vector<std::int64_t> unchecked_files;  // if any, the plan is incomplete; see IndexSet
+
+  // Whether this plan is a single read, which starts where the single read of another plan ends.
+  bool continues(const ReadPlan& other) const;
+};
+
+// Reads the frames of a plan, whose files are open as `descriptors`, and checks them. The buffer
+// has at least `buffer_bytes`. Returns false if a frame cannot be read or is invalid; callers that
+// need the reason read again. Adds the number of times that the thread slept to `waits`.
+bool read_frames(const ReadPlan& plan, std::span<const int> descriptors, MutableBytes buffer,
+                 bool check_data, std::uint64_t& waits);
+
+}  // namespace tio

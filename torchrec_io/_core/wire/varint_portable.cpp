@@ -1,0 +1,44 @@
+#include "wire/cursor.h"
+#include "wire/varint.h"
+#include "wire/varint_paths.h"
+
+namespace tio::varint_paths {
+namespace {
+
+constexpr std::uint64_t kContinue = 0x8080808080808080U;
+
+bool decode_one(Bytes packed, std::size_t& at, std::int64_t& out) {
+  if (packed.size() - at >= 8) {
+    const auto word = load<std::uint64_t>(packed, at);
+    if (const std::uint64_t ends = ~word & kContinue) {
+      const auto size = static_cast<unsigned>(__builtin_ctzll(ends)) / 8 + 1;
+      at += size;
+      return decode_word(word, size, out);
+    }
+  }
+  Cursor cursor(packed.subspan(at));
+  std::uint64_t value = 0;
+  if (!cursor.read_varint(value)) return false;
+  at += cursor.position();
+  out = static_cast<std::int64_t>(value);
+  return true;
+}
+
+}  // namespace
+
+std::size_t decode_portable(Bytes packed, std::size_t& at, std::int64_t* out, std::size_t limit) {
+  std::size_t done = 0;
+  while (done < limit && at < packed.size() && decode_one(packed, at, out[done])) ++done;
+  return done;
+}
+
+std::uint64_t count_portable(Bytes packed, std::size_t& at) {
+  std::uint64_t count = 0;
+  for (; packed.size() - at >= 8; at += 8) {
+    const auto ends = ~load<std::uint64_t>(packed, at) & kContinue;
+    count += static_cast<std::uint64_t>(__builtin_popcountll(ends));
+  }
+  return count;
+}
+
+}  // namespace tio::varint_paths
