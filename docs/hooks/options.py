@@ -8,7 +8,7 @@ so this extension reads the same definitions from the source.
 from __future__ import annotations
 
 import ast
-import textwrap
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ class Definition(NamedTuple):
     name: str
     annotation: str
     default: str
-    text: str
+    text: str  # an entry of a docstring
 
 
 class Options(griffe.Extension):
@@ -52,7 +52,12 @@ def definitions_in(source: str) -> dict[str, list[Definition]]:
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
             bases = [definition for base in node.bases for definition in kinds.get(_name(base), ())]
-            own = [_definition(each) for each in node.body if isinstance(each, ast.AnnAssign)]
+            _, _, attributes = (ast.get_docstring(node) or "").partition("Attributes:\n")
+            texts = re.findall(r"^(    (\w+): .*(?:\n {8}.*)*)", attributes, re.MULTILINE)
+            entries = {name: text for text, name in texts}
+            own = [
+                _definition(each, entries) for each in node.body if isinstance(each, ast.AnnAssign)
+            ]
             kinds[node.name] = bases + [option for option in own if option is not None]
     return kinds
 
@@ -61,8 +66,8 @@ def _name(node: ast.expr) -> str:
     return ast.unparse(node)
 
 
-def _definition(node: ast.AnnAssign) -> Definition | None:
-    """Return the option of ``name: Annotated[type, Option(default, text)]``."""
+def _definition(node: ast.AnnAssign, entries: dict[str, str]) -> Definition | None:
+    """Return the option of ``name: Annotated[type, Option(default, ...)]``."""
     if (
         not isinstance(node.annotation, ast.Subscript)
         or _name(node.annotation.value) != "Annotated"
@@ -71,8 +76,8 @@ def _definition(node: ast.AnnAssign) -> Definition | None:
     assert isinstance(node.annotation.slice, ast.Tuple)
     annotation, option = node.annotation.slice.elts
     assert isinstance(option, ast.Call)
-    default, text = option.args[:2]
-    return Definition(_name(node.target), _name(annotation), _name(default), ast.literal_eval(text))
+    name = _name(node.target)
+    return Definition(name, _name(annotation), _name(option.args[0]), entries[name])
 
 
 def _add(member: griffe.Object, definitions: list[Definition], is_unchanged: bool) -> None:
@@ -91,8 +96,7 @@ def _add(member: griffe.Object, definitions: list[Definition], is_unchanged: boo
                 default=default,
             )
         )
-        text = f"{option.name}: {option.text}"
-        lines += textwrap.wrap(text, 92, initial_indent="    ", subsequent_indent="        ")
+        lines.append(option.text)
     before, heading, rest = member.docstring.value.partition("\nArgs:\n")
     if not heading:
         before, heading = before.rstrip(), "\n\nArgs:"

@@ -85,7 +85,7 @@ def test_api_pages_show_options(package: Any, path: str, kind: Any) -> None:
         default = parameters[name].default
         assert default == "<unchanged>" or ast.literal_eval(default) == option.default
         assert parameters[name].annotation
-        words = re.sub(r":\w+:`|`|\[|\]\([^)]*\)|docs/\w+\.md", "", option.text).split()
+        words = re.sub(r":\w+:`|`|\[|\]\([^)]*\)|docs/\w+\.md", "", option.text).split()[1:]
         assert texts[name].replace("`", "").split()[:6] == words[:6]
     mkdocs = (ROOT / "mkdocs.yml").read_text("utf-8")
     assert "docs/hooks/options.py" in mkdocs

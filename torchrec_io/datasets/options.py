@@ -1,12 +1,12 @@
 """The options of datasets: name, type, default, check and text of each, written once.
 
-The classes below are the keyword arguments of datasets for type checkers. :func:`takes_options`
-makes signatures, docstrings and checks of them.
+The classes below are the keyword arguments of datasets for type checkers, and their docstrings
+describe the options. :func:`takes_options` makes signatures, docstrings and checks of them.
 """
 
 import functools
 import inspect
-import textwrap
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
@@ -26,19 +26,28 @@ LengthKey: TypeAlias = Any
 _Decorated = TypeVar("_Decorated")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Option:
     """The definition of an option.
 
     Attributes:
         default: Default value.
-        text: Description of the option, for docstrings.
         check: Called with name and value; returns the value to use or raises ValueError.
+        text: Name and description of the option, as an entry of a docstring.
     """
 
     default: Any
-    text: str
     check: Callable[[str, Any], Any] = lambda _, value: value
+    text: str = ""
+
+
+def _documented(kind: _Decorated) -> _Decorated:
+    """Give the options of a class the texts of its docstring."""
+    own: Any = kind
+    _, _, attributes = inspect.cleandoc(own.__doc__ or "").partition("Attributes:\n")
+    for name, text in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE):
+        own.__annotations__[name].__metadata__[0].text = f"    {name}: {text}"
+    return kind
 
 
 class _Unchanged:
@@ -95,245 +104,189 @@ def _check_on_error(name: str, value: Any) -> Any:
 # ---- options ----
 
 
+@_documented
 class SplitOptions(TypedDict, total=False):
-    """Selection of records."""
+    """Selection of records.
 
-    split: Annotated[
-        str | None,
-        Option(
-            None,
-            'A slice of the records, in the notation of TensorFlow Datasets: ``"[:80%]"``, '
-            '``"[10%:20%]"``, ``"[-100:]"``. For a random split see :meth:`split`.',
-        ),
-    ]
+    Attributes:
+        split: A slice of the records, in the notation of TensorFlow Datasets: ``"[:80%]"``,
+            ``"[10%:20%]"``, ``"[-100:]"``. For a random split see :meth:`split`.
+    """
+
+    split: Annotated[str | None, Option(None)]
 
 
+@_documented
 class BatchOptions(TypedDict, total=False):
-    """Batches of a fixed number of records."""
+    """Batches of a fixed number of records.
 
-    batch_size: Annotated[
-        int | None,
-        Option(
-            None,
-            "Number of records in a batch: the dataset yields a :class:`Batch`, or a list if the "
-            "schema makes no columns. ``None`` yields samples.",
-            _none_or_at_least(1),
-        ),
-    ]
-    drop_last: Annotated[
-        bool, Option(False, "Leave out a last batch of fewer than ``batch_size`` records.")
-    ]
+    Attributes:
+        batch_size: Number of records in a batch: the dataset yields a :class:`Batch`, or a list if
+            the schema makes no columns. ``None`` yields samples.
+        drop_last: Leave out a last batch of fewer than ``batch_size`` records.
+    """
+
+    batch_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    drop_last: Annotated[bool, Option(False)]
 
 
+@_documented
 class LengthOptions(TypedDict, total=False):
-    """Batches of records of similar length."""
+    """Batches of records of similar length.
 
-    batch_tokens: Annotated[
-        int | None,
-        Option(
-            None,
-            "Maximum padded size of a batch: its number of records times its longest length. "
-            "Batches then hold records of similar length, at most ``batch_size`` of them if both "
-            "are given. See docs/batching.md.",
-            _none_or_at_least(1),
-        ),
-    ]
-    length_key: Annotated[
-        LengthKey,
-        Option(
-            None,
-            "Length of a record: the name of a ``VarLenFeature``, ``RaggedFeature`` or "
-            "``FixedLenSequenceFeature`` of the schema, whose values (or steps, in a feature list) "
-            "are counted in one pass over the data and cached; or integers ``[N]``, one for each "
-            "record of the files. By default, ``batch_tokens`` uses the only such feature of the "
-            "schema. With ``batch_size`` alone, batches hold that many records of similar length.",
-        ),
-    ]
+    Attributes:
+        batch_tokens: Maximum padded size of a batch: its number of records times its longest
+            length. Batches then hold records of similar length, at most ``batch_size`` of them if
+            both are given. See docs/batching.md.
+        length_key: Length of a record: the name of a ``VarLenFeature``, ``RaggedFeature`` or
+            ``FixedLenSequenceFeature`` of the schema, whose values (or steps, in a feature list)
+            are counted in one pass over the data and cached; or integers ``[N]``, one for each
+            record of the files. By default, ``batch_tokens`` uses the only such feature of the
+            schema. With ``batch_size`` alone, batches hold that many records of similar length.
+    """
+
+    batch_tokens: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    length_key: Annotated[LengthKey, Option(None)]
 
 
+@_documented
 class ShuffleOptions(TypedDict, total=False):
-    """The order of indexed records."""
+    """The order of indexed records.
 
-    shuffle: Annotated[
-        ShuffleChoice,
-        Option(
-            False,
-            "``False`` keeps the order of the files. ``True`` is a uniform permutation of all "
-            "records. An integer moves records by at most about that many positions, which keeps "
-            "reading local. A :class:`Shuffle` permutes whole blocks of records, for slow storage.",
-            _check_shuffle,
-        ),
-    ]
+    Attributes:
+        shuffle: ``False`` keeps the order of the files. ``True`` is a uniform permutation of all
+            records. An integer moves records by at most about that many positions, which keeps
+            reading local. A :class:`Shuffle` permutes whole blocks of records, for slow storage.
+    """
+
+    shuffle: Annotated[ShuffleChoice, Option(False, _check_shuffle)]
 
 
+@_documented
 class UnevenOptions(TypedDict, total=False):
-    """The assignment of indexed records to ranks."""
+    """The assignment of indexed records to ranks.
 
-    uneven: Annotated[
-        Uneven | None,
-        Option(
-            None,
-            "Action if ranks would get different numbers of batches (without a batch size: of "
-            'samples). ``"pad"`` repeats records of the epoch\'s start, ``"drop"`` leaves out '
-            'records, ``"keep"`` lets the numbers differ. ``None`` raises a ValueError that '
-            "explains the choice. See docs/order.md.",
-            _check_uneven,
-        ),
-    ]
+    Attributes:
+        uneven: Action if ranks would get different numbers of batches (without a batch size: of
+            samples). ``"pad"`` repeats records of the epoch's start, ``"drop"`` leaves out records,
+            ``"keep"`` lets the numbers differ. ``None`` raises a ValueError that explains the
+            choice. See docs/order.md.
+    """
+
+    uneven: Annotated[Uneven | None, Option(None, _check_uneven)]
 
 
+@_documented
 class StreamOrderOptions(TypedDict, total=False):
-    """The order of records that are read without an index."""
+    """The order of records that are read without an index.
 
-    shuffle: Annotated[
-        bool | int,
-        Option(
-            False,
-            "``False`` keeps the order of the files. An integer is the size of a shuffle buffer, "
-            "from which records are picked at random.",
-            _check_stream_shuffle,
-        ),
-    ]
-    uneven: Annotated[
-        Literal["keep"] | None,
-        Option(
-            None,
-            'Must be ``"keep"`` if there is more than one rank: the number of records is not '
-            "known, so ranks may get different numbers of batches.",
-            _check_stream_uneven,
-        ),
-    ]
+    Attributes:
+        shuffle: ``False`` keeps the order of the files. An integer is the size of a shuffle buffer,
+            from which records are picked at random.
+        uneven: Must be ``"keep"`` if there is more than one rank: the number of records is not
+            known, so ranks may get different numbers of batches.
+    """
+
+    shuffle: Annotated[bool | int, Option(False, _check_stream_shuffle)]
+    uneven: Annotated[Literal["keep"] | None, Option(None, _check_stream_uneven)]
 
 
+@_documented
 class SeedOptions(TypedDict, total=False):
-    """The seed of an order."""
+    """The seed of an order.
 
-    seed: Annotated[
-        int,
-        Option(
-            0,
-            "Seed of the shuffle. Together with the epoch it defines the order; see "
-            ":meth:`set_epoch`.",
-            lambda _, value: check_seed(value),
-        ),
-    ]
+    Attributes:
+        seed: Seed of the shuffle. Together with the epoch it defines the order; see
+            :meth:`set_epoch`.
+    """
+
+    seed: Annotated[int, Option(0, lambda _, value: check_seed(value))]
 
 
+@_documented
 class EpochOptions(TypedDict, total=False):
-    """Epochs and the processes that share them."""
+    """Epochs and the processes that share them.
 
-    epochs: Annotated[
-        int | None,
-        Option(
-            1,
-            "Number of epochs in one iteration; ``None`` iterates endlessly.",
-            _none_or_at_least(0),
-        ),
-    ]
-    rank: Annotated[
-        int | None,
-        Option(
-            None,
-            "Rank of this training process. By default it and ``world_size`` are those of "
-            "``torch.distributed`` or of torchrun's environment, else there is one rank.",
-            _none_or_at_least(0),
-        ),
-    ]
-    world_size: Annotated[
-        int | None,
-        Option(
-            None,
-            "Number of training processes that share the records.",
-            _none_or_at_least(1),
-        ),
-    ]
+    Attributes:
+        epochs: Number of epochs in one iteration; ``None`` iterates endlessly.
+        rank: Rank of this training process. By default it and ``world_size`` are those of
+            ``torch.distributed`` or of torchrun's environment, else there is one rank.
+        world_size: Number of training processes that share the records.
+    """
+
+    epochs: Annotated[int | None, Option(1, _none_or_at_least(0))]
+    rank: Annotated[int | None, Option(None, _none_or_at_least(0))]
+    world_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
 
 
+@_documented
 class IndexOptions(TypedDict, total=False):
-    """The index of the data files."""
+    """The index of the data files.
 
-    index: Annotated[
-        IndexChoice,
-        Option(
-            "auto",
-            '``"auto"`` uses the index beside each data file, else one from the user\'s cache '
-            "directory, else builds a new one and caches it. A path or a list of paths names the "
-            "index file (``.tfidx`` or text) of each data file.",
-        ),
-    ]
+    Attributes:
+        index: ``"auto"`` uses the index beside each data file, else one from the user's cache
+            directory, else builds a new one and caches it. A path or a list of paths names the
+            index file (``.tfidx`` or text) of each data file.
+    """
+
+    index: Annotated[IndexChoice, Option("auto")]
 
 
+@_documented
 class CompressionOptions(TypedDict, total=False):
-    """The compression of the data files."""
+    """The compression of the data files.
 
-    compression: Annotated[
-        CompressionChoice,
-        Option(
-            "auto",
-            'Compression of the files: ``"auto"`` (by content), ``None``, ``"gzip"`` or '
-            '``"zlib"``.',
-        ),
-    ]
+    Attributes:
+        compression: Compression of the files: ``"auto"`` (by content), ``None``, ``"gzip"`` or
+            ``"zlib"``.
+    """
+
+    compression: Annotated[CompressionChoice, Option("auto")]
 
 
+@_documented
 class ChecksumOptions(TypedDict, total=False):
-    """Checksums of TFRecord files."""
+    """Checksums of TFRecord files.
 
-    verify_crc: Annotated[
-        bool,
-        Option(
-            True, "Verify the checksum of each record's data. Those of lengths are always verified."
-        ),
-    ]
+    Attributes:
+        verify_crc: Verify the checksum of each record's data. Those of lengths are always verified.
+    """
+
+    verify_crc: Annotated[bool, Option(True)]
 
 
+@_documented
 class KeyOptions(TypedDict, total=False):
-    """Keys of records."""
+    """Keys of records.
 
-    with_key: Annotated[
-        bool,
-        Option(
-            False,
-            "Yield ``(key, sample)``, or ``(list of keys, batch)``. A key identifies a record: "
-            '``"path:offset"`` in TFRecord files.',
-        ),
-    ]
+    Attributes:
+        with_key: Yield ``(key, sample)``, or ``(list of keys, batch)``. A key identifies a record:
+            ``"path:offset"`` in TFRecord files.
+    """
+
+    with_key: Annotated[bool, Option(False)]
 
 
+@_documented
 class LoadingOptions(KeyOptions, total=False):
-    """Options that control how records are loaded."""
+    """Options that control how records are loaded.
 
-    on_error: Annotated[
-        ErrorPolicy,
-        Option(
-            "raise",
-            "Action for a damaged record, or one that does not match the schema. "
-            '``"raise"`` raises the error. ``"skip"`` leaves the record out, logs the error and '
-            "counts it in :attr:`skipped`. A function is called with the error, and the record is "
-            "left out. Batches are filled up from the next records, except batches by length. If "
-            "the length of a record is damaged, the rest of its file is lost and reported as one "
-            "error. A stale index always raises.",
-            _check_on_error,
-        ),
-    ]
-    num_threads: Annotated[
-        int | None,
-        Option(
-            None,
-            "Number of threads that read and parse; 1 is the calling thread. Batches and their "
-            "order do not depend on it. The default is 2, and 1 in DataLoader workers.",
-            _none_or_at_least(1),
-        ),
-    ]
-    prefetch: Annotated[
-        int,
-        Option(
-            2,
-            "Number of batches that background threads load ahead. If batches are small, runs of "
-            "up to 16 of them (about 1 MiB as stored) count as one.",
-            _at_least(1),
-        ),
-    ]
+    Attributes:
+        on_error: Action for a damaged record, or one that does not match the schema. ``"raise"``
+            raises the error. ``"skip"`` leaves the record out, logs the error and counts it in
+            :attr:`skipped`. A function is called with the error, and the record is left out.
+            Batches are filled up from the next records, except batches by length. If the length of
+            a record is damaged, the rest of its file is lost and reported as one error. A stale
+            index always raises.
+        num_threads: Number of threads that read and parse; 1 is the calling thread. Batches and
+            their order do not depend on it. The default is 2, and 1 in DataLoader workers.
+        prefetch: Number of batches that background threads load ahead. If batches are small, runs
+            of up to 16 of them (about 1 MiB as stored) count as one.
+    """
+
+    on_error: Annotated[ErrorPolicy, Option("raise", _check_on_error)]
+    num_threads: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    prefetch: Annotated[int, Option(2, _at_least(1))]
 
 
 class StreamOptions(
@@ -414,10 +367,15 @@ class MapOptions(
     """Options of :class:`TFRecordMapDataset`."""
 
 
+@_documented
 class SchemaOptions(TypedDict, total=False):
-    """The schema of a dataset."""
+    """The schema of a dataset.
 
-    schema: Annotated[Any, Option(None, "Another schema.")]
+    Attributes:
+        schema: Another schema.
+    """
+
+    schema: Annotated[Any, Option(None)]
 
 
 class ReplaceOptions(
@@ -513,13 +471,9 @@ def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated
         definitions = options_of(kind)
         if unchanged:
             definitions = {
-                name: Option(UNCHANGED, option.text) for name, option in definitions.items()
+                name: Option(UNCHANGED, text=option.text) for name, option in definitions.items()
             }
-        lines = [
-            line
-            for name, option in definitions.items()
-            for line in _documented(name, option, with_default=not unchanged)
-        ]
+        lines = [_entry(option) for option in definitions.values() if option.text]
         if inspect.isclass(decorated):
             init: Any = decorated
             init.__init__ = _checked(init.__init__, kind, definitions, unchanged=unchanged)
@@ -571,17 +525,13 @@ def _checked(
     return call
 
 
-def _documented(name: str, option: Option, *, with_default: bool) -> Iterable[str]:
-    """Return the lines of an option in the "Args" section of a docstring."""
-    text = f"{name}: {option.text}"
-    if with_default:
-        text += f" Default: ``{option.default!r}``."
-    return _wrapped(text)
-
-
-@functools.cache  # most options are those of several classes
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 92, initial_indent="    ", subsequent_indent="        ")
+def _entry(option: Option) -> str:
+    """Return the entry of an option in the "Args" section of a docstring."""
+    if option.default is UNCHANGED:
+        return option.text
+    default = f"Default: ``{option.default!r}``."
+    sep = "\n" + " " * 8 if len(option.text.splitlines()[-1]) + len(default) > 95 else " "
+    return f"{option.text}{sep}{default}"
 
 
 def _with_arguments(docstring: str | None, lines: Iterable[str]) -> str:
