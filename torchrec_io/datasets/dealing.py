@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..checks import counted
 from ..errors import StateMismatchError
 from ..order.orders import ENDLESS, Order, StreamOrder
 from ..order.plan import EpochPlan
 from ..order.progress import ProcessLayout, Progress
-from ..records.stream_reader import StreamReader
 from .options import makes_batches
 from .prefetch import Chunk, NumberedChunk
+
+if TYPE_CHECKING:
+    from ..records.stream_reader import StreamReader
 
 # Number of records that are assigned and loaded at a time without a batch size.
 _MOST_AT_ONCE = 256

@@ -17,19 +17,6 @@ from ..tensors.block_parser import BlockParser
 from .options import LengthKey
 
 
-def has_length_batches(options: Mapping[str, Any]) -> bool:
-    """Return whether options ask for batches by length."""
-    return options.get("batch_tokens") is not None or options.get("length_key") is not None
-
-
-def check_no_length_batches(options: Mapping[str, Any], subject: str) -> None:
-    """Raise ValueError if options ask for batches by length where these are not supported."""
-    if has_length_batches(options):
-        raise ValueError(
-            f"{subject} has no batches by length: batch_tokens and length_key must be None"
-        )
-
-
 def batch_by_length(
     order: RecordOrder,
     reader: RecordReader,

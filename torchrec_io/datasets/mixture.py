@@ -11,8 +11,7 @@ from ..checks import counted
 from ..order.mixture import MixedOrder, Stop
 from ..records.record_reader import RecordReader
 from .indexed import CountedDataset, IndexedDataset
-from .length_batching import has_length_batches
-from .options import MixOptions, change_options, options_of, takes_options
+from .options import MixOptions, change_options, has_length_batches, options_of, takes_options
 from .pipeline import IndexedPipeline, Pipeline
 from .record_loader import RecordLoader
 

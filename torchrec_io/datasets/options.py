@@ -456,6 +456,19 @@ def makes_batches(options: Mapping[str, Any]) -> bool:
     return options.get("batch_size") is not None or options.get("batch_tokens") is not None
 
 
+def has_length_batches(options: Mapping[str, Any]) -> bool:
+    """Return whether options ask for batches by length."""
+    return options.get("batch_tokens") is not None or options.get("length_key") is not None
+
+
+def check_no_length_batches(options: Mapping[str, Any], subject: str) -> None:
+    """Raise ValueError if options ask for batches by length where these are not supported."""
+    if has_length_batches(options):
+        raise ValueError(
+            f"{subject} has no batches by length: batch_tokens and length_key must be None"
+        )
+
+
 def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated], _Decorated]:
     """Give a class or function the signature, checks and documentation of its options.
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import TorchRecIOError
-from ..order.length_batches import Lengths
 from ..order.orders import RecordOrder, files_fingerprint
 from ..order.selection import Selection, Span
 from ..order.split import parse_slice
@@ -20,8 +19,11 @@ from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.paths import expand_paths
 from ..tensors.block_parser import BlockParser
-from .length_batching import batch_by_length, has_length_batches, too_long_records
+from .options import has_length_batches
 from .record_loader import RecordLoader
+
+if TYPE_CHECKING:
+    from ..order.length_batches import Lengths
 
 # Makes the parser of a schema that the user gave.
 MakeParser: TypeAlias = Callable[[Any], BlockParser]
@@ -174,6 +176,11 @@ class IndexedPipeline(Pipeline):
         )
         order: Any = record_order
         if has_length_batches(options):
+            from .length_batching import (  # noqa: PLC0415  # rarely needed
+                batch_by_length,
+                too_long_records,
+            )
+
             if not record_order.can_batch_by_length:
                 raise ValueError("a dataset of steps has no batches by length")
             order = batch_by_length(record_order, records, parser, options, lengths)

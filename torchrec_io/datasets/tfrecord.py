@@ -9,11 +9,11 @@ from ..checks import is_integer
 from ..storage.local import StrPath
 from ..tensors.block_parser import SchemaLike, parser_of_messages
 from .indexed import IndexedDataset
-from .length_batching import check_no_length_batches
 from .options import (
     TfdsOptions,
     TFRecordOptions,
     TFRecordReplaceOptions,
+    check_no_length_batches,
     complete,
     takes_options,
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import check_integer
-from ..datasets.length_batching import check_no_length_batches
+from ..datasets.options import check_no_length_batches
 from ..datasets.pipeline import IndexedPipeline
 from ..errors import SchemaError
 from ..parsing.lengths import find_lengths

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..parsing.lengths import LengthFeature
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import RecordRandom
-from ..parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
 from ..records.record_block import RecordBlock
 from ..schema.feature_mapping import FeatureMapping
 from ..schema.schema import Features, Schema
 from .native_run import load_run
 from .parse import parse_block
+
+if TYPE_CHECKING:
+    from ..parsing.lengths import LengthFeature
+    from ..parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
 
 Decoder: TypeAlias = Callable[[bytes], Any]
 SchemaLike: TypeAlias = FeatureMapping | Features | Decoder | None
@@ -153,6 +155,8 @@ class ExampleBlockParser(BlockParser):
         return load_run(self._parser, reader, plans, randoms)
 
     def length_features(self) -> Mapping[str, LengthFeature]:
+        from ..parsing.lengths import LengthFeature  # noqa: PLC0415  # rarely needed
+
         return LengthFeature.all_of(self.schema)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 from torch import Tensor
-from torch.utils.data._utils.collate import default_collate_fn_map
 
 from ..schema.nesting import MOST_LEVELS, SEPARATOR, Path, dict_of, leaves_of
 from .batch import Batch, allocate_arena
@@ -15,7 +14,6 @@ from .device import allocate_pinned
 from .device import pin_memory as pin_memory_of
 from .pad_batch import pad_batch
 from .padding import PaddedLength
-from .ragged import BytesArray, Ragged, Sparse
 from .sample_columns import SampleColumns
 
 Samples: TypeAlias = "Sequence[Mapping[str, Any]] | Batch"
@@ -218,12 +216,3 @@ def _flat_name(path: Path, value: Any) -> Any:
         fault = f"nested more than {MOST_LEVELS} levels deep" if value else "empty"
         raise ValueError(f"the dict {name!r} in the samples is {fault}")
     return name
-
-
-def _collate_values(values: list[Any], *, collate_fn_map: Any) -> Any:
-    """Join values of our types for PyTorch's ``default_collate``."""
-    del collate_fn_map  # they contain no values of other types
-    return collate([{"": value} for value in values])[""]
-
-
-default_collate_fn_map.update(dict.fromkeys((BytesArray, Ragged, Sparse), _collate_values))

@@ -22,7 +22,7 @@ import os
 import pickle
 import threading
 import weakref
-from multiprocessing.reduction import DupFd, ForkingPickler
+from multiprocessing.reduction import DupFd
 from multiprocessing.util import Finalize
 from typing import Any, NamedTuple
 
@@ -295,7 +295,7 @@ _ends = _Ends()
 os.register_at_fork(after_in_child=_ends.reset)
 
 
-def _reduce(batch: Batch) -> Any:
+def reduce_batch(batch: Batch) -> Any:
     """Pickle a batch for another process. DataLoader workers send it in a slot."""
     is_inline = batch.arena.device.type != "cpu" or batch.arena.numel() <= _INLINE_BYTES
     if is_inline or get_worker_info() is None or not hasattr(os, "memfd_create"):
@@ -339,6 +339,3 @@ def _attach(place: _Place, new: _NewSlot | None) -> npt.NDArray[np.uint8]:
 
 def _map(descriptor: int, size: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
-
-
-ForkingPickler.register(Batch, _reduce)

@@ -1,0 +1,31 @@
+"""Registration of our classes with PyTorch's ``default_collate`` and with multiprocessing.
+
+The functions that do the work are imported on first use.
+"""
+
+from __future__ import annotations
+
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from torch.utils.data._utils.collate import default_collate_fn_map
+
+from .batch import Batch
+from .ragged import BytesArray, Ragged, Sparse
+
+
+def _collate_values(values: list[Any], *, collate_fn_map: Any) -> Any:
+    del collate_fn_map  # our classes contain no values of others
+    from .collate import collate  # noqa: PLC0415
+
+    return collate([{"": value} for value in values])[""]
+
+
+def _reduce(batch: Batch) -> Any:
+    from .transport import reduce_batch  # noqa: PLC0415
+
+    return reduce_batch(batch)
+
+
+default_collate_fn_map.update(dict.fromkeys((BytesArray, Ragged, Sparse), _collate_values))
+ForkingPickler.register(Batch, _reduce)
