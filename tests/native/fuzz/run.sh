@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs each one for a while: run.sh BUILD_DIR SECONDS
+# Build the fuzz targets and run each of them for some seconds: run.sh BUILD_DIR SECONDS
 #
-# Needs Clang with libFuzzer, protoc and protobuf's C++ library. Where they are missing and apt-get may be
-# used they are installed; else the run is skipped, which is a failure in CI.
+# Needs Clang with libFuzzer, protoc and protobuf's C++ library. Installs missing tools with apt-get if
+# possible. Otherwise the run is skipped, or fails in CI.
 set -euo pipefail
 build=$1
 seconds=$2
@@ -42,7 +42,7 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$(find_clang)" -DCMAKE_BUI
   -DTORCHREC_IO_FUZZ=ON > /dev/null
 cmake --build "$build" -j "$(nproc)"
 
-# Inputs found in earlier runs are kept beside the seeds and serve again.
+# Inputs found in earlier runs are kept and used again, together with the seeds.
 while read -r target; do
   mkdir -p "$build/corpus/$target"
   echo "fuzzing $target for $seconds s"
