@@ -1,4 +1,4 @@
-"""Examples of any spec: what TensorFlow makes of them is what we make of them."""
+"""Examples of random specs, parsed by TensorFlow and by this library."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def test_single_examples(tf_oracle: TfOracle, seed: int) -> None:
         found = comparable(ours_single(encode(record), spec), spec, [record])
         theirs = comparable(with_first_splits(features_in(answer)), spec, [record])
         if model.has_empty_splits(spec, record):
-            theirs = theirs or found  # with validate TensorFlow refuses them
+            theirs = theirs or found  # with validate, TensorFlow rejects them
         wrong.append(disagreement(question, found, theirs, model.reasons(spec, [record])))
     assert_none(wrong)

@@ -1,4 +1,4 @@
-"""The golden TFDS directories are what tensorflow-datasets writes now, and reads."""
+"""Comparison of the golden TFDS directories with the current tensorflow-datasets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_the_golden_directories_are_what_tfds_writes(tf_python: str, tmp_path: Path) -> None:
+def test_tfds_writes_the_golden_directories(tf_python: str, tmp_path: Path) -> None:
     script = TESTS / "data" / "make_tfds_golden.py"
     made = subprocess.run(
         [tf_python, str(script), str(tmp_path / "tfds")],

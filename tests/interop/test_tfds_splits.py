@@ -1,4 +1,4 @@
-"""What is noted of TFDS's splits is what TFDS says now."""
+"""Comparison of the stored splits of TFDS with the current tensorflow-datasets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.conftest import TESTS
 
 
-def test_the_answers_are_those_of_tfds(tf_python: str, tmp_path: Path) -> None:
+def test_stored_answers_are_those_of_tfds(tf_python: str, tmp_path: Path) -> None:
     script = TESTS / "data" / "make_tfds_splits.py"
     made = subprocess.run(
         [tf_python, str(script), str(tmp_path / "splits.json")],
