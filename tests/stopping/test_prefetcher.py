@@ -240,7 +240,7 @@ class TestRuns:
     def test_large_jobs_are_not_grouped(self) -> None:
         assert self.runs_of(Number, 2) == [[number] for number in range(200)]
 
-    def test_jobs_are_not_grouped_with_one_result_ahead(self) -> None:
+    def test_jobs_are_not_grouped_with_one_thread(self) -> None:
         assert self.runs_of(SmallNumber, 1) == [[number] for number in range(200)]
 
 
