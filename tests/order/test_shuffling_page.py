@@ -1,4 +1,4 @@
-"""docs/shuffling.md tells what the orders do: its script runs, and its numbers are the script's."""
+"""Script, table and figures of docs/shuffling.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCRIPT = ROOT / "docs" / "plots" / "window_shuffle.py"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """The table that the script prints, and the picture that it draws."""
+    """Run the script, and return its table and picture."""
     if importlib.util.find_spec("matplotlib") is None:
         skip_or_fail("matplotlib is not installed; it is in the extra 'dev'")
     picture = tmp_path_factory.mktemp("picture") / "picture.png"
@@ -29,12 +29,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return done.stdout, picture
 
 
-def test_the_table_is_what_the_orders_give(made: tuple[str, Path]) -> None:
+def test_table_matches_the_orders(made: tuple[str, Path]) -> None:
     assert made[0].count("\n") > 8
     assert made[0] in PAGE
 
 
-def test_numbers_in_the_text_are_from_the_table(made: tuple[str, Path]) -> None:
+def test_numbers_in_the_text_match_the_table(made: tuple[str, Path]) -> None:
     text = PAGE.partition(made[0])[2]
     quoted = re.findall(r"\b\d+\.\d\b|\b\d{2,3},\d{3} places\b", text)
     assert len(quoted) >= 6
@@ -42,7 +42,7 @@ def test_numbers_in_the_text_are_from_the_table(made: tuple[str, Path]) -> None:
     assert {number.removesuffix(" places") for number in quoted} <= in_table
 
 
-def test_the_picture_is_drawn(made: tuple[str, Path]) -> None:
+def test_picture_is_drawn(made: tuple[str, Path]) -> None:
     with Image.open(made[1]) as drawn, Image.open(SCRIPT.with_suffix(".png")) as kept:
         assert drawn.size == kept.size
         colors = drawn.convert("RGB").getcolors(1 << 20)
