@@ -22,12 +22,12 @@ def counts(*of: int) -> npt.NDArray[np.int64]:
 
 
 @pytest.mark.parametrize("bad", [(-1,), (1, -1), (2**63 - 1, 1)])
-def test_counts_that_cannot_be(bad: tuple[int, ...]) -> None:
+def test_invalid_counts(bad: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="no so many records"):
         _core.IndexSet(counts(*bad))
 
 
-def test_files_and_indexes_that_are_not_there(index: npt.NDArray[np.uint8]) -> None:
+def test_missing_files_and_indexes(index: npt.NDArray[np.uint8]) -> None:
     indexes = _core.IndexSet(counts(2, 3))
     for file in (-1, 2, 2**62):
         with pytest.raises(IndexError, match="no such file"):
@@ -43,10 +43,10 @@ def test_files_and_indexes_that_are_not_there(index: npt.NDArray[np.uint8]) -> N
         indexes.plan(counts(0), 1, -1)
 
 
-def test_an_index_lives_as_long_as_it_is_used(index: npt.NDArray[np.uint8]) -> None:
+def test_index_lives_as_long_as_it_is_used(index: npt.NDArray[np.uint8]) -> None:
     indexes = _core.IndexSet(counts(2))
     indexes.take(0, index.copy(), 1)
-    np.full(1 << 16, 255, np.uint8)  # would take its place
+    np.full(1 << 16, 255, np.uint8)  # would reuse freed memory
     assert indexes.locate(counts(1, 0), 1) == ([], [0, 0], [17, 0])
     unseen, sizes, placed, files, cuts, ranges, size = indexes.plan(counts(1, 0, 1), 1, 0)
     assert (unseen, files, cuts, size) == ([], [0], [0, 1], 35)
