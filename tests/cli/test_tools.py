@@ -1,4 +1,4 @@
-"""``torchrec-io merge``, ``split``, ``reshard``, ``shuffle``, ``subset`` and so on."""
+"""The commands ``torchrec-io merge``, ``split``, ``reshard``, ``shuffle`` and others."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_compress_and_decompress() -> None:
     assert Path("plain/a.tfrecord").read_bytes() == Path("a.tfrecord").read_bytes()
 
 
-def test_damage_is_named() -> None:
+def test_damage_is_reported() -> None:
     data = bytearray(b"".join(map(frame, numbered(5))))
     data[24 + 12] ^= 1
     Path("bad.tfrecord").write_bytes(data)
@@ -111,7 +111,7 @@ def test_damage_is_named() -> None:
         (["reshard", ".", "-o", "old", "--num-shards", "2"], 1, "old-00000-of-00003"),
     ],
 )
-def test_what_is_refused(arguments: list[str], status: int, message: str) -> None:
+def test_invalid_arguments(arguments: list[str], status: int, message: str) -> None:
     Path("old-00000-of-00003").touch()
     before = sorted(Path().iterdir())
     result = call(*arguments)
@@ -120,7 +120,7 @@ def test_what_is_refused(arguments: list[str], status: int, message: str) -> Non
     assert sorted(Path().iterdir()) == before
 
 
-def test_as_a_process(run: Run) -> None:
+def test_command_in_a_process(run: Run) -> None:
     result = run("merge", "a.tfrecord", "b.tfrecord.gz", "-o", "all", "-j", 2)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("20 records in 1 file, ")

@@ -1,4 +1,4 @@
-"""How many steps records have: what tells it, records that do not agree, and what is refused."""
+"""Numbers of steps of records: counting, inconsistent records, and errors."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TestCounting:
         ],
         ids=lambda value: type(value).__name__,
     )
-    def test_what_is_counted(self, tmp_path: Path, spec: Any, stored: dict[str, Any]) -> None:
+    def test_counted_features(self, tmp_path: Path, spec: Any, stored: dict[str, Any]) -> None:
         write_tfrecord(tmp_path / "data", [example_of(**stored)])
         dataset = tio.TFRecordDataset(tmp_path / "data", {"g/x": spec}).steps("g")
         assert dataset.num_records == len(list(dataset)) == 3
@@ -90,7 +90,7 @@ class TestCounting:
             (tio.RaggedFeature.ValueRowIds("p"), [0, 2, 2, 2]),
         ],
     )
-    def test_what_is_not_counted_is_compared(
+    def test_uncounted_features_are_compared(
         self, tmp_path: Path, partition: Any, numbers: list[int]
     ) -> None:
         spec = tio.RaggedFeature("int64", "v", [partition])
@@ -110,7 +110,7 @@ class TestCounting:
 class TestBadRecords:
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
-        """Record 1 has features that disagree, record 3 is no Example, and 5 is damaged."""
+        """Write a file with inconsistent record 1, invalid record 3 and damaged record 5."""
         uneven = uneven_episode(1, [1], [b"a", b"b"])
         records = [episode(0, 2), uneven, episode(2, 3), b"\xff\xff", episode(4, 1), episode(5, 6)]
         write_tfrecord(tmp_path / "data", records)
@@ -119,7 +119,7 @@ class TestBadRecords:
         (tmp_path / "data").write_bytes(stored)
         return tmp_path / "data"
 
-    def test_what_disagrees_is_told(self, path: Path) -> None:
+    def test_inconsistent_records_are_reported(self, path: Path) -> None:
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=2).steps()
         iterator = iter(dataset)
         assert next(iterator)["steps/id"].tolist() == [0, 1]
@@ -130,7 +130,7 @@ class TestBadRecords:
         assert error.reason == "it has 2 steps, 'steps/id' has 1"
 
     @pytest.mark.parametrize("window", [None, 2])
-    def test_each_bad_record_is_told_once(self, path: Path, window: int | None) -> None:
+    def test_each_invalid_record_is_reported_once(self, path: Path, window: int | None) -> None:
         told: list[tio.TorchRecIOError] = []
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=2, on_error=told.append)
         stepped = dataset.steps(window=window)
@@ -143,20 +143,22 @@ class TestBadRecords:
         assert [type(error) for error in told] == kinds
         assert stepped.skipped == 3
 
-    def test_samples_in_front_of_a_bad_record_are_given(self, path: Path) -> None:
+    def test_samples_before_an_invalid_record_are_yielded(self, path: Path) -> None:
         iterator = iter(tio.TFRecordDataset(path, SCHEMA).steps())
         assert [next(iterator)["steps/id"].item() for _ in range(2)] == [0, 1]
         with pytest.raises(tio.DecodeError, match="steps"):
             next(iterator)
 
-    def test_batches_are_filled_up(self, path: Path) -> None:
+    def test_batches_are_refilled(self, path: Path) -> None:
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=4, on_error="skip").steps()
         assert [batch["steps/id"].tolist() for batch in dataset] == [
             [0, 1, 2000, 2001],
             [2002, 4000],
         ]
 
-    def test_a_feature_of_the_record_is_told_of_each_sample(self, tmp_path: Path) -> None:
+    def test_invalid_feature_of_the_record_is_reported_for_each_sample(
+        self, tmp_path: Path
+    ) -> None:
         values: Any = {"episode": [1, 2], "steps/id": [1000, 1001], "steps/text": [b"", b""]}
         bad = example_of(**values)
         write_tfrecord(tmp_path / "data", [episode(0, 1), bad, episode(2, 1)])
@@ -165,7 +167,7 @@ class TestBadRecords:
         assert step_ids(stepped) == [0, 2000]
         assert stepped.skipped == 2
 
-    def test_what_was_counted_unchecked_is_of_others(self, tmp_path: Path) -> None:
+    def test_unchecked_counts_are_separate(self, tmp_path: Path) -> None:
         [path] = write_episodes(tmp_path, [[2, 6]])
         stored = bytearray(Path(path).read_bytes())
         stored[-9] ^= 1
@@ -175,14 +177,16 @@ class TestBadRecords:
         checked = tio.TFRecordDataset(path, SCHEMA, on_error="skip").steps()
         assert checked.num_records == 2 + 1
 
-    def test_one_that_became_damaged_is_told_once_a_batch(self, tmp_path: Path) -> None:
+    def test_later_damage_is_reported_once_per_batch(self, tmp_path: Path) -> None:
         [path] = write_episodes(tmp_path, [[2, 3]])
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=8, on_error="skip").steps()
         before = os.stat(path)
         stored = bytearray(Path(path).read_bytes())
         stored[-9] ^= 1
         Path(path).write_bytes(stored)
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as a disk would do it
+        os.utime(
+            path, ns=(before.st_atime_ns, before.st_mtime_ns)
+        )  # disk errors do not change the time
         assert step_ids(dataset) == [0, 1]
         assert dataset.skipped == 1
 
