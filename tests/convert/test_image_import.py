@@ -48,7 +48,7 @@ def only_row(done: tio.tools.Result) -> Row:
     return row
 
 
-# ---- what is written ----
+# ---- records ----
 
 
 def test_features_of_images(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_invalid_file_of_labels(tmp_path: Path, text: str, reason: str) -> None:
         convert(tmp_path, labels=tmp_path / "labels.csv", on_error="skip")
 
 
-# ---- what is not as it should be ----
+# ---- invalid inputs ----
 
 
 def test_no_images(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_file_names_that_are_not_text(tmp_path: Path) -> None:
         convert(tmp_path)
 
 
-# ---- images encoded anew ----
+# ---- re-encoded images ----
 
 
 @pytest.mark.parametrize(

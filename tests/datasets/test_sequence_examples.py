@@ -100,7 +100,7 @@ def cut(numbers: list[int], size: int) -> list[list[int]]:
     return [numbers[i : i + size] for i in range(0, len(numbers), size)]
 
 
-# ---- what comes ----
+# ---- batches and samples ----
 
 
 @pytest.mark.parametrize("size", [1, 8, 100])
@@ -145,7 +145,7 @@ def test_keys(paths: list[str]) -> None:
     assert plain(pairs[21][1]) == expected(21)
 
 
-# ---- in a DataLoader ----
+# ---- DataLoader ----
 
 
 @pytest.mark.parametrize("method", START_METHODS)
@@ -195,7 +195,7 @@ def test_dataset_can_be_pickled(paths: list[str]) -> None:
     check_batch(pickle.loads(pickle.dumps(batch)), list(range(COUNT)))
 
 
-# ---- records that are bad ----
+# ---- invalid records ----
 
 
 def with_changed(number: int, context: Any = None, **lists: Any) -> bytes:

@@ -141,6 +141,6 @@ def test_resumed_run_is_checked_from_its_position(paths: list[str]) -> None:
                 list(other)
 
 
-def test_other_choices_are_refused(paths: list[str]) -> None:
+def test_invalid_choices_are_rejected(paths: list[str]) -> None:
     with pytest.raises(ValueError, match="uneven must be one of None, 'keep', 'drop', 'pad', got"):
         make(paths, uneven="even")

@@ -160,7 +160,7 @@ def test_boxes_without_a_size_yield_a_list_of_images() -> None:
     assert [image.tolist() for image in found] == [array[1:4, 2:6].tolist() for array in arrays]
 
 
-# ---- functions that choose ----
+# ---- custom augment functions ----
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_function_gets_the_size_after_the_crop() -> None:
     assert found.tolist() == array[5:6, 2:6].tolist()
 
 
-# ---- the two that come with the package ----
+# ---- augment functions of the package ----
 
 
 def torchvision_box(
@@ -318,7 +318,7 @@ def test_image_smaller_than_a_random_crop_is_an_error(shape: tuple[int, int]) ->
     assert (caught.value.record, caught.value.feature) == (1, "image")
 
 
-# ---- what is refused ----
+# ---- invalid arguments ----
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ def test_mixture_uses_its_own_seed(paths: list[str]) -> None:
     assert by_record(mixed) == expected(0, 3)
 
 
-# ---- functions of one's own ----
+# ---- custom functions ----
 
 
 def top_left(height: int, width: int, rng: np.random.Generator) -> tio.Crop:

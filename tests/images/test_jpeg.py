@@ -56,7 +56,7 @@ def scales(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return seen
 
 
-# ---- at full size ----
+# ---- full size ----
 
 
 @given(
@@ -125,7 +125,7 @@ def test_pillow_decodes_what_simplejpeg_does_not_support() -> None:
     assert found.tolist() == np.asarray(opened(bytes(data))).tolist()
 
 
-# ---- scaled ----
+# ---- scaled decoding ----
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tio.Schema.from_json(text)["x"] == tio.ImageFeature()
 
 
-# ---- left undecoded ----
+# ---- undecoded images ----
 
 
 def test_undecoded_images_are_bytes_in_the_arena() -> None:

@@ -152,7 +152,7 @@ def test_ctrl_c_while_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended
 
 
-# ---- of a batch ----
+# ---- batches ----
 
 ARRAYS = [noise(9, 8 + number % 3, seed=number) for number in range(40)]
 IMAGES = [encoded(array) for array in ARRAYS]

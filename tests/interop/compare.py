@@ -13,7 +13,7 @@ from torchrec_io.errors import DecodeError, SchemaError
 Result = dict[str, Any] | None  # None: rejected
 
 
-# ---- ours ----
+# ---- results of this library ----
 
 
 def ours(records: list[bytes], spec: Spec) -> Result:
@@ -59,7 +59,7 @@ def ours_single_sequence(record: bytes, context: Spec, sequence: Spec) -> Result
     return columns_to_json(sample, spec, single=True, in_lists=frozenset(sequence))
 
 
-# ---- questions to TensorFlow ----
+# ---- results of TensorFlow ----
 
 
 def batch_question(records: list[bytes], spec: Spec) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def features_and_lengths(answer: dict[str, Any]) -> Result:
     return answer if "features" in answer else None
 
 
-# ---- judgement ----
+# ---- comparison ----
 
 
 def disagreement(

@@ -148,7 +148,7 @@ def sequence_reasons(context: Spec, sequence: Spec, records: list[SequenceRecord
     return found | list_reasons(sequence, records)
 
 
-# ---- what TensorFlow makes less of ----
+# ---- values that TensorFlow loses ----
 
 
 def has_backward_ids(spec: Spec, parts: list[Record]) -> bool:
@@ -174,7 +174,7 @@ def steps_in(records: list[SequenceRecord]) -> list[Record]:
     ]
 
 
-# ---- what TensorFlow refuses and we take ----
+# ---- records that only TensorFlow rejects ----
 
 
 def with_kinds(record: SequenceRecord) -> SequenceRecord:

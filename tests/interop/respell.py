@@ -23,7 +23,7 @@ from tests.support.wire import delimited, tag, varint
 NUMBERS = {"string": 1, "float32": 2, "int64": 3}
 
 
-# ---- other spellings ----
+# ---- equivalent encodings ----
 
 
 def size(rng: random.Random) -> int:
@@ -172,7 +172,7 @@ def damage(rng: random.Random, record: bytes) -> bytes:
     return bytes(damaged)
 
 
-# ---- the way back ----
+# ---- reference parser ----
 
 
 def keys_of(spec: Spec) -> list[str]:

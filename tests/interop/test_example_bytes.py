@@ -53,7 +53,7 @@ def theirs(oracle: TfOracle, records: list[bytes], spec: Spec) -> Result:
     return features_in(oracle.parse_example(records, spec))
 
 
-# ---- any spec, any spelling ----
+# ---- random specs and encodings ----
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
@@ -134,7 +134,7 @@ def test_damaged_bytes_are_rejected_or_read_like_protobuf(
         assert found == theirs(tf_oracle, [plain], spec)
 
 
-# ---- where TensorFlow and protobuf part ----
+# ---- differences of TensorFlow and protobuf ----
 
 INTS = {"x": {"type": "VarLen", "dtype": "int64"}}
 FLOATS = {"x": {"type": "VarLen", "dtype": "float32"}}

@@ -105,7 +105,7 @@ def test_damaged_records_are_rejected_or_read_like_protobuf(tf_oracle: TfOracle,
     assert illegal > CASES // 3
 
 
-# ---- where TensorFlow and protobuf part ----
+# ---- differences of TensorFlow and protobuf ----
 
 INTS = {"type": "VarLen", "dtype": "int64"}
 RAGGED = {"type": "Ragged", "dtype": "int64"}

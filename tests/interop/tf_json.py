@@ -206,7 +206,7 @@ def answer_or_refusal(ask: Callable[[], Json]) -> Json:
         return {"error": str(error), "error_class": type(error).__name__}
 
 
-# ---- questions ----
+# ---- requests ----
 
 
 def parse_examples(examples: Sequence[bytes], spec: Json) -> Json:

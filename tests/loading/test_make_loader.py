@@ -105,7 +105,7 @@ def make(paths: list[str], sort: str, workers: int = 0, **options: Any) -> Loade
     return tio.make_loader(dataset, num_workers=workers, **given, **options)
 
 
-# ---- what comes out ----
+# ---- items ----
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -362,7 +362,7 @@ def test_without_torchdata(paths: list[str], monkeypatch: pytest.MonkeyPatch) ->
     assert make(paths, "batches", 2).state_dict()["version"] == 1
 
 
-# ---- what it says, and what it refuses ----
+# ---- descriptions and errors ----
 
 
 def test_describe_shows_the_choices(paths: list[str]) -> None:

@@ -145,7 +145,7 @@ def test_mixtures_are_stable_across_releases() -> None:
     assert endless.at(far, 2).tolist() == [11, 7, 2, 12]
 
 
-# ---- what a mix promises ----
+# ---- guarantees ----
 
 
 @given(weight_lists, seeds, st.data())
@@ -316,7 +316,7 @@ def test_counts_of_a_cell_examples(weights: list[float], counts: list[int]) -> N
     assert cell_counts(weights) == counts
 
 
-# ---- what is refused ----
+# ---- invalid arguments ----
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_masks_of_ranges(selection: Selection, data: st.DataObject) -> None:
     assert mask.tolist() == selection.mask(0, selection.total)[begin:end].tolist()
 
 
-# ---- made in chunks ----
+# ---- built from chunks ----
 
 
 def test_subset_can_be_built_from_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_native_core_rejects_values_out_of_range() -> None:
         _core.rank_bits(words, counts[:1], np.array([0]))
 
 
-# ---- across processes ----
+# ---- pickling and fingerprints ----
 
 
 @given(st.one_of(spans(), masks().map(Subset.from_mask)))

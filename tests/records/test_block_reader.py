@@ -98,7 +98,7 @@ def fetch(reader: RecordReader | BlockReader, numbers: Sequence[int]) -> Any:
     return block.numbers.tolist(), [block[i] for i in range(len(block))], told
 
 
-# ---- what comes out ----
+# ---- results ----
 
 
 @given(
@@ -249,7 +249,7 @@ def all_at_once(work: Callable[[], Any]) -> list[Any]:
         ready.wait()
         try:
             return work()
-        except BaseException as error:  # noqa: BLE001  # it is what is looked at
+        except BaseException as error:  # noqa: BLE001  # returned to the test
             return error
 
     with ThreadPoolExecutor(THREADS) as pool:

@@ -136,4 +136,4 @@ class TestIndexes:
             index.check_unchanged()
 
 
-# ---- finding out what a file is ----
+# ---- file changes ----

@@ -134,7 +134,7 @@ def test_parameters_are_checked(value: Any) -> None:
         FixedLength(0 if value == 1 else value)
 
 
-# ---- records of one length ----
+# ---- fixed-length records ----
 
 
 @given(size=st.integers(1, 4), ends=st.tuples(*[st.integers(0, 3)] * 3), count=st.integers(0, 5))
@@ -209,7 +209,7 @@ def test_whole_files_are_identified_by_name(tmp_path: Path) -> None:
     assert first == moved
 
 
-# ---- a format of one's own ----
+# ---- custom formats ----
 
 
 @given(records=st.lists(st.binary(max_size=12)), cut=st.integers(0, 30))

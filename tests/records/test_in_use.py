@@ -58,7 +58,7 @@ def in_child(work: Callable[[], None]) -> int:
     if child == 0:
         try:
             work()
-        except BaseException:  # noqa: BLE001  # the parent hears of it by the status
+        except BaseException:  # noqa: BLE001  # reported by the exit status
             os._exit(1)
         os._exit(0)
     return os.waitpid(child, 0)[1]

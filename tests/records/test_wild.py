@@ -311,7 +311,7 @@ def test_counts_of_sequence_examples(wild: Wild, entry: dict[str, Any]) -> None:
         assert len(values) == sum(feature["kinds"].values())
 
 
-# ---- what is no TFRecord file, and what lies beside one ----
+# ---- other files and text indexes ----
 
 
 @entries("not_tfrecord")

@@ -71,7 +71,7 @@ def die() -> None:
     time.sleep(60)
 
 
-# ---- in the process that trains ----
+# ---- in the training process ----
 
 
 def mappings() -> dict[str, Any]:
@@ -142,7 +142,7 @@ def check(batch: Any, number: int) -> None:
     assert batch["x"].tolist() == [[record] * VALUES for record in batch["id"].tolist()]
 
 
-# ---- and where the process that trains is killed ----
+# ---- killed training process ----
 
 
 def orphaned(folder: str, method: str, held: int) -> None:

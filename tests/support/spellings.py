@@ -24,7 +24,7 @@ from tests.support.wire import (
 KINDS = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64"}
 
 
-# ---- the loose model: entries as they come, Features unread ----
+# ---- the loose model: unmerged entries, unparsed Features ----
 
 
 def _loose_example() -> Any:
@@ -78,7 +78,7 @@ def kind_and_values(feature: Any) -> tuple[str | None, list[Any]]:
     return kind, [] if kind is None else list(getattr(feature, kind).value)
 
 
-# ---- every legal spelling ----
+# ---- every valid encoding ----
 
 sizes = st.sampled_from([0, 0, 0, 0, 2, 5])  # mostly the shortest form; lengths may have 5 bytes
 fields = st.sampled_from([2, 3, 4, 15, 16, 99, 2**29 - 1])

@@ -47,7 +47,7 @@ def numbered(count: int) -> list[bytes]:
     return [b"record %d" % number for number in range(count)]
 
 
-# ---- against a model ----
+# ---- comparison with models ----
 
 
 @given(files=FILES, compression=COMPRESSIONS)
@@ -183,7 +183,7 @@ def test_shards_up_to_a_size_keep_the_order(tmp_path: Path) -> None:
     assert [record for path in done.paths for record in records_in(path)] == numbered(50)
 
 
-# ---- the same by any number of jobs ----
+# ---- number of jobs ----
 
 OPERATIONS: dict[str, Callable[..., Result]] = {
     "merge": lambda paths, out, **how: merge(paths, out / "all.tfrecord", **how),
@@ -213,7 +213,7 @@ def test_output_does_not_depend_on_jobs(
     assert sum(len(records_in(tmp_path / "out1" / file)) for file in found[0]) == 400
 
 
-# ---- what is damaged ----
+# ---- damage ----
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_skipped_damage_is_counted(
     assert sorted(kept) == sorted([*numbered(5)[:1], *numbered(5)[2:], *numbered(5)[:3]])
 
 
-# ---- what is refused ----
+# ---- invalid arguments ----
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.endswith("compress")])

@@ -39,7 +39,7 @@ def in_child(work: Callable[[], object]) -> int:
     sys.exit(0)
 
 
-# ---- killed ----
+# ---- killed processes ----
 
 CALLS = ("open", "writev", "fsync", "unlink", "replace")
 
@@ -144,7 +144,7 @@ def killed_shards(folder: Path) -> None:
     assert steps > 50, steps
 
 
-# ---- forked ----
+# ---- forked processes ----
 
 
 def refused(call: Callable[[], object]) -> None:
@@ -190,7 +190,7 @@ def forked(folder: Path) -> None:
         assert read(written) == [b"before", *[b"parent's"] * count]
 
 
-# ---- full ----
+# ---- full file systems ----
 
 
 def fill(folder: Path, free: int) -> None:

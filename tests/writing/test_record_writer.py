@@ -45,7 +45,7 @@ def stream_of(path: Path, compression: str | None) -> bytes:
     return zlib.decompress(data) if compression == "zlib" else data
 
 
-# ---- what is written ----
+# ---- files ----
 
 RECORDS = st.lists(
     st.one_of(
@@ -126,7 +126,7 @@ def test_zlib_file_is_one_stream(tmp_path: Path) -> None:
     assert zlib.decompress((tmp_path / "x").read_bytes()) == b"".join(map(frame, records))
 
 
-# ---- what records are ----
+# ---- records ----
 
 
 class Message:
@@ -203,7 +203,7 @@ def test_rejected_record_leaves_nothing(
     assert len(tio.RecordIndex.load(tmp_path / "x")) == 2
 
 
-# ---- how it ends ----
+# ---- closing and errors ----
 
 
 @every_compression
@@ -288,7 +288,7 @@ def test_file_mode_equals_that_of_open(tmp_path: Path, umask: int) -> None:
     assert len(modes) == 1
 
 
-# ---- what cannot be written ----
+# ---- invalid targets ----
 
 
 @pytest.mark.parametrize("choice", ["auto", "GZIP", "", "zstd", False])
