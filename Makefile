@@ -1,4 +1,4 @@
-# The two commands that do everything, set-up included, on a fresh machine:
+# These two commands do everything on a fresh machine, set-up included:
 #
 #   make demo    train a model on TFRecord data that TensorFlow wrote
 #   make test    lint, types, docs, native tests with sanitizers, fuzzing, tests, TensorFlow interop
@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 TF_VENV := .venv-tf
 BIN := $(CURDIR)/$(VENV)/bin
-# Fuzzing time for each target; a longer run is `make fuzz SECONDS=3600`.
+# Fuzzing time per target. Run longer with `make fuzz SECONDS=3600`.
 SECONDS ?= 20
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
@@ -22,7 +22,7 @@ demo: build
 
 test: lint types docs native fuzz package unit slow
 
-# Much longer forms of the tests: 10 minutes of fuzzing a target, 1000 examples a property.
+# Run longer tests: 10 minutes of fuzzing per target, 1000 examples per property.
 long: build setup-tf
 	$(MAKE) fuzz SECONDS=600
 	python -m pytest -n auto --timeout 3600 --hypothesis-profile long
@@ -32,7 +32,7 @@ long: build setup-tf
 setup: $(VENV)/.ready
 setup-tf: $(TF_VENV)/.ready
 
-# Torch first: build tools in isolation would otherwise ask for a version of their own.
+# Install torch first: isolated builds would otherwise install their own version.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt torch numpy scikit-build-core nanobind cmake ninja
@@ -46,8 +46,8 @@ $(TF_VENV)/.ready: constraints-tf.txt
 	  tensorflow-cpu tensorflow-datasets lazy-loader pillow scikit-learn
 	touch $@
 
-# Native code that was changed since. Importing it does not build it: each of the many processes of the
-# tests would look.
+# Rebuild changed native code. Importing the module does not rebuild it, because every test process
+# would check for changes.
 build: setup
 	python -c "import importlib.util as util; util.find_spec('torchrec_io._core').loader.rebuild()"
 
@@ -65,8 +65,8 @@ types: build
 	python -m nanobind.stubgen -q -m torchrec_io._core -o build/_core.pyi
 	diff build/_core.pyi torchrec_io/_core.pyi
 
-# The documentation's site, in build/site. What is only a warning elsewhere is an error here. (The
-# variable has mkdocs-material leave out a notice about its own future.)
+# Build the documentation site in build/site. Warnings are errors. (The variable turns off a notice of
+# mkdocs-material about its future.)
 docs serve: export NO_MKDOCS_2_WARNING := 1
 docs: setup
 	mkdocs build --strict -q -d build/site
@@ -79,11 +79,11 @@ native: setup
 fuzz: setup
 	tests/native/fuzz/run.sh build/fuzz $(SECONDS)
 
-# The wheel, built from the sdist, works away from the checkout.
+# Check that the wheel, built from the sdist, works outside the checkout.
 package: setup
 	tests/package/run.sh build/package
 
-# Tests that take at most 10 seconds each, and the others.
+# `unit` runs tests that take at most 10 seconds each, `slow` runs the others.
 unit: build setup-tf
 	python -m pytest -n auto -m "not slow"
 
@@ -92,15 +92,15 @@ slow: build setup-tf
 
 # ---- tools ----
 
-# The site at http://127.0.0.1:8000, made anew whenever a page or docstring changes.
+# Serve the site at http://127.0.0.1:8000 and rebuild it when a page or docstring changes.
 serve: setup
 	mkdocs serve
 
-# Peers get environments of their own, in benchmarks/venvs; one that cannot be had is left out.
+# Each peer has its own environment in benchmarks/venvs. Peers that cannot be installed are skipped.
 bench: build setup-tf
 	python benchmarks/run.py
 
-# Both files that are made from others.
+# Regenerate the two generated files.
 stub: build
 	python -m nanobind.stubgen -q -m torchrec_io._core -o torchrec_io/_core.pyi
 	python -m typer torchrec_io.cli utils docs --name torchrec-io --title 'Command line' \

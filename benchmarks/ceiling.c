@@ -1,6 +1,6 @@
-/* The most that reading records can do on one thread: read(), CRC-32C of each, one copy of it.
+/* Upper limit of the reading speed on one thread: read(), CRC-32C and one copy of each record.
 
-   Prints bytes per second over files of TFRecord frames, read again and again for a second. */
+   Prints bytes per second for files of TFRecord frames, which are read repeatedly for a second. */
 
 #include <fcntl.h>
 #include <nmmintrin.h>
@@ -14,7 +14,7 @@
 enum { BUFFER = 1 << 20, HEADER = 12, FOOTER = 4, BLOCK = 1024 };
 
 static const double SECONDS = 1.0;
-/* By byte of a CRC: what it becomes when BLOCK zeros follow. */
+/* For each byte of a CRC: the CRC after BLOCK more zeros. */
 static uint32_t zeros[4][256];
 
 static uint32_t load32(const unsigned char *at) {
@@ -44,7 +44,7 @@ static uint64_t after_zeros(uint64_t crc) {
          zeros[3][crc >> 24 & 255];
 }
 
-/* Three blocks side by side: the instruction takes three cycles, and starts in each. */
+/* Processes three blocks in parallel: the instruction has a latency of three cycles. */
 static uint32_t crc32c(const unsigned char *data, size_t size) {
   uint64_t crc = 0xffffffff;
   for (; size >= 3 * BLOCK; data += 3 * BLOCK, size -= 3 * BLOCK) {

@@ -1,4 +1,4 @@
-"""How fast records can be read at most: ``read()``, CRC and one copy, written in C."""
+"""Upper limit of the reading speed: ``read()``, CRC and one copy, written in C."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def _program() -> str:
 
 
 def bytes_per_second(files: Sequence[str]) -> float:
-    """Bytes of files, frames included, that the C program reads in a second of wall time."""
+    """Return the bytes that the C program reads per second of wall time, frames included."""
     done = subprocess.run([_program(), *files], check=True, capture_output=True, text=True)
     return float(done.stdout)

@@ -1,4 +1,4 @@
-"""What the measurements share: child processes, data files, memory, tables."""
+"""Helpers of the measurements: child processes, data files, memory, tables."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ _FRAME_FOOTER_BYTES = 4
 
 
 def arguments(description: str | None, *, rounds: int = 5) -> argparse.ArgumentParser:
-    """A parser of the options that every measurement has."""
+    """Return a parser with the options of every measurement."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--scale", type=float, default=1.0, help="size of the data files")
-    parser.add_argument("--rounds", type=int, default=rounds, help="how often each is measured")
+    parser.add_argument(
+        "--rounds", type=int, default=rounds, help="number of times each case is measured"
+    )
     return parser
 
 
@@ -40,15 +42,15 @@ def arguments(description: str | None, *, rounds: int = 5) -> argparse.ArgumentP
 
 
 def tensorflow_python() -> str:
-    """The Python that has TensorFlow: ``$TF_PYTHON``, else that of ``.venv-tf``."""
+    """Return the Python with TensorFlow: ``$TF_PYTHON``, or that of ``.venv-tf``."""
     found = os.environ.get("TF_PYTHON") or str(ROOT / ".venv-tf" / "bin" / "python")
     if not os.path.exists(found):
-        raise SystemExit(f"no TensorFlow: {found} does not exist; `make setup-tf` makes .venv-tf")
+        raise SystemExit(f"{found} does not exist; run `make setup-tf` to create .venv-tf")
     return found
 
 
 def child_environment() -> dict[str, str]:
-    """The environment of child processes: indexes are kept beside the data files."""
+    """Return the environment of child processes, which keep indexes with the data files."""
     return {
         "TORCHREC_IO_CACHE": str(data_dir() / "index"),
         **os.environ,
@@ -58,7 +60,7 @@ def child_environment() -> dict[str, str]:
 
 
 def run_child(module: str, *args: str, python: str = sys.executable, **environment: str) -> Any:
-    """Runs a module of this folder in a fresh process and returns the JSON it prints."""
+    """Run a module of this folder in a fresh process and return the JSON that it prints."""
     done = subprocess.run(
         [python, "-m", f"benchmarks.{module}", *args],
         cwd=ROOT,
@@ -73,7 +75,7 @@ def run_child(module: str, *args: str, python: str = sys.executable, **environme
 
 
 def ensure_data(names: Sequence[str], scale: float) -> None:
-    """Makes the files of workloads unless they exist, and reads them into the page cache."""
+    """Create missing files of workloads, and read all files into the page cache."""
     missing = [name for name in names if not WORKLOADS[name].is_made(scale)]
     if missing:
         make = [tensorflow_python(), "-m", "benchmarks.make_data"]
@@ -87,7 +89,7 @@ def ensure_data(names: Sequence[str], scale: float) -> None:
 
 
 def warm(paths: Sequence[str]) -> int:
-    """Reads files once, so that the page cache holds them; returns their size."""
+    """Read files into the page cache and return their size."""
     buffer = bytearray(1 << 20)
     total = 0
     for path in paths:
@@ -98,7 +100,7 @@ def warm(paths: Sequence[str]) -> int:
 
 
 def walk_frames(path: str) -> list[int]:
-    """Offset of each frame, found as a plain reader of TFRecord files finds them."""
+    """Return the offset of each frame, found by a plain reading loop."""
     offsets = []
     at = 0
     with open(path, "rb") as file:
@@ -112,7 +114,7 @@ def walk_frames(path: str) -> list[int]:
 
 @contextmanager
 def joined_file(size: int, *, keep: bool = False) -> Iterator[str]:
-    """A file of about ``size`` bytes of tabular records: the shards one after another, repeated."""
+    """Provide a file of about ``size`` bytes: the tabular shards, concatenated and repeated."""
     path = data_dir() / f"tabular-{size // MB}MB.tfrecord"
     try:
         if not path.exists() or not size <= path.stat().st_size < size + MB:
@@ -141,7 +143,11 @@ def _join_shards(path: Path, size: int) -> None:
 
 
 def memory_of(pid: int | None = None) -> dict[str, int]:
-    """Memory of a process, by default this one, in bytes: VmRSS, VmHWM (the peak), RssAnon..."""
+    """Return the memory of a process in bytes: VmRSS, VmHWM (the peak), RssAnon and others.
+
+    Args:
+        pid: Process to inspect. Default: this process.
+    """
     found = {}
     for line in Path(f"/proc/{pid or 'self'}/status").read_text().splitlines():
         name, _, value = line.partition(":")
@@ -150,16 +156,16 @@ def memory_of(pid: int | None = None) -> dict[str, int]:
     return found
 
 
-# ---- what is printed ----
+# ---- printing ----
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A markdown table; all columns but the first are right-aligned."""
+    """Format a markdown table. All columns except the first are right-aligned."""
     lines = [headers, ["---", *["---:"] * (len(headers) - 1)], *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
-    """The median and, in brackets, the least and the greatest."""
+    """Format the median and, in brackets, the minimum and the maximum."""
     middle, low, high = statistics.median(values), min(values), max(values)
     return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"

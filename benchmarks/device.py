@@ -1,7 +1,7 @@
-"""Batches to a GPU: as one arena or column by column, page-locked or not, and while it computes.
+"""Copies of batches to a GPU: whole arenas or columns, page-locked or not, during computation.
 
-Needs a CUDA device, and says so where there is none. Batches are made beforehand, of records in
-memory: only copies and computing are measured.
+Prints a message if there is no CUDA device. Batches are created in advance, so only copies and
+computation are measured.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import torchrec_io as tio
 from benchmarks.common import arguments, spread, table
 
 _COLUMNS = 40
-_SIZES = (256, 4096, 65536)  # records of a batch
+_SIZES = (256, 4096, 65536)  # records per batch
 _BATCHES = 32
 
 
 def _make_batch(records: int) -> tio.Batch:
-    """A batch of 40 int64 columns and a Ragged."""
+    """Return a batch of 40 int64 columns and a Ragged."""
     names = [f"f{i:02}" for i in range(_COLUMNS)]
     schema: dict[str, tio.VarLenFeature | tio.FixedLenFeature] = {
         name: tio.FixedLenFeature([], "int64") for name in names
@@ -37,7 +37,7 @@ def _make_batch(records: int) -> tio.Batch:
 
 
 def _columns_of(batch: tio.Batch) -> list[Tensor]:
-    """The tensors of a batch, each of its own memory, as a dict of tensors would have them."""
+    """Return the tensors of a batch, each in its own memory, like those of a dict."""
     tokens = batch["tokens"]
     columns = [batch[name] for name in batch if name != "tokens"]
     return [column.clone() for column in (*columns, tokens.values, tokens.offsets)]
@@ -47,7 +47,7 @@ def _columns_of(batch: tio.Batch) -> list[Tensor]:
 
 
 def _seconds(copy: Callable[[], object], rounds: int) -> list[float]:
-    """What a copy takes, until the device has it."""
+    """Return the duration of copies, measured until the device has finished."""
     times = []
     for _ in range(3 + rounds * 5):
         torch.cuda.synchronize()
@@ -81,11 +81,11 @@ def _copy_row(records: int, rounds: int) -> list[object]:
     return [f"{size / 1e6:.2f} MB", *cells, f"{size / times[-1] / 1e9:.1f}"]
 
 
-# ---- copies beside computing ----
+# ---- copies during computation ----
 
 
 class _Work:
-    """What stands in for a training step: products of matrices, for about as long as asked."""
+    """Stand-in for a training step: matrix products that take about the given time."""
 
     def __init__(self, seconds: float) -> None:
         self._matrix = torch.randn(2048, 2048, device="cuda") / 2048
@@ -131,7 +131,7 @@ def _overlap_row(records: int, rounds: int) -> list[object]:
     ready = [batches[0].pin_memory()] * _BATCHES
     there = [batches[0].to("cuda")] * _BATCHES
     copy = statistics.median(_seconds(functools.partial(ready[0].to, "cuda"), rounds))
-    work = _Work(copy)  # as long as a copy: the case in which doing both at once gains most
+    work = _Work(copy)  # as long as a copy: this case gains most from overlap
     feeds: list[Callable[[], Iterable[tio.Batch]]] = [
         lambda: there,
         lambda: _moved(batches),
@@ -150,18 +150,31 @@ def _overlap_row(records: int, rounds: int) -> list[object]:
 
 
 def main() -> None:
-    """Prints the tables, or that there is no device."""
+    """Print the tables, or a message if there is no device."""
     args = arguments(__doc__).parse_args()
     if not torch.cuda.is_available():
-        print("There is no CUDA device here: nothing was measured.")
+        print("Nothing was measured: there is no CUDA device.")
         return
     print(f"On {torch.cuda.get_device_name()}, PyTorch {torch.__version__}.\n")
     print("A copy to the device, in µs:\n")
-    ways = ["42 tensors", "42 page-locked", "one arena", "one page-locked", "its GB/s"]
-    print(table(["batch", *ways], [_copy_row(size, args.rounds) for size in _SIZES]))
-    print("\nA step that computes for as long as its copy takes, in µs:\n")
-    feeds = ["no copy", "pageable", "pinned in the loop", "page-locked", "DevicePrefetcher", "gain"]
-    print(table(["batch", *feeds], [_overlap_row(size, args.rounds) for size in _SIZES]))
+    ways = [
+        "42 tensors",
+        "42 page-locked tensors",
+        "One arena",
+        "One page-locked arena",
+        "GB/s of the last",
+    ]
+    print(table(["Batch", *ways], [_copy_row(size, args.rounds) for size in _SIZES]))
+    print("\nA step whose computation takes as long as its copy, in µs:\n")
+    feeds = [
+        "No copy",
+        "Pageable",
+        "Pinned in the loop",
+        "Page-locked",
+        "DevicePrefetcher",
+        "Speedup",
+    ]
+    print(table(["Batch", *feeds], [_overlap_row(size, args.rounds) for size in _SIZES]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Encoding examples, against building TensorFlow's messages and serializing them."""
+"""Speed of encoding examples, compared with building and serializing TensorFlow's messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORKLOADS = ("tabular", "mnist", "image_raw")
 
 
 def _with_arrays(examples: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same examples with lists as NumPy arrays."""
+    """Return the same examples with lists converted to NumPy arrays."""
     return [
         {key: np.array(value) if isinstance(value, list) else value for key, value in e.items()}
         for e in examples
@@ -28,22 +28,22 @@ def _with_arrays(examples: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _ways(examples: list[dict[str, Any]]) -> dict[str, Callable[[], list[bytes]]]:
     ways: dict[str, Callable[[], list[bytes]]] = {
-        "one by one": lambda: [tio.encode_example(example) for example in examples],
-        "256 in a call": lambda: tio.encode_examples(examples),
+        "one per call": lambda: [tio.encode_example(example) for example in examples],
+        "256 per call": lambda: tio.encode_examples(examples),
     }
     if any(isinstance(value, list) for value in examples[0].values()):
         arrays = _with_arrays(examples)
-        ways["256 in a call, of arrays"] = lambda: tio.encode_examples(arrays)
+        ways["256 per call, as arrays"] = lambda: tio.encode_examples(arrays)
     return ways
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     args = arguments(__doc__).parse_args()
     rows = []
     for workload in _WORKLOADS:
         ways = _ways(examples_of(workload))
-        encoded = ways["one by one"]()
+        encoded = ways["one per call"]()
         assert all(way() == encoded for way in ways.values())
         theirs: list[float] = []
         ours: dict[str, list[float]] = {way: [] for way in ways}
@@ -59,7 +59,7 @@ def main() -> None:
             ratios = [a / b for a, b in zip(theirs, times, strict=True)]
             tensorflow = f"{statistics.median(theirs):.1f}"
             rows.append([workload, way, tensorflow, spread(times), spread(ratios, 1), _TARGET])
-    headers = ["workload", "examples", "TensorFlow, µs", "torchrec_io, µs", "ratio", "target"]
+    headers = ["Workload", "Examples", "TensorFlow, µs", "torchrec_io, µs", "Ratio", "Target"]
     print(table(headers, rows))
 
 

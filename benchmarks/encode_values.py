@@ -1,6 +1,6 @@
-"""What is encoded: examples of the workloads as plain Python values.
+"""Examples of the workloads as plain Python values, for ``encode.py``.
 
-Nothing but the standard library here: TensorFlow's process imports this module too.
+Uses only the standard library, because TensorFlow's process imports this module too.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from benchmarks.workloads import WORKLOADS, Column
 
 BATCH_SIZE = 256
-_SECONDS = 0.5  # that each measurement takes at least
+_SECONDS = 0.5  # minimum duration of a measurement
 
 
 def examples_of(workload: str) -> list[dict[str, Any]]:
-    """A batch of examples, the same in every process: scalars, lists of int, bytes."""
+    """Return a batch of examples, the same in every process: scalars, lists of int, bytes."""
     source = random.Random(workload)  # noqa: S311  # not for secrets
     return [
         {name: _value(column, source) for name, column in WORKLOADS[workload].columns.items()}
@@ -27,7 +27,7 @@ def examples_of(workload: str) -> list[dict[str, Any]]:
 
 def _value(column: Column, source: random.Random) -> Any:
     if column.kind == "int64" and column.shape:
-        # Four of five are zero.
+        # Four of five values are zero.
         return [max(0, source.randrange(-1024, 256)) for _ in range(column.shape[0])]
     if column.kind == "int64":
         return source.randrange(1_000_000)
@@ -37,7 +37,7 @@ def _value(column: Column, source: random.Random) -> Any:
 
 
 def cpu_of(work: Callable[[], object]) -> float:
-    """CPU microseconds for each example of work that encodes a batch."""
+    """Return the CPU microseconds per example of a function that encodes a batch."""
     work()
     rounds = 0
     begin = time.process_time()

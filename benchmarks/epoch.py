@@ -1,4 +1,4 @@
-"""Epochs of a peer in this process: compared, value by value, or timed. All peers run this code."""
+"""Checks and timings of epochs of a peer, in this process. All peers run this code."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from benchmarks.peers.base import HostBatch, Peer
 from benchmarks.workloads import Column, Workload
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-# Of an image, for comparison: each channel of the pixels of a coarse grid.
+# Pixels of an image that are compared: all channels on a coarse grid.
 _GRID = np.s_[:, 3::7, 3::7]
 
 
-# ---- the same values ----
+# ---- comparing values ----
 
 
 def check(peer: Peer, workload: Workload, workers: int, pictures: str) -> dict[str, Any]:
-    """A digest of all values of an epoch, whatever the order of the records.
+    """Return a digest of all values of an epoch that does not depend on the order of records.
 
-    Each record is hashed, with dtypes and lengths, all columns together; what is summed up are the
-    hashes. Decoders of JPEG may differ by a little: of images, points of a grid are written to the
-    file ``pictures``, in the order of the records' numbers.
+    All columns of a record are hashed together, with lengths, and the hashes are summed. JPEG
+    decoders may differ slightly, so the points of a grid of each image are written to the file
+    ``pictures`` instead, in the order of the records' numbers.
     """
     records = total = 0
     numbers, grids = [], []
@@ -56,9 +56,9 @@ def check(peer: Peer, workload: Workload, workers: int, pictures: str) -> dict[s
 
 
 def _records(workload: Workload, host: HostBatch) -> Iterator[bytes]:
-    """The bytes of each record of a batch, images left out."""
+    """Yield the bytes of each record of a batch, without images."""
     missing = workload.columns.keys() - host.keys()
-    assert not missing, f"no columns {sorted(missing)}"
+    assert not missing, f"columns {sorted(missing)} are missing"
     columns = [
         _values(name, column, host[name])
         for name, column in workload.columns.items()
@@ -69,7 +69,7 @@ def _records(workload: Workload, host: HostBatch) -> Iterator[bytes]:
 
 
 def _values(name: str, column: Column, values: Any) -> list[bytes]:
-    """The bytes of each record's value: as little-endian numbers of the column's dtype."""
+    """Return the bytes of each record's value. Numbers are little-endian, of the column's dtype."""
     if column.kind == "string":
         return [bytes(value) for value in values]
     dtype = np.dtype(np.uint8 if column.kind == "raw" else column.kind)
@@ -89,10 +89,10 @@ def _values(name: str, column: Column, values: Any) -> list[bytes]:
 
 
 def measure(peer: Peer, workload: Workload, workers: int, seconds: float) -> dict[str, Any]:
-    """Rates and memory. Epochs are read until some seconds are over; an epoch may be cut short.
+    """Return rates and memory, measured for some seconds. The last epoch may be incomplete.
 
-    What counts of each epoch is what comes after its first batch: the time, the records and the CPU
-    time of all processes. Every column of a batch is taken in hand, and let go.
+    Time, records and the CPU time of all processes count only after the first batch of each epoch.
+    Every column of a batch is accessed.
     """
     rows = _Rows(workload)
     begin = time.perf_counter()
@@ -127,7 +127,7 @@ def measure(peer: Peer, workload: Workload, workers: int, seconds: float) -> dic
 
 
 class _Rows:
-    """Counts the records of batches."""
+    """Counter of the records in batches."""
 
     def __init__(self, workload: Workload) -> None:
         self._first = next(iter(workload.columns))
@@ -139,7 +139,7 @@ class _Rows:
 
 
 def _cpu_seconds() -> float:
-    """User and system time of this process, of its children that ended, and of those alive."""
+    """Return user and system time of this process and of its children, ended or alive."""
     ended = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in ended) + _cpu_of_children()
 
@@ -150,7 +150,7 @@ def _cpu_of_children() -> float:
         for pid in children.read_text().split():
             try:
                 stat = Path(f"/proc/{pid}/stat").read_text()
-            except (FileNotFoundError, ProcessLookupError):  # ended meanwhile
+            except (FileNotFoundError, ProcessLookupError):  # the process has ended
                 continue
             fields = stat.rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12])
@@ -158,7 +158,7 @@ def _cpu_of_children() -> float:
 
 
 def _end_workers() -> None:
-    """Their peak is known only when they have ended."""
+    """End worker processes, because their peak memory is known only afterwards."""
     gc.collect()
     for process in multiprocessing.active_children():
         process.terminate()

@@ -1,6 +1,6 @@
-"""Memory over many epochs: of this process, and of it and its two workers together.
+"""Memory over many epochs, of one process and of a process with two workers.
 
-Resident memory is looked at after each epoch. After some epochs to warm up it must stay flat.
+Resident memory is measured after each epoch. It must stay flat after some warm-up epochs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_GROWTH_MB = 5
 
 
 def _iterate(num_workers: int, epochs: int) -> list[int]:
-    """Resident memory after each epoch, in bytes: of this process and its workers together."""
+    """Return the resident memory of this process and its workers after each epoch, in bytes."""
     workload = WORKLOADS["tabular"]
     dataset = tio.TFRecordDataset(
         workload.files[:2], schema_of(workload), batch_size=BATCH_SIZE, shuffle=1_000
@@ -39,7 +39,7 @@ def _iterate(num_workers: int, epochs: int) -> list[int]:
     for epoch in range(epochs):
         dataset.set_epoch(epoch)
         records = sum(len(batch["label"]) for batch in loader)
-        assert records == dataset.num_records, f"{records} of {dataset.num_records} records came"
+        assert records == dataset.num_records, f"got {records} of {dataset.num_records} records"
         gc.collect()
         pids = [None, *(worker.pid for worker in multiprocessing.active_children())]
         resident.append(sum(memory_of(pid)["VmRSS"] for pid in pids))
@@ -47,10 +47,10 @@ def _iterate(num_workers: int, epochs: int) -> list[int]:
 
 
 def main() -> None:
-    """Prints the table; fails where memory grows."""
+    """Print the table. Fail if memory grows."""
     parser = arguments(__doc__, rounds=1)
     parser.add_argument("--epochs", type=int, default=50)
-    parser.add_argument("--workers", type=int, help="be the measured process")
+    parser.add_argument("--workers", type=int, help="run as the measured process")
     args = parser.parse_args()
     if args.workers is not None:
         json.dump(_iterate(args.workers, args.epochs), sys.stdout)
@@ -68,8 +68,9 @@ def main() -> None:
         cells = [f"{value:.1f}" for value in (resident[0], later[0], later[-1], growth)]
         rows.append([case, *cells, f"< {_MOST_GROWTH_MB}", f"{slope * 1000:+.0f}"])
         assert growth < _MOST_GROWTH_MB, f"{case}: memory grew by {growth:.1f} MB"
-    headers = ["", "after epoch 1, MB", f"after epoch {_WARM_UP + 1}, MB"]
-    headers += [f"after epoch {args.epochs}, MB", "growth since, MB", "bar", "slope, KB an epoch"]
+    headers = ["Processes", "After epoch 1, MB", f"After epoch {_WARM_UP + 1}, MB"]
+    headers += [f"After epoch {args.epochs}, MB", f"Growth since epoch {_WARM_UP + 1}, MB"]
+    headers += ["Target", "Slope, KB per epoch"]
     print(table(headers, rows))
 
 

@@ -1,4 +1,4 @@
-"""Time to the first batch of an indexed file, each time in a fresh process."""
+"""Time to the first batch of an indexed file, in fresh processes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _TARGET_MS = 100
 
 
 def _measure(path: str, shuffle: bool | int) -> dict[str, float]:
-    """Milliseconds to open the dataset, and from ``iter()`` to the first batch."""
+    """Return the milliseconds to open the dataset, and from ``iter()`` to the first batch."""
     schema = schema_of(WORKLOADS["tabular"])
-    dataset_class = tio.TFRecordDataset  # imported here, not while the clock runs
+    dataset_class = tio.TFRecordDataset  # imported before the clock starts
     start = time.perf_counter()
     dataset = dataset_class(path, schema, batch_size=BATCH_SIZE, shuffle=shuffle)
     opened = time.perf_counter()
@@ -43,7 +43,7 @@ def _measure(path: str, shuffle: bool | int) -> dict[str, float]:
 
 
 def _rows(path: str, name: str, rounds: int) -> list[list[object]]:
-    """Rows of the table for one file."""
+    """Return the rows of the table for one file."""
     found: dict[bool | int, list[dict[str, float]]] = {shuffle: [] for shuffle in _SHUFFLES}
     with tempfile.TemporaryDirectory() as cache:
         _run(path, False, cache)  # builds the index
@@ -69,11 +69,11 @@ def _run(path: str, shuffle: bool | int, cache: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = arguments(__doc__)
-    parser.add_argument("--keep", action="store_true", help="do not remove the joined files")
-    parser.add_argument("--path", help="be the measured process, on this file")
-    parser.add_argument("--shuffle", type=json.loads, default=False, help="of that process")
+    parser.add_argument("--keep", action="store_true", help="do not remove the concatenated files")
+    parser.add_argument("--path", help="run as the measured process, on this file")
+    parser.add_argument("--shuffle", type=json.loads, default=False, help="shuffle of that process")
     args = parser.parse_args()
     if args.path:
         json.dump(_measure(args.path, args.shuffle), sys.stdout)
@@ -84,7 +84,7 @@ def main() -> None:
         rows = _rows(path, "19 MB", args.rounds)
     with joined_file(BIG_FILE_BYTES, keep=args.keep) as path:
         rows += _rows(path, "2 GB", args.rounds)
-    headers = ["file", "shuffle", "first batch, ms", "target, ms", "opening the dataset, ms"]
+    headers = ["File size", "`shuffle`", "First batch, ms", "Target, ms", "Opening the dataset, ms"]
     print(table(headers, rows))
 
 

@@ -1,4 +1,4 @@
-"""Building an index, from the page cache: against a plain reading loop and against read()."""
+"""Speed of building an index, compared with a plain reading loop and with ``read()``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _TARGET = 3.0  # million records/s
 
 
 def _timed(work: Callable[[], object]) -> tuple[float, float]:
-    """CPU and wall seconds."""
+    """Return the CPU and wall seconds of a call."""
     cpu, wall = time.process_time(), time.perf_counter()
     work()
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     args = arguments(__doc__).parse_args()
     ensure_data(["tabular"], args.scale)
     files = WORKLOADS["tabular"].files
@@ -34,7 +34,7 @@ def main() -> None:
     ways: dict[str, Callable[[], object]] = {
         "read() of the same bytes": lambda: warm(files),
         "`RecordIndex.build`": lambda: [RecordIndex.build(path) for path in files],
-        "a plain reading loop in Python": lambda: [walk_frames(path) for path in files],
+        "plain Python loop": lambda: [walk_frames(path) for path in files],
     }
     seconds: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     for _ in range(args.rounds):
@@ -57,12 +57,12 @@ def main() -> None:
             ]
         )
     headers = [
-        "",
-        "million records per CPU-second",
-        "million records/s",
+        "Method",
+        "Million records per CPU-second",
+        "Million records/s",
         "GB per CPU-second",
-        "speed relative to read()",
-        "target",
+        "Speed relative to read()",
+        "Target",
     ]
     print(table(headers, rows))
 

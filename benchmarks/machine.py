@@ -1,4 +1,4 @@
-"""Says what the measurements ran on."""
+"""Description of the machine and the library versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _tensorflow() -> str:
 
 
 def main() -> None:
-    """Prints one line."""
+    """Print one line."""
     print(
         f"{os.cpu_count()} cores ({_processor()}), Python {platform.python_version()}, "
         f"torch {version('torch')}, TensorFlow {_tensorflow()}"

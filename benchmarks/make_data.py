@@ -1,6 +1,6 @@
-"""Writes the data files, with TensorFlow. The same seed and scale give the same files.
+"""Writer of the data files. The same seed and scale produce the same files.
 
-Run it with a Python that has TensorFlow. Files that exist at the asked scale are kept.
+Run it with a Python that has TensorFlow. Existing files of the requested scale are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Record = dict[str, Any]
 
 
 def _tabular(rng: np.random.Generator, count: int) -> Iterator[_Record]:
-    """A label, 13 normal floats and 26 category numbers below 2^20: small ones are frequent."""
+    """Yield a label, 13 normal floats and 26 category numbers below 2^20, mostly small."""
     for _ in range(count):
         record: _Record = {"label": rng.integers(0, 2, 1)}
         floats = rng.standard_normal((13, 1)).astype(np.float32)
@@ -36,7 +36,7 @@ def _tabular(rng: np.random.Generator, count: int) -> Iterator[_Record]:
 
 
 def _mnist(rng: np.random.Generator, count: int) -> Iterator[_Record]:
-    """Four of five pixels are zero, as in MNIST."""
+    """Yield images in which four of five pixels are zero, as in MNIST."""
     for _ in range(count):
         image = rng.integers(1, 256, 784)
         image[rng.random(784) > 0.19] = 0
@@ -44,7 +44,7 @@ def _mnist(rng: np.random.Generator, count: int) -> Iterator[_Record]:
 
 
 def _image_raw(rng: np.random.Generator, count: int) -> Iterator[_Record]:
-    """An image as the bytes of its pixels, and its shape as the bytes of three int32."""
+    """Yield images as the bytes of their pixels, and shapes as the bytes of three int32."""
     shape = np.array([64, 64, 3], "<i4").tobytes()
     for _ in range(count):
         image = rng.integers(0, 256, 64 * 64 * 3, dtype=np.uint8).tobytes()
@@ -52,12 +52,12 @@ def _image_raw(rng: np.random.Generator, count: int) -> Iterator[_Record]:
 
 
 def _jpeg(rng: np.random.Generator, count: int) -> Iterator[_Record]:
-    """Crops of smooth noise, as JPEG of quality 90; a number tells the record apart."""
+    """Yield crops of smooth noise as JPEG of quality 90. A number identifies each record."""
     picture = _smooth_noise()
     for _ in range(count):
         y, x = rng.integers(0, len(picture) - _JPEG_SIZE, 2)
         crop = picture[y : y + _JPEG_SIZE, x : x + _JPEG_SIZE]
-        # Fine grain, which photographs have and smooth noise has not.
+        # Add fine grain, as in photographs.
         grainy = np.clip(crop + rng.normal(0, 10, crop.shape), 0, 255).astype(np.uint8)
         image = tf.io.encode_jpeg(grainy, quality=90).numpy()
         yield {
@@ -78,14 +78,14 @@ def _smooth_noise() -> Any:
 
 
 def _embeddings(rng: np.random.Generator, count: int) -> Iterator[_Record]:
-    """Normal float32 and a name."""
+    """Yield a name and 768 normal float32 values."""
     for _ in range(count):
         name = b"doc-%019d" % rng.integers(0, 1 << 62)
         yield {"id": name, "vector": rng.standard_normal(768, dtype=np.float32)}
 
 
 def _ragged(rng: np.random.Generator, count: int) -> Iterator[_Record]:
-    """1 to 256 token numbers and a weight of each."""
+    """Yield 1 to 256 token numbers with a weight each."""
     for _ in range(count):
         length = rng.integers(1, 257)
         yield {
@@ -96,7 +96,7 @@ def _ragged(rng: np.random.Generator, count: int) -> Iterator[_Record]:
 
 
 def _sequence(rng: np.random.Generator, count: int) -> Iterator[_Record]:
-    """1 to 64 steps of a token and a label each."""
+    """Yield 1 to 64 steps with a token and a label each."""
     for _ in range(count):
         length = rng.integers(1, 65)
         yield {
@@ -146,7 +146,7 @@ def _serialize(record: _Record, workload: Workload) -> bytes:
 
 
 def _write_shard(task: tuple[str, int, float]) -> str:
-    """Writes one file; returns its name."""
+    """Write one file and return a line that describes it."""
     name, shard, scale = task
     workload = WORKLOADS[name]
     total = int(workload.records * scale)
@@ -162,7 +162,7 @@ def _write_shard(task: tuple[str, int, float]) -> str:
 
 def _make(workloads: list[Workload], scale: float, jobs: int) -> None:
     for workload in workloads:
-        # With what peers keep there, too: indexes and copies in their own formats.
+        # This also removes the indexes and copies that peers keep there.
         shutil.rmtree(workload.folder, ignore_errors=True)
         workload.folder.mkdir(parents=True)
     tasks = [(w.name, shard, scale) for w in workloads for shard in range(w.shards)]
@@ -174,11 +174,11 @@ def _make(workloads: list[Workload], scale: float, jobs: int) -> None:
 
 
 def main() -> None:
-    """Makes what is missing."""
+    """Create the missing files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workloads", nargs="*", default=list(WORKLOADS), help="default: all")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the number of records")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the number of records")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes")
     args = parser.parse_args()
     chosen = [WORKLOADS[name] for name in args.workloads]
     missing = [workload for workload in chosen if not workload.is_made(args.scale)]

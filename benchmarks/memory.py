@@ -1,8 +1,8 @@
-"""Memory of an epoch over a shuffled file of 2 GB: in one process, and in DataLoader workers.
+"""Memory of an epoch over a shuffled file of 2 GB, in one process and in DataLoader workers.
 
-What counts is the peak of resident memory less what is resident after the imports, in a worker less
-what is resident when it starts. Resident are all pages that a process maps, also those of the index
-file and those that it shares with others.
+The growth is the peak of resident memory minus the resident memory after the imports, or at the
+start of a worker. Resident memory includes all pages that a process maps: also those of the index
+file and those shared with other processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PARTS = ("RssAnon", "RssFile", "RssShmem")
 
 
 def _iterate(path: str, num_workers: int) -> list[dict[str, int]]:
-    """One epoch in this process; the memory of it, then of its workers, in bytes."""
+    """Read one epoch. Return the memory of this process and of each worker, in bytes."""
     at_start = memory_of()["VmRSS"]
     workers_at_start = multiprocessing.RawArray("q", num_workers)
 
@@ -48,12 +48,12 @@ def _iterate(path: str, num_workers: int) -> list[dict[str, int]]:
         dataset,
         batch_size=None,
         num_workers=num_workers,
-        persistent_workers=num_workers > 0,  # so that they can be looked at afterwards
+        persistent_workers=num_workers > 0,  # their memory is measured afterwards
         multiprocessing_context="fork" if num_workers else None,
         worker_init_fn=note_start,
     )
     records = sum(len(batch["label"]) for batch in loader)
-    assert records == dataset.num_records, f"{records} of {dataset.num_records} records came"
+    assert records == dataset.num_records, f"got {records} of {dataset.num_records} records"
     pids = sorted(process.pid or 0 for process in multiprocessing.active_children())
     workers = [memory_of(pid) for pid in pids]
     return [
@@ -65,13 +65,13 @@ def _iterate(path: str, num_workers: int) -> list[dict[str, int]]:
 
 
 def _rows(case: str, path: str, num_workers: int, cache: str) -> list[list[object]]:
-    """Rows of the table: one for each process."""
+    """Return the rows of the table, one for each process."""
     processes = run_child(
         "memory", "--iterate", path, "--workers", str(num_workers), TORCHREC_IO_CACHE=cache
     )
     rows: list[list[object]] = []
     for number, memory in enumerate(processes):
-        process = f"worker {number - 1}" if number else "the process"
+        process = f"worker {number - 1}" if number else "main process"
         peak, start = memory["VmHWM"], memory["at_start"]
         parts = " / ".join(f"{memory[part] / MB:.0f}" for part in _PARTS)
         cells = [f"{size / MB:.0f}" for size in (start, peak, peak - start)]
@@ -80,11 +80,11 @@ def _rows(case: str, path: str, num_workers: int, cache: str) -> list[list[objec
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = arguments(__doc__, rounds=1)
     parser.add_argument("--keep", action="store_true", help="do not remove the 2 GB file")
-    parser.add_argument("--iterate", metavar="PATH", help="be the measured process")
-    parser.add_argument("--workers", type=int, default=0, help="of the measured process")
+    parser.add_argument("--iterate", metavar="PATH", help="run as the measured process")
+    parser.add_argument("--workers", type=int, default=0, help="number of workers of that process")
     args = parser.parse_args()
     if args.iterate:
         json.dump(_iterate(args.iterate, args.workers), sys.stdout)
@@ -95,16 +95,16 @@ def main() -> None:
     with joined_file(BIG_FILE_BYTES, keep=args.keep) as path:
         for _ in range(args.rounds):
             with tempfile.TemporaryDirectory() as cache:
-                rows += _rows("no index yet", path, 0, cache)
+                rows += _rows("no index", path, 0, cache)
                 rows += _rows("indexed", path, 0, cache)
                 rows += _rows("indexed, 2 workers", path, 2, cache)
     headers = [
-        "",
-        "at the start, MB",
-        "peak, MB",
-        "growth, MB",
-        "target",
-        "at the end: anonymous / file / shared, MB",
+        "Case and process",
+        "At the start, MB",
+        "Peak, MB",
+        "Growth, MB",
+        "Target",
+        "At the end: anonymous / file / shared, MB",
     ]
     print(table(headers, rows))
 

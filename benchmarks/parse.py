@@ -1,4 +1,4 @@
-"""Parsing records that are in memory, against TensorFlow's parse ops on the same batch."""
+"""Speed of parsing records in memory, compared with TensorFlow's parse ops on the same batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.parse_cases import CASES, Case, Column, cpu_of, values_of, write
 
 
 def schema_of(case: Case) -> tio.Schema:
-    """What our parser is asked for."""
+    """Return the schema of a case."""
     specs = {name: _spec(column) for name, column in case.columns.items()}
     return tio.Schema(sequence=specs) if case.is_sequence else tio.Schema(specs)
 
@@ -31,7 +31,7 @@ def _spec(column: Column) -> Any:
 
 
 def parse(case: Case, records: list[bytes], schema: tio.Schema) -> tio.Batch:
-    """Our side of the comparison."""
+    """Parse records with this library."""
     if case.is_sequence:
         return tio.parse_sequence_examples(records, schema)
     return tio.parse_examples(records, schema)
@@ -65,7 +65,7 @@ def _check_equal(batch: tio.Batch, path: Path) -> None:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     args = arguments(__doc__).parse_args()
     torch.set_num_threads(1)
     rows = []
@@ -87,8 +87,8 @@ def main() -> None:
             rows.append(
                 [name, middle, spread(ours, 0), spread(ratios, 1), case.target, f"{memory:.2f}"]
             )
-    headers = ["batch of 256", "TensorFlow, µs", "torchrec_io, µs", "ratio", "target"]
-    print(table([*headers, "peak memory over arena"], rows))
+    headers = ["Batch of 256 records", "TensorFlow, µs", "torchrec_io, µs", "Ratio", "Target"]
+    print(table([*headers, "Peak memory relative to the arena"], rows))
 
 
 if __name__ == "__main__":

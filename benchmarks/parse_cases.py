@@ -1,6 +1,6 @@
-"""What is parsed: batches of 256 serialized records, and how each side is asked for their features.
+"""Cases of ``parse.py``: batches of 256 serialized records, and the specs of their features.
 
-Nothing but the standard library here: TensorFlow's process imports this module too.
+Uses only the standard library, because TensorFlow's process imports this module too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BATCH_SIZE = 256
 
 
 class Column(NamedTuple):
-    """A feature: the spec's class, as both sides call it, dtype, and shape where it has one."""
+    """Spec of a feature: name of the class in both libraries, dtype, and shape if it has one."""
 
     spec: str
     dtype: str
@@ -28,8 +28,8 @@ class Case(NamedTuple):
     """A batch to parse.
 
     Attributes:
-        columns: What is asked for.
-        target: How many times TensorFlow's speed is aimed at.
+        columns: Specs of the features, by name.
+        target: Target speed, as a multiple of TensorFlow's.
     """
 
     columns: dict[str, Column]
@@ -72,7 +72,7 @@ CASES: dict[str, Case] = {
 
 
 def values_of(case: str) -> list[dict[str, Any]]:
-    """Plain values of each record of a case; of a sequence, a list with a value for each step."""
+    """Return the values of each record of a case. A sequence has a list with a value per step."""
     name = case.partition(",")[0]
     source = random.Random(name)  # noqa: S311  # not for secrets
     return [_MAKERS[name](source) for _ in range(BATCH_SIZE)]
@@ -119,12 +119,12 @@ _MAKERS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
 
 
 def write_records(path: Path, records: list[bytes]) -> None:
-    """Writes records for the other side to read."""
+    """Write records for the other process."""
     path.write_bytes(b"".join(struct.pack("<I", len(record)) + record for record in records))
 
 
 def read_records(path: Path) -> list[bytes]:
-    """Reads what ``write_records`` wrote."""
+    """Read records written by ``write_records``."""
     data = path.read_bytes()
     records = []
     at = 0
@@ -136,7 +136,7 @@ def read_records(path: Path) -> list[bytes]:
 
 
 def cpu_of(work: Callable[[], Any], repeats: int = 100) -> float:
-    """CPU microseconds of one call, all threads; the median of many."""
+    """Return the median CPU microseconds of a call, over all threads."""
     work()
     times = []
     for _ in range(repeats):

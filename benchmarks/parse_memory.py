@@ -1,4 +1,4 @@
-"""Memory of one parse, in a process of its own: prints its peak over the arena's size."""
+"""Peak memory of one parse relative to the size of the arena, in its own process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from benchmarks.parse_cases import CASES, read_records
 
 
 def main() -> None:
-    """Takes a case, and the file of its records, which are repeated to make a large batch."""
+    """Parse a large batch: the records of a file, repeated. Arguments: case, file of records."""
     name, path = sys.argv[1:]
     case = CASES[name]
     schema = schema_of(case)
     records = read_records(Path(path))
-    parse(case, records[:2], schema)  # what is loaded on first use is no memory of the parse
+    parse(case, records[:2], schema)  # memory of lazy imports does not count
     records = [bytes(bytearray(record)) for _ in range(200) for record in records]
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = memory_of()["VmRSS"]
     batch: tio.Batch = parse(case, records, schema)
     print(json.dumps((memory_of()["VmHWM"] - before) / batch.arena.numel()))

@@ -1,7 +1,7 @@
-"""The peer of ``encode.py``: TensorFlow's messages. Needs a Python that has TensorFlow.
+"""TensorFlow's side of ``encode.py``. Needs a Python that has TensorFlow.
 
-Prints CPU microseconds for each example of a workload, having checked that TensorFlow reads in the
-examples of a file what it would have written.
+Checks that the encoded examples of a file equal TensorFlow's messages, then prints the CPU
+microseconds per example of a workload.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def _feature(value: Any) -> Any:
 
 
 def message_of(example: dict[str, Any]) -> Any:
-    """A ``tf.train.Example`` of plain Python values."""
+    """Return a ``tf.train.Example`` of plain Python values."""
     features = {name: _feature(value) for name, value in example.items()}
     return tf.train.Example(features=tf.train.Features(feature=features))
 
 
 def main() -> None:
-    """Takes the workload, and a file with our encoding of each example as a line of hex digits."""
+    """Check and measure. Arguments: workload, file with each encoded example as a hex line."""
     workload, ours = sys.argv[1:]
     examples = examples_of(workload)
     lines = Path(ours).read_text("utf-8").splitlines()

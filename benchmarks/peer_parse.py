@@ -1,7 +1,7 @@
-"""The peer of ``parse.py``: TensorFlow's parse ops. Needs a Python that has TensorFlow.
+"""TensorFlow's side of ``parse.py``. Needs a Python that has TensorFlow.
 
 Parses the records of a file, writes the arrays of all columns to another file for comparison, and
-prints CPU microseconds for the batch.
+prints the CPU microseconds per batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _parse(case: Case, records: Any) -> dict[str, Any]:
 
 def _arrays(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, tf.SparseTensor):
-        # Values and how many of them each record has say all there is.
+        # Values and row lengths describe the tensor completely.
         rows = np.bincount(value.indices[:, 0], minlength=int(value.dense_shape[0]))
         return {name: value.values, f"{name} splits 0": np.concatenate(([0], np.cumsum(rows)))}
     arrays = {}
@@ -49,7 +49,7 @@ def _arrays(name: str, value: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Takes a case, the file of its records, and the file to write arrays to."""
+    """Parse and measure. Arguments: case, file of its records, file to write arrays to."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     name, records_path, arrays_path = sys.argv[1:]

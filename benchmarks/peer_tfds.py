@@ -1,4 +1,4 @@
-"""The peer of ``tfds.py``: TFDS's own reader. Needs a Python that has tensorflow-datasets.
+"""TFDS's side of ``tfds.py``. Needs a Python that has tensorflow-datasets.
 
 Prints the CPU and wall seconds of each epoch.
 """
@@ -13,9 +13,9 @@ import tensorflow_datasets as tfds
 
 
 def main() -> None:
-    """Takes the directory, records of a batch, and how many epochs are read."""
+    """Read epochs. Arguments: directory, batch size, number of epochs."""
     folder, batch_size, rounds = sys.argv[1:]
-    # Without its cache of decoded images, which small directories get.
+    # TFDS caches decoded images of small directories by default.
     config = tfds.ReadConfig(try_autocache=False)
     builder = tfds.builder_from_directory(folder)
     dataset = builder.as_dataset("train", batch_size=int(batch_size), read_config=config)
@@ -25,7 +25,7 @@ def main() -> None:
         for _ in dataset:
             pass
         times.append((time.process_time() - cpu, time.perf_counter() - wall))
-    print(json.dumps(times[1:]))  # the first warms up
+    print(json.dumps(times[1:]))  # the first epoch warms up
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The peer of ``write.py``: TensorFlow's messages and writer. Needs a Python that has TensorFlow.
+"""TensorFlow's side of ``write.py``. Needs a Python that has TensorFlow.
 
-Prints CPU microseconds for each record, having checked that TensorFlow reads in our file what it
-has written itself.
+Checks that TensorFlow reads the same messages from both files, then prints the CPU microseconds
+per record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _messages(path: str) -> list[bytes]:
 
 
 def main() -> None:
-    """Takes our file, and the path for another one."""
+    """Write, check and measure. Arguments: file of this library, path of TensorFlow's file."""
     ours, theirs = sys.argv[1:]
     examples = examples_to_write()
 

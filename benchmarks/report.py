@@ -1,4 +1,4 @@
-"""What came out of side_by_side.py: tables and a plot."""
+"""Results of ``side_by_side.py``: tables and a plot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEAST_OF_CEILING = 0.6
 
 
 class Case(NamedTuple):
-    """Something to measure."""
+    """A peer on a workload with a number of workers."""
 
     peer: str
     workload: str
@@ -34,12 +34,12 @@ class Case(NamedTuple):
 
 
 class Results:
-    """What was measured, and what could not be.
+    """Measurements, and the reasons for missing ones.
 
     Attributes:
-        of: What was found for each case, round by round.
-        ceilings: Bytes per second that a C program reads, round by round.
-        remarks: Why something was not measured: the cases by peer and reason.
+        of: Measurements of each case, one for each round.
+        ceilings: Bytes per second that a C program reads, one value for each round.
+        remarks: Cases that were not measured, by peer and reason.
     """
 
     def __init__(self) -> None:
@@ -48,27 +48,27 @@ class Results:
         self.remarks: dict[tuple[str, str], list[Case]] = defaultdict(list)
 
     def add(self, case: Case, found: dict[str, Any]) -> None:
-        """Keeps what a round gave."""
+        """Add a measurement of one round."""
         self.of[case].append(found)
 
     def note(self, peer: str, why: str, case: Case | None = None) -> None:
-        """Keeps why something was not measured, of all settings of a peer together."""
+        """Add a reason why a case was not measured. Settings of a peer share their reasons."""
         self.remarks[peer.partition(",")[0], why] += [case] if case else []
 
     def workloads(self) -> list[str]:
-        """Those that were measured."""
+        """Return the measured workloads."""
         return list(dict.fromkeys(case.workload for case in self.of))
 
     def peers(self, workload: str) -> list[str]:
-        """Those that were measured on a workload, ours first."""
+        """Return the peers measured on a workload, this library first."""
         return list(dict.fromkeys(case.peer for case in self.of if case.workload == workload))
 
     def rates(self, case: Case) -> list[float]:
-        """Records per second, round by round."""
+        """Return the records per second of each round."""
         return [found["records_per_s"] for found in self.of.get(case, ())]
 
     def fastest(self, workload: str, workers: int, *, tensorflow: bool) -> Case | None:
-        """TensorFlow's best setting, or the fastest of the others, by its median."""
+        """Return TensorFlow's best setting, or the fastest other peer, by the median."""
         cases = [
             case
             for case in self.of
@@ -79,7 +79,7 @@ class Results:
         return max(cases, key=lambda case: statistics.median(self.rates(case)), default=None)
 
     def ratios(self, case: Case) -> list[float]:
-        """How many times as fast ours is with as many workers, round by round."""
+        """Return the speedup of this library with the same number of workers, for each round."""
         ours = self.rates(Case(OURS, case.workload, case.workers))
         return [a / b for a, b in zip(ours, self.rates(case), strict=False)]
 
@@ -92,11 +92,16 @@ def _how(workers: int) -> str:
 
 
 def speeds(results: Results) -> str:
-    """A row for each peer and workload."""
-    headers = ["workload", "", "records/s, one process", "2 workers", "ours is"]
-    headers += ["with 2 workers", "per CPU-second, one process", "2 workers"]
-    headers += ["first batch, ms, one process", "2 workers"]
-    headers += ["peak memory, MB, one process", "2 workers"]
+    """Format the table with a row for each workload and peer."""
+    headers = ["Workload", "Library"]
+    for figure in (
+        "Records/s",
+        "Speedup",
+        "Records per CPU-second",
+        "First batch, ms",
+        "Peak memory, MB",
+    ):
+        headers += [f"{figure}, one process", f"{figure}, 2 workers"]
     rows = []
     for workload in results.workloads():
         for peer in results.peers(workload):
@@ -128,11 +133,11 @@ def _times(results: Results, case: Case) -> str:
 
 
 def bars(results: Results) -> str:
-    """A row for each figure that has a bar."""
+    """Format the table of the figures that have a target."""
     rows = [row for workload in results.workloads() for row in _bars_of(results, workload)]
     rows += _from_workers(results)
     rows += _of_ceiling(results)
-    return table(["", "against", "ratio (least to greatest)", "bar"], rows)
+    return table(["Workload", "Compared with", "Ratio (minimum to maximum)", "Target"], rows)
 
 
 def _bars_of(results: Results, workload: str) -> list[list[object]]:
@@ -143,7 +148,7 @@ def _bars_of(results: Results, workload: str) -> list[list[object]]:
     for workers in (0, 2):
         best = results.fastest(workload, workers, tensorflow=False)
         if best:
-            against = f"{best.peer}, the fastest peer of PyTorch, {_how(workers)}"
+            against = f"{best.peer}, the fastest PyTorch peer, {_how(workers)}"
             rows.append([workload, against, spread(results.ratios(best)), _LEAST_OVER_PEERS])
     return rows
 
@@ -152,7 +157,7 @@ def _from_workers(results: Results) -> list[list[object]]:
     sent = results.rates(Case(OURS, "tabular", 2))
     rows: list[list[object]] = []
     for against, case, bar in (
-        ("in process", Case(OURS, "tabular", 0), _LEAST_FROM_WORKERS),
+        ("tabular, one process", Case(OURS, "tabular", 0), _LEAST_FROM_WORKERS),
         (
             "the same batches as dicts of 40 tensors",
             Case(_AS_DICTS, "tabular", 2),
@@ -179,7 +184,7 @@ def _of_ceiling(results: Results) -> list[list[object]]:
 
 
 def notes(results: Results) -> str:
-    """Why something of the peers was not measured."""
+    """Format the list of cases that were not measured, with reasons."""
     lines = []
     for (peer, why), cases in results.remarks.items():
         if peer == OURS:
@@ -194,14 +199,14 @@ def notes(results: Results) -> str:
 
 
 def draw(results: Results, path: str) -> None:
-    """How many times as fast ours is in one process: bars and, as lines, what is aimed at."""
+    """Draw the speedups of this library in one process as bars, and the targets as lines."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     workloads = results.workloads()
     mpl.use("agg")
     figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
     kinds = [
-        ("tf.data, its best setting", True, "tab:orange"),
-        ("the fastest peer of PyTorch", False, "tab:blue"),
+        ("the best setting of tf.data", True, "tab:orange"),
+        ("the fastest PyTorch peer", False, "tab:blue"),
     ]
     for number, (label, tensorflow, colour) in enumerate(kinds):
         found: list[tuple[float, float, float]] = []
@@ -212,15 +217,15 @@ def draw(results: Results, path: str) -> None:
                 ratio = statistics.median(results.ratios(best))
                 found.append((position + 0.4 * number - 0.2, ratio, target))
         drawn = axes.bar([at for at, _, _ in found], [r for _, r, _ in found], 0.38, color=colour)
-        drawn.set_label(f"against {label}")
+        drawn.set_label(f"compared with {label}")
         axes.bar_label(drawn, [f"{ratio:.1f}" for _, ratio, _ in found], fontsize=8)
         for at, _, target in found:
             axes.hlines(target, at - 0.19, at + 0.19, color="black", linewidth=1.5)
-    axes.plot([], [], color="black", linewidth=1.5, label="aimed at")
+    axes.plot([], [], color="black", linewidth=1.5, label="target")
     axes.axhline(1, color="grey", linewidth=0.8)
     axes.set_yscale("log")
     axes.set_xticks(range(len(workloads)), workloads)
-    axes.set_ylabel("records/s of torchrec_io, times the peer's")
+    axes.set_ylabel("records/s of torchrec_io relative to the peer")
     figure.legend(loc="outside upper center", ncols=3, fontsize=8)
     figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -1,4 +1,4 @@
-"""Runs all measurements, or those named, one after another, and prints their tables."""
+"""Runner of all measurements, or of the named ones, in order."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def _run(module: str, *options: str) -> None:
 
 
 def main() -> None:
-    """Runs what was asked for."""
+    """Run the measurements and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("measurements", nargs="*", default=list(_MEASUREMENTS), help="default: all")
-    parser.add_argument("--scale", help="of the data files; default: each measurement's own")
-    parser.add_argument("--rounds", help="default: each measurement's own")
+    parser.add_argument("--scale", help="size of the data files; default: that of each measurement")
+    parser.add_argument("--rounds", help="default: that of each measurement")
     args = parser.parse_args()
     options = []
     for name in ("scale", "rounds"):

@@ -1,7 +1,7 @@
-"""What grows with the data and what does not: 10,000 files, 10^9 records, a uniform shuffle.
+"""Costs that may grow with the data: 10,000 files, 10^9 records, a uniform shuffle.
 
-Memory is the peak of what is resident less what is after the imports; as in memory.py the pages of
-index files count that were looked at.
+Memory is the peak of resident memory minus the resident memory after the imports. As in
+``memory.py``, it includes the pages of index files that were read.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _Row = list[object]
 
 
 def _make_files(folder: Path) -> None:
-    """One sparse file and one index of it, by many names."""
+    """Create one sparse file and its index, with many hard links to both."""
     first = folder / "00000.tfrecord"
     with open(first, "wb") as file:
         file.truncate(_RECORDS_OF_A_FILE * _FRAME_BYTES)
@@ -79,14 +79,14 @@ def _make_files(folder: Path) -> None:
 
 
 def _open_many(folder: str, shuffle: str) -> dict[str, float]:
-    """Opens the files and plans a batch, in this process; seconds, bytes and descriptors."""
-    dataset_class = tio.TFRecordDataset  # imported here, not while the clock runs
+    """Open the files and plan a batch. Return seconds, bytes and open descriptors."""
+    dataset_class = tio.TFRecordDataset  # imported before the clock starts
     at_start = memory_of()["VmRSS"]
     descriptors = _descriptors()
     start = time.perf_counter()
     dataset = dataset_class(folder, batch_size=BATCH_SIZE, shuffle=_SHUFFLES[shuffle])
     opened = time.perf_counter()
-    # What comes before the reading: there is nothing to read in these files.
+    # Only plan the first batch: these files contain no records to read.
     reader, dealer = dataset.session.pipeline.loader.reader, dataset.session.dealer
     _, chunk = next(dealer.batches(reader, Progress(), dealer.layout()))
     plan = chunk.plan(reader)
@@ -119,11 +119,15 @@ def _many_files(rounds: int) -> list[_Row]:
             rows += [
                 [f"{case}: opening, s", of("open", 1, 2), f"< {_MOST_OPENING_S}"],
                 [
-                    f"{case}: descriptors held open",
+                    f"{case}: open descriptors",
                     of("descriptors", 1, 0),
                     f"< {_MOST_DESCRIPTORS}",
                 ],
-                [f"{case}: first batch planned, ms", of("plan", 1e-3, 1), f"< {_MOST_PLANNING_MS}"],
+                [
+                    f"{case}: planning the first batch, ms",
+                    of("plan", 1e-3, 1),
+                    f"< {_MOST_PLANNING_MS}",
+                ],
                 [f"{case}: peak memory, MB", of("memory", MB, 0), f"< {_MOST_MB}"],
             ]
     return rows
@@ -152,7 +156,7 @@ def _permuting(rounds: int) -> list[_Row]:
 
 
 def _epoch(dataset: tio.TFRecordDataset) -> tuple[float, float]:
-    """CPU and wall seconds."""
+    """Return the CPU and wall seconds of an epoch."""
     gc.collect()
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in dataset:
@@ -161,7 +165,7 @@ def _epoch(dataset: tio.TFRecordDataset) -> tuple[float, float]:
 
 
 def _digest(dataset: tio.TFRecordDataset) -> tuple[int, int]:
-    """How many records an epoch gives, and a sum over what is in them, whatever their order."""
+    """Return the number of records of an epoch, and a digest that ignores their order."""
     count = total = 0
     for batch in dataset:
         rows = [column.contiguous().view(len(column), -1) for column in batch.values()]
@@ -213,10 +217,10 @@ def _speeds(threads: int, records: int, found: dict[str, list[tuple[float, float
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = arguments(__doc__)
-    parser.add_argument("--open", metavar="FOLDER", help="be the process that opens many files")
-    parser.add_argument("--shuffle", choices=list(_SHUFFLES), help="of that process")
+    parser.add_argument("--open", metavar="FOLDER", help="run as the process that opens many files")
+    parser.add_argument("--shuffle", choices=list(_SHUFFLES), help="shuffle of that process")
     args = parser.parse_args()
     if args.open:
         json.dump(_open_many(args.open, args.shuffle), sys.stdout)
@@ -224,12 +228,12 @@ def main() -> None:
 
     ensure_data(["tabular"], args.scale)
     torch.set_num_threads(1)
-    print(table(["10^9 records of 10,000 files", "figure", "bar"], _many_files(args.rounds)))
+    print(table(["10^9 records in 10,000 files", "Value", "Target"], _many_files(args.rounds)))
     print()
-    print(table(["permutation", "figure", "bar"], _permuting(args.rounds)))
+    print(table(["Permutation", "Value", "Target"], _permuting(args.rounds)))
     print()
-    headers = ["threads", "shuffle", "thousand records/s"]
-    headers += ["speed over shuffle=False", "the same in CPU time", "bar"]
+    headers = ["Threads", "`shuffle`", "Thousand records/s"]
+    headers += ["Speed relative to shuffle=False", "Relative speed in CPU time", "Target"]
     print(table(headers, _shuffled(args.rounds)))
 
 

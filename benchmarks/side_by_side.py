@@ -1,9 +1,9 @@
-"""This library and its peers on the same samples: speed, first batch and memory, values compared.
+"""Speed, first batch and memory of this library and its peers on the same samples.
 
 python -m benchmarks.side_by_side --scale 0.1 --rounds 3 [--peers NAME...] [--workloads NAME...]
 
-Prints tables as markdown and draws results/side_by_side.png. Environments and data are made where
-they are missing.
+Compares all values before the timing, prints tables as markdown, and draws
+results/side_by_side.png. Creates missing environments and data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.report import OURS, Case, Results
 from benchmarks.workloads import WORKLOADS
 
 _WORKERS = (0, 2)
-# Decoders of JPEG may round differently: of 255, on average over an image's points.
+# JPEG decoders may round differently. Average difference of an image's points, of 255.
 _MOST_DIFFERENCE = 2.0
 
 
@@ -40,7 +40,7 @@ class _Peer(NamedTuple):
 
 @contextmanager
 def _peers(modules: list[str], results: Results) -> Iterator[list[_Peer]]:
-    """The peers that can be measured, ours first."""
+    """Start the peers that can be measured, this library first."""
     with ExitStack() as stack:
         peers = []
         for module in ["ours", *(module for module in modules if module != "ours")]:
@@ -54,11 +54,11 @@ def _peers(modules: list[str], results: Results) -> Iterator[list[_Peer]]:
         yield peers
 
 
-# ---- the same values ----
+# ---- comparing values ----
 
 
 def _checked(peers: list[_Peer], workload: str, results: Results) -> list[tuple[_Peer, Case]]:
-    """What can be measured on a workload, every value of an epoch being equal to ours."""
+    """Return the cases of a workload whose values all equal ours."""
     measured = []
     expected: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +75,7 @@ def _checked(peers: list[_Peer], workload: str, results: Results) -> list[tuple[
                     assert "error" not in found, f"{case}: {found}"
                     expected = found
                 why = found.get("error") or _difference(expected, found, reference, into)
-                # Ours and TensorFlow's must agree; another peer that does not is left out.
+                # TensorFlow must agree with this library. Other peers that do not are skipped.
                 assert not (why and peer.name.startswith((OURS, "tf.data"))), f"{case}: {why}"
                 if why:
                     results.note(peer.name, why, case)
@@ -88,9 +88,9 @@ def _checked(peers: list[_Peer], workload: str, results: Results) -> list[tuple[
 def _difference(
     expected: dict[str, Any], found: dict[str, Any], reference: str, pictures: str
 ) -> str | None:
-    """What is not equal, if anything."""
+    """Describe the difference between two epochs. Return None if they are equal."""
     if found != expected:
-        return f"other values than ours: {found}, not {expected}"
+        return f"values differ from ours: {found}, not {expected}"
     if Path(reference).exists():
         ours, theirs = (np.load(path).astype(np.float64) for path in (reference, pictures))
         most = float(np.abs(ours - theirs).mean(axis=(1, 2, 3)).max())
@@ -103,7 +103,7 @@ def _difference(
 
 
 def _measure(cases: list[tuple[_Peer, Case]], seconds: float, results: Results) -> None:
-    """One round: each case once, one after another."""
+    """Measure each case once."""
     for peer, case in cases:
         found = peer.server.ask(peer.name, "measure", case.workload, case.workers, seconds=seconds)
         if "error" in found:
@@ -122,12 +122,12 @@ def _options() -> argparse.Namespace:
     parser.set_defaults(scale=0.1)
     parser.add_argument("--peers", nargs="*", default=list(MODULES), choices=MODULES)
     parser.add_argument("--workloads", nargs="*", default=list(WORKLOADS), choices=WORKLOADS)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=0.5, help="duration of each measurement")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Measures, prints the tables, draws the plot."""
+    """Measure, print the tables, and draw the plot."""
     args = _options()
     ensure_data(args.workloads, args.scale)
     results = Results()

@@ -1,7 +1,7 @@
-"""What reading a TFDS directory costs, against the same files with a schema written by hand.
+"""Cost of reading a TFDS directory, compared with the same files and a hand-written schema.
 
-Images are the JPEG workload's, in batches, decoded. Then what it costs to open a directory of many
-shards, in a fresh process.
+Reads decoded batches of the images of the JPEG workload. Then opens a directory of many shards in a
+fresh process.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NUMBERS = {"number": _IMAGES["number"]}
 
 
 def _write_json(folder: Path, features: dict[str, Any], lengths: Sequence[int], size: int) -> None:
-    """What TFDS writes beside the shards of a split ``train``."""
+    """Write the JSON files that TFDS stores with the shards of a split ``train``."""
     connectors = {
         "pythonClassName": f"{_CORE}.features_dict.FeaturesDict",
         "featuresDict": {"features": features},
@@ -77,7 +77,7 @@ def _shard(folder: Path, number: int, shards: int) -> Path:
 
 
 def _make_images(folder: Path) -> None:
-    """The files of the JPEG workload by the names of shards."""
+    """Link the files of the JPEG workload under the names of shards."""
     lengths, size = [], 0
     files = WORKLOADS["jpeg"].files
     for number, path in enumerate(files):
@@ -88,7 +88,7 @@ def _make_images(folder: Path) -> None:
 
 
 def _make_shards(folder: Path) -> None:
-    """Many shards of a few records each."""
+    """Write many shards of a few records each."""
     for number in range(_SHARDS):
         with tio.TFRecordWriter(_shard(folder, number, _SHARDS)) as writer:
             for record in range(_RECORDS_OF_A_SHARD):
@@ -102,7 +102,7 @@ def _make_shards(folder: Path) -> None:
 
 
 def _epoch(dataset: tio.TFRecordDataset) -> tuple[float, float]:
-    """CPU and wall seconds."""
+    """Return the CPU and wall seconds of an epoch."""
     gc.collect()
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in dataset:
@@ -111,7 +111,7 @@ def _epoch(dataset: tio.TFRecordDataset) -> tuple[float, float]:
 
 
 def _assert_equal(one: tio.TFRecordDataset, other: tio.TFRecordDataset) -> None:
-    """All values of both, batch by batch; this also builds the indexes."""
+    """Compare all values of two datasets. This also builds the indexes."""
     for left, right in zip(one, other, strict=True):
         assert list(left) == list(right)
         for name in left:
@@ -119,14 +119,14 @@ def _assert_equal(one: tio.TFRecordDataset, other: tio.TFRecordDataset) -> None:
 
 
 def _reading(folder: Path, rounds: int) -> list[list[object]]:
-    """Rows of the table of epochs."""
+    """Return the rows of the table of epochs."""
     images = tio.ImageFeature(size=(224, 224), layout="HWC")
     number = tio.FixedLenFeature([], "int64")
     by_hand = {"image": images, "label": number, "number": number}
     files = sorted(map(str, folder.glob("*.tfrecord-*")))
     options: Any = {"batch_size": _BATCH_SIZE}
     datasets = {
-        "a schema written by hand": tio.TFRecordDataset(files, by_hand, **options),
+        "hand-written schema": tio.TFRecordDataset(files, by_hand, **options),
         "`from_tfds`": tio.TFRecordDataset.from_tfds(folder, "train", **options),
     }
     _assert_equal(*datasets.values())
@@ -137,11 +137,11 @@ def _reading(folder: Path, rounds: int) -> list[list[object]]:
         )
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in datasets}
     for turn in range(rounds):
-        # Each goes first as often as the other.
+        # Reverse the order in every second round.
         for name in list(datasets) if turn % 2 else list(datasets)[::-1]:
             found[name].append(_epoch(datasets[name]))
     records = datasets["`from_tfds`"].num_records
-    base = found["a schema written by hand"]
+    base = found["hand-written schema"]
     rows: list[list[object]] = []
     for name, times in found.items():
         ratios = [
@@ -161,13 +161,20 @@ def _reading(folder: Path, rounds: int) -> list[list[object]]:
 
 
 def _theirs(folder: Path, records: int, rounds: int) -> list[object]:
-    """A row for TFDS itself, for information."""
+    """Return the row of TFDS itself."""
     try:
         times = run_child(
             "peer_tfds", str(folder), str(_BATCH_SIZE), str(rounds), python=tensorflow_python()
         )
     except RuntimeError as error:
-        return [f"TFDS does not run here: {str(error).splitlines()[-1]}", "", "", "", "", ""]
+        return [
+            f"TFDS does not run here: {str(error).splitlines()[-1]}",
+            "",
+            "",
+            "",
+            "",
+            "",
+        ]
     cpu = spread([records / cpu for cpu, _ in times], 0)
     return [
         "TFDS, `as_dataset(batch_size=...)`",
@@ -183,8 +190,8 @@ def _theirs(folder: Path, records: int, rounds: int) -> list[object]:
 
 
 def _open(folder: str) -> dict[str, float]:
-    """Seconds to open a directory in this process, and to its first batch."""
-    from_tfds = tio.TFRecordDataset.from_tfds  # imported here, not while the clock runs
+    """Return the seconds to open a directory, and to its first batch."""
+    from_tfds = tio.TFRecordDataset.from_tfds  # imported before the clock starts
     start = time.perf_counter()
     dataset = from_tfds(folder, "train", batch_size=_BATCH_SIZE)
     opened = time.perf_counter()
@@ -196,8 +203,8 @@ def _open(folder: str) -> dict[str, float]:
 
 
 def _opening(folder: Path, rounds: int) -> list[list[object]]:
-    """Rows of the table of opening."""
-    found: dict[str, list[dict[str, float]]] = {"first time": [], "later": []}
+    """Return the rows of the table of opening times."""
+    found: dict[str, list[dict[str, float]]] = {"first run": [], "later run": []}
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as cache:
             for of in found.values():
@@ -214,9 +221,9 @@ def _opening(folder: Path, rounds: int) -> list[list[object]]:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = arguments(__doc__)
-    parser.add_argument("--open", help="only open this directory, and print the seconds as JSON")
+    parser.add_argument("--open", help="open this directory and print the seconds as JSON")
     args = parser.parse_args()
     if args.open:
         print(json.dumps(_open(args.open)))
@@ -224,11 +231,13 @@ def main() -> None:
     ensure_data(["jpeg"], args.scale)
     with tempfile.TemporaryDirectory(dir=data_dir()) as folder:
         _make_images(Path(folder))
-        headers = ["", "images per CPU-second", "images/s", "CPU time, times", "wall, times", "bar"]
+        relative = "relative to the hand-written schema"
+        headers = ["Reader", "Images per CPU-second", "Images/s", f"CPU time {relative}"]
+        headers += [f"Wall time {relative}", "Target"]
         print(table(headers, _reading(Path(folder), args.rounds)), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         _make_shards(Path(folder))
-        headers = ["", "opening, s", "bar", "then the first batch, s"]
+        headers = ["Directory", "Opening, s", "Target", "First batch after opening, s"]
         print("\n" + table(headers, _opening(Path(folder), args.rounds)))
 
 

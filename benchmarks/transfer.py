@@ -1,9 +1,9 @@
-"""Batches from two DataLoader workers: by slots, inline, as one storage, and as a dict of tensors.
+"""Ways to send batches from two DataLoader workers: slots, inline, one storage, dict of tensors.
 
-Shows where ``_INLINE_BYTES`` of ``torchrec_io/tensors/transport.py`` should be, and that of
-``batch.py`` for what finds no slot. The batches are read beforehand; workers only copy them into
-new memory, as a batch just parsed is, and send them. The consumer copies what it gets, as a copy to
-a device does.
+The results set ``_INLINE_BYTES`` in ``torchrec_io/tensors/transport.py``, and in ``batch.py`` for
+batches without a slot. The batches are read in advance. Workers only copy them into new memory,
+like the memory of a parsed batch, and send them. The consumer copies each batch once, like a copy
+to a device.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from torchrec_io.tensors import transport
 _ARENA_BYTES = tuple(1 << shift for shift in range(12, 25))
 _WARM_UP = 8  # batches
 _NEVER, _ALWAYS = -1, 1 << 62
-# Up to which sizes batches are sent inline, in the place of slots and in the place of a storage.
+# Largest sizes sent inline: instead of in slots, and instead of in a storage.
 _WAYS = {
     "slots": (_NEVER, _NEVER),
     "inline": (_ALWAYS, _ALWAYS),
@@ -43,7 +43,7 @@ class _Cost(NamedTuple):
 
 
 class _Source(IterableDataset[Any]):
-    """The same batch again and again, each time in new memory."""
+    """Endless dataset that yields copies of one batch in new memory."""
 
     def __init__(self, batch: tio.Batch, as_dict: bool) -> None:
         self._batch = batch
@@ -59,7 +59,7 @@ class _Source(IterableDataset[Any]):
 
 
 def _read_batch(arena_bytes: int) -> tio.Batch:
-    """A batch of tabular records of about that size."""
+    """Read a batch of tabular records of about the given size."""
     workload = WORKLOADS["tabular"]
     record_bytes = 27 * 8 + 13 * 4  # int64 and float32 columns
     dataset = tio.TFRecordDataset(
@@ -70,7 +70,7 @@ def _read_batch(arena_bytes: int) -> tio.Batch:
 
 
 def _measure(batch: tio.Batch, way: str, seconds: float) -> _Cost:
-    """Sends and takes batches for some time."""
+    """Send and receive batches for some time."""
     transport._INLINE_BYTES, batch_module._INLINE_BYTES = _WAYS[way]  # noqa: SLF001
     loader = DataLoader(
         _Source(batch, way == "dict of tensors"),
@@ -94,7 +94,7 @@ def _measure(batch: tio.Batch, way: str, seconds: float) -> _Cost:
 
 
 def _take(arrived: Any, into: torch.Tensor) -> None:
-    """Copies all data, in one go where it is in one piece."""
+    """Copy all data, in a single copy if it is contiguous."""
     if isinstance(arrived, tio.Batch):
         into.copy_(arrived.arena)
         return
@@ -114,7 +114,7 @@ def _size_name(size: int) -> str:
 
 
 def _row(size: int, rounds: int, seconds: float) -> list[object]:
-    """A row of the table: one arena size, the ways interleaved."""
+    """Return the row of one arena size. The ways are measured in turns."""
     batch = _read_batch(size)
     costs: dict[str, list[_Cost]] = {way: [] for way in _WAYS}
     for _ in range(rounds):
@@ -137,21 +137,21 @@ def _row(size: int, rounds: int, seconds: float) -> list[object]:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = arguments(__doc__)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=0.5, help="duration of each measurement")
     args = parser.parse_args()
     torch.set_num_threads(1)
     used = transport._INLINE_BYTES  # noqa: SLF001
     ensure_data(["tabular"], args.scale)
-    print(f"In use: inline up to {_size_name(used)}. Ways: {' / '.join(_WAYS)}.\n")
+    print(f"Current threshold of inline batches: {_size_name(used)}. Ways: {' / '.join(_WAYS)}.\n")
     headers = [
-        "arena",
-        "batches/s",
-        "consumer's CPU, µs a batch",
-        "slots over inline",
-        "slots over one storage",
-        "slots over dict",
+        "Arena size",
+        "Batches/s",
+        "Consumer CPU time, µs per batch",
+        "Slots relative to inline",
+        "Slots relative to one storage",
+        "Slots relative to dict",
     ]
     print(table(headers, [_row(size, args.rounds, args.seconds) for size in _ARENA_BYTES]))
 

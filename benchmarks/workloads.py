@@ -1,6 +1,6 @@
-"""The data sets that are measured: what is in them, how much, and in which files.
+"""Data sets of the benchmarks: contents, sizes and files.
 
-Nothing but the standard library here: TensorFlow's processes import this module too.
+Uses only the standard library, because TensorFlow's processes import this module too.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ class Column(NamedTuple):
     """A feature of each record.
 
     Attributes:
-        kind: "int64", "float32" or "string"; "raw": an array of uint8, stored as bytes; "jpeg": an
-            image, stored as JPEG, that is decoded to uint8 ``[height, width, channels]``.
-        shape: Of one record's value; None for a list of any length.
-        in_lists: Whether it is a feature list of a SequenceExample, of one value a step.
+        kind: "int64", "float32" or "string"; "raw" for a uint8 array stored as bytes; "jpeg" for a
+            JPEG image that is decoded to uint8 ``[height, width, channels]``.
+        shape: Shape of one record's value. None for a list of any length.
+        in_lists: Whether the feature is a feature list of a SequenceExample, with one value per
+            step.
     """
 
     kind: str
@@ -35,13 +36,13 @@ class Workload:
     """A data set.
 
     Attributes:
-        name: Of the data set and its folder.
-        records: How many there are at scale 1.
-        shards: Files they are spread over.
-        columns: What each record holds. The first has one value in each record.
-        target: How many times the wall-clock speed of tf.data's best setting is aimed at.
-        compression: Of the files: "" or "GZIP".
-        batch_size: Records of a batch.
+        name: Name of the data set and its folder.
+        records: Number of records at scale 1.
+        shards: Number of files.
+        columns: Features of each record. The first has one value in each record.
+        target: Target speed in wall time, as a multiple of tf.data's best setting.
+        compression: Compression of the files: "" or "GZIP".
+        batch_size: Number of records in a batch.
     """
 
     name: str
@@ -54,12 +55,12 @@ class Workload:
 
     @property
     def folder(self) -> Path:
-        """Where its files are."""
+        """Folder of the files."""
         return data_dir() / self.name
 
     @property
     def files(self) -> list[str]:
-        """Its files, in order."""
+        """Paths of the files, in order."""
         return [str(self.folder / self._shard_name(shard)) for shard in range(self.shards)]
 
     @property
@@ -68,20 +69,20 @@ class Workload:
         return any(column.in_lists for column in self.columns.values())
 
     def is_made(self, scale: float) -> bool:
-        """Whether the files exist, at this scale."""
+        """Return whether the files exist at this scale."""
         try:
             return bool(json.loads(self._info.read_text())["scale"] == scale)
         except FileNotFoundError:
             return False
 
     def mark_made(self, scale: float) -> None:
-        """Notes that the files exist, at this scale."""
+        """Record that the files exist at this scale."""
         info = {"scale": scale, "records": int(self.records * scale)}
         self._info.write_text(json.dumps(info))
 
     @property
     def made_records(self) -> int:
-        """How many records the files hold."""
+        """Number of records in the files."""
         return int(json.loads(self._info.read_text())["records"])
 
     @property
@@ -93,7 +94,7 @@ class Workload:
 
 
 def data_dir() -> Path:
-    """Where data files are kept: ``$BENCH_DATA``, else ``benchmarks/data``."""
+    """Return the folder of the data files: ``$BENCH_DATA``, or ``benchmarks/data``."""
     return Path(os.environ.get("BENCH_DATA") or ROOT / "benchmarks" / "data")
 
 

@@ -1,4 +1,4 @@
-"""Writing records, against TensorFlow's writer and against writing the same bytes to a file."""
+"""Speed of writing records, compared with TensorFlow's writer and with a plain file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _write(records: list[Any], **options: Any) -> Callable[[str], None]:
 def _write_plainly(frames: list[bytes]) -> Callable[[str], None]:
     def work(path: str) -> None:
         with open(path, "wb") as file:
-            for frame in frames:  # noqa: FURB122  # as a program does that gets them one by one
+            for frame in frames:  # noqa: FURB122  # as a program that gets them one by one
                 file.write(frame)
 
     return work
@@ -41,7 +41,7 @@ def _write_plainly(frames: list[bytes]) -> Callable[[str], None]:
 def _examples(folder: str, rounds: int) -> list[list[object]]:
     examples = examples_to_write()
     path = f"{folder}/ours"
-    ways = {"": _write(examples), ", with its index": _write(examples, index=True)}
+    ways = {"": _write(examples), ", with an index": _write(examples, index=True)}
     theirs: list[float] = []
     ours: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(rounds):
@@ -72,15 +72,15 @@ def _bytes(folder: str, size: int, rounds: int) -> list[object]:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     args = arguments(__doc__).parse_args()
-    # Plain files and TensorFlow's writer leave it to the system when to write to the disk.
+    # Plain files and TensorFlow's writer do not wait for the disk.
     os.fsync = os.fstat  # type: ignore[assignment]
     data_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=data_dir()) as folder:
-        headers = ["records", "TensorFlow, µs", "torchrec_io, µs", "ratio", "target"]
+        headers = ["Records", "TensorFlow, µs", "torchrec_io, µs", "Ratio", "Target"]
         print(table(headers, _examples(folder, args.rounds)))
-        headers = ["records", "plain file, GB/s", "torchrec_io, GB/s", "ratio", "target"]
+        headers = ["Size of a record", "Plain file, GB/s", "torchrec_io, GB/s", "Ratio", "Target"]
         rows = [_bytes(folder, size, args.rounds) for size in _TARGETS_OF_PLAIN]
         print(f"\n{table(headers, rows)}")
 

@@ -1,6 +1,6 @@
-"""What is written: dicts of features, and plain bytes.
+"""Examples for ``write.py``, and their timer.
 
-Nothing but the standard library here: TensorFlow's process imports this module too.
+Uses only the standard library, because TensorFlow's process imports this module too.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 from benchmarks.encode_values import examples_of
 
-_BATCHES = 40  # so often are the examples of a workload written
+_BATCHES = 40  # number of times the examples of a workload are written
 
 
 def examples_to_write() -> list[dict[str, Any]]:
-    """Examples of 40 scalars, the same in every process."""
+    """Return examples of 40 scalars, the same in every process."""
     return examples_of("tabular") * _BATCHES
 
 
 def cpu_of_writing(work: Callable[[str], object], path: str) -> float:
-    """CPU seconds, the system's included, of work that writes a file that is not there yet."""
+    """Return the CPU seconds, system time included, of a function that writes a new file."""
     if os.path.exists(path):
         os.unlink(path)
     begin = time.process_time()

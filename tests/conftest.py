@@ -22,7 +22,7 @@ TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 WILD = ROOT.parent / "shared" / "data" / "wild"
 
-# The same examples in every run: a failure is one that anybody can repeat.
+# The same examples in every run, so that failures are reproducible.
 _SHARED: dict[str, Any] = {
     "derandomize": True,
     "deadline": None,
@@ -36,31 +36,31 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "qu
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marks of this suite."""
-    config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped where there is none")
+    """Register the marks of this suite."""
+    config.addinivalue_line("markers", "gpu: needs a CUDA device; skipped without one")
     config.addinivalue_line("markers", "slow: takes over 10 seconds on 2 cores; see make slow")
 
 
 def _build() -> None:
-    """Builds what was changed of the native code, before any process of the tests loads it."""
+    """Rebuild changed native code before a test process loads it."""
     spec = importlib.util.find_spec("torchrec_io._core")
     assert spec is not None
-    rebuild = getattr(spec.loader, "rebuild", None)  # of an installed wheel there is none
+    rebuild = getattr(spec.loader, "rebuild", None)  # an installed wheel has no such method
     if rebuild is not None and "PYTEST_XDIST_WORKER" not in os.environ:
         rebuild()
 
 
 _build()
 
-# Who starts the tests in the background may have had them ignore Ctrl-C, and all that they start.
+# A shell that starts the tests in the background may make them and their children ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Each worker of a fork server would import torch for itself, which takes longer than most tests.
+# Otherwise each worker of a fork server imports torch, which takes longer than most tests.
 multiprocessing.set_forkserver_preload(["torch.utils.data", "torchrec_io.datasets.tfrecord"])
 
 
 def skip_or_fail(reason: str) -> NoReturn:
-    """Skips where somebody lacks a tool; fails in CI, where all of them have to be there."""
+    """Skip a test that lacks a tool. In CI, where all tools must be installed, fail instead."""
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
@@ -68,9 +68,9 @@ def skip_or_fail(reason: str) -> NoReturn:
 
 @pytest.fixture(autouse=True)
 def _own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps indexes out of the user's cache, and a launcher's environment out of the tests.
+    """Give each test its own index cache, and remove variables of distributed launchers.
 
-    Child processes that are spawned inherit it.
+    Spawned child processes inherit this environment.
     """
     monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path_factory.mktemp("cache")))
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
@@ -85,8 +85,8 @@ class Wild:
     """Real files from public repositories.
 
     Attributes:
-        path: The directory.
-        manifest: What is known of them; see the README beside it.
+        path: Directory of the files.
+        manifest: Known facts about the files, described in the README of the directory.
     """
 
     path: Path
@@ -95,10 +95,10 @@ class Wild:
 
 @pytest.fixture(scope="session")
 def wild() -> Wild:
-    """The directory of real files, and its manifest."""
+    """Return the directory of real files, and its manifest."""
     manifest = WILD / "MANIFEST.json"
     if not manifest.is_file():
-        skip_or_fail("there is no ../shared/data/wild beside the repository")
+        skip_or_fail("the directory ../shared/data/wild does not exist")
     return Wild(WILD, json.loads(manifest.read_text("utf-8")))
 
 
@@ -106,7 +106,7 @@ def wild() -> Wild:
 
 
 class TfOracle:
-    """TensorFlow in a process of its own, which answers questions; see ``interop/tf_oracle.py``."""
+    """TensorFlow in a separate process that answers requests, see ``interop/tf_oracle.py``."""
 
     def __init__(self, python: str) -> None:
         self._python = python
@@ -122,20 +122,20 @@ class TfOracle:
         )
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """TensorFlow's answer.
+        """Return TensorFlow's answer.
 
         Raises:
-            RuntimeError: TensorFlow has died of it, as it does of some inputs; the next request
-                starts it again.
+            RuntimeError: TensorFlow crashed, which some inputs cause. The next request starts it
+                again.
         """
         answer: dict[str, Any] = self._ask(request)
         return answer
 
     def ask_all(self, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """TensorFlow's answers to many requests, with one trip for all.
+        """Return TensorFlow's answers to many requests, sent at once.
 
         Raises:
-            RuntimeError: TensorFlow has died of one of them; says which.
+            RuntimeError: TensorFlow crashed. The message contains the request.
         """
         try:
             answers: list[dict[str, Any]] = self._ask(requests)
@@ -152,15 +152,15 @@ class TfOracle:
             self.close()
             code = self._process.returncode
             self._start()
-            raise RuntimeError(f"TensorFlow died with {code} of {json.dumps(line)}")
+            raise RuntimeError(f"TensorFlow died with {code} on {json.dumps(line)}")
         return json.loads(answer)
 
     def parse_example(self, examples: list[bytes], spec: dict[str, Any]) -> dict[str, Any]:
-        """What ``tf.io.parse_example`` gives; see ``interop/tf_json.py`` for the forms."""
+        """Return the result of ``tf.io.parse_example`` in the form of ``interop/tf_json.py``."""
         return self.ask(op="parse_example", examples=[e.hex() for e in examples], spec=spec)
 
     def close(self) -> None:
-        """Ends the process; by force, for TensorFlow now and then hangs at its exit."""
+        """Kill the process, because TensorFlow sometimes hangs at exit."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -171,20 +171,19 @@ class TfOracle:
 
 @pytest.fixture(scope="session")
 def tf_python() -> str:
-    """A Python with TensorFlow: what ``TORCHREC_IO_TF_PYTHON`` names, else ``.venv-tf``'s."""
+    """Return a Python with TensorFlow: ``$TORCHREC_IO_TF_PYTHON``, or that of ``.venv-tf``."""
     named = os.environ.get("TORCHREC_IO_TF_PYTHON")
     python = named or str(ROOT / ".venv-tf" / "bin" / "python")
     if shutil.which(python) is None:
         skip_or_fail(
-            f"there is no Python with TensorFlow at {python!r}; "
-            "TORCHREC_IO_TF_PYTHON can name another"
+            f"{python!r} is not a Python with TensorFlow; set TORCHREC_IO_TF_PYTHON to one"
         )
     return python
 
 
 @pytest.fixture(scope="session")
 def tf_oracle(tf_python: str) -> Iterator[TfOracle]:
-    """TensorFlow, in a process that serves the whole session."""
+    """Start TensorFlow in a process for the whole session."""
     oracle = TfOracle(tf_python)
     yield oracle
     oracle.close()

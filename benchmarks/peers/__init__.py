@@ -1,1 +1,1 @@
-"""One module a peer. Only the one that is measured is imported, in the peer's own environment."""
+"""One module for each peer. Only the measured one is imported, in the peer's environment."""

@@ -21,7 +21,7 @@ from benchmarks.workloads import Workload
 
 class _Grain(Peer):
     def supports(self, workload: Workload, workers: int) -> str | None:  # noqa: ARG002
-        return "has a compression of its own" if workload.compression else None
+        return "has its own compression" if workload.compression else None
 
     def prepare(self, workload: Workload) -> None:
         copy_once(_folder(workload), partial(_copy, workload))
@@ -48,7 +48,7 @@ class _Grain(Peer):
 
 
 class _Collate:
-    """Tensors, or arrays from worker processes: what grain sends from them best."""
+    """Collate function that returns tensors, or arrays in workers, which grain sends faster."""
 
     def __init__(self, workload: Workload, workers: int) -> None:
         self._workload = workload

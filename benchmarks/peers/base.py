@@ -1,4 +1,4 @@
-"""What a peer is asked for. Nothing of this folder but the measured peer is imported with it."""
+"""Interface of a peer. Only the measured peer's module is imported with it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from benchmarks.workloads import Workload
 
-# Columns by name, as the library gives them.
+# Columns by name, in the types of the library.
 Batch = Mapping[str, Any]
-# The same for comparison: arrays [B, *shape] of the column's dtype, (values, row splits) for
+# Columns for the comparison: arrays [B, *shape] of the column's dtype, (values, row splits) for
 # columns of any length, lists of bytes.
 HostBatch = dict[str, Any]
 
@@ -18,25 +18,25 @@ class Peer:
     """A library, or one way to use it.
 
     Attributes:
-        name: In the tables.
+        name: Name in the tables.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def supports(self, workload: Workload, workers: int) -> str | None:
-        """None, or why it cannot be measured on this."""
+        """Return why the peer cannot be measured on a workload, or None if it can."""
         raise NotImplementedError
 
     def prepare(self, workload: Workload) -> None:
-        """Makes what it needs beside the data files: an index, or a copy in its own format."""
+        """Create the files that the peer needs: an index, or a copy in its own format."""
 
     def batches(self, workload: Workload, workers: int) -> Iterable[Batch]:
-        """All records, in any order, each once; every ``iter()`` of it is an epoch."""
+        """Return an iterable over batches. Each ``iter()`` is an epoch with every record once."""
         raise NotImplementedError
 
     def to_host(self, workload: Workload, batch: Batch) -> HostBatch:
-        """A batch, for comparison; never while the clock runs."""
+        """Convert a batch for the comparison. Conversions are not timed."""
         del workload
         return {
             name: tuple(part.numpy() for part in column)
@@ -49,7 +49,7 @@ class Peer:
 
 
 class Epochs:
-    """Makes an iterable, each time anew, of a function that gives an iterator."""
+    """Iterable that calls a function to start each iteration."""
 
     def __init__(self, start: Callable[[], Iterator[Batch]]) -> None:
         self._start = start

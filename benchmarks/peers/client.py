@@ -1,4 +1,4 @@
-"""Asks the processes that measure peers."""
+"""Client of the processes that measure peers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class PeerError(Exception):
 
 
 class Server:
-    """The process that measures the peers of one module.
+    """Process that measures the peers of one module.
 
     Attributes:
-        peers: Their names.
+        peers: Names of the peers.
     """
 
     def __init__(self, module: str) -> None:
@@ -39,7 +39,7 @@ class Server:
         self.peers: list[str] = answer["peers"]
 
     def ask(self, peer: str, what: str, workload: str, workers: int, **more: Any) -> dict[str, Any]:
-        """Has something measured."""
+        """Send a request and return the answer."""
         request = {"peer": peer, "what": what, "workload": workload, "workers": workers, **more}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -50,7 +50,7 @@ class Server:
         return answer
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self._process.communicate()
 
     def _read(self) -> dict[str, Any] | None:

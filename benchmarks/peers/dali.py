@@ -24,13 +24,13 @@ _READER = "reader"
 class _Dali(Peer):
     def supports(self, workload: Workload, workers: int) -> str | None:
         if workload.is_sequence:
-            return "reads no SequenceExample"
+            return "does not read SequenceExamples"
         if workload.compression:
-            return "reads no compressed files"
-        return "has threads, no worker processes" if workers else None
+            return "does not read compressed files"
+        return "uses threads, not worker processes" if workers else None
 
     def prepare(self, workload: Workload) -> None:
-        """The text index of its tfrecord2idx: offset and size of each frame."""
+        """Write text indexes like those of tfrecord2idx: offset and size of each frame."""
         for file in workload.files:
             ends = [*walk_frames(file), os.path.getsize(file)]
             with open(_index_of(file), "w", encoding="ascii") as out:
@@ -46,7 +46,7 @@ def _epoch(workload: Workload) -> Iterator[Batch]:
     left = pipeline.epoch_size(_READER)
     while left > 0:
         outputs = pipeline.run()
-        count = min(left, workload.batch_size)  # the last batch is filled up
+        count = min(left, workload.batch_size)  # the last batch is padded
         left -= count
         yield {
             name: _column(output, column, count)

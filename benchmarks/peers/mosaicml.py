@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import transformers  # noqa: F401  # before what follows, at which it would look
+import transformers  # noqa: F401  # must precede the stand-ins, which it would inspect
 
 from benchmarks.peers.base import Batch, Peer
 from benchmarks.peers.own_format import copy_once, folder_of, samples_of
@@ -18,7 +18,7 @@ from benchmarks.workloads import Column, Workload
 
 
 def _stand_in(name: str, **members: Any) -> None:
-    """A module of torchvision. Streaming's vision datasets, which are not used here, import it."""
+    """Install a stand-in for a torchvision module, which unused parts of streaming import."""
     module = ModuleType(name)
     module.__dict__.update(members)
     sys.modules[name] = module
@@ -37,7 +37,7 @@ _NUMBERS = {"int64": "int64", "float32": "float32"}
 
 class _Mosaic(Peer):
     def supports(self, workload: Workload, workers: int) -> str | None:  # noqa: ARG002
-        return "unpacks compressed files to disk once" if workload.compression else None
+        return "decompresses files to disk once" if workload.compression else None
 
     def prepare(self, workload: Workload) -> None:
         copy_once(_folder(workload), partial(_copy, workload))
@@ -78,7 +78,7 @@ def _copy(workload: Workload, folder: str) -> None:
 
 
 def _plain(value: Any, of: str) -> Any:
-    """A scalar as its writer wants it."""
+    """Convert a scalar to the type that the writer requires."""
     return np.dtype(of).type(value) if of in _NUMBERS else value
 
 

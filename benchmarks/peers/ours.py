@@ -1,4 +1,4 @@
-"""This library: TFRecordDataset in a DataLoader, checksums verified, as it is by default."""
+"""This library: TFRecordDataset in a DataLoader with default options, checksums verified."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.peers.base import Batch, HostBatch, Peer
 from benchmarks.workloads import Column, Workload
 from torchrec_io.schema.feature import Feature
 
-# Loaded here, not while the clock runs.
+# Imported before the clock starts.
 _LOADED = (tio.Batch, tio.Ragged, tio.BytesArray, tio.TFRecordDataset)
 _HAS_SIMPLEJPEG = (
     "decoder" in inspect.signature(tio.ImageFeature).parameters
@@ -24,7 +24,7 @@ _DECODER: dict[str, Any] = {"decoder": "simplejpeg"} if _HAS_SIMPLEJPEG else {}
 
 
 def schema_of(workload: Workload) -> tio.Schema:
-    """What our parser is told about a workload's records."""
+    """Return the schema of a workload's records."""
     features = {name: _feature(column) for name, column in workload.columns.items()}
     if not workload.is_sequence:
         return tio.Schema(features)
@@ -70,11 +70,11 @@ class _Ours(Peer):
 
 
 class _AsDicts(Peer):
-    """The same batches, each column sent as a tensor by itself, as from any other dataset."""
+    """The same batches, with each column sent as a separate tensor, like other datasets do."""
 
     def supports(self, workload: Workload, workers: int) -> str | None:
         if workload.name != "tabular" or not workers:
-            return "only to compare how batches come from worker processes"
+            return "only measured to compare ways to send batches from worker processes"
         return None
 
     def batches(self, workload: Workload, workers: int) -> Iterable[Batch]:

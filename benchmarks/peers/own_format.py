@@ -1,4 +1,4 @@
-"""For peers that read no TFRecord files: the same samples, copied once into their own format."""
+"""Copies of the samples in the formats of peers that do not read TFRecord files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from benchmarks.workloads import Workload
 
 
 def folder_of(workload: Workload, peer: str) -> str:
-    """Where a peer's copy is."""
+    """Return the folder of a peer's copy."""
     return str(workload.folder / peer)
 
 
 def copy_once(folder: str, write: Callable[[str], None]) -> None:
-    """Lets a copy be written into a folder that gets its name when it is complete."""
+    """Write a copy into a folder that is renamed to its final name when it is complete."""
     if os.path.exists(folder):
         return
     part = folder + ".part"
@@ -30,7 +30,7 @@ def copy_once(folder: str, write: Callable[[str], None]) -> None:
 
 
 def records_of(workload: Workload, file: str) -> Iterator[bytes]:
-    """The serialized records of a file."""
+    """Yield the serialized records of a file."""
     opener = cast("Callable[[str, str], BinaryIO]", gzip.open if workload.compression else open)
     with opener(file, "rb") as stream:
         while header := stream.read(12):
@@ -40,5 +40,5 @@ def records_of(workload: Workload, file: str) -> Iterator[bytes]:
 
 
 def samples_of(workload: Workload, file: str) -> Iterator[Sample]:
-    """The samples of a file; images as JPEG bytes."""
+    """Yield the samples of a file, with images as JPEG bytes."""
     return map(decoder(workload, finished=False), records_of(workload, file))

@@ -1,4 +1,4 @@
-"""What users write where a library reads records but makes no batches of them."""
+"""Batching code that users write when a library reads records but makes no batches."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 from benchmarks.peers.base import Batch
 from benchmarks.workloads import Column, Workload
 
-# Protobuf's own message classes, made at run time; nothing else of this library is loaded.
+# Protobuf's message classes, created at run time. Nothing else of this library is loaded.
 from torchrec_io.messages import Example, SequenceExample
 
-# A sample: numbers, arrays, or bytes, by name.
+# Numbers, arrays or bytes, by name.
 Sample = dict[str, Any]
 
 _FIELDS = {"int64": "int64_list", "float32": "float_list"}
@@ -26,7 +26,12 @@ _DTYPES = {"int64": np.int64, "float32": np.float32, "raw": np.uint8, "jpeg": np
 
 
 def decoder(workload: Workload, *, finished: bool = True) -> Callable[[bytes], Sample]:
-    """Serialized records to samples, with protobuf; unless ``finished``, images as JPEG bytes."""
+    """Return a function that decodes a record with protobuf.
+
+    Args:
+        workload: Workload of the records.
+        finished: Whether to decode images. Otherwise samples contain JPEG bytes.
+    """
     fields = [
         (name, _FIELDS.get(column.kind, "bytes_list"), column)
         for name, column in workload.columns.items()
@@ -60,7 +65,7 @@ def decoder(workload: Workload, *, finished: bool = True) -> Callable[[bytes], S
 def finisher(
     workload: Workload, kinds: Sequence[str] = ("raw", "jpeg")
 ) -> Callable[[Sample], Sample]:
-    """Makes arrays of the bytes of raw arrays and images, in place."""
+    """Return a function that converts bytes of raw arrays and images to arrays, in place."""
     columns = {name: column for name, column in workload.columns.items() if column.kind in kinds}
 
     def finish(sample: Sample) -> Sample:
@@ -72,14 +77,14 @@ def finisher(
 
 
 def to_array(stored: bytes, column: Column) -> Any:
-    """Bytes of a raw array or an image as an array."""
+    """Convert the bytes of a raw array or an image to an array."""
     if column.kind == "jpeg":
         return np.asarray(Image.open(io.BytesIO(stored)).convert("RGB"))
     return np.frombuffer(stored, np.uint8).reshape(column.shape or ())
 
 
 def collate(workload: Workload, samples: list[Sample]) -> dict[str, Any]:
-    """A batch: tensors, (values, row splits), or a list of bytes for each column."""
+    """Return a batch: a tensor, (values, row splits), or a list of bytes for each column."""
     return {
         name: _column([sample[name] for sample in samples], column)
         for name, column in workload.columns.items()
@@ -100,7 +105,7 @@ def _column(values: list[Any], column: Column) -> Any:
 
 
 def loader(workload: Workload, dataset: Dataset[Any], workers: int) -> Iterable[Batch]:
-    """A DataLoader of samples."""
+    """Return a DataLoader of samples."""
     return DataLoader(
         dataset,
         batch_size=workload.batch_size,
@@ -110,7 +115,7 @@ def loader(workload: Workload, dataset: Dataset[Any], workers: int) -> Iterable[
 
 
 class OfFiles(IterableDataset[Sample]):
-    """Samples of files, which are dealt out whole to the workers of a DataLoader."""
+    """Samples of files. Each worker of a DataLoader reads some of the files."""
 
     def __init__(self, files: list[str], read: Callable[[str], Iterable[Sample]]) -> None:
         self._files = files

@@ -1,10 +1,10 @@
-"""rustfrecord: a reader in Rust that gives an array for each feature, of bytes too."""
+"""rustfrecord: a reader in Rust that returns an array for each feature, also for bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import torch  # noqa: F401  # first: the next needs its libraries
+import torch  # noqa: F401  # imported first: rustfrecord needs its libraries
 from rustfrecord import Reader
 
 from benchmarks.peers.base import Batch, Peer
@@ -14,7 +14,7 @@ from benchmarks.workloads import Workload
 
 class _Rustfrecord(Peer):
     def supports(self, workload: Workload, workers: int) -> str | None:  # noqa: ARG002
-        return "reads no SequenceExample" if workload.is_sequence else None
+        return "does not read SequenceExamples" if workload.is_sequence else None
 
     def batches(self, workload: Workload, workers: int) -> Iterable[Batch]:
         of_bytes = [

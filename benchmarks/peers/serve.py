@@ -1,8 +1,8 @@
-"""Measures the peers of one module, on request; runs in the peer's own environment.
+"""Server that measures the peers of one module, in the peer's environment.
 
-The module is imported once. Each measurement is of a process of its own, forked from this one
-before the library has done anything. Requests and answers are lines of JSON; an answer has
-"skipped" where a peer has no such thing, "error" where it failed.
+The module is imported once. Each measurement runs in its own process, forked from this one before
+the library has done anything. Requests and answers are lines of JSON. An answer has the key
+"skipped" if the peer does not support the case, and "error" if it failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks import epoch
 from benchmarks.peers.base import Peer
 from benchmarks.workloads import WORKLOADS
 
-_LIMIT_S = 1200  # after which a measurement is given up
+_LIMIT_S = 1200  # time limit of a measurement
 
 
 def _answer(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
@@ -36,14 +36,14 @@ def _answer(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_fork(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What it gives, or the error, from a process that is ended with all that it started."""
+    """Run a function in a forked process group, end the group, and return the result or error."""
     read, write = os.pipe()
     pid = os.fork()
     if not pid:
         os.setpgid(0, 0)
         try:
             result = work()
-        except BaseException as error:  # noqa: BLE001  # whatever a peer may raise
+        except BaseException as error:  # noqa: BLE001  # a peer may raise anything
             traceback.print_exc()
             result = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:200]}
         os.write(write, json.dumps(result).encode() + b"\n")
@@ -53,12 +53,12 @@ def _in_fork(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         line = answers.readline() if select.select([read], [], [], _LIMIT_S)[0] else ""
     os.killpg(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    return json.loads(line) if line else {"error": f"no end within {_LIMIT_S} s, or a crash"}
+    return json.loads(line) if line else {"error": f"no result within {_LIMIT_S} s, or a crash"}
 
 
 def main() -> None:
-    """Serves until its input ends."""
-    # What libraries print must not come between the answers.
+    """Serve until the input ends."""
+    # Output of libraries must not mix with the answers.
     with open(os.dup(1), "w", encoding="utf-8", buffering=1) as answers:
         os.dup2(2, 1)
         module = importlib.import_module(f"benchmarks.peers.{sys.argv[1]}")

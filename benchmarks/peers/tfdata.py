@@ -1,7 +1,7 @@
-"""tf.data: batches of serialized records, each parsed in one call; ways that may be the fastest.
+"""tf.data: batches of serialized records, each parsed in one call, with several settings.
 
-Columns stay TensorFlow's tensors: handing them over to PyTorch is not counted. Both checksums are
-verified, as always there.
+Columns stay TensorFlow tensors; the conversion to PyTorch is not included. TensorFlow always
+verifies both checksums.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from benchmarks.peers.base import Batch, HostBatch, Peer
 from benchmarks.workloads import Column, Workload
 
 _DTYPES = {"int64": tf.int64, "float32": tf.float32}
-_CALLS = 2  # as many as the cores that the figures are asked for
-_LENGTH = "length of "  # before the name of a padded column
+_CALLS = 2  # number of cores of the machine that the figures are for
+_LENGTH = "length of "  # prefix of the lengths of a padded column
 
 
 class _TfData(Peer):
@@ -26,7 +26,7 @@ class _TfData(Peer):
         self._make = make
 
     def supports(self, workload: Workload, workers: int) -> str | None:  # noqa: ARG002
-        return "has threads, no worker processes" if workers else None
+        return "uses threads, not worker processes" if workers else None
 
     def batches(self, workload: Workload, workers: int) -> Iterable[Batch]:
         del workers
@@ -88,7 +88,7 @@ def _files(workload: Workload, **options: Any) -> Any:
 
 
 def _batched(records: Any, workload: Workload, calls: int | None) -> Any:
-    """Batches of columns. Images are decoded record by record, for they cannot be as a batch."""
+    """Return batches of columns. Images are decoded record by record."""
     if not any(column.kind == "jpeg" for column in workload.columns.values()):
         return records.batch(workload.batch_size).map(_parser(workload), num_parallel_calls=calls)
     decoded = records.map(_image_decoder(workload), num_parallel_calls=calls)
@@ -120,7 +120,7 @@ def _image_decoder(workload: Workload) -> Callable[[Any], Any]:
         columns = tf.io.parse_single_example(serialized, features)
         for name, column in workload.columns.items():
             if column.kind == "jpeg":
-                # As other decoders do by default; it takes no longer.
+                # The default of other decoders. It is not slower.
                 image = tf.io.decode_jpeg(columns[name], channels=3, dct_method="INTEGER_ACCURATE")
                 columns[name] = tf.ensure_shape(image, column.shape)
         return columns

@@ -1,4 +1,4 @@
-"""tfrecord (vahidk): a TFRecordDataset of each file, chained, in a DataLoader. Checks no CRC."""
+"""tfrecord (vahidk): a TFRecordDataset for each file, chained. Does not verify checksums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPES = {"int64": "int", "float32": "float"}
 class _Tfrecord(Peer):
     def supports(self, workload: Workload, workers: int) -> str | None:
         if workload.compression and workers:
-            return "without an index, which gzip has not, every worker gives every record"
+            return "every worker yields every record without an index, and gzip files have none"
         return None
 
     def prepare(self, workload: Workload) -> None:
@@ -49,7 +49,7 @@ class _Tfrecord(Peer):
 
 
 def _joined(parts: tuple[Sample, dict[str, list[Any]]]) -> Sample:
-    """Context and steps in one sample."""
+    """Join context and steps in one sample."""
     context, in_lists = parts
     return context | {name: np.concatenate(steps) for name, steps in in_lists.items()}
 

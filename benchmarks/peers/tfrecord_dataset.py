@@ -15,8 +15,8 @@ from benchmarks.workloads import Workload
 class _TfrecordDataset(Peer):
     def supports(self, workload: Workload, workers: int) -> str | None:
         if workload.compression:
-            return "reads no compressed files"
-        return "every worker gives every record" if workers else None
+            return "does not read compressed files"
+        return "every worker yields every record" if workers else None
 
     def prepare(self, workload: Workload) -> None:
         for file in workload.files:
@@ -30,7 +30,7 @@ class _TfrecordDataset(Peer):
 
 
 def _name(file: str) -> str:
-    """Without a suffix, as the package wants it."""
+    """Return a file's name without the suffix, which the package requires."""
     return file.removesuffix(".tfrecord")
 
 

@@ -1,8 +1,8 @@
-"""Makes the virtual environments of the peers: ``python -m benchmarks.peers.venvs [peer...]``.
+"""Virtual environments of the peers: ``python -m benchmarks.peers.venvs [peer...]``.
 
-One environment, ``common``, has PyTorch and what else all of them want; each peer's own one lies
-over it, so that PyTorch is installed once. Requirements name every package that is needed, and are
-installed without those that they ask for: some ask for another PyTorch, or for TensorFlow.
+The environment ``common`` has PyTorch and the other packages that all peers need. Each peer's
+environment extends it, so PyTorch is installed once. Requirements list every needed package and are
+installed without their dependencies, because some depend on another PyTorch or on TensorFlow.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class SetupError(Exception):
 
 
 def python_of(module: str) -> str:
-    """The Python that a peer runs with; its environment is made where there is none yet.
+    """Return the Python of a peer. Create its environment if it does not exist.
 
     Raises:
-        SetupError: It cannot be made.
+        SetupError: The environment cannot be created.
     """
     if module == "ours":
         return sys.executable
@@ -55,7 +55,7 @@ def python_of(module: str) -> str:
 
 
 def _make(name: str, what: list[str], below: Path | None) -> Path:
-    """An environment with packages, over another one."""
+    """Create an environment with packages that extends another one."""
     venv = _FOLDER / name
     ready = venv / ".ready"
     wanted = " ".join(what)
@@ -63,7 +63,7 @@ def _make(name: str, what: list[str], below: Path | None) -> Path:
         wanted = Path(what[-1]).read_text("utf-8")
     if ready.exists() and ready.read_text("utf-8") == wanted:
         return venv
-    print(f"making {venv}", file=sys.stderr)
+    print(f"creating {venv}", file=sys.stderr)
     shutil.rmtree(venv, ignore_errors=True)
     _run([sys.executable, "-m", "venv", str(venv)])
     if below is not None:
@@ -82,11 +82,11 @@ def _run(command: list[str]) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise SetupError((lines or [f"{command[0]} gave {done.returncode}"])[-1])
+        raise SetupError((lines or [f"{command[0]} exited with {done.returncode}"])[-1])
 
 
 def main() -> None:
-    """Makes those named, or all; says which could not be made."""
+    """Create the named environments, or all. Print the errors of those that cannot be created."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("peers", nargs="*", default=MODULES, help="default: all")
     for module in parser.parse_args().peers:

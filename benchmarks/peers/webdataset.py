@@ -1,4 +1,4 @@
-"""webdataset: tar files, a member for each array or image; scalars in a pickled dict."""
+"""webdataset: tar files with a member for each array or image, and scalars in a pickled dict."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class _WebDataset(Peer):
 
 
 def _member(name: str, column: Column) -> str:
-    """Where a column is stored."""
+    """Return the member that stores a column."""
     if column.kind == "jpeg":
         return "jpg"
     return _SCALARS if column.shape == () else f"{name}.npy"
 
 
 class _Decode:
-    """An image as the other peers decode it."""
+    """Decoder of images, the same as for other peers."""
 
     def __init__(self, workload: Workload) -> None:
         self._columns = [c for c in workload.columns.values() if c.kind == "jpeg"]
@@ -52,7 +52,7 @@ class _Decode:
 
 
 class _Joined:
-    """Members to a sample."""
+    """Function that joins members to a sample."""
 
     def __init__(self, workload: Workload) -> None:
         self._members = {n: _member(n, c) for n, c in workload.columns.items()}

@@ -1,4 +1,4 @@
-"""The digest by which benchmarks compare what peers read."""
+"""The digest that compares the records of benchmark peers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def digest_of(records: list[Record], size: int = 3, *, padded: bool = False) -> 
 
 
 @given(data=st.data(), records=st.lists(RECORD, max_size=8), padded=st.booleans())
-def test_order_batches_and_padding_do_not_matter(
+def test_digest_ignores_order_batches_and_padding(
     data: st.DataObject, records: list[Record], padded: bool
 ) -> None:
     moved = data.draw(st.permutations(records))
@@ -83,16 +83,16 @@ def test_order_batches_and_padding_do_not_matter(
 
 
 @given(one=st.lists(RECORD, max_size=4), other=st.lists(RECORD, max_size=4))
-def test_other_records_have_another_digest(one: list[Record], other: list[Record]) -> None:
+def test_different_records_have_different_digests(one: list[Record], other: list[Record]) -> None:
     assert (digest_of(one) == digest_of(other)) == (sorted(one) == sorted(other))
 
 
-def test_values_that_swap_records_are_seen() -> None:
+def test_values_swapped_between_records_change_the_digest() -> None:
     a, b = (1, b"a", [1], [0, 0]), (2, b"b", [2], [0, 0])
     assert digest_of([a, b]) != digest_of([(1, b"b", [1], [0, 0]), (2, b"a", [2], [0, 0])])
 
 
-def test_another_dtype_is_refused() -> None:
+def test_wrong_dtype_is_an_error() -> None:
     class Narrow(InBatches):
         def to_host(self, workload: Workload, batch: Batch) -> HostBatch:
             return {**batch, "label": batch["label"].astype(np.int32)}

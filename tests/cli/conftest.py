@@ -15,7 +15,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Calls ``torchrec-io`` with arguments, in ``tmp_path``."""
+    """Return a function that runs ``torchrec-io`` with arguments in ``tmp_path``."""
 
     def call(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "torchrec_io.cli", *map(str, arguments)]

@@ -1,4 +1,4 @@
-"""``torchrec-io convert``."""
+"""The command ``torchrec-io convert``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def put_images(root: Path) -> None:
 
 
 def run_source(source: str, folder: Path) -> Any:
-    """Runs what was printed, in a folder."""
+    """Run printed Python code in a folder."""
     space: dict[str, Any] = {}
     before = Path.cwd()
     os.chdir(folder)
@@ -63,7 +63,7 @@ def test_images(run: Run, tmp_path: Path) -> None:
     assert len(dataset) == 3
 
 
-def test_images_that_do_not_open(run: Run, tmp_path: Path) -> None:
+def test_invalid_images(run: Run, tmp_path: Path) -> None:
     put_images(tmp_path / "in")
     bad = tmp_path / "in" / "cat" / "\x1b[31m.png"
     bad.write_bytes(b"")
@@ -143,7 +143,7 @@ def in_this_process(folder: Path, arguments: list[str]) -> Any:
         os.chdir(before)
 
 
-# Gets a signal when a third of the rows is written.
+# The process gets a signal when a third of the rows is written.
 STOPPED = """
 import os, signal, sys
 from torchrec_io.tools.report import JobReport
@@ -168,7 +168,7 @@ if __name__ == "__main__":
     ("number", "code", "jobs"),
     [(signal.SIGINT, 130, 2), (signal.SIGTERM, 143, 1), (signal.SIGKILL, -9, 2)],
 )
-def test_stopped_in_the_middle_and_run_again(
+def test_interrupt_and_run_again(
     tmp_path: Path, number: signal.Signals, code: int, jobs: int
 ) -> None:
     (tmp_path / "in.csv").write_text("n\n1\n2\n")
@@ -193,7 +193,7 @@ def test_stopped_in_the_middle_and_run_again(
     assert [row["n"][0] for row in rows_of(paths[:1])] == list(range(0, 900, 2))
 
 
-def test_a_bar_on_a_terminal(tmp_path: Path) -> None:
+def test_progress_bar_on_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 5 + "1\n")
     leader, follower = pty.openpty()
     command = [

@@ -1,4 +1,4 @@
-"""``torchrec-io convert --to``."""
+"""The command ``torchrec-io convert --to``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_parquet() -> None:
     assert parquet.read_table(second).to_pydict() == {"label": [0, 0]}
 
 
-def test_there_and_back() -> None:
+def test_conversion_in_both_directions() -> None:
     assert call("convert", "in.tfrecord", "x", "--to", "parquet").exit_code == 0
     assert call("convert", "x.parquet", "again").exit_code == 0
     schema = {
@@ -97,14 +97,14 @@ def test_files() -> None:
         (["--to", "parquet", "--schema", "no.json"], "no.json: No such file"),
     ],
 )
-def test_options_that_do_not_fit(arguments: list[str], message: str) -> None:
+def test_incompatible_options(arguments: list[str], message: str) -> None:
     result = call("convert", "in.tfrecord", "out", *arguments)
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.output.replace("│", " ").split())
     assert [path.name for path in Path().iterdir()] == ["in.tfrecord"]
 
 
-def test_an_invalid_schema() -> None:
+def test_invalid_schema() -> None:
     Path("schema.json").write_text("{}")
     result = call("convert", "in.tfrecord", "out", "--to", "parquet", "--schema", "schema.json")
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""``torchrec-io head``."""
+"""The command ``torchrec-io head``."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_shows_features_kinds_counts_and_values(run: Run, tmp_path: Path) -> Non
     assert "record 0 at offset 0" in result.stdout
 
 
-def test_the_first_records_only_and_at_once(run: Run, tmp_path: Path) -> None:
+def test_only_the_first_records_are_read(run: Run, tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x", [b"plain text %d" % i for i in range(9)])
     shown = run("head", "x", "-n", 2).stdout
     assert "plain text 1" in shown
     assert "plain text 2" not in shown
     assert shown.count("not a tf.train.Example") == 2
-    # Damage further on does not matter, nor does the rest of a compressed file.
+    # Later damage does not matter, nor does the rest of a compressed file.
     whole = gzip.compress(frame(b"first") + frame(os.urandom(1 << 22)) * 3)
     (tmp_path / "z").write_bytes(whole[: len(whole) // 2])
     result = run("head", "z", "-n", 1)
@@ -68,7 +68,7 @@ def test_sequences_and_empty_records(run: Run, tmp_path: Path) -> None:
     assert "0 bytes, empty" in shown
 
 
-def test_damage_is_reported_after_the_good_records(run: Run, tmp_path: Path) -> None:
+def test_damage_is_reported_after_the_valid_records(run: Run, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(frame(b"good one") + b"\0" * 30)
     result = run("head", "x")
     assert result.returncode == 1
@@ -78,6 +78,6 @@ def test_damage_is_reported_after_the_good_records(run: Run, tmp_path: Path) -> 
     )
 
 
-def test_control_characters_stay_out_of_the_terminal(run: Run, tmp_path: Path) -> None:
+def test_control_characters_are_escaped(run: Run, tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x", [b"\x1b[31mred\x07" * 3])
     assert "\x1b" not in run("head", "x").stdout

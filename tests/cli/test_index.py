@@ -1,4 +1,4 @@
-"""``torchrec-io index``."""
+"""The command ``torchrec-io index``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     return data
 
 
-def test_puts_an_index_beside_each_file(run: Run, folder: Path) -> None:
+def test_writes_an_index_next_to_each_file(run: Run, folder: Path) -> None:
     result = run("index", folder)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
@@ -38,10 +38,10 @@ def test_puts_an_index_beside_each_file(run: Run, folder: Path) -> None:
     assert len(RecordIndex.load(folder / "a.tfrecord")) == 20
     assert RecordIndex.load(folder / "b.tfrecord.gz").compression == "gzip"
     assert RecordIndex.load(folder / "c.tfrecord").lengths.tolist() == [0, 1, 2]
-    assert len(os.listdir(folder)) == 6  # nothing else is left behind
+    assert len(os.listdir(folder)) == 6  # no other files remain
 
 
-def test_a_current_index_is_kept_unless_forced(run: Run, folder: Path) -> None:
+def test_current_index_is_kept_unless_forced(run: Run, folder: Path) -> None:
     run("index", folder / "a.tfrecord")
     index = folder / "a.tfrecord.tfidx"
     os.utime(index, ns=(1, 1))
@@ -51,7 +51,7 @@ def test_a_current_index_is_kept_unless_forced(run: Run, folder: Path) -> None:
     assert index.stat().st_mtime_ns != 1
 
 
-def test_a_stale_or_damaged_index_is_rebuilt(run: Run, folder: Path) -> None:
+def test_stale_or_damaged_index_is_rebuilt(run: Run, folder: Path) -> None:
     run("index", folder / "a.tfrecord")
     write_tfrecord(folder / "a.tfrecord", RECORDS[:5])
     assert "indexed, 5 records" in run("index", folder / "a.tfrecord").stdout
@@ -59,7 +59,7 @@ def test_a_stale_or_damaged_index_is_rebuilt(run: Run, folder: Path) -> None:
     assert "indexed, 5 records" in run("index", folder / "a.tfrecord").stdout
 
 
-def test_text_for_others(run: Run, folder: Path) -> None:
+def test_text_indexes(run: Run, folder: Path) -> None:
     assert run("index", folder / "a.tfrecord", "--format", "text").returncode == 0
     first = (folder / "a.tfrecord.idx").read_text().splitlines()[:3]
     assert first == ["0 16", "16 17", "33 18"]
@@ -68,7 +68,7 @@ def test_text_for_others(run: Run, folder: Path) -> None:
     assert "a text index of a gzip file is not possible" in result.stderr
 
 
-def test_a_bad_file_fails_and_the_others_are_done(run: Run, folder: Path) -> None:
+def test_invalid_file_fails_and_the_others_are_indexed(run: Run, folder: Path) -> None:
     bad = folder / "a.tfrecord"
     bad.write_bytes(bad.read_bytes()[:-3])
     result = run("index", folder)
@@ -96,7 +96,7 @@ def test_check(run: Run, folder: Path) -> None:
 
 
 def test_check_reads_the_whole_file(run: Run, folder: Path) -> None:
-    # Other records in the middle of the file; its ends, its size and its time are the same.
+    # The file has different records in the middle; its ends, size and time are unchanged.
     path = folder / "a.tfrecord"
     ends = [bytes(100_000)]
     write_tfrecord(path, [*ends, b"x" * 50, b"y" * 60, *ends])
@@ -120,9 +120,9 @@ def test_check_of_text(run: Run, folder: Path) -> None:
     assert run("index", path, "--check", "--force").returncode == 2
 
 
-def test_an_index_named_with_its_file_is_ignored(run: Run, folder: Path) -> None:
+def test_index_files_among_the_arguments_are_ignored(run: Run, folder: Path) -> None:
     run("index", folder)
-    named = sorted(folder.iterdir())  # as a shell's `*` gives them
+    named = sorted(folder.iterdir())  # like the expansion of `*` in a shell
     result = run("index", *named, folder / "a.tfrecord")
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("up to date") == len(result.stdout.splitlines()) == 3
@@ -147,7 +147,7 @@ def test_paths_without_a_match(run: Run, arguments: tuple[str]) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_terminal_gets_a_bar_with_rates(folder: Path) -> None:
+def test_progress_bar_with_rates_on_a_terminal(folder: Path) -> None:
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
     command = [sys.executable, "-m", "torchrec_io.cli", "index", str(folder)]
@@ -157,7 +157,7 @@ def test_a_terminal_gets_a_bar_with_rates(folder: Path) -> None:
         while True:
             try:
                 part = os.read(ours, 65536)
-            except OSError:  # how Linux says that the other side is closed
+            except OSError:  # Linux reports the closed terminal this way
                 break
             if not part:
                 break
@@ -167,5 +167,5 @@ def test_a_terminal_gets_a_bar_with_rates(folder: Path) -> None:
     text = shown.decode()
     assert "records/s" in text
     assert "%" in text
-    assert "\x1b[" in text  # drawn, and drawn again
+    assert "\x1b[" in text  # the bar is redrawn
     assert "3 indexed" in text

@@ -1,4 +1,4 @@
-"""Options that the commands share."""
+"""Common options of the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torchrec-io schema``."""
+"""The command ``torchrec-io schema``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.wire import delimited, entry, example, int_feature
 
 
 def rows(stderr: str) -> dict[str, str]:
-    """The table's lines, by their first word."""
+    """Return the lines of the table by their first word."""
     lines = [line.split() for line in stderr.splitlines() if line.strip()]
     return {line[0]: " ".join(line[1:]) for line in lines}
 
@@ -70,7 +70,7 @@ def test_sequences(run: Run, tmp_path: Path) -> None:
     assert found["nothing"].startswith("none 1/1 0 steps of none left out no record has values")
 
 
-def test_a_preset(run: Run, tmp_path: Path) -> None:
+def test_preset(run: Run, tmp_path: Path) -> None:
     write_kaggle(tmp_path / "data")
     result = run("schema", "data")
     assert result.returncode == 0, result.stderr
@@ -83,7 +83,7 @@ def test_a_preset(run: Run, tmp_path: Path) -> None:
     assert tio.Schema.from_json(as_json.stdout) == tio.presets.kaggle_images()
 
 
-def test_a_directory_of_tfds(run: Run, tmp_path: Path) -> None:
+def test_tfds_directory(run: Run, tmp_path: Path) -> None:
     write_kaggle(tmp_path / "data")
     assert "from_tfds" not in run("schema", "data").stderr
     (tmp_path / "data" / "features.json").write_text("{}", "utf-8")
@@ -107,7 +107,7 @@ def test_lists_of_examples(run: Run, tmp_path: Path) -> None:
 HOSTILE = '\x1b]0;pwned\x07"""\'\'\' + __import__("os").abort()\n# \u202e\x7f\x9b31m'
 
 
-def test_hostile_names_stay_text(run: Run, tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(run: Run, tmp_path: Path) -> None:
     message = Example()
     message.features.feature[HOSTILE].bytes_list.value.append(b"\x1b[31m")
     message.features.feature["x" * 5000].int64_list.value.append(1)
@@ -125,7 +125,7 @@ def test_hostile_names_stay_text(run: Run, tmp_path: Path) -> None:
         assert "the name is not UTF-8" in " ".join(result.stderr.split())
 
 
-def test_names_that_the_terminal_lacks(tmp_path: Path, run: Run, monkeypatch: Any) -> None:
+def test_names_that_the_terminal_cannot_show(tmp_path: Path, run: Run, monkeypatch: Any) -> None:
     message = Example()
     message.features.feature["日本"].int64_list.value.append(1)
     write_tfrecord(tmp_path / "x", [message.SerializeToString()])
@@ -136,7 +136,7 @@ def test_names_that_the_terminal_lacks(tmp_path: Path, run: Run, monkeypatch: An
         assert list(read(result.stdout)) == ["日本"]
 
 
-def test_errors_in_one_line(run: Run, tmp_path: Path) -> None:
+def test_errors_are_one_line(run: Run, tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "text", [b"plain text"])
     write_tfrecord(tmp_path / "empty", [])
     (tmp_path / "cut").write_bytes(frame(delimited(1, b""))[:-1])
@@ -156,7 +156,7 @@ def test_errors_in_one_line(run: Run, tmp_path: Path) -> None:
     assert run("schema", "text", "--format", "yaml").returncode == 2
 
 
-def test_the_json_is_for_a_file(run: Run, tmp_path: Path) -> None:
+def test_printed_json_can_be_saved_and_loaded(run: Run, tmp_path: Path) -> None:
     write_files(tmp_path, [5])
     (tmp_path / "schema.json").write_text(run("schema", ".", "--format", "json").stdout)
     text = (tmp_path / "schema.json").read_text()

@@ -35,7 +35,7 @@ def test_version_and_help(run: Run) -> None:
     assert run().returncode == 2
 
 
-def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_command_without_traceback(tmp_path: Path) -> None:
     script = (
         "import os, signal\n"
         "import torchrec_io.records.index as index\n"
@@ -58,8 +58,8 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_ctrl_c_stops_threads_inside_their_files(tmp_path: Path) -> None:
-    # Gigabytes once decompressed: to read them to the end takes far longer than the timeout.
+def test_ctrl_c_stops_threads_within_files(tmp_path: Path) -> None:
+    # The files are gigabytes when decompressed. Reading them takes far longer than the timeout.
     member = gzip.compress(frame(b"") * (1 << 20))
     (tmp_path / "x").write_bytes(member * 1000)
     script = (
@@ -82,7 +82,7 @@ def test_ctrl_c_stops_threads_inside_their_files(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "interrupted\n")
 
 
-def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
+def test_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x", [b"some text"] * 5000)
     command = [sys.executable, "-m", "torchrec_io.cli", "head", "-n", "5000", "x"]
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""``torchrec-io tfds``."""
+"""The command ``torchrec-io tfds``."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_wrong_shards(run: Run, tmp_path: Path) -> None:
     assert test.endswith(", 1 invalid")
 
 
-def test_a_directory_with_invalid_metadata(run: Run, tmp_path: Path) -> None:
+def test_directory_with_invalid_metadata(run: Run, tmp_path: Path) -> None:
     write_tfds(tmp_path, {"train": [numbered(1)]}, fileFormat="parquet")
     result = run("tfds", ".")
     assert result.returncode == 1

@@ -1,4 +1,4 @@
-"""``torchrec-io merge``, ``split``, ``reshard``, ``shuffle``, ``subset`` and so on."""
+"""The commands ``torchrec-io merge``, ``split``, ``reshard``, ``shuffle`` and others."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_compress_and_decompress() -> None:
     assert Path("plain/a.tfrecord").read_bytes() == Path("a.tfrecord").read_bytes()
 
 
-def test_damage_is_named() -> None:
+def test_damage_is_reported() -> None:
     data = bytearray(b"".join(map(frame, numbered(5))))
     data[24 + 12] ^= 1
     Path("bad.tfrecord").write_bytes(data)
@@ -120,7 +120,7 @@ def test_invalid_arguments_are_refused(arguments: list[str], status: int, messag
     assert sorted(Path().iterdir()) == before
 
 
-def test_as_a_process(run: Run) -> None:
+def test_command_in_a_process(run: Run) -> None:
     result = run("merge", "a.tfrecord", "b.tfrecord.gz", "-o", "all", "-j", 2)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("20 records in 1 file, ")

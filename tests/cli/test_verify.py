@@ -1,4 +1,4 @@
-"""``torchrec-io verify``."""
+"""The command ``torchrec-io verify``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.cli.conftest import Run
 from tests.support.tfrecord import frame, write_tfrecord
 
 
-def test_sound_files(run: Run, tmp_path: Path) -> None:
+def test_valid_files(run: Run, tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "a.tfrecord", [b"x"] * 10)
     write_tfrecord(tmp_path / "b.tfrecord", [b"x"] * 5, "gzip")
     result = run("verify", ".")

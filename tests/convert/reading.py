@@ -1,4 +1,4 @@
-"""Readers of converted records: by protobuf and by a dataset."""
+"""Readers of converted records, with protobuf and with a dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = dict[str, list[Any]]
 
 
 def rows_of(paths: Iterable[str]) -> list[Row]:
-    """Values of each feature of each record, file after file."""
+    """Return the values of each feature of each record of files."""
     return [_row(record) for path in paths for _, record in iter_records(path)]
 
 
@@ -29,7 +29,7 @@ def _row(record: bytes) -> Row:
 
 
 def kinds_of(path: str) -> dict[str, set[str | None]]:
-    """The kinds that each feature has in the records of a file."""
+    """Return the kinds of each feature in the records of a file."""
     kinds: dict[str, set[str | None]] = {}
     for _, record in iter_records(path):
         for name, feature in Example.FromString(record).features.feature.items():
@@ -38,13 +38,13 @@ def kinds_of(path: str) -> dict[str, set[str | None]]:
 
 
 def count_read(done: tio.tools.Result) -> int:
-    """How many records a dataset reads by the schema that the conversion gives."""
+    """Return the number of records that a dataset reads with the schema of a conversion."""
     assert done.schema is not None
     return len(list(tio.TFRecordDataset(done.paths, done.schema, num_threads=1)))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files, hidden ones too."""
+    """Return the contents of all files, including hidden ones."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -53,7 +53,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 class Heard(Watcher):
-    """Adds up what it is told."""
+    """Watcher that sums up all reports."""
 
     def __init__(self) -> None:
         self.total = self.size = self.records = 0

@@ -1,4 +1,4 @@
-"""The parts that all conversions to TFRecord share: sources and complete outputs."""
+"""Common parts of all conversions to TFRecord: sources and complete outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS = 600
 
 
 def source(folder: Path, rows: int = ROWS, bad: int | None = None) -> Path:
-    """A CSV file of several pieces, with a bad line if wanted."""
+    """Write a CSV file of several pieces, optionally with an invalid line."""
     lines = [f"{i},{'x' * 4000}" for i in range(rows)]
     if bad is not None:
         lines[bad] = "no fields"
@@ -79,7 +79,7 @@ def test_shards_by_size(tmp_path: Path, compression: Any) -> None:
     assert tio.RecordIndex.load(done.paths[0]).compression == compression
 
 
-def test_a_failure_leaves_all_as_it_was(tmp_path: Path) -> None:
+def test_failure_changes_nothing(tmp_path: Path) -> None:
     source(tmp_path, 10)
     convert(tmp_path)
     before = contents(tmp_path / "out")
@@ -100,7 +100,7 @@ class Interrupting(Heard):
 
 
 @pytest.mark.parametrize("options", [{"jobs": 2}, {"num_shards": 2}, {"max_bytes": 100_000}])
-def test_an_interrupt_leaves_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_interrupt_leaves_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
     source(tmp_path)
     watcher = Interrupting()
     with pytest.raises(KeyboardInterrupt):
@@ -109,7 +109,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, options: dict[str, Any]) ->
     assert not contents(tmp_path / "out")
 
 
-def test_a_watcher_receives_all_progress(tmp_path: Path) -> None:
+def test_watcher_receives_all_progress(tmp_path: Path) -> None:
     size = source(tmp_path).stat().st_size
     heard = Heard()
     done = convert(tmp_path, watcher=heard)
@@ -129,7 +129,7 @@ def test_invalid_sources(tmp_path: Path) -> None:
         tio.convert.from_csv(tmp_path / "pipe", tmp_path / "x")
 
 
-def test_a_source_is_not_replaced(tmp_path: Path) -> None:
+def test_source_is_not_replaced(tmp_path: Path) -> None:
     path = source(tmp_path, 5).rename(tmp_path / "x.tfrecord.csv")
     with pytest.raises(ValueError, match=r"x\.tfrecord\.csv' would overwrite the input"):
         tio.convert.from_csv(path, f"{tmp_path}/./x.tfrecord.csv")
@@ -140,7 +140,7 @@ def test_a_source_is_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/"])
-def test_a_destination_is_a_name(tmp_path: Path, name: str) -> None:
+def test_destination_must_not_be_a_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="is a folder; add the start of the file names"):
         tio.convert.from_csv(source(tmp_path, 5), f"{tmp_path}/{name}")
     assert list(contents(tmp_path)) == ["in.csv"]

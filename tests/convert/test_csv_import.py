@@ -1,4 +1,4 @@
-"""CSV to TFRecord."""
+"""Conversion of CSV to TFRecord."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_rows_become_records(tmp_path: Path) -> None:
         (["-", " "], "bytes_list"),
     ],
 )
-def test_the_dtype_of_a_column(tmp_path: Path, fields: list[str], kind: str) -> None:
+def test_dtype_of_a_column(tmp_path: Path, fields: list[str], kind: str) -> None:
     done = convert(tmp_path, "a,b\n" + "".join(f"{field},z\n" for field in fields))
     assert kinds_of(done.paths[0]) == {"a": {kind}, "b": {"bytes_list"}}
 
@@ -74,7 +74,7 @@ def test_the_dtype_of_a_column(tmp_path: Path, fields: list[str], kind: str) -> 
     ("fields", "first", "second"),
     [(["", "12", "13", "abc"], 3, 5), (["02134", "1.5"], 3, 2)],
 )
-def test_mixed_types_are_refused(
+def test_mixed_types_are_rejected(
     tmp_path: Path, fields: list[str], first: int, second: int
 ) -> None:
     text = "zip,b\n" + "".join(f"{field},z\n" for field in fields)
@@ -107,7 +107,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("bad", "reason", "feature"), REFUSED)
-def test_a_bad_row_is_refused_or_skipped(
+def test_invalid_row_is_an_error_or_skipped(
     tmp_path: Path, bad: str | bytes, reason: str, feature: str | None
 ) -> None:
     text = b"n,x\n1,2\n" + (bad if isinstance(bad, bytes) else bad.encode())
@@ -127,7 +127,7 @@ def test_a_bad_row_is_refused_or_skipped(
 
 
 def test_long_fields_of_digits(tmp_path: Path) -> None:
-    """A pattern with two ways to match them would take half an hour for this."""
+    """A regular expression with backtracking would take half an hour."""
     digits = "1" * 200_000
     done = convert(tmp_path, f"s\n{digits}x\n{digits}.{digits}x\n")
     assert [len(row["s"][0]) for row in rows_of(done.paths)] == [200_001, 400_002]
@@ -136,7 +136,7 @@ def test_long_fields_of_digits(tmp_path: Path) -> None:
     assert raised.value.reason == f"line 2: '{digits[:29]}… does not fit in int64"
 
 
-def test_a_value_that_does_not_fit_without_types(tmp_path: Path) -> None:
+def test_invalid_value_without_types(tmp_path: Path) -> None:
     for field in ("9223372036854775808", "1e39"):
         with pytest.raises(tio.ConversionError, match=r"line 3: .* does not fit in"):
             convert(tmp_path, f"n\n1\n{field}\n")
@@ -153,14 +153,14 @@ def test_a_value_that_does_not_fit_without_types(tmp_path: Path) -> None:
         ('"a"x,b\n1,2\n', "line 1: ',' expected"),
     ],
 )
-def test_a_bad_file_is_refused(tmp_path: Path, text: str | bytes, reason: str) -> None:
+def test_invalid_file_is_rejected(tmp_path: Path, text: str | bytes, reason: str) -> None:
     for on_error in ("raise", "skip"):
         with pytest.raises(tio.ConversionError, match=reason):
             convert(tmp_path, text, on_error=on_error)
     assert list(contents(tmp_path)) == ["in.csv"]
 
 
-def test_columns_are_named_where_there_is_no_header(tmp_path: Path) -> None:
+def test_columns_without_a_header_are_named(tmp_path: Path) -> None:
     done = convert(tmp_path, "1,a\n2,b\n", columns=["n", "name"])
     assert rows_of(done.paths) == [{"n": [1], "name": [b"a"]}, {"n": [2], "name": [b"b"]}]
     with pytest.raises(ValueError, match="two columns are named 'n'"):
@@ -188,14 +188,14 @@ def test_types_are_checked(tmp_path: Path) -> None:
         convert(tmp_path, "a\n1\n", types={"b": "int64"})
 
 
-def test_a_long_field(tmp_path: Path) -> None:
+def test_long_field(tmp_path: Path) -> None:
     limit = csv.field_size_limit()
     done = convert(tmp_path, "a\n" + "x" * 200_000 + "\n")
     assert rows_of(done.paths) == [{"a": [b"x" * 200_000]}]
     assert csv.field_size_limit() == limit
 
 
-def test_more_pieces_than_one_in_processes(tmp_path: Path) -> None:
+def test_several_pieces_in_processes(tmp_path: Path) -> None:
     text = "n,s\n" + "".join(f"{i},{'abc' * 1500}\n" for i in range(600))
     one = convert(tmp_path, text, num_shards=3, index=False)
     alone = contents(tmp_path)
@@ -208,7 +208,7 @@ def test_more_pieces_than_one_in_processes(tmp_path: Path) -> None:
 FIELDS = {
     "int64": st.integers(-(1 << 63), (1 << 63) - 1),
     "float32": st.floats(width=32, allow_nan=False),
-    # "nan" and the like are numbers where there is nothing else.
+    # A column of only "nan" and the like is numeric.
     "string": st.text(
         st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1
     ).map("t".__add__),
@@ -216,7 +216,7 @@ FIELDS = {
 
 
 @given(st.data())
-def test_values_come_back(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_values_round_trip(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(list(FIELDS)), min_size=1, max_size=4))
     optional = [st.none() | FIELDS[kind] for kind in kinds]
     rows = data.draw(st.lists(st.tuples(*optional), min_size=1, max_size=6))

@@ -1,4 +1,4 @@
-"""TFRecord to plain files, and hostile file names from data."""
+"""Conversion of TFRecord to plain files, and hostile file names in data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def images(*names: bytes) -> list[dict[str, list[Any]]]:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_image_folder_again(tmp_path: Path, jobs: int) -> None:
+def test_image_folder_round_trip(tmp_path: Path, jobs: int) -> None:
     examples: list[dict[str, list[Any]]] = [
         {
             "image/encoded": [(JPEG, PNG)[n % 2] + b"%d" % n],
@@ -111,7 +111,7 @@ def test_hostile_names(tmp_path: Path, name: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["link", "x" * 255])
-def test_folders_that_are_written_to(tmp_path: Path, name: str) -> None:
+def test_output_folders(tmp_path: Path, name: str) -> None:
     path = write_examples(tmp_path, *images(b"a.jpg"))
     if name == "link":
         (tmp_path / "empty").mkdir()
@@ -121,7 +121,7 @@ def test_folders_that_are_written_to(tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).is_symlink() == (name == "link")
 
 
-def test_a_hostile_class(tmp_path: Path) -> None:
+def test_hostile_class_name(tmp_path: Path) -> None:
     path = write_examples(tmp_path, *images(b"..", b"good"))
     done = to_files(path, tmp_path / "out", "image", by_class="name", on_error="skip")
     assert set(tree(tmp_path / "out")) == {"good/000000001.jpg"}
@@ -137,7 +137,7 @@ def test_a_hostile_class(tmp_path: Path) -> None:
         ((b"a.b/c.jpg", b"a.b"), "a.b"),
     ],
 )
-def test_the_first_of_one_name_stays(
+def test_first_file_of_a_duplicate_name_is_kept(
     tmp_path: Path, names: tuple[bytes, ...], bad: str, jobs: int
 ) -> None:
     path = write_examples(tmp_path, *images(*names))
@@ -155,7 +155,7 @@ PARTS = st.one_of(
 
 @given(st.lists(PARTS, max_size=5))
 @example(["a", "..", "b"])
-def test_no_path_leads_out_of_its_folder(parts: list[str]) -> None:
+def test_paths_stay_within_the_folder(parts: list[str]) -> None:
     text = "/".join(parts)
     try:
         path = checked_path(text.encode())
@@ -187,11 +187,11 @@ def test_used_paths_can_exist_together(paths: list[list[str]]) -> None:
                     pass
 
 
-def test_a_folder_that_is_there(tmp_path: Path) -> None:
+def test_existing_folder(tmp_path: Path) -> None:
     path = write_examples(tmp_path, *images(b"a.jpg"))
     out = tmp_path / "out"
     out.mkdir()
-    to_files(path, out, "image")  # an empty one will do
+    to_files(path, out, "image")  # an empty folder is accepted
     before = tree(out)
     assert before
     for target in (out, path):

@@ -1,4 +1,4 @@
-"""Folders of images to TFRecord."""
+"""Conversion of folders of images to TFRecord."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.images import encoded, noise, opened, oriented, smooth
 
 
 def put(root: Path, name: str, data: bytes | None = None) -> bytes:
-    """Writes a file; an image of its own, unless told otherwise."""
+    """Write a file, by default a unique image."""
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     seed = len(list(root.rglob("*")))
@@ -48,7 +48,7 @@ def only_row(done: tio.tools.Result) -> Row:
     return row
 
 
-# ---- what is written ----
+# ---- records ----
 
 
 def test_features_of_images(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_features_of_images(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "x.labels.txt").read_text() == "a\nb\n"
 
 
-def test_a_schema_reads_the_pixels(tmp_path: Path) -> None:
+def test_schema_reads_the_pixels(tmp_path: Path) -> None:
     pixels = noise(5, 7)
     put(tmp_path / "in", "a/x.png", encoded(pixels))
     done = convert(tmp_path)
@@ -90,7 +90,7 @@ def test_a_schema_reads_the_pixels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(sample["image/encoded"].permute(1, 2, 0).numpy(), pixels)
 
 
-def test_labels_and_records_are_never_of_two_conversions(
+def test_labels_and_records_are_from_the_same_conversion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path / "in", "a/x.jpg")
@@ -113,7 +113,7 @@ def test_labels_and_records_are_never_of_two_conversions(
 # ---- classes ----
 
 
-def test_folders_are_numbered_as_torchvision_does(tmp_path: Path) -> None:
+def test_folders_are_numbered_like_in_torchvision(tmp_path: Path) -> None:
     names = ["b/2.jpg", "10/x.jpg", "9/x.jpg", "B/x.jpg", "b/10.jpg", "b/a/z.jpg"]
     for name in names:
         put(tmp_path / "in", name)
@@ -129,7 +129,7 @@ def test_folders_are_numbered_as_torchvision_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "pattern", [r"_(cat|dog)", r"(.)_(?P<label>\w+?)\.", re.compile("_(cat|dog)")]
 )
-def test_a_pattern(tmp_path: Path, pattern: Any) -> None:
+def test_pattern_of_files(tmp_path: Path, pattern: Any) -> None:
     for name in ("1_dog.jpg", "2_cat.jpg", "more/3_dog.jpg"):
         put(tmp_path / "in", name)
     done = convert(tmp_path, label_pattern=pattern)
@@ -143,7 +143,7 @@ def test_a_pattern(tmp_path: Path, pattern: Any) -> None:
     assert (done.records, done.skipped) == (3, 1)
 
 
-def test_labels_of_a_file(tmp_path: Path) -> None:
+def test_labels_from_a_file(tmp_path: Path) -> None:
     for name in ("1.jpg", "2.jpg", "more/3.jpg"):
         put(tmp_path / "in", name)
     labels = tmp_path / "labels.csv"
@@ -186,14 +186,14 @@ def test_labels_without_images_and_images_without_labels(tmp_path: Path) -> None
         ('name,label\n"1"x,b\n', "line 2: ',' expected"),
     ],
 )
-def test_a_bad_file_of_labels(tmp_path: Path, text: str, reason: str) -> None:
+def test_invalid_file_of_labels(tmp_path: Path, text: str, reason: str) -> None:
     put(tmp_path / "in", "1.jpg")
     (tmp_path / "labels.csv").write_text(text)
     with pytest.raises(tio.ConversionError, match=reason):
         convert(tmp_path, labels=tmp_path / "labels.csv", on_error="skip")
 
 
-# ---- what is not as it should be ----
+# ---- invalid inputs ----
 
 
 def test_no_images(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_no_classes(tmp_path: Path) -> None:
         convert(tmp_path, on_error="skip")
 
 
-def test_a_class_without_an_image(tmp_path: Path) -> None:
+def test_class_without_images(tmp_path: Path) -> None:
     put(tmp_path / "in", "b/x.jpg")
     (tmp_path / "in" / "a").mkdir()
     with pytest.raises(tio.ConversionError, match="in/a: the folder of the class has no images"):
@@ -236,7 +236,7 @@ def test_other_files_are_counted(tmp_path: Path) -> None:
 def test_links(tmp_path: Path) -> None:
     put(tmp_path / "in", "a/x.jpg")
     (tmp_path / "in" / "b").symlink_to(tmp_path / "in" / "a")
-    (tmp_path / "in" / "a" / "again").symlink_to(tmp_path / "in")  # a circle
+    (tmp_path / "in" / "a" / "again").symlink_to(tmp_path / "in")  # a cycle
     done = convert(tmp_path)
     assert ("x.jpg", 1, "b") in labels_of(done)
     assert done.records < 5
@@ -262,7 +262,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_an_image_that_does_not_open(tmp_path: Path, kind: str) -> None:
+def test_invalid_image(tmp_path: Path, kind: str) -> None:
     put(tmp_path / "in", "a/1.jpg")
     put(tmp_path / "in", "a/2.jpg", BAD[kind])
     put(tmp_path / "in", "a/3.jpg")
@@ -277,7 +277,7 @@ def test_an_image_that_does_not_open(tmp_path: Path, kind: str) -> None:
     assert heard.size == heard.total
 
 
-def test_an_image_that_claims_too_many_pixels(tmp_path: Path) -> None:
+def test_image_that_declares_too_many_pixels(tmp_path: Path) -> None:
     file = io.BytesIO()
     Image.new("1", (8193, 8193)).save(file, "PNG")
     put(tmp_path / "in", "a/1.png", file.getvalue())
@@ -295,7 +295,7 @@ def test_file_names_that_are_not_text(tmp_path: Path) -> None:
         convert(tmp_path)
 
 
-# ---- images encoded anew ----
+# ---- re-encoded images ----
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_modes(tmp_path: Path, mode: str, encode: Any, resize: int | None) -> No
 
 
 def test_transparent_colors(tmp_path: Path) -> None:
-    """A palette or a color that is transparent."""
+    """Palettes with alpha, and transparent colors."""
     for image in (Image.fromarray(noise(8, 8, 4)).convert("P"), Image.new("RGB", (8, 8), "red")):
         transparent: Any = {} if image.mode == "P" else {"transparency": (255, 0, 0)}
         put(tmp_path / "in", "a/x.png", encoded(image, "PNG", **transparent))
@@ -363,7 +363,7 @@ def test_transparent_colors(tmp_path: Path) -> None:
         assert shown[..., 3].min() < 255
 
 
-def test_more_bits_than_png_holds(tmp_path: Path) -> None:
+def test_more_bits_than_png_supports(tmp_path: Path) -> None:
     for value in (-1, 1 << 16):
         put(tmp_path / "in", "a/x.tif", encoded(Image.new("I", (2, 2), value), "TIFF"))
         with pytest.raises(tio.ConversionError, match="more bits than PNG stores"):
@@ -371,7 +371,7 @@ def test_more_bits_than_png_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["F", "I"])
-def test_more_bits_than_a_schema_reads(tmp_path: Path, mode: str) -> None:
+def test_more_bits_than_a_schema_supports(tmp_path: Path, mode: str) -> None:
     put(tmp_path / "in", "a/x.tif", encoded(Image.new(mode, (2, 2), 1), "TIFF"))
     with pytest.raises(
         tio.ConversionError, match=rf"\(mode {mode}\) have more bits than ImageFeature"
@@ -439,6 +439,6 @@ def test_arguments_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
     assert not (tmp_path / "out").exists() or not contents(tmp_path / "out")
 
 
-def test_options_are_known(tmp_path: Path) -> None:
+def test_unknown_options_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="unknown option 'shards'; the options are num_shards, max"):
         convert(tmp_path, shards=3)

@@ -1,4 +1,4 @@
-"""Tools and conversions that are interrupted or killed leave no incomplete files."""
+"""Tools and conversions that are interrupted or killed, which leave no incomplete files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write_inputs(folder: Path) -> list[str]:
 
 
 class Interrupting(Watcher):
-    """Presses Ctrl-C when some records were done."""
+    """Watcher that raises KeyboardInterrupt after some records."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -86,7 +86,7 @@ def test_an_interrupt_keeps_existing_files(
         monkeypatch.setattr(f"torchrec_io.convert.{module}._MAX_BYTES", 4000)
     paths = write_inputs(tmp_path)
     out = tmp_path / "out"
-    if name != "files":  # which needs a new folder
+    if name != "files":  # to_files needs a new folder
         OPERATIONS[name](paths[:1], out)
     else:
         out.mkdir()
@@ -97,7 +97,7 @@ def test_an_interrupt_keeps_existing_files(
     assert sorted(tmp_path.iterdir()) == sorted([out, *map(Path, paths)])
 
 
-# Each operation in a process of its own, which is killed when the second piece is done.
+# Each operation runs in a separate process that is killed after the second piece.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -127,12 +127,12 @@ for name, operation in OPERATIONS.items():
 """
 
 
-def test_killed_and_run_again(tmp_path: Path) -> None:
+def test_kill_and_run_again(tmp_path: Path) -> None:
     paths = write_inputs(tmp_path)
     subprocess.run([sys.executable, "-c", KILLED, tmp_path, *paths], check=True, timeout=60)
     for name, operation in OPERATIONS.items():
         out = tmp_path / name
-        # Nobody takes what is left for data.
+        # The remaining files are not mistaken for data.
         assert all(path.name.startswith(".") for path in out.iterdir()), name
         with pytest.raises(FileNotFoundError):
             expand_paths(out)
@@ -157,7 +157,7 @@ for name, operation in OPERATIONS.items():
 """
 
 
-def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+def test_full_disk_leaves_nothing(tmp_path: Path) -> None:
     namespace = new_namespace()
     make = random.Random(0).randbytes
     records = [tio.encode_example({"data": make(50000), "n": n}) for n in range(30)]
@@ -177,7 +177,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["parquet", "files"])
-def test_jobs_do_not_change_a_byte(
+def test_output_does_not_depend_on_jobs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     for module in ("parquet_export", "file_export"):

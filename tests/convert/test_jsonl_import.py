@@ -1,4 +1,4 @@
-"""JSON lines to TFRecord."""
+"""Conversion of JSON lines to TFRecord."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_objects_become_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "second"), [("1", '"x"'), ('"x"', "true"), ("[2.5]", '["y"]'), ('["y"]', "1")]
 )
-def test_mixed_types_are_refused(tmp_path: Path, first: str, second: str) -> None:
+def test_mixed_types_are_rejected(tmp_path: Path, first: str, second: str) -> None:
     text = f'{{"a": {first}}}\n{{"b": 1}}\n{{"a": {second}}}\n'
     for on_error in ("raise", "skip"):
         with pytest.raises(tio.ConversionError, match="mixed types") as raised:
@@ -61,7 +61,7 @@ def test_mixed_types_are_refused(tmp_path: Path, first: str, second: str) -> Non
     assert list(contents(tmp_path)) == ["in.jsonl"]
 
 
-def test_a_type_makes_it_an_error_of_the_line(tmp_path: Path) -> None:
+def test_invalid_type_with_types_is_an_error_of_the_line(tmp_path: Path) -> None:
     text = '{"a": 1}\n{"a": "x"}\n{"a": 2.5}\n{"a": []}\n'
     with pytest.raises(tio.ConversionError, match=r"line 2: .*'x'"):
         convert(tmp_path, text, types={"a": "float32"})
@@ -93,7 +93,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("bad", "reason"), REFUSED)
-def test_a_bad_line_is_refused_or_skipped(tmp_path: Path, bad: str | bytes, reason: str) -> None:
+def test_invalid_line_is_an_error_or_skipped(tmp_path: Path, bad: str | bytes, reason: str) -> None:
     text = b'{"a": 1, "x": 2.5}\n' + (bad if isinstance(bad, bytes) else bad.encode())
     text += b'\n{"a": 3}\n'
     with pytest.raises(tio.ConversionError) as raised:
@@ -110,7 +110,7 @@ def test_a_bad_line_is_refused_or_skipped(tmp_path: Path, bad: str | bytes, reas
     assert heard.size == heard.total == 2 * len(text)
 
 
-def test_a_string_that_is_not_text(tmp_path: Path) -> None:
+def test_string_that_is_not_text(tmp_path: Path) -> None:
     with pytest.raises(tio.ConversionError, match=r"line 1: .* cannot be encoded as UTF-8"):
         convert(tmp_path, '{"a": "\\ud800"}\n')
 
@@ -120,7 +120,7 @@ def test_errors_are_reported_in_order(tmp_path: Path) -> None:
     assert [error.reason[:6] for error in done.errors] == ["line 2", "line 3"]
 
 
-def test_nothing_to_write(tmp_path: Path) -> None:
+def test_no_records(tmp_path: Path) -> None:
     with pytest.raises(tio.ConversionError, match="there is no record to write"):
         convert(tmp_path, "\n")
     done = convert(tmp_path, "{}\n")
@@ -148,7 +148,7 @@ COLUMNS = {
 
 
 @given(st.lists(st.fixed_dictionaries({}, optional=COLUMNS), min_size=1, max_size=6))
-def test_values_come_back(
+def test_values_round_trip(
     tmp_path_factory: pytest.TempPathFactory, objects: list[dict[str, Any]]
 ) -> None:
     folder = tmp_path_factory.mktemp("jsonl")
@@ -160,7 +160,7 @@ def test_values_come_back(
 
 
 def stored(value: Any) -> list[Any]:
-    """A value as the model has it."""
+    """Return the expected stored value."""
     values = value if isinstance(value, list) else [value]
     return [
         item.encode() if isinstance(item, str)

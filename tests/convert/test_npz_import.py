@@ -1,4 +1,4 @@
-"""NumPy's archives to TFRecord."""
+"""Conversion of NumPy archives to TFRecord."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ DTYPES = st.sampled_from([*"?bBhHiIlLefd", ">i4", ">f8", "<U3"])
 
 
 @given(st.data())
-def test_values_come_back(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_values_round_trip(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 4))
     shapes = st.lists(st.integers(1, 3), max_size=2).map(lambda tail: (count, *tail))
     dtype = np.dtype(data.draw(DTYPES))
@@ -84,7 +84,7 @@ def test_values_come_back(tmp_path_factory: pytest.TempPathFactory, data: st.Dat
         assert row["a"] == expected
 
 
-def test_a_value_that_does_not_fit(tmp_path: Path) -> None:
+def test_value_out_of_range(tmp_path: Path) -> None:
     arrays = {
         "n": np.array([1, 1 << 63, 3, 4], np.uint64),
         "x": np.array([[0.5], [1], [1e39], [np.inf]]),
@@ -115,7 +115,7 @@ def test_a_value_that_does_not_fit(tmp_path: Path) -> None:
         ({}, "the archive has no arrays"),
     ],
 )
-def test_arrays_that_are_refused(tmp_path: Path, arrays: Arrays, reason: str) -> None:
+def test_invalid_arrays(tmp_path: Path, arrays: Arrays, reason: str) -> None:
     for on_error in ("raise", "skip"):
         with pytest.raises(tio.ConversionError, match=reason):
             convert(tmp_path, arrays, on_error=on_error)
@@ -149,7 +149,7 @@ def test_damage(tmp_path: Path, compressed: bool) -> None:
     assert list(contents(tmp_path)) == ["good.npz", "in.npz"]
 
 
-def test_two_arrays_of_one_name(tmp_path: Path) -> None:
+def test_duplicate_array_name(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(3))
     with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
         archive.write(tmp_path / "a.npy", "a.npy")
@@ -159,7 +159,7 @@ def test_two_arrays_of_one_name(tmp_path: Path) -> None:
     assert raised.value.feature == "a"
 
 
-def test_an_archive_that_is_encrypted(tmp_path: Path) -> None:
+def test_encrypted_archive(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", a=np.arange(3))
     data = bytearray((tmp_path / "in.npz").read_bytes())
     data[6] |= 1
@@ -169,7 +169,7 @@ def test_an_archive_that_is_encrypted(tmp_path: Path) -> None:
         tio.convert.from_npz(tmp_path / "in.npz", tmp_path / "out")
 
 
-def test_an_invalid_shape(tmp_path: Path) -> None:
+def test_invalid_shape(tmp_path: Path) -> None:
     file = io.BytesIO()
     np.save(file, np.zeros((3, 2)))
     with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
@@ -178,7 +178,7 @@ def test_an_invalid_shape(tmp_path: Path) -> None:
         tio.convert.from_npz(tmp_path / "in.npz", tmp_path / "out")
 
 
-def test_an_array_shorter_than_it_says(tmp_path: Path) -> None:
+def test_array_shorter_than_declared(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(10))
     with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
         archive.writestr("a.npy", (tmp_path / "a.npy").read_bytes()[:-8])
@@ -186,7 +186,7 @@ def test_an_array_shorter_than_it_says(tmp_path: Path) -> None:
         tio.convert.from_npz(tmp_path / "in.npz", tmp_path / "out")
 
 
-def test_more_pieces_than_one_in_processes_and_several_archives(tmp_path: Path) -> None:
+def test_several_pieces_in_processes_and_several_archives(tmp_path: Path) -> None:
     count = 2500  # of 4 KB each, in pieces of 4 MB
     arrays = {
         "n": np.arange(count),

@@ -1,4 +1,4 @@
-"""TFRecord to Parquet, read back by pyarrow."""
+"""Conversion of TFRecord to Parquet, read back with pyarrow."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def as_row(record: dict[str, list[Any]]) -> dict[str, Any]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Equal, nan to nan too."""
+    """Return whether two values are equal. NaNs are equal to NaNs."""
     if isinstance(one, list):
         return len(one) == len(other) and all(map(alike, one, other))
     return bool(one == other) or (math.isnan(one) and math.isnan(other))
@@ -127,7 +127,7 @@ def test_encoded_values_stay_bytes(tmp_path: Path) -> None:
     assert str(parquet.read_schema(done.paths[0]).field("small").type) == "uint8"
 
 
-def test_a_spec_with_another_stored_name_is_refused(tmp_path: Path) -> None:
+def test_spec_with_another_stored_name_is_rejected(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(v=[b"ab"], n=[1])])
     raw = tio.RawFeature("uint8", [2])
     rows = [tio.RaggedFeature.RowLengths("n")]
@@ -147,7 +147,7 @@ def test_a_spec_with_another_stored_name_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_schema_is_kept_with_its_shapes(tmp_path: Path) -> None:
+def test_schema_is_stored_with_shapes(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(m=[1, 2, 3, 4])])
     schema = {"m": tio.FixedLenFeature([2, 2], "int64")}
     [out] = to_parquet(path, tmp_path / "out", schema=schema).paths
@@ -156,7 +156,7 @@ def test_the_schema_is_kept_with_its_shapes(tmp_path: Path) -> None:
     json.loads(found)
 
 
-def test_records_that_do_not_fit(tmp_path: Path) -> None:
+def test_records_that_do_not_match_the_schema(tmp_path: Path) -> None:
     records = [example_of(a=[1]), example_of(a=[1, 2]), example_of(a=[b"x"]), example_of(a=[4])]
     path = write_tfrecord(tmp_path / "in", records)
     schema = {"a": tio.FixedLenFeature([], "int64")}
@@ -171,7 +171,7 @@ def test_records_that_do_not_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
-def test_damage_is_skipped_where_a_schema_is_inferred(
+def test_damage_is_skipped_while_inferring_a_schema(
     tmp_path: Path, compression: str | None
 ) -> None:
     damaged = bytearray(frame(example_of(a=[2])))
@@ -193,7 +193,7 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
         assert parquet.read_table(file).to_pylist() == [{"a": 1}]
 
 
-def test_a_feature_that_no_spec_reads_is_not_lost_silently(tmp_path: Path) -> None:
+def test_feature_without_a_spec_is_not_lost_silently(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(a=[1], b=[1]), example_of(a=[1], b=[b"x"])])
     with pytest.raises(tio.SchemaError, match=r"in different records.*use schema to give one.*'b'"):
         to_parquet(path, tmp_path / "out")
@@ -202,7 +202,7 @@ def test_a_feature_that_no_spec_reads_is_not_lost_silently(tmp_path: Path) -> No
     ) == [{"a": [1]}, {"a": [1]}]
 
 
-def test_an_inferred_schema_is_named_as_such(tmp_path: Path) -> None:
+def test_inferred_schema_is_reported(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(a=[1])] * 1000 + [example_of(a=[1, 2])])
     with pytest.raises(
         tio.DecodeError, match=r"inferred from 1,000 records; use schema to give one"
@@ -211,14 +211,14 @@ def test_an_inferred_schema_is_named_as_such(tmp_path: Path) -> None:
     assert caught.value.record == 1000
 
 
-def test_a_spec_of_several_features_is_refused(tmp_path: Path) -> None:
+def test_spec_of_several_features_is_rejected(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(i=[0], v=[1.0])])
     schema = {"s": tio.SparseFeature("i", "v", "float32", 3)}
     with pytest.raises(tio.SchemaError, match="reads several stored features"):
         to_parquet(path, tmp_path / "out", schema=schema)
 
 
-def test_another_number_of_files_is_refused(tmp_path: Path) -> None:
+def test_set_with_another_number_of_files_is_rejected(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(a=[1])])
     to_parquet(path, tmp_path / "x", num_shards=2)
     to_parquet(path, tmp_path / "x", num_shards=2)
@@ -245,7 +245,7 @@ def test_numbers_keep_their_bits(tmp_path: Path) -> None:
     assert column.tobytes() == np.array(values, np.float32).tobytes()
 
 
-def test_rows_of_a_known_length_are_the_values_that_are_stored(tmp_path: Path) -> None:
+def test_rows_of_fixed_length_have_the_stored_values(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(boxes=[1, 2, 3, 4]), example_of(boxes=[])])
     rows = [tio.RaggedFeature.UniformRowLength(2)]
     schema = tio.Schema({"boxes": tio.RaggedFeature("int64", partitions=rows)})

@@ -1,4 +1,4 @@
-"""Parquet to TFRecord."""
+"""Conversion of Parquet to TFRecord."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ TYPES = {
 
 
 @given(st.data())
-def test_values_come_back(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_values_round_trip(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 7))
     columns, expected = {}, [dict[str, Any]() for _ in range(count)]
     for number, kind in enumerate(data.draw(st.lists(st.sampled_from(list(TYPES)), min_size=1))):
@@ -135,7 +135,7 @@ def test_values_come_back(tmp_path_factory: pytest.TempPathFactory, data: st.Dat
     assert rows_of(convert(folder, columns, index=False).paths) == expected
 
 
-def test_there_and_back(tmp_path: Path) -> None:
+def test_conversion_in_both_directions(tmp_path: Path) -> None:
     examples = [
         tio.encode_example({"n": i, "x": [0.5, i], "bag": list(range(i)), "s": b"\xff"}, KINDS)
         for i in range(3)
@@ -187,7 +187,7 @@ def test_damage(tmp_path: Path, at: str) -> None:
     assert list(contents(tmp_path)) == ["in.parquet"]
 
 
-def test_values_that_do_not_fit(tmp_path: Path) -> None:
+def test_values_out_of_range(tmp_path: Path) -> None:
     columns = {
         "n": pa.array([1, 1 << 63, 3, 4, 5], pa.uint64()),
         "x": [0.5, 1, 2, 1e39, 4],
@@ -215,7 +215,7 @@ def test_values_that_do_not_fit(tmp_path: Path) -> None:
         (pa.array([1], pa.decimal128(5)), "decimal128"),
     ],
 )
-def test_types_that_are_refused(tmp_path: Path, column: Any, kind: str) -> None:
+def test_unsupported_types(tmp_path: Path, column: Any, kind: str) -> None:
     for on_error in ("raise", "skip"):
         with pytest.raises(tio.ConversionError) as raised:
             convert(tmp_path, {"a": [1], "b": column}, on_error=on_error)
@@ -224,7 +224,7 @@ def test_types_that_are_refused(tmp_path: Path, column: Any, kind: str) -> None:
     assert list(contents(tmp_path)) == ["in.parquet"]
 
 
-def test_files_that_are_refused(tmp_path: Path) -> None:
+def test_invalid_files(tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"a": list(range(1000))}), path, row_group_size=10)
     good = path.read_bytes()

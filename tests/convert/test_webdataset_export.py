@@ -1,4 +1,4 @@
-"""TFRecord to WebDataset tar files, read back by the standard library."""
+"""Conversion of TFRecord to WebDataset tar files, read back with the standard library."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_examples(folder: Path, *examples: dict[str, list[Any]]) -> Path:
     return write_tfrecord(folder / "in.tfrecord", map(tio.encode_example, examples))
 
 
-def test_a_file_a_feature(tmp_path: Path) -> None:
+def test_one_file_per_feature(tmp_path: Path) -> None:
     one: dict[str, list[Any]] = {
         "image/encoded": [JPEG],
         "image/class/label": [3],
@@ -100,7 +100,7 @@ def test_feature_lists(tmp_path: Path) -> None:
     }
 
 
-def test_extensions_that_are_given(tmp_path: Path) -> None:
+def test_given_extensions(tmp_path: Path) -> None:
     path = write_examples(tmp_path, {"image/encoded": [b"?"], "y": [7], "v": [1, 2], "w": [b"a"]})
     schema = tio.Schema.infer(path)
     schema = tio.Schema({**schema, "w": tio.VarLenFeature("string")})
@@ -114,7 +114,7 @@ def test_extensions_that_are_given(tmp_path: Path) -> None:
     }
 
 
-def test_keys_of_a_feature(tmp_path: Path) -> None:
+def test_keys_from_a_feature(tmp_path: Path) -> None:
     path = write_examples(tmp_path, {"f": [b"a/v1.2.JPEG"], "n": [7]}, {"f": [b"x"], "n": [-1]})
     [out] = to_webdataset(path, tmp_path / "text", key="f").paths
     assert [name.split(".")[0] for name in files_in(out)] == ["a/v1_2"] * 2 + ["x"] * 2
@@ -142,14 +142,14 @@ def test_flags_are_numbers(tmp_path: Path) -> None:
     assert files_in(out) == {"000000000.f.cls": b"1"}
 
 
-def test_a_name_that_is_a_folder(tmp_path: Path) -> None:
+def test_name_that_is_a_folder(tmp_path: Path) -> None:
     path = write_examples(tmp_path, {"f": [1]})
     with pytest.raises(ValueError, match="is a folder"):
         to_webdataset(path, f"{tmp_path}/")
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_bad_keys(tmp_path: Path) -> None:
+def test_invalid_keys(tmp_path: Path) -> None:
     path = write_examples(tmp_path, {"f": [b"ok"]}, {"f": [b"../up"]}, {"f": [b"ok.jpg"]})
     with pytest.raises(tio.DecodeError, match="leads out of its folder") as caught:
         to_webdataset(path, tmp_path / "out", key="f")
@@ -175,10 +175,10 @@ def test_shards_up_to_a_size(tmp_path: Path, jobs: int) -> None:
         assert Path(one).read_bytes() == Path(other).read_bytes()
 
 
-def test_other_shards_are_refused(tmp_path: Path) -> None:
+def test_set_with_other_shards_is_rejected(tmp_path: Path) -> None:
     path = write_examples(tmp_path, {"a": [1]})
     to_webdataset(path, tmp_path / "out")
-    to_webdataset(path, tmp_path / "out")  # the same are replaced
+    to_webdataset(path, tmp_path / "out")  # the same set is replaced
     (tmp_path / "out-000001.tar").touch()
     with pytest.raises(FileExistsError, match=r"out-000001\.tar"):
         to_webdataset(path, tmp_path / "out")
@@ -208,7 +208,7 @@ def test_invalid_arguments(tmp_path: Path, options: dict[str, Any], message: str
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_sample_without_a_file(tmp_path: Path) -> None:
+def test_sample_without_a_file(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(a=[b"x", b"y"]), example_of(a=[])])
     with pytest.raises(tio.DecodeError, match="the sample has no files") as caught:
         to_webdataset(path, tmp_path / "out")

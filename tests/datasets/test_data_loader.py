@@ -1,4 +1,4 @@
-"""TFRecordDataset in DataLoader: each record once, for every number of workers and start method."""
+"""TFRecordDataset in DataLoader, with any number of workers and start method."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TestEachRecordOnce:
     def test_samples(self, paths: list[str], workers: int, shuffle: bool) -> None:
         dataset = tio.TFRecordDataset(paths, SCHEMA, shuffle=shuffle)
         with warnings.catch_warnings():
-            # Each worker's last batch may be short: more batches than DataLoader foresees.
+            # Each worker's last batch may be short, so there are more than DataLoader expects.
             warnings.filterwarnings("ignore", "Length of IterableDataset", UserWarning)
             batches = list(
                 loader(
@@ -94,7 +94,7 @@ class TestEachRecordOnce:
         assert ids_of(batches) == [list(range(i, min(i + 16, COUNT))) for i in range(0, COUNT, 16)]
         assert batches[0]["name"][3] == b"record 3"
 
-    def test_usual_batch_sizes_warn_of_nothing(self, tmp_path: Path) -> None:
+    def test_usual_batch_sizes_cause_no_warnings(self, tmp_path: Path) -> None:
         write_files(tmp_path, [1000])
         dataset = tio.TFRecordDataset(tmp_path, {"id": SCHEMA["id"]})
         for batch_size in (1, 8, 32, 64):
@@ -107,7 +107,7 @@ class TestEachRecordOnce:
 class TestBatchCrosses:
     @pytest.mark.parametrize(
         ("size", "method"), [(1, "fork"), (1000, "fork"), (1000, "spawn")]
-    )  # the smaller ones go inline, the larger as a storage
+    )  # small batches are sent inline, large ones as a storage
     def test_from_a_worker(self, tmp_path: Path, method: str, size: int) -> None:
         write_files(tmp_path, [3 * size])
         schema = {**SCHEMA, "wide": tio.FixedLenFeature([64], "int64", default_value=range_64())}
@@ -143,7 +143,7 @@ class TestErrors:
         return path
 
     @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
-    def test_an_error_in_a_worker_reaches_the_parent_with_its_place(
+    def test_error_in_a_worker_reaches_the_parent_with_its_location(
         self, damaged: str, method: str, workers: int
     ) -> None:
         dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=4)
@@ -166,8 +166,8 @@ class TestErrors:
         assert dataset.skipped == 1
 
 
-def test_workers_do_not_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parent built the index; a worker that tried would meet the error below."""
+def test_workers_do_not_build_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parent builds the index. A worker that builds one would raise the error below."""
     (path,) = write_files(tmp_path, [9])
     dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=4)
 
@@ -179,13 +179,13 @@ def test_workers_do_not_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(list(got)) == 3
 
 
-def test_no_shared_memory_is_left(paths: list[str]) -> None:
+def test_no_shared_memory_remains(paths: list[str]) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
     iterator: Any = iter(
         loader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
     )
     pids = {str(pid) for pid in (os.getpid(), *(worker.pid for worker in iterator._workers))}
     list(iterator)
-    # Named torch_PID_...; other tests may run beside this one.
+    # Names are torch_PID_...; other tests may run at the same time.
     left = [name for name in os.listdir("/dev/shm") if pids & set(name.split("_"))]
     assert left == []

@@ -1,4 +1,4 @@
-"""FixedLengthRecordDataset: records as bytes, and as their fields; CIFAR-10's and MNIST's files."""
+"""FixedLengthRecordDataset: records as bytes and as fields, with files of CIFAR-10 and MNIST."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CIFAR = {"label": tio.RawFeature("uint8", []), "image": tio.RawFeature("uint8", 
 
 @pytest.fixture
 def cifar(tmp_path: Path) -> tuple[Path, Any]:
-    """A file as CIFAR-10's binary version has it, and its rows."""
+    """Write a file in CIFAR-10's binary format, and return it with its rows."""
     rows = np.random.default_rng(0).integers(0, 256, (23, 3073), np.uint8)
     path = tmp_path / "data_batch_1.bin"
     path.write_bytes(rows.tobytes())
@@ -61,7 +61,7 @@ def test_cifar(cifar: tuple[Path, Any], shuffle: Any) -> None:
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_mnist(tmp_path: Path, compress: Any) -> None:
-    """Its files have a header of 16 bytes, or 8, with numbers that are big-endian."""
+    """MNIST files have a header of 16 or 8 bytes with big-endian numbers."""
     images = np.random.default_rng(0).integers(0, 256, (12, 28, 28), np.uint8)
     header = struct.pack(">4I", 0x803, 12, 28, 28)
     (tmp_path / "images").write_bytes(compress(header + images.tobytes()))
@@ -107,7 +107,7 @@ def test_fields_match_numpy(tmp_path: Path, fields: list[Any], count: int, data:
     assert sum(len(batch["f0"]) for batch in batches) == count
     for i in range(len(fields) if count else 0):
         found = np.concatenate([batch[f"f{i}"].numpy() for batch in batches])
-        # As bytes, for a nan is no other.
+        # Compare bytes, because NaNs are not equal.
         assert found.tobytes() == wanted[f"f{i}"].astype(found.dtype).tobytes()
         assert found.shape == wanted[f"f{i}"].shape
 

@@ -1,4 +1,4 @@
-"""Datasets of all other formats than TFRecord: order, ranks, workers, splits, resuming, keys."""
+"""Datasets of formats other than TFRecord: order, ranks, workers, splits, resuming, keys."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_each_record_comes_once_an_epoch(files: dict[str, Any], kind: str, shuff
 
 @pytest.mark.parametrize("shuffle", [False, True], ids=str)
 @pytest.mark.parametrize("batch_size", [4, None])
-def test_resuming_at_every_step_gives_exactly_the_rest(
+def test_resuming_at_every_step_yields_the_remaining_records(
     files: dict[str, Any], kind: str, shuffle: bool, batch_size: int | None
 ) -> None:
     options = {"shuffle": shuffle, "batch_size": batch_size, "num_threads": 1}
@@ -63,14 +63,14 @@ def test_resuming_at_every_step_gives_exactly_the_rest(
         assert list(other) == whole[given:]
 
 
-def test_a_state_is_of_its_files(files: dict[str, Any], kind: str) -> None:
+def test_state_belongs_to_its_files(files: dict[str, Any], kind: str) -> None:
     state = make(kind, files[kind], batch_size=4).state_dict()
     with pytest.raises(tio.StateMismatchError, match="files"):
         make(kind, files[kind][1:], batch_size=4).load_state_dict(state)
 
 
 @pytest.mark.parametrize("world_size", [1, 3])
-def test_ranks_and_workers_share_the_records(
+def test_records_are_partitioned_over_ranks_and_workers(
     files: dict[str, Any], kind: str, world_size: int
 ) -> None:
     seen = []
@@ -164,11 +164,11 @@ def keys_of(kind: str, paths: list[str]) -> Iterator[str]:
         return
     for path, count in zip(paths, COUNTS, strict=True):
         for record in range(count):
-            # Lines count from 1, and the header is one; a netstring of 4 bytes takes 7.
+            # Lines are numbered from 1 including the header. A netstring of 4 bytes takes 7.
             yield f"{path}:{ {'lines': record + 2, 'fixed': record, 'own': 7 * record}[kind] }"
 
 
-def test_errors_say_where(files: dict[str, Any], kind: str) -> None:
+def test_errors_name_the_location(files: dict[str, Any], kind: str) -> None:
     def refuse(record: bytes) -> int:
         if record == b"0015":  # the second record of the third file
             raise ValueError("no good")
@@ -185,7 +185,7 @@ def test_errors_say_where(files: dict[str, Any], kind: str) -> None:
     assert skipping.skipped == 1
 
 
-def test_a_file_that_changed_is_not_read(kind: str, tmp_path: Path) -> None:
+def test_changed_file_is_an_error(kind: str, tmp_path: Path) -> None:
     paths = write_kinds(tmp_path)[kind]
     dataset = make(kind, paths)
     assert list(dataset) == ALL
@@ -196,7 +196,7 @@ def test_a_file_that_changed_is_not_read(kind: str, tmp_path: Path) -> None:
     assert caught.value.path == str(changed)
 
 
-def test_it_needs_an_index(files: dict[str, Any], kind: str) -> None:
+def test_index_is_required(files: dict[str, Any], kind: str) -> None:
     if kind == "whole":
         with pytest.raises(TypeError, match="index"):
             make(kind, files[kind], index=None)
@@ -205,8 +205,8 @@ def test_it_needs_an_index(files: dict[str, Any], kind: str) -> None:
         make(kind, files[kind], index=None)
 
 
-def test_the_signature_has_all_that_tfrecord_has(kind: str) -> None:
-    """But for what only TFRecord files have, and what a whole file has no use for."""
+def test_signature_has_all_options_of_tfrecord(kind: str) -> None:
+    """Options that only TFRecord files have, or that whole files do not need, are missing."""
     others = {"batch_tokens", "length_key", "verify_crc"}
     if kind == "whole":
         others |= {"index", "compression"}
@@ -226,7 +226,7 @@ def test_the_signature_has_all_that_tfrecord_has(kind: str) -> None:
 
 
 class Several(IterableDataset[Any]):
-    """Gives each of some datasets' items, with its number."""
+    """Items of several datasets, each with the number of its dataset."""
 
     def __init__(self, datasets: list[Any]) -> None:
         super().__init__()
@@ -239,7 +239,7 @@ class Several(IterableDataset[Any]):
 
 
 def test_spawned_workers(files: dict[str, Any]) -> None:
-    # One process for all: starting it takes seconds.
+    # Use one process for all datasets, because its start takes seconds.
     datasets = [make(each, files[each], shuffle=True, batch_size=4) for each in KINDS]
     loader = DataLoader(
         Several(datasets), batch_size=None, num_workers=1, multiprocessing_context="spawn"

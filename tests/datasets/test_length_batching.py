@@ -34,7 +34,7 @@ UNPATCHED = {name: getattr(module, name) for name in ("_LEAST_WINDOW", "_WINDOW_
 
 @pytest.fixture
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows of some records, in forked workers too."""
+    """Use windows of a few records, also in forked workers."""
     monkeypatch.setattr(module, "_LEAST_WINDOW", 6)
     monkeypatch.setattr(module, "_WINDOW_BATCHES", 3)
 
@@ -93,17 +93,17 @@ class TestBatches:
         assert 2 * wasted < as_it_comes
 
     @pytest.mark.parametrize("convert", [np.array, torch.tensor, list], ids=lambda f: f.__name__)
-    def test_lengths_that_are_given(self, paths: list[str], convert: Any) -> None:
+    def test_given_lengths(self, paths: list[str], convert: Any) -> None:
         expected = ids_of(make(paths, shuffle=True))
         assert ids_of(make(paths, shuffle=True, length_key=convert(LENGTHS))) == expected
 
-    def test_lengths_that_are_given_need_no_schema(self, paths: list[str]) -> None:
+    def test_given_lengths_need_no_schema(self, paths: list[str]) -> None:
         expected = ids_of(make(paths, shuffle=True))
         options: dict[str, Any] = {"batch_tokens": MOST, "shuffle": True, "seed": 5}
         lengths = np.array(LENGTHS, np.uint8)
         raw = tio.TFRecordDataset(paths, length_key=lengths, **options)
         assert list(raw) == [[record(number) for number in batch] for batch in expected]
-        lengths[:] = 1  # it is looked at no more
+        lengths[:] = 1  # it is not used any more
         assert list(raw) == [[record(number) for number in batch] for batch in expected]
 
     def test_the_only_feature_of_the_schema(self, paths: list[str]) -> None:
@@ -130,7 +130,9 @@ class TestBatches:
             (1, 1, 2),
         ]
 
-    def test_epochs_differ_and_so_may_their_lengths(self, paths: list[str]) -> None:
+    def test_epochs_differ_and_may_have_different_numbers_of_batches(
+        self, paths: list[str]
+    ) -> None:
         dataset = make(paths, shuffle=True)
         epochs = []
         for epoch in range(6):
@@ -160,7 +162,7 @@ class TestBatches:
 
 class TestProcesses:
     @pytest.mark.parametrize("workers", [1, 3])
-    def test_workers_give_the_same_batches(self, paths: list[str], workers: int) -> None:
+    def test_workers_yield_the_same_batches(self, paths: list[str], workers: int) -> None:
         dataset = make(paths, shuffle=True, epochs=2)
         loader = DataLoader(dataset, batch_size=None, num_workers=workers)
         assert ids_of(loader) == ids_of(dataset)
@@ -168,7 +170,7 @@ class TestProcesses:
         assert ids_of(loader) == ids_of(dataset)
 
     def test_spawned_workers(self, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in UNPATCHED.items():  # as they are there
+        for name, value in UNPATCHED.items():  # their values in spawned workers
             monkeypatch.setattr(module, name, value)
         dataset = make(paths, shuffle=True, length_key=LENGTHS)
         loader = DataLoader(
@@ -184,7 +186,7 @@ class TestProcesses:
 
     @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
     @pytest.mark.parametrize("world", [2, 3, 5])
-    def test_ranks_share_the_batches_of_a_step(
+    def test_batches_of_a_step_are_partitioned_over_ranks(
         self, paths: list[str], uneven: Any, world: int
     ) -> None:
         whole = ids_of(make(paths, shuffle=True))
@@ -203,10 +205,10 @@ class TestProcesses:
         assert dealt == expected[uneven]
 
     @pytest.mark.parametrize("uneven", ["keep", "drop"])
-    def test_an_epoch_of_fewer_batches_than_ranks_ends_nothing(
+    def test_epoch_with_fewer_batches_than_ranks_does_not_end_iteration(
         self, paths: list[str], uneven: Any
     ) -> None:
-        # Of this shuffle the first epoch has fewer batches than some others.
+        # With this shuffle, the first epoch has fewer batches than some later ones.
         shuffle = {"shuffle": True, "seed": 3}
         dataset = make(paths, **shuffle)
         counts = []
@@ -221,7 +223,7 @@ class TestProcesses:
         endless = iter(make(paths, epochs=None, **last))
         assert len(next(endless)["id"]) > 0
 
-    def test_an_endless_one_of_too_few_batches_ends(self, paths: list[str]) -> None:
+    def test_endless_dataset_with_too_few_batches_ends(self, paths: list[str]) -> None:
         few = {"rank": 0, "world_size": 1000, "uneven": "drop", "epochs": None}
         assert list(make(paths, shuffle=True, **few)) == []
 
@@ -229,7 +231,7 @@ class TestProcesses:
 class TestResuming:
     @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
     @pytest.mark.parametrize("threads", [1, 3])
-    def test_every_step_gives_exactly_the_rest(
+    def test_resuming_at_every_step_yields_the_remaining_batches(
         self, paths: list[str], shuffle: Any, threads: int
     ) -> None:
         options = {"shuffle": shuffle, "epochs": 2}
@@ -252,7 +254,7 @@ class TestResuming:
     def test_another_world_size_continues_with_the_same_batches(
         self, paths: list[str], before: int, after: int, workers: int, data: st.DataObject
     ) -> None:
-        """The state of any rank at any step, and then again that of the new world."""
+        """Resume from the state of any rank at any step, then from a state of the new world."""
         whole = ids_of(make(paths, shuffle=True))
         rank = data.draw(st.integers(0, before - 1))
         dataset = make(paths, shuffle=True, rank=rank, world_size=before)
@@ -313,7 +315,7 @@ class TestResuming:
         dataset = make(paths, batch_size=4, rank=0, world_size=2)
         state = dict(states_of(dataset))[3]
         if "batch_size" in options:
-            # Steps of as many records are not the same records.
+            # A step of the same number of records has other records.
             options = {**options, "world_size": 1}
         other = make(paths, **{"batch_size": 4, "rank": 0, "world_size": 2, **options})
         with pytest.raises(tio.StateMismatchError, match=re.escape(message)):
@@ -326,7 +328,7 @@ class TestResuming:
 class TestOnError:
     @pytest.fixture
     def damaged(self, tmp_path: Path) -> Path:
-        """Records 5 and 6 are damaged."""
+        """Write a file in which records 5 and 6 are damaged."""
         frames = [frame(record(number)) for number in range(30)]
         for number in (5, 6):
             frames[number] = frames[number][:-1] + bytes([frames[number][-1] ^ 1])
@@ -334,7 +336,7 @@ class TestOnError:
         path.write_bytes(b"".join(frames))
         return path
 
-    def test_batches_get_smaller(self, damaged: Path) -> None:
+    def test_skipped_records_make_batches_smaller(self, damaged: Path) -> None:
         lengths = [0 if number in {5, 6} else LENGTHS[number] for number in range(30)]
         path = write_tfrecord(damaged.with_name("sound"), map(record, range(30)))
         sound = ids_of(make(path, shuffle=True, length_key=lengths))
@@ -349,12 +351,12 @@ class TestOnError:
             other.load_state_dict(state)
             assert ids_of(other) == whole[given_:]
 
-    def test_they_are_met_in_their_turn(self, damaged: Path) -> None:
+    def test_damaged_record_raises_by_default(self, damaged: Path) -> None:
         dataset = make(damaged)
         with pytest.raises(tio.CorruptRecordError):
             list(dataset)
 
-    def test_longer_than_the_budget(
+    def test_records_longer_than_the_budget(
         self, paths: list[str], caplog: pytest.LogCaptureFixture
     ) -> None:
         long = [number for number, length in enumerate(LENGTHS) if length > 15]
@@ -374,7 +376,7 @@ class TestOnError:
         with caplog.at_level(logging.WARNING, "torchrec_io"):
             again = dataset.replace(on_error="skip")
         assert len(caplog.records) == again.skipped == 1
-        # They come again where there is room for them, and splits do not depend on the budget.
+        # A larger budget includes them again, and splits do not depend on the budget.
         assert dataset.replace(batch_tokens=MOST).num_records == 70
         parts, all_ = dataset.split(0.5, 0.5), make(paths).split(0.5, 0.5)
         for part, whole in zip(parts, all_, strict=True):
@@ -415,7 +417,7 @@ class TestMakingOthers:
         found = [sorted(itertools.chain(*ids_of(part))) for part in slices]
         assert found == [list(range(18)), list(range(18, 70))]
 
-    def test_mixes(self, paths: list[str]) -> None:
+    def test_mixtures(self, paths: list[str]) -> None:
         dataset = make(paths)
         plain = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
         with pytest.raises(ValueError, match="batches by length cannot be mixed"):
@@ -455,7 +457,7 @@ class TestArguments:
         with pytest.raises(ValueError, match=re.escape(message)):
             make(paths, **options)
 
-    def test_which_of_several_features(self, paths: list[str]) -> None:
+    def test_several_features_need_a_length_key(self, paths: list[str]) -> None:
         schema = {"tokens": tio.VarLenFeature("int64"), "id": tio.VarLenFeature("int64")}
         with pytest.raises(ValueError, match=re.escape("of the schema ('tokens', 'id')")):
             tio.TFRecordDataset(paths, schema, batch_tokens=MOST)
@@ -463,7 +465,7 @@ class TestArguments:
         assert [len(batch["id"]) for batch in batches] == [40, 30]
 
     @pytest.mark.parametrize("schema", [None, len], ids=["None", "function"])
-    def test_a_name_needs_a_schema(self, paths: list[str], schema: Any) -> None:
+    def test_length_key_needs_a_schema(self, paths: list[str], schema: Any) -> None:
         for key in (None, "tokens"):
             with pytest.raises(ValueError, match="must be integers, one for each record, because"):
                 tio.TFRecordDataset(paths, schema, batch_tokens=MOST, length_key=key)

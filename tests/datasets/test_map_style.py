@@ -1,4 +1,4 @@
-"""TFRecordMapDataset: any record, at any time, for everything of PyTorch that picks records."""
+"""TFRecordMapDataset: random access, and PyTorch's samplers."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class TestItems:
         assert ids_of(dataset[part]) == list(range(COUNT))[part]
 
     @given(st.lists(st.integers(-COUNT, COUNT - 1)))
-    def test_several(self, paths: list[str], indices: list[int]) -> None:
+    def test_several_records(self, paths: list[str], indices: list[int]) -> None:
         dataset = tio.TFRecordMapDataset(paths, SCHEMA)
         expected = [i % COUNT for i in indices]
         assert ids_of(dataset.__getitems__(indices)) == expected
         assert ids_of(dataset[i] for i in indices) == expected
 
     @pytest.mark.parametrize("index", [np.int64(7), torch.tensor(7), np.array(7), True + 6])
-    def test_kinds_of_numbers(self, paths: list[str], index: Any) -> None:
+    def test_integer_types(self, paths: list[str], index: Any) -> None:
         assert int(tio.TFRecordMapDataset(paths, FIXED)[index]["id"]) == 7
 
     def test_numbers_out_of_range(self, paths: list[str]) -> None:
@@ -98,7 +98,7 @@ class TestItems:
         order = np.random.default_rng(0).permutation(COUNT).tolist()
         assert ids_of(dataset.__getitems__(order)) == order
 
-    def test_neighbours_are_read_at_once(
+    def test_neighbouring_records_are_one_read(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         reads: list[int] = []
@@ -130,7 +130,7 @@ class TestPyTorch:
     @pytest.mark.parametrize("method", ["spawn", "forkserver"])
     def test_start_methods(self, paths: list[str], method: str) -> None:
         dataset = tio.TFRecordMapDataset(paths, FIXED)
-        assert int(dataset[3]["id"]) == 3  # files are open already
+        assert int(dataset[3]["id"]) == 3  # files are already open
         loader = DataLoader(dataset, 16, num_workers=2, multiprocessing_context=method)
         assert [n for batch in loader for n in batch["id"].tolist()] == list(range(COUNT))
 
@@ -188,7 +188,7 @@ class TestDamage:
         Path(path).write_bytes(content)
         return path
 
-    def test_that_record_alone_cannot_be_had(self, damaged: str) -> None:
+    def test_only_the_damaged_record_fails(self, damaged: str) -> None:
         dataset = tio.TFRecordMapDataset(damaged, SCHEMA)
         assert ids_of(dataset[:9]) == list(range(9))
         with pytest.raises(tio.CorruptRecordError, match="checksum") as caught:
@@ -197,7 +197,7 @@ class TestDamage:
         with pytest.raises(tio.CorruptRecordError):
             dataset[5:]
 
-    def test_a_record_the_schema_does_not_fit(self, paths: list[str]) -> None:
+    def test_record_that_does_not_match_the_schema(self, paths: list[str]) -> None:
         dataset = tio.TFRecordMapDataset(paths, {"absent": tio.FixedLenFeature([], "int64")})
         with pytest.raises(tio.DecodeError, match="required") as caught:
             dataset[31]

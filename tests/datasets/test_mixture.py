@@ -1,4 +1,4 @@
-"""Several datasets as one: by weight, repeatable, and resumed as any dataset."""
+"""Mixtures of datasets: weights, order, resuming and errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TestOrder:
         both = [batch for batch in ids_of(dataset) if min(batch) < 1000 <= max(batch)]
         assert len(both) > 5  # within batches, not batch by batch
 
-    def test_the_datasets_own_shuffles_splits_and_epochs(self, paths: Any) -> None:
+    def test_shuffles_splits_and_epochs_of_the_datasets(self, paths: Any) -> None:
         first, second = pair(paths)
         first = first.split(0.5, 0.5)[0].replace(shuffle=True, seed=7)
         dataset = tio.mix([first, second], weights=[1, 1], stop="all_exhausted")
@@ -79,7 +79,7 @@ class TestOrder:
         assert firsts == FIRST or seconds == SECOND
         assert len(mixed(paths, "first_exhausted")) == -(-len(seen) // 8)
 
-    def test_endless_begins_again(self, paths: Any) -> None:
+    def test_endless_repeats(self, paths: Any) -> None:
         first, second = pair(paths, shuffle=True)
         dataset = tio.mix([first, second], weights=[3, 1], stop="endless")
         with pytest.raises(TypeError, match="endless"):
@@ -109,7 +109,7 @@ class TestOrder:
         )
         assert ids_of(loader) == ids_of(dataset)
 
-    def test_ranks_share_it(self, paths: Any) -> None:
+    def test_records_are_partitioned_over_ranks(self, paths: Any) -> None:
         seen = []
         for rank in range(3):
             dataset = mixed(paths, rank=rank, world_size=3, uneven="keep")
@@ -128,7 +128,7 @@ class TestResume:
         steps=st.integers(0, 15),
         epochs=st.integers(1, 2),
     )
-    def test_every_step(self, paths: Any, stop: str, steps: int, epochs: int) -> None:
+    def test_resuming_at_every_step(self, paths: Any, stop: str, steps: int, epochs: int) -> None:
         def rest(dataset: Any) -> list[list[int]]:
             return ids_of(itertools.islice(dataset, 40))
 
@@ -149,7 +149,7 @@ class TestResume:
         dataset.resume(epoch=0, batches=4)
         assert ids_of(dataset) == whole[4:]
 
-    def test_another_mix_is_refused(self, paths: Any) -> None:
+    def test_state_of_another_mixture_is_rejected(self, paths: Any) -> None:
         state = mixed(paths).state_dict()
         first, second = pair(paths)
         others = {
@@ -169,7 +169,7 @@ class TestResume:
 
 
 class TestRefused:
-    def test_nothing(self) -> None:
+    def test_no_datasets(self) -> None:
         with pytest.raises(ValueError, match="must hold at least one dataset"):
             tio.mix([], weights=[])
 
@@ -179,17 +179,17 @@ class TestRefused:
             tio.mix({first: 1, second: 1}, weights=[1, 1])
 
     @pytest.mark.parametrize("weights", [[1], [1, 2, 3]])
-    def test_weights_of_other_datasets(self, paths: Any, weights: list[float]) -> None:
+    def test_wrong_number_of_weights(self, paths: Any, weights: list[float]) -> None:
         with pytest.raises(ValueError, match="weights must have one number for each of 2 datasets"):
             tio.mix(pair(paths), weights=weights)
 
     @pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf")])
-    def test_weights(self, paths: Any, weight: float) -> None:
+    def test_invalid_weights(self, paths: Any, weight: float) -> None:
         first, second = pair(paths)
         with pytest.raises(ValueError, match="weight 1 must be positive"):
             tio.mix([first, second], weights=[1, weight])
 
-    def test_stop_rules(self, paths: Any) -> None:
+    def test_invalid_stop_rules(self, paths: Any) -> None:
         first, second = pair(paths)
         with pytest.raises(ValueError, match=r"first_exhausted.*all_exhausted.*endless"):
             tio.mix([first, second], weights=[1, 1], stop="never")  # type: ignore[arg-type]
@@ -202,19 +202,19 @@ class TestRefused:
             ({"on_error": "skip"}, "differ in on_error: 'raise' and 'skip'"),
         ],
     )
-    def test_datasets_that_differ(self, paths: Any, options: Any, reason: str) -> None:
+    def test_incompatible_datasets(self, paths: Any, options: Any, reason: str) -> None:
         first, second = pair(paths)
         with pytest.raises(ValueError, match=reason):
             tio.mix([first, second.replace(**options)], weights=[1, 1])
 
-    def test_a_schema_and_its_dict_are_alike(self, paths: Any) -> None:
-        """As one of a TFDS directory and one with a schema written by hand."""
+    def test_schema_equals_its_dict(self, paths: Any) -> None:
+        """For example a TFDS directory and a hand-written schema."""
         first, second = pair(paths)
         alike = tio.mix([first, second.replace(schema=tio.Schema(SCHEMA))], weights=[1, 1])
         assert ids_of(alike) == ids_of(tio.mix([first, second], weights=[1, 1]))
 
-    def test_names_of_classes_that_differ(self, paths: Any) -> None:
-        """What a schema's repr does not show."""
+    def test_different_class_names(self, paths: Any) -> None:
+        """The repr of a schema does not show class names."""
         first, second = (
             tio.TFRecordDataset(path, {"id": tio.FixedLenFeature([], "int64", names=names)})
             for path, names in zip(paths, (["a", "b"], ["b", "a"]), strict=True)
@@ -222,7 +222,7 @@ class TestRefused:
         with pytest.raises(ValueError, match="differ in the class names of 'id'"):
             tio.mix([first, second], weights=[1, 1])
 
-    def test_options_of_the_mix_settle_it(self, paths: Any) -> None:
+    def test_options_of_the_mixture_take_precedence(self, paths: Any) -> None:
         first, second = pair(paths)
         dataset = tio.mix([first, second.replace(batch_size=4)], weights=[1, 1], batch_size=5)
         assert dataset.batch_size == 5

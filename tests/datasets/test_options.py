@@ -1,4 +1,4 @@
-"""Options: defined once, and shown, checked and documented by every class that takes them."""
+"""Options: signature, documentation and validation in every class that takes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from torchrec_io.datasets import options as kinds
 
-# What takes options, and which.
+# Callables with options, and the names of their options.
 TAKERS: dict[str, tuple[Any, Any]] = {
     "TFRecordDataset": (tio.TFRecordDataset, kinds.TFRecordOptions),
     "TFRecordDataset.from_tfds": (tio.TFRecordDataset.from_tfds, kinds.TfdsOptions),
@@ -65,7 +65,7 @@ def test_documented_arguments_are_those_of_the_signature(taker: tuple[Any, Any])
 
 
 @pytest.mark.parametrize("name", [name for name in TAKERS if "." not in name])
-def test_a_class_of_ones_own_has_its_own_signature(name: str) -> None:
+def test_subclass_has_its_own_signature(name: str) -> None:
     base = TAKERS[name][0]
     if not inspect.isclass(base):
         return
@@ -77,7 +77,7 @@ def test_a_class_of_ones_own_has_its_own_signature(name: str) -> None:
     assert list(inspect.signature(Own).parameters) == ["folder"]
 
 
-def test_unknown_options_are_refused_as_python_does(tmp_path: Path) -> None:
+def test_unknown_options_are_type_errors(tmp_path: Path) -> None:
     paths = write_files(tmp_path, [3])
     with pytest.raises(TypeError, match=r"__init__\(\) got an unexpected keyword .*'batchsize'"):
         tio.TFRecordDataset(paths, SCHEMA, batchsize=3)  # type: ignore[call-arg]
@@ -86,7 +86,7 @@ def test_unknown_options_are_refused_as_python_does(tmp_path: Path) -> None:
         dataset.replace(index="auto")  # type: ignore[call-arg]
 
 
-def test_a_subclass_stays_one(tmp_path: Path) -> None:
+def test_derived_datasets_keep_the_subclass(tmp_path: Path) -> None:
     class Own(tio.TFRecordDataset):
         def __init__(self, folder: Path) -> None:
             super().__init__(folder, SCHEMA, batch_size=2)

@@ -1,4 +1,4 @@
-"""States and ranks: of one rank for all, of inherited datasets, of pickled ones."""
+"""States and ranks: one state for all ranks, inherited and copied datasets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import torchrec_io as tio
 from tests.support.datasets import open_records, record, write_files
 from tests.support.tfrecord import write_tfrecord
 
-# What torchdata 0.11 does when it makes a loader.
+# torchdata 0.11 causes this warning when it creates a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 
 COUNT = 24
@@ -90,7 +90,7 @@ class TestOneRanksStateForAll:
                     seen += flat(ids_of(going_on))
                 assert sorted(seen) == list(range(begin, count))
 
-    def test_of_a_loader_with_workers_over_epochs(self, tmp_path: Path) -> None:
+    def test_loader_with_workers_over_epochs(self, tmp_path: Path) -> None:
         paths = write_files(tmp_path, [12])
 
         def loader_of(rank: int) -> StatefulDataLoader[Any]:
@@ -119,10 +119,10 @@ def share_of_a_rank(dataset: Any, rank: int, results: Any) -> None:
 class TestRanksThatInheritADataset:
     @pytest.mark.parametrize("method", ["fork", "spawn"])
     @pytest.mark.parametrize("batches", [0, 2])
-    def test_each_has_its_share_and_its_place(
+    def test_each_rank_has_its_partition_and_position(
         self, paths: list[str], method: Any, batches: int
     ) -> None:
-        """As torch.multiprocessing.spawn starts them: ranks are known in the children alone."""
+        """With torch.multiprocessing.spawn, only the children know their ranks."""
         context: Any = multiprocessing.get_context(method)
         dataset = make(paths)
         state = make(paths, rank=0, world_size=2)
@@ -147,7 +147,7 @@ class TestCopies:
     @pytest.mark.parametrize(
         "copied", [copy.copy, copy.deepcopy, lambda ds: pickle.loads(pickle.dumps(ds))]
     )
-    def test_a_copy_is_a_dataset_of_its_own(self, paths: list[str], copied: Any) -> None:
+    def test_copy_is_independent(self, paths: list[str], copied: Any) -> None:
         dataset = copied(make(paths, shuffle=True))
         dataset.resume(epoch=0, batches=3)
         loader = load(dataset, 2)
@@ -168,10 +168,10 @@ class TestCopies:
         assert len(ids_of(dataset)) == 12
         assert len(ids_of(other)) == 7
         again = pickle.loads(pickle.dumps(other))
-        assert again.state_dict()["begin"] == 0  # the place was used
+        assert again.state_dict()["begin"] == 0  # the position was consumed
         assert len(ids_of(again)) == 12
 
-    def test_a_rank_is_looked_up_where_the_copy_is(
+    def test_copy_uses_the_rank_of_its_process(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         dataset = pickle.loads(pickle.dumps(make(paths)))
@@ -182,7 +182,7 @@ class TestCopies:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_going_back_to_an_older_state(paths: list[str], workers: int) -> None:
+def test_loading_an_older_state(paths: list[str], workers: int) -> None:
     dataset = make(paths, shuffle=True)
     whole = ids_of(dataset)
     place = dataset.replace()
@@ -224,7 +224,9 @@ class TestErrorsInTheirTurn:
 
     @pytest.mark.parametrize("threads", [1, 3])
     @pytest.mark.parametrize("stream", [False, True])
-    def test_samples_before_a_bad_one(self, tmp_path: Path, threads: int, stream: bool) -> None:
+    def test_samples_before_an_invalid_record(
+        self, tmp_path: Path, threads: int, stream: bool
+    ) -> None:
         path = str(tmp_path / "a.tfrecord")
         write_tfrecord(path, [b"\xff" if i == 100 else record(i) for i in range(300)])
         dataset = make(path, batch_size=None, num_threads=threads, stream=stream)
@@ -239,7 +241,9 @@ class TestErrorsInTheirTurn:
 
 class TestEndlessAndSkipped:
     @pytest.mark.parametrize("workers", [0, 2])
-    def test_an_epochs_end_that_gives_nothing(self, tmp_path: Path, workers: int) -> None:
+    def test_endless_epochs_that_end_in_a_skipped_record(
+        self, tmp_path: Path, workers: int
+    ) -> None:
         path = str(tmp_path / "a.tfrecord")
         write_tfrecord(path, [b"\xff" if i == 7 else record(i) for i in range(8)])
         options = {"batch_size": 4, "epochs": None, "on_error": lambda _: None, "drop_last": True}
@@ -265,19 +269,19 @@ class TestEndlessAndSkipped:
         ({"shuffle": np.True_, "stream": True}, "must be False or a positive integer"),
     ],
 )
-def test_odd_arguments_are_named(paths: list[str], options: Any, reason: str) -> None:
+def test_invalid_arguments_are_named(paths: list[str], options: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         make(paths, **options)
 
 
-def test_odd_epochs_are_named(paths: list[str]) -> None:
+def test_invalid_epochs_are_named(paths: list[str]) -> None:
     for epoch in (None, 2**63, "1"):
         with pytest.raises(ValueError, match="epoch must be a non-negative integer"):
             make(paths).set_epoch(epoch)
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_numpy_numbers_are_numbers(paths: list[str], stream: bool) -> None:
+def test_numpy_integers_are_accepted(paths: list[str], stream: bool) -> None:
     options: dict[str, Any] = {"batch_size": 4, "seed": 3, "rank": 0, "world_size": 1, "shuffle": 5}
     numpy = {name: np.int64(value) for name, value in options.items()}
     dataset = make(paths, stream=stream, **numpy)
@@ -297,13 +301,13 @@ def test_huge_windows_and_blocks(paths: list[str]) -> None:
     assert sorted(flat(ids_of(make(paths, shuffle=huge, stream=True)))) == list(range(COUNT))
 
 
-def test_a_state_beyond_the_end(paths: list[str]) -> None:
+def test_state_beyond_the_end_is_rejected(paths: list[str]) -> None:
     state = make(paths).state_dict()
     with pytest.raises(tio.StateMismatchError, match=r"begin must be .* 0 to 24, got 25"):
         make(paths).load_state_dict({**state, "begin": 25})
 
 
-def test_keys_of_groups_that_are_equal_are_one(paths: list[str]) -> None:
+def test_equal_keys_form_one_group(paths: list[str]) -> None:
     kinds: Any = itertools.cycle([int, float, np.int64, bool])
     first, second = make(paths).split(
         0.5, 0.5, group_by=lambda sample: next(kinds)(int(sample["id"]) % 2)

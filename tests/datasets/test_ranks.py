@@ -1,4 +1,4 @@
-"""Ranks and workers in odd numbers, and files that change while they are trained on."""
+"""Unusual numbers of ranks and workers, and files that change during training."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ids_of(batches: Any) -> list[int]:
 
 class TestRanks:
     @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-    def test_workers_know_the_rank_that_torch_distributed_told_the_parent(
+    def test_workers_use_the_torch_distributed_rank_of_the_parent(
         self, paths: list[str], method: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seen = []
@@ -69,7 +69,7 @@ class TestRanks:
         assert sorted(seen[0] + seen[1]) == list(range(COUNT))
         assert seen[0][:8] == [0, 1, 2, 3, 8, 9, 10, 11]
 
-    def test_a_world_smaller_than_its_rank(
+    def test_rank_outside_the_world_size(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with pytest.raises(ValueError, match=r"rank must be an integer from 0 to 1, got 3"):
@@ -81,7 +81,7 @@ class TestRanks:
 
     @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
     @pytest.mark.parametrize("workers", [0, 3])
-    def test_len_is_true_for_each_rank(self, paths: list[str], uneven: Any, workers: int) -> None:
+    def test_len_is_exact_for_each_rank(self, paths: list[str], uneven: Any, workers: int) -> None:
         lengths = []
         for rank in range(4):
             dataset = make(paths, batch_size=3, uneven=uneven, rank=rank, world_size=4)
@@ -117,7 +117,7 @@ class TestMoreReadersThanRecords:
 
     @pytest.mark.parametrize("workers", [0, 2])
     @pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"epochs": None}, {"stream": True}])
-    def test_no_record_at_all(self, tmp_path: Path, workers: int, options: Any) -> None:
+    def test_no_records(self, tmp_path: Path, workers: int, options: Any) -> None:
         paths = write_files(tmp_path, [0, 0])
         dataset = make(paths, **options)
         assert list(load(dataset, workers)) == []
@@ -143,7 +143,7 @@ class TestSeveralEpochsInOneIteration:
 
 
 def replace_file(path: str, first: int, count: int = 13) -> None:
-    """Another file of as many records of the same size, in the place of one."""
+    """Replace a file with another file of as many records of the same size."""
     write_tfrecord(path + ".new", [record(first + i) for i in range(count)])
     os.replace(path + ".new", path)
 
@@ -162,7 +162,7 @@ class TestFilesThatChange:
         dataset = make(paths, on_error=on_error)
         loader = load(dataset, workers, persistent_workers=persistent)
         assert ids_of(loader) == list(range(COUNT))
-        replace_file(paths[0], 20)  # ids of two digits, too: the sizes are nearly the same
+        replace_file(paths[0], 20)  # ids also have two digits, so the sizes are nearly equal
         error = error_of(loader)
         assert isinstance(error, tio.StaleIndexError)
         assert "replaced or changed while it was in use" in str(error)
@@ -184,7 +184,7 @@ class TestFilesThatChange:
                 if number == 0:
                     replace_file(paths[3], 40, 10)
         assert caught.value.path == paths[3]
-        assert seen == list(range(len(seen)))  # what was given was sound
+        assert seen == list(range(len(seen)))  # all yielded records were valid
 
     @pytest.mark.parametrize("workers", [0, 2])
     def test_an_index_replaced_between_epochs(self, paths: list[str], workers: int) -> None:

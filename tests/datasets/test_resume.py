@@ -1,4 +1,4 @@
-"""Saving where a dataset has come to, and going on there: exactly the rest, wherever it stopped."""
+"""Saving and resuming: a resumed dataset yields exactly the remaining records."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ class TestInOneProcess:
     @pytest.mark.parametrize("epochs", [1, 3])
     @pytest.mark.parametrize("batch_size", [4, 30, None])
     @pytest.mark.parametrize("threads", [1, 3])
-    def test_every_step_gives_exactly_the_rest(
+    def test_resuming_at_every_step_yields_the_remaining_records(
         self, paths: list[str], shuffle: Any, epochs: int, batch_size: int | None, threads: int
     ) -> None:
         options = {"shuffle": shuffle, "epochs": epochs, "batch_size": batch_size}
         dataset = make(paths, num_threads=threads, **options)
         dataset.set_epoch(2)
         whole = ids_of(dataset)
-        # Of three epochs of samples some: every one of one epoch is enough.
+        # Use some of three epochs of samples, but all of a single epoch.
         every = 7 if batch_size is None and epochs > 1 else 1
         for given_, state in itertools.islice(states_of(dataset), 0, None, every):
             other = make(paths, **options)
             other.load_state_dict(state)
             assert other.state_dict() == state
             assert ids_of(other) == whole[given_:]
-            assert ids_of(other) == whole  # the next iteration is a whole one of the same epochs
+            assert ids_of(other) == whole  # the next iteration is complete and has the same epochs
 
-    def test_the_same_dataset_goes_back(self, paths: list[str]) -> None:
+    def test_same_dataset_loads_an_earlier_state(self, paths: list[str]) -> None:
         dataset = make(paths, shuffle=True)
         whole = ids_of(dataset)
         states = dict(states_of(dataset))
@@ -70,7 +70,7 @@ class TestInOneProcess:
             dataset.load_state_dict(states[given_])
             assert ids_of(dataset) == whole[given_:]
 
-    def test_a_resumed_iteration_is_saved_again(self, paths: list[str]) -> None:
+    def test_resumed_iteration_can_be_saved(self, paths: list[str]) -> None:
         dataset = make(paths, shuffle=True, epochs=2)
         state = dataset.state_dict()
         whole = ids_of(dataset)
@@ -89,7 +89,7 @@ class TestInOneProcess:
         shuffle=st.booleans(),
         drop_last=st.booleans(),
     )
-    def test_with_records_left_out(
+    def test_resuming_with_skipped_records(
         self,
         tmp_path_factory: pytest.TempPathFactory,
         bad: set[int],
@@ -108,7 +108,7 @@ class TestInOneProcess:
             other.load_state_dict(state)
             assert ids_of(other) == whole[given_:]
 
-    def test_nothing_that_came_before_is_read(
+    def test_consumed_records_are_not_read(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         read: list[int] = []
@@ -129,7 +129,7 @@ class TestInOneProcess:
             first = ids_of(itertools.islice(iter(other), 1))
             assert read == flat(whole[given_ : given_ + 1]) == flat(first)
 
-    def test_before_any_iteration(self, paths: list[str]) -> None:
+    def test_state_before_any_iteration(self, paths: list[str]) -> None:
         dataset = make(paths, shuffle=True)
         dataset.set_epoch(4)
         state = dataset.state_dict()
@@ -139,7 +139,7 @@ class TestInOneProcess:
 
 
 class TestEpochs:
-    def test_set_epoch_keeps_a_place_in_that_epoch_alone(self, paths: list[str]) -> None:
+    def test_set_epoch_keeps_a_position_only_in_that_epoch(self, paths: list[str]) -> None:
         dataset = make(paths, shuffle=True)
         dataset.set_epoch(3)
         whole = ids_of(dataset)
@@ -155,9 +155,7 @@ class TestEpochs:
         dataset.set_epoch(3)
         assert ids_of(dataset) == whole
 
-    def test_the_last_of_set_epoch_and_an_iteration_says_where_it_stands(
-        self, paths: list[str]
-    ) -> None:
+    def test_state_follows_the_last_set_epoch_or_iteration(self, paths: list[str]) -> None:
         dataset = make(paths, shuffle=True)
         list(dataset)
         dataset.set_epoch(4)
@@ -168,7 +166,7 @@ class TestEpochs:
         assert (state["epoch"], state["consumed"]) == (4, 4)
         dataset.set_epoch(4)
         assert dataset.state_dict() == state
-        # As StatefulDataLoader has it: the state is loaded after the epoch was set.
+        # StatefulDataLoader loads the state after set_epoch.
         other = make(paths, shuffle=True)
         other.set_epoch(5)
         other.load_state_dict(state)
@@ -193,7 +191,7 @@ class TestEpochs:
 
 
 class TestOtherWorlds:
-    """A run of some ranks is gone on with by others."""
+    """Resuming with another number of ranks."""
 
     @given(
         before=st.integers(1, 4),
@@ -219,7 +217,7 @@ class TestOtherWorlds:
         ranks = []
         for rank in range(after):
             dataset = make(paths, rank=rank, world_size=after, epochs=2, **common)
-            # The run that stopped was in the first of one epoch.
+            # The interrupted run was in its only epoch.
             dataset.load_state_dict(state)
             ranks.append(ids_of(dataset))
         first = order[min(steps * before * batch_size, COUNT) :]
@@ -231,9 +229,7 @@ class TestOtherWorlds:
         assert every == sorted(first + list(range(COUNT)))
 
     @given(steps=st.integers(0, 3), worlds=st.permutations([1, 2, 3, 4, 6]))
-    def test_a_global_batch_that_stays_the_same(
-        self, paths: list[str], steps: int, worlds: list[int]
-    ) -> None:
+    def test_unchanged_global_batch(self, paths: list[str], steps: int, worlds: list[int]) -> None:
         before, after = worlds[:2]
         state = state_after(steps, paths, rank=0, world_size=before, batch_size=12 // before)
         seen = []
@@ -244,7 +240,9 @@ class TestOtherWorlds:
         assert sorted(seen) == list(range(min(COUNT, 12 * steps), COUNT))
 
     @pytest.mark.parametrize("given_", range(COUNT + 1))
-    def test_samples_of_one_rank_go_on_anywhere(self, paths: list[str], given_: int) -> None:
+    def test_samples_of_one_rank_resume_with_any_world_size(
+        self, paths: list[str], given_: int
+    ) -> None:
         state = state_after(given_, paths, batch_size=None, shuffle=True)
         order = ids_of(make(paths, batch_size=None, shuffle=True))
         seen = []
@@ -254,7 +252,7 @@ class TestOtherWorlds:
             seen += ids_of(dataset)
         assert sorted(seen) == sorted(order[given_:])
 
-    def test_inside_a_step_of_several_ranks_only_as_many_can_go_on(self, tmp_path: Path) -> None:
+    def test_inside_a_global_step_only_the_same_world_size_can_resume(self, tmp_path: Path) -> None:
         paths = write_files(tmp_path, [300])
         common = {"batch_size": None, "world_size": 2}
         state = state_after(3, paths, rank=0, **common)
@@ -266,7 +264,7 @@ class TestOtherWorlds:
         with pytest.raises(tio.StateMismatchError, match="inside a global step of 2 x 8"):
             iter(other)
 
-    def test_a_rank_that_lost_records_speaks_for_itself(self, tmp_path: Path) -> None:
+    def test_state_of_a_rank_with_lost_records_is_only_for_that_rank(self, tmp_path: Path) -> None:
         path = str(tmp_path / "a.tfrecord")
         write_tfrecord(path, [b"\xff" if i == 0 else record(i) for i in range(COUNT)])
         options: dict[str, Any] = {"on_error": "skip", "world_size": 2}
@@ -282,7 +280,7 @@ class TestOtherWorlds:
         assert ids_of(same) == ids_of(make(path, rank=0, **options))[1:]
 
     @pytest.mark.parametrize("batch_size", [2, None])
-    def test_however_many_it_lost(self, tmp_path: Path, batch_size: int | None) -> None:
+    def test_any_number_of_lost_records(self, tmp_path: Path, batch_size: int | None) -> None:
         path = str(tmp_path / "a.tfrecord")
         write_tfrecord(path, [b"\xff" if i in (0, 1) else record(i) for i in range(16)])
         options: dict[str, Any] = {"on_error": "skip", "batch_size": batch_size}
@@ -294,7 +292,7 @@ class TestOtherWorlds:
             with pytest.raises(tio.StateMismatchError, match="rank 0 of 2 lost records"):
                 iter(other)
 
-    def test_one_rank_alone_may_have_lost_any(self, tmp_path: Path) -> None:
+    def test_single_rank_may_lose_records(self, tmp_path: Path) -> None:
         path = str(tmp_path / "a.tfrecord")
         write_tfrecord(path, [b"\xff" if i in (0, 5) else record(i) for i in range(COUNT)])
         dataset = make(path, on_error="skip")
@@ -337,12 +335,12 @@ class TestPlainDataLoader:
         for batches in (1, 0, 5, len(whole[3])):
             dataset.resume(epoch=3, batches=batches)
             assert ids_of(loader) == whole[3][batches:]
-            assert ids_of(loader) == whole[3]  # nobody goes on twice
+            assert ids_of(loader) == whole[3]  # the position is used only once
             dataset.set_epoch(4)
             assert ids_of(loader) == whole[4]
 
     @pytest.mark.parametrize(("method", "workers"), [("spawn", 1), ("forkserver", 2)])
-    def test_for_any_start_method(self, paths: list[str], method: str, workers: int) -> None:
+    def test_every_start_method(self, paths: list[str], method: str, workers: int) -> None:
         whole = ids_of(make(paths, shuffle=True))
         dataset = make(paths, shuffle=True)
         dataset.resume(epoch=0, batches=3)
@@ -384,7 +382,7 @@ class TestPlainDataLoader:
             ({"batch_size": None}, {"epoch": 0, "batches": 1}, "the dataset needs a batch_size"),
         ],
     )
-    def test_refused(
+    def test_invalid_arguments_of_resume(
         self, paths: list[str], options: Any, arguments: dict[str, int], reason: str
     ) -> None:
         with pytest.raises(ValueError, match=reason):
@@ -418,7 +416,7 @@ class TestRefused:
             with pytest.raises(tio.StateMismatchError, match="files is"):
                 make(other, shuffle=True).load_state_dict(state)
 
-    def test_the_same_files_elsewhere_fit(
+    def test_moved_files_match(
         self, paths: list[str], state: dict[str, Any], tmp_path: Path
     ) -> None:
         moved = make(write_files(tmp_path, SIZES), shuffle=True)

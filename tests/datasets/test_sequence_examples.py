@@ -1,4 +1,4 @@
-"""TFRecordDataset of SequenceExamples: batches, samples, workers, and records that are bad."""
+"""TFRecordDataset of SequenceExamples: batches, samples, workers and invalid records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def steps_of(number: int) -> int:
 
 
 def record(number: int) -> bytes:
-    """A SequenceExample whose every value follows from its number."""
+    """Return a SequenceExample whose values are computed from its number."""
     steps = range(steps_of(number))
     lists: dict[str, Any] = {
         "frames": [[number + 0.5, float(step)] for step in steps],
@@ -51,7 +51,7 @@ def record(number: int) -> bytes:
 
 
 def expected(number: int) -> dict[str, Any]:
-    """What a sample of a record is, as Python values."""
+    """Return the expected sample of a record as Python values."""
     steps = range(steps_of(number))
     return {
         "id": number,
@@ -68,7 +68,7 @@ def plain(sample: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_batch(batch: tio.Batch, numbers: list[int]) -> None:
-    """Checks every column of a batch of these records."""
+    """Check every column of a batch of these records."""
     rows = [expected(number) for number in numbers]
     assert batch["id"].tolist() == numbers
     for name in ("tags", "words", "tree"):
@@ -100,7 +100,7 @@ def cut(numbers: list[int], size: int) -> list[list[int]]:
     return [numbers[i : i + size] for i in range(0, len(numbers), size)]
 
 
-# ---- what comes ----
+# ---- batches and samples ----
 
 
 @pytest.mark.parametrize("size", [1, 8, 100])
@@ -128,7 +128,7 @@ def test_samples(paths: list[str], tmp_path: Path, compression: str | None) -> N
     check_batch(tio.collate(samples), list(range(COUNT)))
 
 
-def test_shuffled_batches_are_of_whole_records(paths: list[str]) -> None:
+def test_shuffled_batches_keep_records_together(paths: list[str]) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=6, shuffle=True, seed=2)
     seen: list[int] = []
     for batch in dataset:
@@ -145,7 +145,7 @@ def test_keys(paths: list[str]) -> None:
     assert plain(pairs[21][1]) == expected(21)
 
 
-# ---- in a DataLoader ----
+# ---- DataLoader ----
 
 
 @pytest.mark.parametrize("method", START_METHODS)
@@ -188,18 +188,18 @@ def test_samples_are_padded(paths: list[str]) -> None:
     assert batch["tree"][3].tolist() == [[[0, 0], [0, 0]], [[0, 0], [0, 0]], [[0, 1], [0, 0]]]
 
 
-def test_a_dataset_survives_pickling(paths: list[str]) -> None:
+def test_dataset_can_be_pickled(paths: list[str]) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=40)
     [batch] = pickle.loads(pickle.dumps(dataset))
     check_batch(batch, list(range(COUNT)))
     check_batch(pickle.loads(pickle.dumps(batch)), list(range(COUNT)))
 
 
-# ---- records that are bad ----
+# ---- invalid records ----
 
 
 def with_changed(number: int, context: Any = None, **lists: Any) -> bytes:
-    """A record of which some parts are others."""
+    """Return a record with some parts changed."""
     message = {"frames": [[0.0, 0.0]], "words": [], "v": [], "n": [], **lists}
     return sequence_example_of({"id": [number], **(context or {})}, message)
 
@@ -228,7 +228,7 @@ def damaged_files(folder: Path, bad: bytes) -> list[str]:
 
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.parametrize("size", [None, 6])
-def test_a_bad_record_is_named(tmp_path: Path, kind: str, size: int | None) -> None:
+def test_invalid_record_is_named(tmp_path: Path, kind: str, size: int | None) -> None:
     bad, feature, reason = BAD[kind]
     paths = damaged_files(tmp_path, bad)
     with pytest.raises(tio.DecodeError, match=reason) as caught:
@@ -239,7 +239,7 @@ def test_a_bad_record_is_named(tmp_path: Path, kind: str, size: int | None) -> N
     assert error.feature == feature
 
 
-def test_the_byte_in_the_record_is_named(tmp_path: Path) -> None:
+def test_invalid_byte_of_the_record_is_named(tmp_path: Path) -> None:
     bad, _, _ = BAD["count of a step"]
     paths = damaged_files(tmp_path, bad)
     with pytest.raises(tio.DecodeError) as alone:
@@ -269,7 +269,7 @@ def test_skipping_keeps_batches_full(tmp_path: Path, kind: str, threads: int) ->
     assert {error.feature for error in errors} == {BAD[kind][1]}
 
 
-def test_an_error_from_a_worker_is_whole(tmp_path: Path) -> None:
+def test_error_from_a_worker_is_complete(tmp_path: Path) -> None:
     paths = damaged_files(tmp_path, BAD["lengths of rows"][0])
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=6)
     loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context="fork")
@@ -288,8 +288,8 @@ def test_skipping_in_a_worker_is_counted(tmp_path: Path) -> None:
     assert dataset.skipped == 2
 
 
-def test_a_sequence_column_on_the_training_side(paths: list[str]) -> None:
-    # What a model does with it: pack the padded steps by their lengths.
+def test_packing_padded_steps(paths: list[str]) -> None:
+    # Models pack the padded steps by their lengths.
     [batch] = tio.TFRecordDataset(paths, SCHEMA, batch_size=COUNT)
     lengths = batch.lengths["frames"]
     has_steps = lengths > 0

@@ -1,4 +1,4 @@
-"""Parts of a dataset: drawn at random, by group, or as a slice; nothing is rewritten."""
+"""Parts of a dataset: random splits, splits by group, and slices."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class TestRandom:
         parts = [ids_of(part) for part in (train, validation, test)]
         assert [len(part) for part in parts] == [80, 10, 10]
         assert sorted(itertools.chain(*parts)) == list(range(COUNT))
-        assert all(part == sorted(part) for part in parts)  # read in the order of the files
+        assert all(
+            part == sorted(part) for part in parts
+        )  # records are read in the order of the files
         assert [part.num_records for part in (train, validation, test)] == [80, 10, 10]
         assert len(train) == 12
 
@@ -52,14 +54,16 @@ class TestRandom:
         assert set().union(*parts) == set(range(50))
 
     @given(st.permutations(range(len(SIZES))), st.integers(0, 5))
-    def test_the_order_of_the_files_does_not_matter(
+    def test_split_does_not_depend_on_the_order_of_the_files(
         self, paths: list[str], order: list[int], seed: int
     ) -> None:
         listed = make([paths[i] for i in order]).split(0.5, 0.3, 0.2, seed=seed)
         usual = make(paths).split(0.5, 0.3, 0.2, seed=seed)
         assert [set(ids_of(part)) for part in listed] == [set(ids_of(part)) for part in usual]
 
-    def test_the_place_of_the_files_does_not_matter(self, paths: list[str], tmp_path: Path) -> None:
+    def test_split_does_not_depend_on_the_folder_of_the_files(
+        self, paths: list[str], tmp_path: Path
+    ) -> None:
         moved = [shutil.copy(path, tmp_path) for path in paths]
         (there, _) = make(moved).split(0.3, 0.7)
         (here, _) = make(paths).split(0.3, 0.7)
@@ -72,7 +76,7 @@ class TestRandom:
         assert sorted(ids_of(first)) != ids_of(make(paths).split(0.5, 0.5, seed=2)[0])
         assert ids_of(first) != ids_of(first.replace(seed=1))
 
-    def test_a_split_is_split_again(self, paths: list[str]) -> None:
+    def test_split_of_a_split(self, paths: list[str]) -> None:
         train, rest = make(paths).split(0.8, 0.2)
         validation, test = rest.split(0.5, 0.5)
         parts = [ids_of(part) for part in (train, validation, test)]
@@ -80,7 +84,7 @@ class TestRandom:
         assert sorted(itertools.chain(*parts)) == list(range(COUNT))
 
     @pytest.mark.parametrize("shuffle", [True, 20, tio.Shuffle(block=5, window=20)], ids=str)
-    def test_parts_are_read_as_any_dataset(self, paths: list[str], shuffle: Any) -> None:
+    def test_parts_are_normal_datasets(self, paths: list[str], shuffle: Any) -> None:
         part, _ = make(paths, shuffle=shuffle, epochs=2).split(0.7, 0.3)
         expected = ids_of(part)
         assert sorted(expected) == sorted(2 * ids_of(part.replace(shuffle=False, epochs=1)))
@@ -94,7 +98,7 @@ class TestRandom:
         part.load_state_dict(part.state_dict())
         assert seen + ids_of(part) == expected
 
-    def test_states_do_not_cross_parts(self, paths: list[str]) -> None:
+    def test_state_of_another_part_is_rejected(self, paths: list[str]) -> None:
         first, second = make(paths).split(0.5, 0.5)
         with pytest.raises(tio.StateMismatchError, match="split is"):
             second.load_state_dict(first.state_dict())
@@ -109,7 +113,7 @@ class TestRandom:
         for keys, batch in part:
             assert [by_key[key] for key in keys] == batch["id"].tolist()
 
-    def test_an_empty_part_is_logged_and_gives_nothing(
+    def test_empty_part_is_logged_and_yields_nothing(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         (path,) = write_files(tmp_path, [3])
@@ -124,13 +128,13 @@ class TestRandom:
         assert list(loader) == []
 
     @pytest.mark.parametrize("fractions", [(), (0.5,), (0.5, 0.6), (1.5, -0.5), (1, 0)])
-    def test_fractions_that_are_none(self, paths: list[str], fractions: Any) -> None:
+    def test_invalid_fractions(self, paths: list[str], fractions: Any) -> None:
         with pytest.raises(ValueError, match="fraction"):
             make(paths).split(*fractions)
 
 
 class TestGroups:
-    """Records whose ids are alike in their last digit belong together."""
+    """Groups of records whose ids have the same last digit."""
 
     def test_groups_stay_whole(self, paths: list[str]) -> None:
         parts = [
@@ -153,7 +157,7 @@ class TestGroups:
             lambda n: float(n % 10),
         ],
     )
-    def test_kinds_of_keys(self, paths: list[str], key: Any) -> None:
+    def test_key_types(self, paths: list[str], key: Any) -> None:
         first, second = make(paths).split(0.5, 0.5, group_by=lambda sample: key(sample["id"]))
         assert {n % 10 for n in ids_of(first)}.isdisjoint(n % 10 for n in ids_of(second))
         assert len(first.replace(batch_size=None)) == 50
@@ -165,7 +169,7 @@ class TestGroups:
         assert lengths[0].isdisjoint(lengths[1])
         assert sum(map(len, parts)) == COUNT
 
-    def test_a_key_that_is_another_object_each_time(self, paths: list[str]) -> None:
+    def test_keys_are_compared_by_value(self, paths: list[str]) -> None:
         with pytest.raises(TypeError, match="the key of a group must be"):
             make(paths).split(0.5, 0.5, group_by=lambda _: object())
 
@@ -195,7 +199,7 @@ class TestSlices:
         ],
     )
     @pytest.mark.parametrize("shuffle", [False, True])
-    def test_a_stretch_of_the_records(
+    def test_slice_of_the_records(
         self, paths: list[str], split: str, begin: int, end: int, shuffle: bool
     ) -> None:
         dataset = make(paths, split=split, shuffle=shuffle)
@@ -209,7 +213,7 @@ class TestSlices:
             with pytest.raises(ValueError, match="slices look like"):
                 make(paths, split=split)
 
-    def test_the_slice_is_split(self, paths: list[str]) -> None:
+    def test_split_of_a_slice(self, paths: list[str]) -> None:
         parts = make(paths, split="[20:70]").split(0.5, 0.5)
         assert sorted(ids_of(parts[0]) + ids_of(parts[1])) == list(range(20, 70))
 
@@ -219,7 +223,7 @@ def test_replace(paths: list[str]) -> None:
     dataset.set_epoch(5)
     other = dataset.replace(schema=None, batch_size=None, shuffle=False)
     assert list(other) == [record(i) for i in range(COUNT)]
-    assert dataset.batch_size == 7  # as it was
+    assert dataset.batch_size == 7  # unchanged
     with pytest.raises(TypeError, match="cannot change 'index', only schema, batch_size"):
         dataset.replace(index="auto")  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="batch_size"):

@@ -48,7 +48,7 @@ def flat(lists: list[list[int]]) -> list[int]:
 
 
 class TestFiles:
-    def test_as_with_an_index(self, paths: list[str]) -> None:
+    def test_stream_equals_dataset_with_an_index(self, paths: list[str]) -> None:
         assert ids_of(make(paths)) == ids_of(indexed(paths))
         assert ids_of(make(paths, drop_last=True, epochs=2)) == ids_of(
             indexed(paths, drop_last=True, epochs=2)
@@ -59,7 +59,7 @@ class TestFiles:
             for key, sample in indexed(paths, batch_size=None, with_key=True)
         ]
 
-    def test_no_index_is_made(self, tmp_path: Path) -> None:
+    def test_no_index_is_built(self, tmp_path: Path) -> None:
         (path,) = write_files(tmp_path, [5])
         assert flat(ids_of(make(path))) == list(range(5))
         assert os.listdir(tmp_path) == [os.path.basename(path)]
@@ -104,7 +104,7 @@ class TestFiles:
         batch_size=st.integers(1, 9),
         shuffle=st.sampled_from([False, 8]),
     )
-    def test_states_at_every_step(
+    def test_resuming_at_every_step(
         self,
         tmp_path_factory: pytest.TempPathFactory,
         bad: set[int],
@@ -124,7 +124,7 @@ class TestFiles:
             assert ids_of(other) == whole[step:]
             next(iterator)
 
-    def test_a_damaged_length_ends_its_file_alone(self, tmp_path: Path) -> None:
+    def test_damaged_length_ends_only_its_file(self, tmp_path: Path) -> None:
         paths = write_files(tmp_path, [10, 10, 10])
         content = bytearray(Path(paths[1]).read_bytes())
         at = sum(len(frame(record(i))) for i in range(10, 14))
@@ -134,7 +134,7 @@ class TestFiles:
         with pytest.raises(tio.CorruptRecordError) as caught:
             for batch in make(paths):
                 seen += batch["id"].tolist()
-        assert seen == list(range(12))  # whole batches before the damage
+        assert seen == list(range(12))  # complete batches before the damage
         assert (caught.value.path, caught.value.record, caught.value.offset) == (paths[1], 4, at)
         errors: list[tio.TorchRecIOError] = []
         dataset = make(paths, on_error=errors.append)
@@ -147,7 +147,7 @@ class TestFiles:
         self, tmp_path: Path, threads: int
     ) -> None:
         frames = [bytearray(frame(record(number))) for number in range(16)]
-        frames[13][-1] ^= 1  # its batch takes from the last one, behind which there is damage
+        frames[13][-1] ^= 1  # its batch is refilled from the last one, which precedes the damage
         path = tmp_path / "a.tfrecord"
         path.write_bytes(b"".join(frames) + frame(record(16))[:9])
         errors: list[tio.TorchRecIOError] = []
@@ -172,7 +172,7 @@ class TestFiles:
                 seen += batch["id"].tolist()
         assert seen == list(range(15))
 
-    def test_an_endless_one_of_damage_alone_ends(self, tmp_path: Path) -> None:
+    def test_endless_stream_without_valid_records_ends(self, tmp_path: Path) -> None:
         path = tmp_path / "a.tfrecord"
         path.write_bytes(frame(b"\xff") * 3)
         for make_any in (make, indexed):
@@ -223,7 +223,7 @@ class TestPipes:
             ({}, 2, "is a pipe: read it with num_workers=0"),
         ],
     )
-    def test_one_process_alone_reads_a_pipe(
+    def test_only_one_process_can_read_a_pipe(
         self, tmp_path: Path, options: Any, workers: int, reason: str
     ) -> None:
         pipe = str(tmp_path / "pipe")
@@ -250,25 +250,25 @@ class TestRefused:
             ({"compression": "zip"}, "compression must be one of"),
         ],
     )
-    def test_arguments(self, paths: list[str], options: Any, reason: str) -> None:
+    def test_invalid_arguments(self, paths: list[str], options: Any, reason: str) -> None:
         with pytest.raises(ValueError, match=reason):
             make(paths, **options)
 
     @pytest.mark.parametrize("name", ["split", "index", "batch_tokens", "length_key"])
-    def test_it_has_only_the_options_of_a_stream(self, paths: list[str], name: str) -> None:
+    def test_only_options_of_a_stream_are_accepted(self, paths: list[str], name: str) -> None:
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
             make(paths, **{name: None})
 
     @pytest.mark.parametrize("name", ["num_records", "resume", "split", "steps"])
-    def test_it_has_only_the_methods_of_a_stream(self, paths: list[str], name: str) -> None:
+    def test_only_methods_of_a_stream_exist(self, paths: list[str], name: str) -> None:
         assert not hasattr(make(paths), name)
         assert hasattr(indexed(paths), name)
 
-    def test_it_has_no_length(self, paths: list[str]) -> None:
+    def test_stream_has_no_length(self, paths: list[str]) -> None:
         with pytest.raises(TypeError, match="has no len"):
             len(make(paths))  # type: ignore[arg-type]
 
-    def test_a_dataset_without_an_index_is_a_stream(self, paths: list[str]) -> None:
+    def test_error_of_index_none_names_the_stream(self, paths: list[str]) -> None:
         with pytest.raises(ValueError, match=r"index must be .*, got None.*use TFRecordStream"):
             indexed(paths, index=None)
 
@@ -282,13 +282,13 @@ class TestRefused:
         )
         assert flat(ids_of(make(paths, rank=0, world_size=1))) == list(range(COUNT))
 
-    def test_nothing_is_read_before_that(self, tmp_path: Path) -> None:
+    def test_error_precedes_any_read(self, tmp_path: Path) -> None:
         pipe = str(tmp_path / "pipe")
         os.mkfifo(pipe)  # opening it would wait for a writer
         with pytest.raises(ValueError, match="uneven must be 'keep'"):
             next(iter(make(pipe, rank=0, world_size=2)))
 
-    def test_states_of_others(self, paths: list[str]) -> None:
+    def test_states_of_other_datasets(self, paths: list[str]) -> None:
         dataset = make(paths)
         next(iter(dataset))
         state = dataset.state_dict()
@@ -305,12 +305,12 @@ class TestRefused:
         with pytest.raises(tio.StateMismatchError, match=r"index is None|split is|records is"):
             indexed(paths).load_state_dict(state)
 
-    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_missing_file(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             make(tmp_path / "absent")
 
 
-def test_a_file_that_grows_moves_no_record_of_another(tmp_path: Path) -> None:
+def test_growing_file_does_not_move_records_of_others(tmp_path: Path) -> None:
     paths = write_files(tmp_path, [4, 4])
     seen = []
     for share in range(3):

@@ -1,4 +1,4 @@
-"""TextLineDataset: lines, and the columns of CSV."""
+"""TextLineDataset: lines, and columns of CSV."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ class TestBadLines:
         assert (error.path, error.record, error.offset) == (str(path), 3, offset)
         assert (error.feature, error.reason) == ("age", "'old' is not a valid int64")
 
-    def test_samples_before_it_are_given(self, path: Path) -> None:
+    def test_samples_before_the_line_are_yielded(self, path: Path) -> None:
         seen = []
         with pytest.raises(tio.DecodeError):
             for sample in self.make(path):
                 seen.append(int(sample["age"]))
         assert seen == [31, 27, 28]
 
-    def test_skipping_fills_batches_up(self, path: Path) -> None:
+    def test_skipping_keeps_batches_full(self, path: Path) -> None:
         found: list[tio.TorchRecIOError] = []
         dataset = self.make(path, batch_size=2, on_error=found.append)
         assert [batch["age"].tolist() for batch in dataset] == [[31, 27], [28, 33]]
@@ -132,7 +132,7 @@ def test_other_schemas(people: Path) -> None:
             tio.TextLineDataset(people, schema)  # type: ignore[arg-type]
 
 
-def test_a_new_index_after_the_file_changed(people: Path) -> None:
+def test_index_is_rebuilt_after_the_file_changed(people: Path) -> None:
     assert len(list(tio.TextLineDataset(people))) == 4
     people.write_bytes(TEXT + b"\n1,2,3")
     assert len(list(tio.TextLineDataset(people))) == 5

@@ -94,7 +94,7 @@ class TestYields:
             tio.TFRecordDataset(plain, SCHEMA, **options)
         )
 
-    def test_an_empty_file_gives_nothing(self, tmp_path: Path) -> None:
+    def test_empty_file_yields_nothing(self, tmp_path: Path) -> None:
         write_files(tmp_path, [0])
         for dataset in (tio.TFRecordDataset(tmp_path), tio.TFRecordDataset(tmp_path, epochs=None)):
             assert list(dataset) == []
@@ -103,7 +103,7 @@ class TestYields:
 
 class TestOrder:
     @pytest.mark.parametrize("shuffle", [True, 10, 1000])
-    def test_shuffled_is_a_permutation_that_repeats(
+    def test_shuffle_is_a_repeatable_permutation(
         self, paths: list[str], shuffle: bool | int
     ) -> None:
         dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=shuffle, seed=3)
@@ -116,7 +116,7 @@ class TestOrder:
         other = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=shuffle, seed=4)
         assert flat(ids_of(other)) != first
 
-    def test_set_epoch_is_another_order_and_back(self, paths: list[str]) -> None:
+    def test_set_epoch_changes_the_order_reversibly(self, paths: list[str]) -> None:
         dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True)
         orders = []
         for epoch in (0, 1, 2, 0):
@@ -126,7 +126,7 @@ class TestOrder:
         assert len({tuple(order) for order in orders}) == 3
         assert all(sorted(order) == list(range(COUNT)) for order in orders)
 
-    def test_epochs_are_the_single_epochs_one_after_another(self, paths: list[str]) -> None:
+    def test_several_epochs_equal_consecutive_epochs(self, paths: list[str]) -> None:
         single = tio.TFRecordDataset(paths, SCHEMA, batch_size=7, shuffle=True)
         expected = []
         for epoch in (5, 6, 7):
@@ -165,10 +165,10 @@ class TestOrder:
                 [int(item["id"]) for item in items] if batch_size is None else flat(ids_of(items))
             )
         if options["uneven"] != "keep":
-            assert len(set(counts)) == 1  # so that no rank waits for another
+            assert len(set(counts)) == 1  # so that no rank waits for others
         elif not options["drop_last"]:
             assert sorted(seen) == sorted(list(range(COUNT)) * options["epochs"])
-        if options["uneven"] != "pad":  # which records are dropped differs from epoch to epoch
+        if options["uneven"] != "pad":  # each epoch drops other records
             assert max(Counter(seen).values(), default=0) <= options["epochs"]
 
     def test_rank_from_the_environment(
@@ -190,7 +190,7 @@ class TestOrder:
         assert ids_of(dataset) == ids_of(one)
 
     @pytest.mark.parametrize("threads", [1, 3])
-    def test_a_block_shuffle_reads_each_block_once_and_whole(
+    def test_block_shuffle_reads_each_block_once(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
     ) -> None:
         (path,) = write_files(tmp_path, [100])
@@ -210,7 +210,7 @@ class TestOrder:
         assert sorted(flat(ids_of(dataset))) == list(range(100))
         assert sorted(reads) == [(offsets[i], offsets[i + 10]) for i in range(0, 100, 10)]
 
-    def test_a_dropped_iterator_leaves_no_thread_and_no_file(self, paths: list[str]) -> None:
+    def test_dropped_iterator_leaves_no_thread_or_file(self, paths: list[str]) -> None:
         gc.collect()
         threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
         dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=2, num_threads=3)
@@ -238,7 +238,7 @@ class TestIndexes:
         assert len(pickle.loads(pickle.dumps(dataset))) == 1
         assert sorted(os.listdir(Path(paths[0]).parent)) == sorted(map(os.path.basename, paths))
 
-    def test_given_ones(self, paths: list[str], tmp_path: Path) -> None:
+    def test_given_indexes(self, paths: list[str], tmp_path: Path) -> None:
         binary = [str(tio.RecordIndex.build(path).save(path + ".mine")) for path in paths]
         text = [str(tio.RecordIndex.build(path).to_text(path + ".idx")) for path in paths]
         for given_ones in (binary, text):
@@ -253,7 +253,7 @@ class TestIndexes:
         with pytest.raises(tio.StaleIndexError):
             tio.TFRecordDataset(paths[0], index=binary[2])
 
-    def test_a_stale_one_is_built_anew(self, paths: list[str]) -> None:
+    def test_stale_index_is_rebuilt(self, paths: list[str]) -> None:
         tio.RecordIndex.build(paths[0]).save()
         write_tfrecord(paths[0], [record(i) for i in range(5)])
         assert len(tio.TFRecordDataset(paths[0])) == 5
@@ -266,7 +266,7 @@ def flip(path: str, at: int) -> None:
 
 
 class TestDamage:
-    """A file of 30, 7 and 13 records; number 33, of the second file, is damaged."""
+    """Files of 30, 7 and 13 records. Record 33, in the second file, is damaged."""
 
     @pytest.fixture
     def damaged(self, paths: list[str]) -> list[str]:
@@ -285,7 +285,7 @@ class TestDamage:
 
     def test_raised_errors_keep_no_file_open(self, damaged: list[str]) -> None:
         gc.collect()
-        gc.disable()  # what is freed, is freed at once
+        gc.disable()  # objects are only freed by their reference counts
         try:
             files = len(os.listdir("/proc/self/fd"))
             dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=10)
@@ -301,7 +301,7 @@ class TestDamage:
             gc.enable()
 
     @pytest.mark.parametrize("schema", [SCHEMA, None], ids=["schema", "bytes"])
-    def test_skip_loses_that_record_alone(
+    def test_skip_loses_only_the_damaged_record(
         self, damaged: list[str], schema: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
         dataset = tio.TFRecordDataset(damaged, schema, batch_size=10, on_error="skip")
@@ -375,12 +375,12 @@ class TestDamage:
         assert [error.record for error in errors] == [3]
         assert dataset.skipped == 1
 
-    def test_without_verify_crc_the_data_is_not_checked(self, damaged: list[str]) -> None:
+    def test_data_is_not_checked_without_verify_crc(self, damaged: list[str]) -> None:
         records = list(tio.TFRecordDataset(damaged, verify_crc=False))
         assert len(records) == COUNT
         assert records[33] != record(33)
 
-    def test_a_batch_that_is_lost_whole_is_left_out(self, damaged: list[str]) -> None:
+    def test_batch_without_valid_records_is_skipped(self, damaged: list[str]) -> None:
         dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=1, on_error="skip")
         assert flat(ids_of(dataset)) == [i for i in range(COUNT) if i != 33]
         keyed = tio.TFRecordDataset(damaged, SCHEMA, batch_size=1, on_error="skip", with_key=True)
@@ -405,7 +405,7 @@ class TestDamage:
         assert [error.offset for error in errors] == [offset]
         assert dataset.skipped == 1
 
-    def test_a_record_the_schema_does_not_fit(self, paths: list[str]) -> None:
+    def test_record_that_does_not_match_the_schema(self, paths: list[str]) -> None:
         write_tfrecord(paths[1], [record(1000), b"", b"\xff\xff", record(1001)])
         with pytest.raises(tio.DecodeError) as caught:
             list(tio.TFRecordDataset(paths, SCHEMA, batch_size=10))

@@ -1,4 +1,4 @@
-"""The default of ``uneven``: ranks that would get different numbers of batches are an error."""
+"""The default of ``uneven``: different numbers of batches on the ranks are an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
 
 
 def counts(paths: Any, world: int, **options: Any) -> list[int]:
-    """The number of batches or samples of each rank."""
+    """Return the number of batches or samples of each rank."""
     return [len(list(make(paths, rank=rank, world_size=world, **options))) for rank in range(world)]
 
 
@@ -51,7 +51,7 @@ def test_samples_are_counted_without_a_batch_size(paths: list[str]) -> None:
 
 
 @given(st.integers(1, 6), st.integers(1, 12), st.booleans())
-def test_it_raises_where_the_numbers_differ(
+def test_iteration_raises_if_the_numbers_differ(
     tmp_path_factory: pytest.TempPathFactory, world: int, batch_size: int, drop_last: bool
 ) -> None:
     paths = write_files(tmp_path_factory.mktemp("numbers"), [21])
@@ -124,13 +124,13 @@ def test_in_workers(paths: list[str], workers: int) -> None:
     assert "different numbers of batches" in str(error)
 
 
-def test_a_resumed_run_is_checked_from_where_it_resumes(paths: list[str]) -> None:
-    """What is left may divide evenly among another number of ranks, or not."""
+def test_resumed_run_is_checked_from_its_position(paths: list[str]) -> None:
+    """The remaining records may divide evenly over another number of ranks, or not."""
     dataset = make(paths, batch_size=1)
     iterator = iter(dataset)
     for _ in range(5):
         next(iterator)
-    state = dataset.state_dict()  # 16 of 21 records are left
+    state = dataset.state_dict()  # 16 of 21 records remain
     for world, is_even in ((2, True), (4, True), (3, False)):
         other = make(paths, batch_size=1, rank=0, world_size=world)
         other.load_state_dict(state)
@@ -141,6 +141,6 @@ def test_a_resumed_run_is_checked_from_where_it_resumes(paths: list[str]) -> Non
                 list(other)
 
 
-def test_other_choices_are_refused(paths: list[str]) -> None:
+def test_invalid_choices_are_rejected(paths: list[str]) -> None:
     with pytest.raises(ValueError, match="uneven must be one of None, 'keep', 'drop', 'pad', got"):
         make(paths, uneven="even")

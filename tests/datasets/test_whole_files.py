@@ -17,7 +17,7 @@ CONTENT = {"content": tio.FixedLenFeature([], "string")}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three images in two folders, and what does not belong to them."""
+    """Create three images in two folders, and other files."""
     for number, name in enumerate(("cat/a.png", "dog/b.jpg", "dog/c.png")):
         path = tmp_path / "images" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def test_contents_as_a_column(tmp_path: Path) -> None:
     ids=["resized", "augmented", "listed"],
 )
 def test_images_are_those_of_tfrecord_files(folder: Path, feature: tio.ImageFeature) -> None:
-    """Also what is drawn at random for each is the same."""
+    """Random augmentations are equal too."""
     pattern = str(folder / "**" / "*.[jp]*g")
     whole = tio.WholeFileDataset(pattern, {"image": feature}, batch_size=3, seed=5, epochs=2)
     files = [path.read_bytes() for path in sorted(folder.rglob("*.[jp]*g"))]
@@ -83,7 +83,7 @@ def test_invalid_images_are_reported(folder: Path) -> None:
 def test_raw_arrays_and_serialized_tensors(tmp_path: Path) -> None:
     values = np.array([[1.5, -2.0]], "<f4")
     (tmp_path / "raw").write_bytes(values.tobytes())
-    # A TensorProto: float32, of the shape [1, 2], and its content.
+    # A TensorProto: float32, shape [1, 2], and content.
     proto = b"\x08\x01\x12\x08\x12\x02\x08\x01\x12\x02\x08\x02\x22\x08" + values.tobytes()
     (tmp_path / "proto").write_bytes(proto)
     for name, feature in (
@@ -95,13 +95,13 @@ def test_raw_arrays_and_serialized_tensors(tmp_path: Path) -> None:
         assert sample["x"].reshape(1, 2).tolist() == values.tolist()
 
 
-def test_a_file_of_another_size_than_its_array(tmp_path: Path) -> None:
+def test_file_with_a_wrong_size(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"12345")
     dataset = tio.WholeFileDataset(tmp_path, {"x": tio.RawFeature("uint8", [4])})
     with pytest.raises(tio.DecodeError) as caught:
         list(dataset)
     error = caught.value
-    # Where it is in the Example that the file was put into would mean nothing.
+    # An offset in the Example that contains the file would be meaningless.
     assert "5" in error.reason
     assert "at byte" not in error.reason
     assert (error.path, error.offset, error.feature) == (f"{tmp_path}/x", 0, "x")

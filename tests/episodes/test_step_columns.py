@@ -26,10 +26,10 @@ from torchrec_io.records.record_block import RecordBlock
 ROWS = tio.RaggedFeature.RowLengths
 UNIFORM = tio.RaggedFeature.UniformRowLength
 
-# Of the whole record, of each kind of column.
+# Features of the record, with each kind of column.
 RECORD = {
     "id": tio.FixedLenFeature([], "int64"),
-    "also": tio.FixedLenFeature([], "int64"),  # of one shape and dtype with another
+    "also": tio.FixedLenFeature([], "int64"),  # same shape and dtype as another feature
     "half": tio.FixedLenFeature([2], "bfloat16"),
     "name": tio.FixedLenFeature([], "string"),
     "pair": tio.FixedLenFeature([2], "string"),
@@ -40,7 +40,7 @@ RECORD = {
     "sparse": tio.SparseFeature("at", "value", "int64", 9),
     "raw": tio.RawFeature("int16", shape_key="raw_shape"),
 }
-# Of steps, of each kind that has them.
+# Features of steps, of each kind that supports them.
 STEPS = {
     "s/one": tio.VarLenFeature("float32"),
     "s/narrow": tio.VarLenFeature("int8"),
@@ -56,7 +56,7 @@ STEPS = {
 IMAGE = tio.ImageFeature(layout="HWC")
 SIZED = tio.ImageFeature(size=(2, 3), resize=None, layout="HWC")
 ARRAY = tio.RawFeature("int16", [2])
-# Of sequences of bytes values.
+# Features of sequences of bytes values.
 SEQUENCES = {
     "s/sized": tio.SequenceFeature(SIZED, value_key="s/images"),
     "s/images": tio.SequenceFeature(IMAGE),
@@ -75,7 +75,7 @@ SEQUENCES = {
         tio.RawFeature("int8", [None]), value_key="s/c", partitions=[ROWS("s/k")]
     ),
 }
-# As many steps in every record.
+# The same number of steps in every record.
 FIXED = {
     "s/fixed": tio.FixedLenFeature([3, 2], "int64"),
     "s/alike": tio.FixedLenFeature([3, 2], "int64"),
@@ -86,7 +86,7 @@ FIXED = {
 
 
 def record(number: int, steps: int) -> bytes:
-    """A record whose every value is another one."""
+    """Return a record whose values are all different."""
     rng = np.random.default_rng([number, steps])
     lengths = rng.integers(0, 3, steps).tolist()
     inner = rng.integers(0, 3, sum(lengths)).tolist()
@@ -139,7 +139,7 @@ def record(number: int, steps: int) -> bytes:
 
 
 def block_of(records: list[bytes], rows: list[int], numbers: list[int]) -> RecordBlock:
-    """A block as a StepReader gives it: the same record's bytes for several rows."""
+    """Return a block like those of a StepReader, with the same record in several rows."""
     lengths = np.array([len(data) for data in records], np.int64)
     starts = np.cumsum(lengths) - lengths
     buffer = np.frombuffer(b"".join(records), np.uint8)
@@ -170,13 +170,13 @@ class TestEveryKind:
         st.sampled_from([None, 1, 3]),
         st.data(),
     )
-    def test_of_values_that_are_decoded(
+    def test_decoded_values(
         self, counts: list[int], window: int | None, data: st.DataObject
     ) -> None:
         self.check(tio.Schema(SEQUENCES), counts, window, data)
 
     @given(st.integers(1, 3), st.sampled_from([None, 2, 3]), st.data())
-    def test_of_a_fixed_number_of_steps(
+    def test_fixed_number_of_steps(
         self, records: int, window: int | None, data: st.DataObject
     ) -> None:
         self.check(tio.Schema(FIXED), [3] * records, window, data)
@@ -238,13 +238,13 @@ class TestFailures:
         assert [failure.position for failure in failures] == [2, 3, 4]
         assert [failure.feature for failure in failures] == ["id", "id", None]
 
-    def test_one_that_could_not_be_read_before(self) -> None:
+    def test_record_that_could_not_be_read(self) -> None:
         _, [failure] = self.parse(record(0, 2), record(1, 2), record(2, 2))
         assert failure.position == 4
         assert failure.reason == "the record could not be read when the steps of 's' were counted"
 
     @pytest.mark.parametrize("steps", [1, 3])
-    def test_other_steps_than_were_counted(self, steps: int) -> None:
+    def test_different_number_of_steps_than_counted(self, steps: int) -> None:
         batch, failures = self.parse(record(0, 2), record(1, steps), b"")
         assert len(batch["id"]) == 2
         assert {failure.position for failure in failures} == {2, 3, 4}
@@ -263,7 +263,7 @@ def test_memory_is_used_only_for_selected_steps() -> None:
 
 
 class TestImages:
-    """Only those are decoded that are asked for, each once."""
+    """Only requested images are decoded, each once."""
 
     schema = tio.Schema({"s/x": tio.SequenceFeature(SIZED)})
 
@@ -273,7 +273,7 @@ class TestImages:
         block = block_of([example_of(**{"s/x": images})], [0] * len(begins), begins)
         return parser.parse(block, DEFAULT_RANDOM)
 
-    def test_each_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_each_image_is_decoded_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         images = [encoded(smooth(2, 3, i), "PNG") for i in range(9)]
         seen: list[int] = []
 

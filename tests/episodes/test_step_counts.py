@@ -110,7 +110,7 @@ class TestCounting:
 class TestBadRecords:
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
-        """Record 1 has features that disagree, record 3 is no Example, and 5 is damaged."""
+        """Write a file with inconsistent record 1, invalid record 3 and damaged record 5."""
         uneven = uneven_episode(1, [1], [b"a", b"b"])
         records = [episode(0, 2), uneven, episode(2, 3), b"\xff\xff", episode(4, 1), episode(5, 6)]
         write_tfrecord(tmp_path / "data", records)
@@ -143,13 +143,13 @@ class TestBadRecords:
         assert [type(error) for error in told] == kinds
         assert stepped.skipped == 3
 
-    def test_samples_in_front_of_a_bad_record_are_given(self, path: Path) -> None:
+    def test_samples_before_an_invalid_record_are_yielded(self, path: Path) -> None:
         iterator = iter(tio.TFRecordDataset(path, SCHEMA).steps())
         assert [next(iterator)["steps/id"].item() for _ in range(2)] == [0, 1]
         with pytest.raises(tio.DecodeError, match="steps"):
             next(iterator)
 
-    def test_batches_are_filled_up(self, path: Path) -> None:
+    def test_batches_are_refilled(self, path: Path) -> None:
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=4, on_error="skip").steps()
         assert [batch["steps/id"].tolist() for batch in dataset] == [
             [0, 1, 2000, 2001],
@@ -182,7 +182,9 @@ class TestBadRecords:
         stored = bytearray(Path(path).read_bytes())
         stored[-9] ^= 1
         Path(path).write_bytes(stored)
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as a disk would do it
+        os.utime(
+            path, ns=(before.st_atime_ns, before.st_mtime_ns)
+        )  # disk errors do not change the time
         assert step_ids(dataset) == [0, 1]
         assert dataset.skipped == 1
 

@@ -15,12 +15,12 @@ from torchrec_io.order import selection as subset
 from torchrec_io.order.orders import RecordOrder
 from torchrec_io.order.selection import Selection, Span, Subset
 
-Counts = st.lists(st.integers(-1, 90), max_size=12)  # -1: could not be counted
+Counts = st.lists(st.integers(-1, 90), max_size=12)  # -1: unreadable record
 Windows = st.sampled_from([None, 1, 2, 40])
 
 
 def places_of(counts: list[int], window: int | None) -> list[tuple[int, int]]:
-    """Record and first step of each sample."""
+    """Return record and first step of each sample."""
     return [
         (record, begin)
         for record, count in enumerate(counts)
@@ -53,7 +53,7 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(Counts, Windows)
-def test_places(counts: list[int], window: int | None) -> None:
+def test_positions_of_samples(counts: list[int], window: int | None) -> None:
     numbers = numbers_of(counts, window)
     expected = places_of(counts, window)
     assert len(numbers) == len(expected)
@@ -74,7 +74,7 @@ def test_samples_of_a_selection(counts: list[int], window: int | None, data: st.
     assert samples.total == len(places_of(counts, window))
 
 
-def test_a_selection_of_other_records() -> None:
+def test_selection_of_other_records() -> None:
     with pytest.raises(ValueError, match="must be one of 2 records, got one of 3"):
         select_samples(Span(0, 3, 3), numbers_of([1, 2]))
 
@@ -101,12 +101,12 @@ class TestStepOrder:
         records = RecordOrder(Span(0, len(counts), len(counts)), True, 7, "files")
         return StepOrder.from_records(records, numbers_of(counts, window))
 
-    def test_it_is_that_of_the_records(self) -> None:
+    def test_step_order_follows_the_records(self) -> None:
         order = self.order([2, 0, 3])
         assert (order.shuffle, order.seed, order.files, len(order)) == (True, 7, "files", 5)
         assert sorted(order.at(np.arange(5), 3).tolist()) == list(range(5))
 
-    def test_other_records(self) -> None:
+    def test_steps_of_selected_records(self) -> None:
         order = self.order([2, 0, 3])
         part = order.with_records(Span(2, 1, 3))
         assert chosen(part.selection) == [2, 3, 4]
@@ -116,9 +116,9 @@ class TestStepOrder:
     def test_differences_between_orders(self) -> None:
         orders = [
             self.order([2, 3]),
-            self.order([3, 2]),  # as many steps, but others
+            self.order([3, 2]),  # same number of steps, but different steps
             self.order([2, 3], 1),
-            self.order([3, 4], 2),  # as many samples
+            self.order([3, 4], 2),  # same number of samples
         ]
         described = [order.describe() for order in orders]
         assert all(described.count(one) == 1 for one in described)

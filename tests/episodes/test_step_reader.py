@@ -1,4 +1,4 @@
-"""Samples of records: each record is read once, and stands for all its samples."""
+"""StepReader: each record is read once for all its samples."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def test_rows_are_samples(path: Path) -> None:
         reader.plan(np.array([7]))
 
 
-def test_where_a_sample_is(path: Path) -> None:
+def test_location_of_a_sample(path: Path) -> None:
     reader = open_reader(path)
     assert reader.location(3) == (str(path), 2, 16 + 3 + 16)
     assert reader.keys(np.array([1, 2, 4])) == [f"{path}:0#1", f"{path}:35#0", f"{path}:35#2"]
 
 
-def test_a_damaged_record_is_one_error(path: Path) -> None:
+def test_damaged_record_is_one_error(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    data[35 + 12] ^= 1  # an index has no need to read that
+    data[35 + 12] ^= 1  # an index does not read the data
     path.write_bytes(data)
     reader = open_reader(path)
     plan = reader.plan(np.array([0, 2, 3, 6, 4]))

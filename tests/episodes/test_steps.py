@@ -58,7 +58,7 @@ class TestOrder:
         assert (dataset.num_records, len(dataset)) == (STEPS, 5)
 
     @pytest.mark.parametrize("window", [1, 2, 3, 6, 7])
-    def test_windows_do_not_leave_an_episode(self, paths: list[str], window: int) -> None:
+    def test_windows_stay_within_an_episode(self, paths: list[str], window: int) -> None:
         dataset = steps_of(paths, window)
         assert step_ids(dataset) == windows_of(FILES, window)
         assert dataset.num_records == len(windows_of(FILES, window))
@@ -67,7 +67,7 @@ class TestOrder:
             assert batch["steps/text"].shape[1] == window
             assert batch["episode"].dim() == 1
 
-    def test_windows_that_no_episode_has(
+    def test_windows_longer_than_all_episodes(
         self, paths: list[str], caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.INFO, "torchrec_io")
@@ -109,7 +109,7 @@ class TestOrder:
         if shuffle is False:
             assert step_ids(whole) == expected
 
-    def test_an_epoch_is_another_order(self, paths: list[str]) -> None:
+    def test_epochs_have_different_orders(self, paths: list[str]) -> None:
         dataset = steps_of(paths, shuffle=True, epochs=2)
         ids = step_ids(dataset)
         assert sorted(ids[:STEPS]) == sorted(ids[STEPS:]) == all_steps()
@@ -117,9 +117,7 @@ class TestOrder:
         dataset.set_epoch(1)
         assert step_ids(dataset)[:STEPS] == ids[STEPS:]
 
-    def test_blocks_are_read_at_once(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_blocks_are_one_read(self, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         dataset = steps_of(paths, shuffle=tio.Shuffle(block=6, window=6), num_threads=1)
         read: list[int] = []
         whole = RecordReader.read
@@ -130,7 +128,7 @@ class TestOrder:
 
         monkeypatch.setattr(RecordReader, "read", reading)
         assert sorted(step_ids(dataset)) == all_steps()
-        assert sorted(read) == [0, 2, 3, 4, 5]  # each once, and not the one without steps
+        assert sorted(read) == [0, 2, 3, 4, 5]  # each record once, except the one without steps
 
     @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
     def test_workers(self, paths: list[str], method: str, workers: int) -> None:
@@ -138,7 +136,7 @@ class TestOrder:
         loader = DataLoader(dataset, None, num_workers=workers, multiprocessing_context=method)
         assert step_ids(loader) == step_ids(dataset)
 
-    def test_a_pickled_one(self, paths: list[str]) -> None:
+    def test_pickling(self, paths: list[str]) -> None:
         dataset = steps_of(paths, 2, shuffle=tio.Shuffle(block=3, window=5))
         assert step_ids(pickle.loads(pickle.dumps(dataset))) == step_ids(dataset)
 
@@ -156,13 +154,13 @@ class TestOrder:
 
 
 class TestParts:
-    def test_a_slice_is_of_records(self, paths: list[str]) -> None:
+    def test_slices_select_records(self, paths: list[str]) -> None:
         assert step_ids(steps_of(paths, split="[2:5]")) == [
             each for each in all_steps() if 2 <= each // STRIDE < 5
         ]
 
     @given(Files, st.sampled_from([None, 2]), st.integers(0, 9))
-    def test_a_split_is_by_records(
+    def test_splits_divide_records(
         self,
         tmp_path_factory: pytest.TempPathFactory,
         files: list[list[int]],
@@ -179,14 +177,14 @@ class TestParts:
         windows = [[each] if window is None else each for part in parts for each in part]
         assert sorted(windows) == windows_of(files, window or 1)
 
-    def test_a_part_of_a_part(self, paths: list[str]) -> None:
+    def test_part_of_a_part(self, paths: list[str]) -> None:
         first, second = steps_of(paths).split(0.5, 0.5)
         parts = [step_ids(part) for part in (*first.split(0.4, 0.6), second)]
         assert sorted(itertools.chain(*parts)) == all_steps()
         episodes = [{each // STRIDE for each in part} for part in parts]
         assert sum(map(len, episodes)) == len(set().union(*episodes)) == 5
 
-    def test_groups_are_of_whole_records(self, paths: list[str]) -> None:
+    def test_groups_have_whole_records(self, paths: list[str]) -> None:
         seen: list[list[int]] = []
 
         def parity(record: Any) -> int:
@@ -200,11 +198,11 @@ class TestParts:
         parities = [{each // STRIDE % 2 for each in step_ids(part)} for part in parts]
         assert sorted(map(sorted, parities)) == [[0], [1]]
 
-    def test_a_group_of_one_feature(self, paths: list[str]) -> None:
+    def test_steps_of_one_feature(self, paths: list[str]) -> None:
         records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
         one = records.steps("steps/id", window=2)
         assert step_ids(one) == windows_of(FILES, 2)
-        assert isinstance(next(iter(one))["steps/text"], tio.Ragged)  # is not of that group
+        assert isinstance(next(iter(one))["steps/text"], tio.Ragged)  # does not have these steps
 
     def test_make_loader(self, paths: list[str]) -> None:
         loader = tio.make_loader(steps_of(paths, 2, shuffle=True))
@@ -217,9 +215,9 @@ class TestParts:
         fewer = dataset.replace(schema={"steps/id": SCHEMA["steps/id"]}, shuffle=False)
         assert next(iter(fewer)).keys() == {"steps/id"}
         assert step_ids(fewer) == windows_of(FILES, 3)
-        assert len(steps_of(paths)) == 5  # untouched
+        assert len(steps_of(paths)) == 5  # unchanged
 
-    def test_a_mix(self, paths: list[str], tmp_path: Path) -> None:
+    def test_mixture(self, paths: list[str], tmp_path: Path) -> None:
         other = write_episodes(tmp_path, [[2, 9]])
         first, second = steps_of(paths, 2), steps_of(other, 2)
         mixed = tio.mix([first, second], weights=[2, 1], stop="all_exhausted", batch_size=3)
@@ -227,7 +225,7 @@ class TestParts:
         assert sorted(step_ids(mixed)) == sorted(expected)
         assert mixed.num_records == len(expected)
 
-    def test_a_mix_of_two_kinds(self, paths: list[str]) -> None:
+    def test_mixture_of_steps_and_records(self, paths: list[str]) -> None:
         records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
         for other in (records.steps(window=3), records):
             with pytest.raises(ValueError, match="datasets differ in samples: "):
@@ -249,7 +247,7 @@ class TestStates:
             resumed.load_state_dict(state)
             assert [item["steps/id"].tolist() for item in resumed] == whole[count:]
 
-    def test_of_another_kind(self, paths: list[str]) -> None:
+    def test_state_of_another_kind(self, paths: list[str]) -> None:
         records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
         kinds = [records, records.steps(), records.steps(window=1), records.steps(window=2)]
         for saved, other in itertools.permutations(kinds, 2):

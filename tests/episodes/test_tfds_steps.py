@@ -1,4 +1,4 @@
-"""Steps of the episodes of directories that TFDS wrote: those of the whole episodes, one by one."""
+"""Steps of episodes in TFDS directories, compared with whole episodes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def read(name: str, **options: Any) -> tio.TFRecordDataset:
 
 
 def at(value: Any, begin: int, window: int | None) -> Any:
-    """What a step, or a window of steps, is of the values of an episode."""
+    """Return a step, or a window of steps, of the values of an episode."""
     if isinstance(value, dict):
         return {name: at(inner, begin, window) for name, inner in value.items()}
     return plain(value[begin] if window is None else value[begin : begin + window])
 
 
 def count_of(value: Any) -> int:
-    """How many steps an episode has."""
+    """Return the number of steps of an episode."""
     while isinstance(value, dict):
         value = next(iter(value.values()))
     return len(value)
@@ -110,7 +110,7 @@ def test_steps_are_counted_once_however_the_shards_are_opened(
 
 class TestRefusals:
     @pytest.mark.parametrize("steps", ["all", 0, -1, 1.5, True, None])
-    def test_other_steps(self, steps: Any) -> None:
+    def test_invalid_steps(self, steps: Any) -> None:
         match = "steps must be 'ragged', 'each' or a positive integer, got "
         with pytest.raises(ValueError, match=match):
             read("episodes", steps=steps)
@@ -126,7 +126,7 @@ class TestRefusals:
         [sample, *_] = read("datasets", steps="each", features=["inner"])
         assert list(sample) == ["inner"]
 
-    def test_no_dataset(self) -> None:
+    def test_missing_dataset(self) -> None:
         with pytest.raises(
             ValueError, match=r"'sequences' have no nested dataset: use steps='ragged'"
         ):

@@ -1,4 +1,4 @@
-"""Images of 16 bits a channel: exact PNGs, and conversions of other formats."""
+"""Images with 16 bits per channel: exact PNGs, and conversions of other formats."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_channels_are_converted(stored: int, channels: int) -> None:
     assert found.reshape(-1, channels).tolist() == expected
 
 
-def test_a_column_of_them() -> None:
+def test_column_of_16_bit_images() -> None:
     arrays = [wide_noise(3, 4, 3, seed) for seed in range(3)]
     images = [png_of(array) for array in arrays]
     column = column_of(images, size=(3, 4), resize=None, **WIDE)
@@ -80,7 +80,7 @@ def test_a_column_of_them() -> None:
     assert [one.tolist() for one in cut] == [array[1:3, 0:3].tolist() for array in arrays]
 
 
-def test_one_transparent_color() -> None:
+def test_transparent_color() -> None:
     for channels, color in ((1, [7]), (3, [7, 8, 65535])):
         array = wide_noise(2, 3, channels)
         array[1, 2] = color
@@ -89,7 +89,7 @@ def test_one_transparent_color() -> None:
         opaque[1, 2] = 0
         assert decoded(data, channels=4, **WIDE)[..., 3].tolist() == opaque.tolist()
         assert decoded(data, channels=2, **WIDE)[..., 1].tolist() == opaque.tolist()
-        # Only a palette's makes one channel more, as in TensorFlow.
+        # Only the transparent color of a palette adds a channel, as in TensorFlow.
         assert decoded(data, channels=0, **WIDE).tolist() == array.tolist()
         assert "transparent color is invalid" in reason_of(
             png_of(array, extra=chunk(b"tRNS", b"1"))
@@ -103,7 +103,7 @@ def test_alpha_overrides_a_transparent_color(channels: int) -> None:
     assert decoded(data, channels=0, **WIDE).tolist() == array.tolist()
 
 
-def test_padding_is_of_the_same_scale() -> None:
+def test_padding_has_the_same_scale() -> None:
     images = [png_of(wide_noise(2, 3, 3)), png_of(wide_noise(3, 2, 3))]
     column = column_of(images, mixed="pad", fill=255, layout="HWC", **WIDE)
     assert column[0, 2].tolist() == [[65535] * 3] * 3
@@ -113,7 +113,7 @@ def test_padding_is_of_the_same_scale() -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_they_are_turned_as_others(orientation: int) -> None:
+def test_exif_orientation(orientation: int) -> None:
     array = noise(3, 4)
     exif = oriented(orientation)
     expected = decoded(encoded(array, "PNG", exif=exif), apply_exif_orientation=True)
@@ -123,7 +123,7 @@ def test_they_are_turned_as_others(orientation: int) -> None:
     assert decoded(data, **WIDE).tolist() == array.tolist()
 
 
-def test_a_random_crop_is_the_one_of_8_bits() -> None:
+def test_random_crop_equals_that_of_8_bits() -> None:
     array = noise(9, 9)
     options: dict[str, Any] = {"augment": tio.RandomCrop((4, 5), 0.5)}
     expected = decoded(encoded(array), **options)
@@ -172,21 +172,21 @@ def test_truncated_images_are_refused(size: int) -> None:
         (GOOD[:33] + struct.pack(">I", 1 << 31) + GOOD[37:], "truncated"),
     ],
 )
-def test_damage_is_refused(data: bytes, reason: str) -> None:
+def test_damaged_images_are_rejected(data: bytes, reason: str) -> None:
     assert reason in reason_of(data)
 
 
-def test_chunks_that_need_not_be_known_are_passed_over() -> None:
+def test_unknown_optional_chunks_are_skipped() -> None:
     data = file_of(header_of(ARRAY), chunk(b"teXt", b"a"), GOOD[33:-12], chunk(b"zzZz", b"b"))
     assert decoded(data + b"more", **WIDE).tolist() == ARRAY.tolist()
 
 
-def test_bombs_are_refused() -> None:
+def test_decompression_bombs_are_rejected() -> None:
     assert "max_pixels=19" in reason_of(GOOD, max_pixels=19)
     assert decoded(GOOD, max_pixels=20, **WIDE).shape == (4, 5, 3)
     claims = file_of(header_of(ARRAY, width=1 << 31, height=1 << 31), GOOD[33:-12])
     assert "max_pixels" in reason_of(claims)
-    # Little data that says it is much: no more is inflated than there is.
+    # A small file that claims a large size: only existing data is decompressed.
     small = file_of(header_of(ARRAY, width=1 << 12, height=1 << 12), GOOD[33:-12])
     assert "too few pixels" in reason_of(small)
 
@@ -211,20 +211,20 @@ def test_8_bits_are_scaled(kind: str, scale: int) -> None:
 
 @pytest.mark.parametrize("kind", ["TIFF", "PPM"])
 @pytest.mark.parametrize("channels", [0, 1, 2, 3, 4])
-def test_gray_of_16_bits_is_exact_whatever_the_format(kind: str, channels: int) -> None:
+def test_gray_of_16_bits_is_exact_in_every_format(kind: str, channels: int) -> None:
     array = wide_noise(4, 5, 1)
     found = decoded(encoded(Image.fromarray(array[..., 0]), kind), channels=channels, **WIDE)
     expected = decoded(png_of(array), channels=channels, **WIDE)
     assert found.tolist() == expected.tolist()
 
 
-def test_floats_are_refused_as_they_are_by_8_bits() -> None:
+def test_floats_are_rejected_like_with_8_bits() -> None:
     image = Image.fromarray(np.zeros((2, 3), np.float32))
     assert "pixels are floats" in reason_of(encoded(image, "TIFF"))
 
 
 def with_checksums(data: bytes) -> bytes:
-    """A PNG whose chunks, as far as they are whole, have the checksums that they need."""
+    """Correct the checksums of the complete chunks of a PNG."""
     out, at = data[:8], 8
     while at + 12 <= len(data):
         size = int.from_bytes(data[at : at + 4], "big")

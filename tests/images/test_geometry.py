@@ -1,4 +1,4 @@
-"""Cropping, resizing and placing of images, compared with Pillow's single steps."""
+"""Cropping and resizing of images, compared with separate steps in Pillow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sizes = st.integers(1, 40)
 
 
 class Always:
-    """An ``augment`` that always gives the same."""
+    """An ``augment`` that always returns the same value."""
 
     def __init__(self, crop: Any) -> None:
         self.crop = crop
@@ -31,7 +31,7 @@ class Always:
 
 @st.composite
 def boxes(draw: st.DrawFn, height: int, width: int) -> tuple[int, int, int, int]:
-    """Boxes in an image: top, left, height and width."""
+    """Draw boxes in an image: top, left, height and width."""
     top, left = draw(st.integers(0, height - 1)), draw(st.integers(0, width - 1))
     return (
         top,
@@ -47,7 +47,7 @@ def cut(image: Image.Image, box: tuple[int, ...]) -> Image.Image:
 
 
 def model(pixels: Pixels, options: dict[str, Any]) -> Pixels:
-    """Crop and resize an image, one step after the other."""
+    """Crop and resize an image in separate steps."""
     image = Image.fromarray(pixels)
     if options.get("crop"):
         image = cut(image, options["crop"])
@@ -80,7 +80,7 @@ def model(pixels: Pixels, options: dict[str, Any]) -> Pixels:
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Pixels, dict[str, Any]]:
-    """An image and the arguments of a feature that fits it."""
+    """Draw an image and valid arguments of a feature."""
     height, width = draw(sizes), draw(sizes)
     pixels = noise(height, width, draw(st.sampled_from([1, 3, 4])))
     options: dict[str, Any] = {"channels": draw(st.sampled_from([1, 3, 4]))}
@@ -98,11 +98,11 @@ def cases(draw: st.DrawFn) -> tuple[Pixels, dict[str, Any]]:
 
 
 @given(cases(), st.sampled_from(["CHW", "HWC"]))
-def test_any_cut_at_any_size(case: tuple[Pixels, dict[str, Any]], layout: Any) -> None:
+def test_any_crop_at_any_size(case: tuple[Pixels, dict[str, Any]], layout: Any) -> None:
     pixels, options = case
     try:
         expected = model(pixels, options)
-    except ValueError:  # of Pillow, which lets thin images vanish; see below
+    except ValueError:  # Pillow reduces thin images to nothing, see below
         reject()
     if layout == "CHW":
         expected = expected.transpose(2, 0, 1)
@@ -112,7 +112,7 @@ def test_any_cut_at_any_size(case: tuple[Pixels, dict[str, Any]], layout: Any) -
 
 
 @given(cases(), st.sampled_from(["float32", "float64", "float16"]))
-def test_floats_are_the_same_scaled(case: tuple[Pixels, dict[str, Any]], dtype: str) -> None:
+def test_floats_are_scaled_pixels(case: tuple[Pixels, dict[str, Any]], dtype: str) -> None:
     pixels, options = case
     whole = decoded(encoded(pixels), **options).astype(np.float64) / 255
     found = decoded(encoded(pixels), dtype=dtype, **options)
@@ -144,7 +144,7 @@ def test_resize_policies() -> None:
 
 @pytest.mark.parametrize("box", [(0, 0, 5, 8), (0, 0, 6, 7), (5, 0, 1, 1), (0, 7, 1, 1)])
 @pytest.mark.parametrize("size", [None, (3, 3)])
-def test_a_box_that_does_not_fit_is_an_error_of_its_record(
+def test_box_outside_the_image_is_an_error_of_its_record(
     box: tuple[int, ...], size: tuple[int, int] | None
 ) -> None:
     images = [encoded(noise(12, 15)), encoded(noise(5, 7)), encoded(noise(5, 7))]
@@ -154,13 +154,13 @@ def test_a_box_that_does_not_fit_is_an_error_of_its_record(
     assert f"{box[2]} x {box[3]} pixels at row {box[0]}, column {box[1]}" in str(caught.value)
 
 
-def test_a_box_without_a_size_makes_a_list_of_equal_images() -> None:
+def test_boxes_without_a_size_yield_a_list_of_images() -> None:
     arrays = [noise(6, 7), noise(9, 8)]
     found = column_of([encoded(array) for array in arrays], crop=(1, 2, 3, 4), layout="HWC")
     assert [image.tolist() for image in found] == [array[1:4, 2:6].tolist() for array in arrays]
 
 
-# ---- functions that choose ----
+# ---- custom augment functions ----
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_box_without_a_size_makes_a_list_of_equal_images() -> None:
     ],
 )
 @pytest.mark.parametrize("size", [None, (3, 3)])
-def test_an_invalid_box_is_an_error_of_its_record(
+def test_invalid_box_is_an_error_of_its_record(
     crop: Any, reason: str, size: tuple[int, int] | None
 ) -> None:
     with pytest.raises(DecodeError, match=reason) as caught:
@@ -189,7 +189,7 @@ def test_an_invalid_box_is_an_error_of_its_record(
     assert (caught.value.record, caught.value.feature) == (0, "image")
 
 
-def test_numpy_s_integers_will_do() -> None:
+def test_numpy_integers_are_accepted() -> None:
     box = np.array([1, 2, 3, 4])
     crop = tio.Crop(*box, flip=np.bool_(True))  # type: ignore[misc,arg-type]  # as people have them
     array = noise(6, 7)
@@ -197,7 +197,7 @@ def test_numpy_s_integers_will_do() -> None:
     assert found.tolist() == array[1:4, 2:6][:, ::-1].tolist()
 
 
-def test_an_exception_of_the_function_is_an_error_of_its_record() -> None:
+def test_exception_of_the_function_is_an_error_of_its_record() -> None:
     def refuse(height: int, width: int, _: np.random.Generator) -> tio.Crop:
         if height == 5:
             raise KeyError("five")
@@ -208,7 +208,7 @@ def test_an_exception_of_the_function_is_an_error_of_its_record() -> None:
     assert (caught.value.record, caught.value.feature) == (1, "image")
 
 
-def test_the_function_gets_the_size_after_the_crop() -> None:
+def test_function_gets_the_size_after_the_crop() -> None:
     seen: list[tuple[int, int]] = []
 
     def look(height: int, width: int, _: np.random.Generator) -> tio.Crop:
@@ -221,13 +221,13 @@ def test_the_function_gets_the_size_after_the_crop() -> None:
     assert found.tolist() == array[5:6, 2:6].tolist()
 
 
-# ---- the two that come with the package ----
+# ---- augment functions of the package ----
 
 
 def torchvision_box(
     height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float], rng: Any
 ) -> tuple[int, int, int, int]:
-    """torchvision's RandomResizedCrop.get_params, with our random numbers for its."""
+    """Return the box of torchvision's RandomResizedCrop.get_params for our random numbers."""
     area = height * width
     log_ratio = np.log(ratio)
     for _ in range(10):
@@ -263,7 +263,7 @@ ratios = st.floats(0.1, 10)
     st.tuples(ratios, ratios).map(sorted),
     st.integers(0, 2**32),
 )
-def test_random_resized_crops_are_torchvision_s(
+def test_random_resized_crops_equal_those_of_torchvision(
     height: int, width: int, scale: Any, ratio: Any, seed: int
 ) -> None:
     crop = tio.RandomResizedCrop(scale, ratio)(height, width, np.random.default_rng(seed))
@@ -276,7 +276,7 @@ def test_random_resized_crops_are_torchvision_s(
     assert min(crop.height, crop.width) >= 1
 
 
-def test_random_resized_crops_are_spread() -> None:
+def test_random_resized_crops_are_distributed_over_the_image() -> None:
     crop = tio.RandomResizedCrop()
     rng = np.random.default_rng(1)
     drawn = [crop(200, 200, rng) for _ in range(2000)]
@@ -300,7 +300,7 @@ def test_random_crops(height: int, width: int, more: int, wide: int, seed: int) 
     assert crop(height, width, rng)[:4] == (0, 0, height, width)
 
 
-def test_random_crops_come_from_everywhere() -> None:
+def test_random_crops_are_distributed_over_the_image() -> None:
     rng = np.random.default_rng(1)
     drawn = [tio.RandomCrop((3, 2), flip=0.25)(5, 5, rng) for _ in range(1000)]
     assert {(c.top, c.left) for c in drawn} == {(y, x) for y in range(3) for x in range(4)}
@@ -310,7 +310,7 @@ def test_random_crops_come_from_everywhere() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (4, 4)])
-def test_an_image_that_is_smaller_than_a_random_crop_is_an_error(shape: tuple[int, int]) -> None:
+def test_image_smaller_than_a_random_crop_is_an_error(shape: tuple[int, int]) -> None:
     crop = tio.RandomCrop((4, 5))
     reason = f"image of {shape[0]} x {shape[1]} pixels is smaller than the crop of 4 x 5"
     with pytest.raises(DecodeError, match=reason) as caught:
@@ -318,7 +318,7 @@ def test_an_image_that_is_smaller_than_a_random_crop_is_an_error(shape: tuple[in
     assert (caught.value.record, caught.value.feature) == (1, "image")
 
 
-# ---- what is refused ----
+# ---- invalid arguments ----
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_an_image_that_is_smaller_than_a_random_crop_is_an_error(shape: tuple[in
         ({"decoder": "opencv"}, "decoder must be one of 'pillow', 'simplejpeg', None"),
     ],
 )
-def test_other_arguments_are_refused(arguments: dict[str, Any], reason: str) -> None:
+def test_invalid_arguments_are_rejected(arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         tio.ImageFeature(**arguments)
 
@@ -362,14 +362,14 @@ def test_other_arguments_are_refused(arguments: dict[str, Any], reason: str) -> 
         ({"flip": "half"}, "flip must be"),
     ],
 )
-def test_other_crops_are_refused(arguments: dict[str, Any], reason: str) -> None:
+def test_invalid_crops_are_rejected(arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         tio.RandomResizedCrop(**arguments)
     with pytest.raises(SchemaError, match="size must be"):
         tio.RandomCrop((0, 5))
 
 
-def test_an_empty_batch() -> None:
+def test_empty_batch() -> None:
     assert column_of([], augment=tio.RandomCrop((2, 2))) == []
     assert column_of([], size=(2, 3), resize="cover").shape == (0, 3, 2, 3)
     assert isinstance(column_of([], mixed="pad"), torch.Tensor)

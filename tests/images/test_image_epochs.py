@@ -1,4 +1,4 @@
-"""Random crops, which depend only on record and epoch, however a dataset is read."""
+"""Random crops depend only on record and epoch, not on how a dataset is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMA = {
 
 
 def write(folder: Path, images: list[bytes] = IMAGES) -> list[str]:
-    """Two files of these images."""
+    """Write two files of these images."""
     paths = [folder / "a.tfrecord", folder / "b.tfrecord"]
     records = [record_of(image, number) for number, image in enumerate(images)]
     write_tfrecord(paths[0], records[:9])
@@ -41,7 +41,7 @@ def paths(tmp_path: Path) -> list[str]:
 
 
 def by_record(batches: Iterable[Any]) -> dict[int, bytes]:
-    """The pixels of each record."""
+    """Return the pixels of each record."""
     found: dict[int, bytes] = {}
     for batch in batches:
         for number, image in zip(batch["id"].tolist(), batch["image"], strict=True):
@@ -51,7 +51,7 @@ def by_record(batches: Iterable[Any]) -> dict[int, bytes]:
 
 
 def expected(epoch: int, seed: int, numbers: Iterable[int] = range(COUNT)) -> dict[int, bytes]:
-    """The result follows from record, epoch, seed and name alone, as documented."""
+    """Return the documented result, which depends on record, epoch, seed and name only."""
     made = {}
     for number in numbers:
         rng = RecordRandom(seed, epoch).generator(np.int64(number), "image")
@@ -75,7 +75,7 @@ def test_the_same_for_any_batch_size_and_order(
     assert by_record(dataset) == expected(2, 3)
 
 
-def test_another_epoch_seed_or_feature_is_another_crop(paths: list[str]) -> None:
+def test_epochs_seeds_and_features_have_different_crops(paths: list[str]) -> None:
     first = expected(0, 3)
     for other in (expected(1, 3), expected(0, 4)):
         assert sum(first[number] != other[number] for number in first) > COUNT - 3
@@ -143,7 +143,7 @@ def test_the_same_when_resumed_after_every_step(paths: list[str], batch_size: in
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_the_same_beside_damaged_records(tmp_path: Path, num_workers: int) -> None:
+def test_the_same_with_damaged_records(tmp_path: Path, num_workers: int) -> None:
     bad = (2, 3, 11, 22)
     images = [b"no image" if number in bad else image for number, image in enumerate(IMAGES)]
     dataset = tio.TFRecordDataset(
@@ -151,13 +151,13 @@ def test_the_same_beside_damaged_records(tmp_path: Path, num_workers: int) -> No
     )
     batches = list(DataLoader(dataset, batch_size=None, num_workers=num_workers))
     assert dataset.skipped == len(bad)
-    # Filled up from what comes next, which is decoded again.
+    # Batches are refilled with later records, which are decoded again.
     assert [len(batch["id"]) for batch in batches][:2] == [4, 4]
     sound = [number for number in range(COUNT) if number not in bad]
     assert by_record(batches) == expected(0, 3, sound)
 
 
-def test_without_an_index_file_and_number_in_it_count(paths: list[str]) -> None:
+def test_crops_of_a_stream_depend_on_file_and_record_number(paths: list[str]) -> None:
     def read(**options: Any) -> dict[int, bytes]:
         dataset = tio.TFRecordStream(paths, SCHEMA, seed=3, **options)
         return by_record(dataset)
@@ -173,7 +173,7 @@ def test_without_an_index_file_and_number_in_it_count(paths: list[str]) -> None:
     assert sum(found[number] != other[number] for number in found) > COUNT - 3
 
 
-def test_by_number_and_in_memory_there_is_no_epoch(paths: list[str]) -> None:
+def test_map_style_and_parsed_records_have_no_epoch(paths: list[str]) -> None:
     samples = tio.TFRecordMapDataset(paths, SCHEMA)
     found = {number: samples[number]["image"].numpy().tobytes() for number in range(COUNT)}
     assert found == expected(0, 0)
@@ -183,20 +183,20 @@ def test_by_number_and_in_memory_there_is_no_epoch(paths: list[str]) -> None:
     assert by_record([batch]) == expected(0, 0)
 
 
-def test_a_mix_has_the_seed_of_its_own(paths: list[str]) -> None:
+def test_mixture_uses_its_own_seed(paths: list[str]) -> None:
     one, two = (tio.TFRecordDataset(path, SCHEMA, batch_size=4, seed=9) for path in paths)
     mixed = tio.mix([one, two], weights=[0.5, 0.5], seed=3, stop="all_exhausted")
     assert by_record(mixed) == expected(0, 3)
 
 
-# ---- functions of one's own ----
+# ---- custom functions ----
 
 
 def top_left(height: int, width: int, rng: np.random.Generator) -> tio.Crop:
     return tio.Crop(0, width // 2, int(rng.integers(1, height + 1)), 1)
 
 
-def test_a_function_of_one_s_own_in_a_spawned_worker(paths: list[str]) -> None:
+def test_custom_function_in_a_spawned_worker(paths: list[str]) -> None:
     schema = {**SCHEMA, "image": tio.ImageFeature(size=(6, 5), augment=top_left)}
     dataset = tio.TFRecordDataset(paths, schema, batch_size=4, seed=3)
     loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn")
@@ -210,12 +210,12 @@ def test_specs_can_be_pickled() -> None:
         assert hash(feature) == hash(pickle.loads(pickle.dumps(feature)))
 
 
-def test_draws_depend_on_everything() -> None:
+def test_random_numbers_depend_on_every_input() -> None:
     def first(seed: int, epoch: int, record: Any, feature: str) -> float:
         return RecordRandom(seed, epoch).generator(record, feature).random()
 
     place = np.array([(1, 2, 99)], "i4,i8,i8")[0]
-    moved = np.array([(1, 2, 98)], "i4,i8,i8")[0]  # its offset is not what names it
+    moved = np.array([(1, 2, 98)], "i4,i8,i8")[0]  # the offset does not identify a record
     asked = [
         (0, 0, np.int64(0), "x"),
         (1, 0, np.int64(0), "x"),
@@ -228,5 +228,5 @@ def test_draws_depend_on_everything() -> None:
     ]
     assert len({first(*one) for one in asked}) == len(asked)
     assert first(0, 0, place, "x") == first(0, 0, moved, "x")
-    # The same for good: a run may be gone on with in years.
+    # These values must never change, so that old runs can be resumed.
     assert first(3, 2, np.int64(7), "image") == 0.3286207554374272

@@ -43,7 +43,7 @@ JPEGS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def scales(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The height and width that each JPEG is decoded at."""
+    """Record the height and width at which each JPEG is decoded."""
     seen: list[tuple[int, int]] = []
     decode = simplejpeg.decode_jpeg
 
@@ -56,7 +56,7 @@ def scales(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return seen
 
 
-# ---- at full size ----
+# ---- full size ----
 
 
 @given(
@@ -66,7 +66,7 @@ def scales(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     st.integers(1, 100),
     st.sampled_from([1, 3, 4]),
 )
-def test_at_full_size_both_decoders_give_the_same(
+def test_both_decoders_agree_at_full_size(
     height: int, width: int, kind: str, quality: int, channels: int
 ) -> None:
     data = encoded(noise(height, width, seed=quality), "JPEG", quality=quality, **JPEGS[kind])
@@ -75,7 +75,7 @@ def test_at_full_size_both_decoders_give_the_same(
 
 
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 100))
-def test_gray_ones_too(height: int, width: int, quality: int) -> None:
+def test_both_decoders_agree_on_gray_images(height: int, width: int, quality: int) -> None:
     data = encoded(noise(height, width, 1), "JPEG", quality=quality)
     assert opened(data).mode == "L"
     for channels in (1, 3, 4):
@@ -97,7 +97,7 @@ def test_gray_ones_too(height: int, width: int, quality: int) -> None:
         {"size": (30, 30), "resize": "cover"},
     ],
 )
-def test_unscaled_images_are_the_same(
+def test_unscaled_images_are_equal(
     options: dict[str, Any], layout: Any, dtype: str, scales: list[tuple[int, int]]
 ) -> None:
     data = encoded(smooth(33, 47), "JPEG", quality=90)
@@ -108,7 +108,7 @@ def test_unscaled_images_are_the_same(
     assert scales == [(33, 47)]
 
 
-def test_other_formats_are_pillow_s() -> None:
+def test_pillow_decodes_other_formats() -> None:
     array = noise(9, 8)
     for kind in ("PNG", "BMP", "GIF"):
         data = encoded(array, kind)
@@ -116,7 +116,7 @@ def test_other_formats_are_pillow_s() -> None:
 
 
 def test_pillow_decodes_what_simplejpeg_does_not_support() -> None:
-    """Chroma of a third of the width, for one."""
+    """For example chroma of a third of the width."""
     data = bytearray(encoded(noise(48, 48), "JPEG", subsampling=0))
     data[data.index(b"\xff\xc0") + 11] = 0x31
     with pytest.raises(ValueError, match="subsampling"):
@@ -125,7 +125,7 @@ def test_pillow_decodes_what_simplejpeg_does_not_support() -> None:
     assert found.tolist() == np.asarray(opened(bytes(data))).tolist()
 
 
-# ---- scaled ----
+# ---- scaled decoding ----
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,7 @@ def test_pillow_decodes_what_simplejpeg_does_not_support() -> None:
         ({}, 8),
     ],
 )
-def test_how_far_jpegs_are_scaled(
-    options: dict[str, Any], scale: int, scales: list[tuple[int, int]]
-) -> None:
+def test_scale_of_jpegs(options: dict[str, Any], scale: int, scales: list[tuple[int, int]]) -> None:
     data = encoded(smooth(320, 400), "JPEG")
     decoded(data, decoder="simplejpeg", **options)
     assert scales == [(40 * scale, 50 * scale)]
@@ -158,11 +156,11 @@ def test_how_far_jpegs_are_scaled(
 
 @pytest.mark.parametrize("scale", [1, 2, 4])
 @pytest.mark.parametrize("orientation", [1, 2, 3, 4, 5, 6, 7, 8])
-def test_crops_at_a_corner_that_need_only_be_scaled(
+def test_crops_at_a_corner_that_only_need_scaling(
     scale: int, orientation: int, scales: list[tuple[int, int]]
 ) -> None:
     jpeg = encoded(smooth(128, 128), "JPEG", quality=95, exif=oriented(orientation))
-    # Decoded at this scale, the part of the image has the very size that is wanted.
+    # At this scale, the decoded part of the image has exactly the requested size.
     side = 64 * scale // 8
     options: dict[str, Any] = {"size": (side, side), "apply_exif_orientation": True}
     for top, left in [(0, 0), (0, 64), (64, 0), (64, 64)]:
@@ -174,13 +172,13 @@ def test_crops_at_a_corner_that_need_only_be_scaled(
 
 @given(
     stored=st.tuples(st.integers(64, 300), st.integers(64, 300)),
-    # A pixel at an edge looks at some of what was cut off, too: of very few pixels, at much of it.
+    # A pixel at an edge also depends on cropped pixels, mostly so in very small images.
     size=st.tuples(st.integers(8, 100), st.integers(8, 100)),
     resize=st.sampled_from(["stretch", "cover", "contain"]),
     orientation=st.integers(1, 8),
     data=st.data(),
 )
-def test_scaled_images_lie_where_whole_ones_do(
+def test_scaled_images_are_not_shifted(
     stored: tuple[int, int],
     size: tuple[int, int],
     *,
@@ -191,7 +189,7 @@ def test_scaled_images_lie_where_whole_ones_do(
 ) -> None:
     height, width = stored
     array = np.empty((height, width, 3), np.uint8)
-    # Even slopes: as far as an image is moved, so far its values change.
+    # In a linear gradient, a shift changes all values in proportion.
     array[..., 0] = np.linspace(20, 235, height)[:, np.newaxis]
     array[..., 1] = np.linspace(20, 235, width)
     array[..., 2] = 128
@@ -203,8 +201,8 @@ def test_scaled_images_lie_where_whole_ones_do(
     options["crop"] = (top, left, height - top, width - left)
     by_pillow = decoded(jpeg, **options).astype(int)
     found = decoded(jpeg, decoder="simplejpeg", **options).astype(int)
-    # At an edge about a pixel of what was decoded, of which the last may be of one stored pixel;
-    # all over, much less. JPEG and the filters have roundings of their own.
+    # At an edge, tolerate about one decoded pixel, because the last one may contain a single stored
+    # pixel. On average, tolerate much less, for rounding in JPEG and the filters.
     slopes = 215 / np.array([*scales[-1], 1e9])
     moved = found - by_pillow
     assert (np.abs(moved).max(axis=(0, 1)) <= 4 + 1.5 * slopes).all()
@@ -217,7 +215,7 @@ def test_scaled_images_lie_where_whole_ones_do(
     st.integers(1, 300),
     st.integers(1, 300),
 )
-def test_there_is_a_pixel_for_each_that_is_needed(
+def test_decoded_size_is_at_least_the_requested_size(
     height: int, width: int, rows: int, columns: int
 ) -> None:
     view = View((0, 0, width, height), (0, 0, width, height), (rows, columns))
@@ -231,7 +229,7 @@ def test_there_is_a_pixel_for_each_that_is_needed(
 
 
 @given(st.integers(1, 40), st.integers(1, 40))
-def test_the_smallest_images(height: int, width: int) -> None:
+def test_smallest_images(height: int, width: int) -> None:
     data = encoded(noise(height, width), "JPEG")
     assert decoded(data, decoder="simplejpeg", size=(1, 1)).shape == (1, 1, 3)
 
@@ -246,7 +244,7 @@ def test_scaled_with_an_augment() -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_from_a_dataset(tmp_path: Any, num_workers: int) -> None:
+def test_scaled_images_from_a_dataset(tmp_path: Any, num_workers: int) -> None:
     images = [encoded(smooth(100, 90, seed=number), "JPEG") for number in range(9)]
     path = write_images(tmp_path / "x.tfrecord", images)
     schema = {"image": tio.ImageFeature(decoder="simplejpeg", size=(20, 20))}
@@ -259,7 +257,7 @@ def test_from_a_dataset(tmp_path: Any, num_workers: int) -> None:
 # ---- the package ----
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
 
     def find_none(name: str, package: str | None = None) -> Any:
@@ -272,7 +270,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tio.Schema.from_json(text)["x"] == tio.ImageFeature()
 
 
-# ---- left undecoded ----
+# ---- undecoded images ----
 
 
 def test_undecoded_images_are_bytes_in_the_arena() -> None:
@@ -288,7 +286,7 @@ def test_undecoded_images_are_bytes_in_the_arena() -> None:
     assert again["image"].tolist() == images
 
 
-def test_views_are_the_values_without_a_copy() -> None:
+def test_views_share_the_memory_of_values() -> None:
     values = [b"abc", b"", b"defg"]
     array = tio.BytesArray.from_list(values)
     views = array.views()
@@ -325,13 +323,13 @@ def test_decoders_take_views() -> None:
         {"apply_exif_orientation": True},
     ],
 )
-def test_decoding_arguments_are_refused_without_a_decoder(arguments: dict[str, Any]) -> None:
+def test_decoding_arguments_are_rejected_without_a_decoder(arguments: dict[str, Any]) -> None:
     [name] = arguments
     with pytest.raises(SchemaError, match=f"excludes {name}"):
         tio.ImageFeature(decoder=None, **arguments)
 
 
-def test_a_record_without_its_image_is_refused_all_the_same() -> None:
+def test_undecoded_image_must_still_exist() -> None:
     with pytest.raises(tio.DecodeError, match="required") as caught:
         tio.parse_examples([b""], {"image": tio.ImageFeature(decoder=None)})
     assert caught.value.feature == "image"

@@ -1,4 +1,4 @@
-"""Images that keep their sizes and channels, hold floats, or are animated."""
+"""Images with their own sizes and channels, float images, and animations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JPEG = encoded(noise(16, 24), "JPEG")
 @pytest.mark.parametrize("decoder", ["pillow", "simplejpeg"])
 @pytest.mark.parametrize("layout", ["CHW", "HWC"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
-def test_images_of_one_size_stay_as_they_are(decoder: Any, layout: Any, dtype: str) -> None:
+def test_images_of_one_size_are_unchanged(decoder: Any, layout: Any, dtype: str) -> None:
     options: dict[str, Any] = {"decoder": decoder, "layout": layout, "dtype": dtype}
     for data in (JPEG, encoded(noise(16, 24))):
         column = column_of([data, data], size=(16, 24), resize=None, **options)
@@ -41,14 +41,14 @@ def test_images_of_one_size_stay_as_they_are(decoder: Any, layout: Any, dtype: s
 
 
 @pytest.mark.parametrize("decoder", ["pillow", "simplejpeg"])
-def test_images_of_another_size_are_refused(decoder: Any) -> None:
+def test_images_of_another_size_are_rejected(decoder: Any) -> None:
     reason = reason_of(JPEG, size=(24, 16), resize=None, decoder=decoder)
     assert reason == "the image has 16 x 24 pixels, the schema wants 24 x 16"
     for size in ((8, 12), (32, 48), (16, 23)):
         assert "the schema wants" in reason_of(JPEG, size=size, resize=None, decoder=decoder)
 
 
-def test_the_size_after_the_crop_counts() -> None:
+def test_size_after_the_crop_counts() -> None:
     found = column_of([JPEG], size=(4, 5), resize=None, crop=(1, 2, 4, 5), layout="HWC")
     assert found[0].tolist() == decoded(JPEG)[1:5, 2:7].tolist()
     drawn = column_of([JPEG], size=(4, 5), resize=None, augment=tio.RandomCrop((4, 5)))
@@ -61,7 +61,7 @@ MODES = {"L": 1, "1": 1, "LA": 2, "RGB": 3, "RGBA": 4, "P": 3}
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_channels_as_they_are_stored(mode: str) -> None:
+def test_stored_channels(mode: str) -> None:
     image = Image.fromarray(noise(5, 6, 4))
     image = image.convert("RGB").quantize(8) if mode == "P" else image.convert(mode)
     data = encoded(image)
@@ -79,7 +79,7 @@ def test_each_image_has_its_own_channels() -> None:
     assert [one.shape[1:] for one in column_of(images, channels=0, size=(2, 3))] == [(2, 3)] * 3
 
 
-def test_a_palette_with_a_transparent_color_has_four_channels() -> None:
+def test_palette_with_a_transparent_color_has_four_channels() -> None:
     image = Image.fromarray(noise(5, 6)).quantize(8)
     assert decoded(encoded(image, transparency=0), channels=0).shape[2] == 4
 
@@ -139,7 +139,7 @@ BITCAST: dict[str, Any] = {"channels": 1, "dtype": "float32", "bitcast": True}
 
 @pytest.mark.parametrize("layout", ["CHW", "HWC"])
 @pytest.mark.parametrize("size", [{}, {"size": (2, 3), "resize": None}])
-def test_floats_come_back_bit_by_bit(layout: Any, size: dict[str, Any]) -> None:
+def test_floats_are_bitwise_equal(layout: Any, size: dict[str, Any]) -> None:
     column = column_of([stored_floats(FLOATS)] * 2, layout=layout, **size, **BITCAST)
     shape = (1, 2, 3) if layout == "CHW" else (2, 3, 1)
     for one in column:
@@ -194,7 +194,7 @@ def test_all_frames_are_read(layout: Any) -> None:
     assert jpeg.tolist() == [decoded(JPEG, layout=layout).tolist()]
 
 
-def test_frames_are_drawn_over_those_before() -> None:
+def test_frames_are_drawn_over_previous_frames() -> None:
     moving = [frame.copy() for frame in flat(*[(0, 0, 0)] * 3)]
     moving[1][1, 2] = 255
     moving[2][1, 2] = 255
@@ -204,7 +204,7 @@ def test_frames_are_drawn_over_those_before() -> None:
     ]
 
 
-def test_frames_are_cut_and_resized_as_images() -> None:
+def test_frames_are_cropped_and_resized_like_images() -> None:
     options: dict[str, Any] = {"crop": (0, 0, 2, 4), "size": (1, 3), "layout": "HWC"}
     [found] = column_of([GIF], animated=True, **options)
     assert found.tolist() == [decoded(encoded(frame), **options).tolist() for frame in FRAMES]
@@ -222,7 +222,7 @@ def test_frames_count_as_pixels() -> None:
     assert len(column_of([GIF], animated=True, max_pixels=72)[0]) == 3
 
 
-def test_every_cut_of_a_gif_is_refused() -> None:
+def test_every_truncation_of_a_gif_is_rejected() -> None:
     assert GIF.endswith(b";")
     for size in range(len(GIF)):
         assert "cannot be decoded" in reason_of(GIF[:size], animated=True)
@@ -230,7 +230,7 @@ def test_every_cut_of_a_gif_is_refused() -> None:
     assert "block of an unknown kind" in reason_of(GIF[:-1] + b"\1", animated=True)
 
 
-def test_a_comment_is_no_frame() -> None:
+def test_comment_is_not_a_frame() -> None:
     assert len(column_of([gif_of(FRAMES, comment=b"x" * 300)], animated=True)[0]) == 3
 
 
@@ -265,12 +265,12 @@ def test_videos_in_a_sequence() -> None:
         ({"animated": True, "decoder": None}, "decoder=None excludes"),
     ],
 )
-def test_arguments_that_exclude_each_other(arguments: dict[str, Any], reason: str) -> None:
+def test_mutually_exclusive_arguments(arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         tio.ImageFeature(**arguments)
 
 
-def test_they_are_written_as_text() -> None:
+def test_json_form() -> None:
     schema = tio.Schema(
         {
             "a": tio.ImageFeature(0, "uint16", size=(2, 3), resize=None),
@@ -283,7 +283,7 @@ def test_they_are_written_as_text() -> None:
     assert "resize=None" in schema.to_python()
 
 
-def test_the_header_is_read_with_care() -> None:
+def test_invalid_headers_are_rejected() -> None:
     header = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBB", 13, b"IHDR", 1, 1, 16, 2)
     for size in range(len(header) + 1):
         assert "cannot be decoded" in reason_of(header[:size], dtype="uint16")

@@ -29,7 +29,7 @@ def arranged(array: Any, layout: str) -> Any:
 
 
 def check_padded(batch: tio.Batch, arrays: list[Any], layout: str, fill: int) -> None:
-    """Padding, against NumPy's."""
+    """Compare padding with NumPy's."""
     column, lengths = batch["image"], batch.lengths["image"]
     assert lengths.dtype == torch.int64
     assert lengths.shape == (len(arrays), 2)
@@ -44,7 +44,9 @@ def check_padded(batch: tio.Batch, arrays: list[Any], layout: str, fill: int) ->
 
 
 @given(shapes, st.sampled_from(LAYOUTS), st.integers(0, 255))
-def test_padded_images_and_back(sizes: list[tuple[int, int]], layout: Any, fill: int) -> None:
+def test_padded_images_can_be_unpadded(
+    sizes: list[tuple[int, int]], layout: Any, fill: int
+) -> None:
     arrays = [noise(*size, seed=number) for number, size in enumerate(sizes)]
     batch = batch_of(arrays, mixed="pad", layout=layout, fill=fill)
     check_padded(batch, arrays, layout, fill)
@@ -61,9 +63,7 @@ def test_padded_images_and_back(sizes: list[tuple[int, int]], layout: Any, fill:
 
 
 @given(shapes, st.sampled_from(["float32", "float64", "float16"]), st.integers(0, 255))
-def test_padding_is_scaled_as_pixels_are(
-    sizes: list[tuple[int, int]], dtype: str, fill: int
-) -> None:
+def test_padding_is_scaled_like_pixels(sizes: list[tuple[int, int]], dtype: str, fill: int) -> None:
     arrays = [noise(*size) for size in sizes]
     column = batch_of(arrays, mixed="pad", fill=fill, dtype=dtype)["image"]
     whole = batch_of(arrays, mixed="pad", fill=fill)["image"]
@@ -84,14 +84,14 @@ def test_crops_of_several_sizes_are_padded_too() -> None:
     check_padded(batch, [array[: len(array) // 2] for array in arrays], "HWC", 0)
 
 
-def test_samples_that_do_not_go_together_make_a_list() -> None:
+def test_incompatible_samples_become_a_list() -> None:
     color = batch_of([noise(4, 5)], mixed="pad").samples()
     gray = batch_of([noise(4, 5)], mixed="pad", channels=1).samples()
     joined = tio.collate([*color, *gray])
     assert isinstance(joined["image"], list)
     assert joined.lengths == {}
     for sample in color:
-        sample["image"] = sample["image"][0, 0]  # less axes than are padded
+        sample["image"] = sample["image"][0, 0]  # fewer axes than are padded
     assert tio.collate(color)["image"].shape == (1, 5)
 
 
@@ -121,7 +121,7 @@ def test_padded_images_from_a_dataset(tmp_path: Any, num_workers: int) -> None:
     assert sorted(found) == sorted(array.tolist() for array in arrays)
 
 
-def test_a_bad_image_among_padded_ones(tmp_path: Any) -> None:
+def test_invalid_image_in_a_padded_batch(tmp_path: Any) -> None:
     images = [encoded(noise(3, 4)), b"none", encoded(noise(5, 2))]
     path = write_images(tmp_path / "x.tfrecord", images)
     schema = {"image": tio.ImageFeature(mixed="pad")}

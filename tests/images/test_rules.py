@@ -1,4 +1,4 @@
-"""Unusual images: the table of rules in docs/images.md, row by row."""
+"""Unusual images: a test for each row of the table of rules in docs/images.md."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ both = pytest.mark.parametrize("decoder", DECODERS)
 
 
 def frames(kind: str, **options: Any) -> bytes:
-    """An animation: red, then green, then blue."""
+    """Return an animation of a red, a green and a blue frame."""
     first, *others = (Image.new("RGB", (6, 4), color) for color in ("red", "lime", "blue"))
     return encoded(first, kind, save_all=True, append_images=others, duration=100, **options)
 
@@ -39,12 +39,10 @@ def frames(kind: str, **options: Any) -> bytes:
 @pytest.mark.parametrize(
     ("kind", "options"), [("GIF", {}), ("WEBP", {"lossless": True}), ("PNG", {})]
 )
-def test_of_animations_the_first_frame_counts(
-    kind: str, options: dict[str, Any], decoder: Any
-) -> None:
+def test_first_frame_of_animations_counts(kind: str, options: dict[str, Any], decoder: Any) -> None:
     data = frames(kind, **options)
     with Image.open(io.BytesIO(data)) as image:
-        assert image.n_frames == 3  # type: ignore[attr-defined]  # of animations
+        assert image.n_frames == 3  # type: ignore[attr-defined]  # only animations have it
     assert decoded(data, decoder=decoder).tolist() == [[[255, 0, 0]] * 6] * 4
 
 
@@ -84,7 +82,7 @@ def test_alpha_is_dropped_or_added() -> None:
 def test_transparent_pixels_do_not_bleed_when_resized() -> None:
     array = np.zeros((4, 4, 4), np.uint8)
     array[:, :2] = 255, 0, 0, 255
-    array[:, 2:] = 0, 255, 0, 0  # green, but not to be seen
+    array[:, 2:] = 0, 255, 0, 0  # green, but transparent
     [[red]] = decoded(encoded(array), channels=4, size=(1, 1)).tolist()
     assert red[:2] == [255, 0]
     assert 100 < red[3] < 150
@@ -98,7 +96,7 @@ def test_palettes_and_bits_become_colors(mode: str) -> None:
     assert decoded(encoded(image)).tolist() == np.asarray(image.convert("RGB")).tolist()
 
 
-def test_a_transparent_color_of_a_palette_is_transparent() -> None:
+def test_transparent_color_of_a_palette_is_transparent() -> None:
     image = Image.new("P", (3, 2), 1)
     image.putpalette([10, 20, 30, 40, 50, 60])
     image.putpixel((0, 0), 0)
@@ -111,8 +109,8 @@ def test_a_transparent_color_of_a_palette_is_transparent() -> None:
 
 @pytest.mark.parametrize("depth", [1, 2, 4, 8])
 @pytest.mark.parametrize(("dtype", "top"), [("uint8", 255), ("uint16", 65535)])
-def test_a_transparent_gray_is_transparent(depth: int, dtype: str, top: int) -> None:
-    """One row of two pixels, the greatest gray and black."""
+def test_transparent_gray_is_transparent(depth: int, dtype: str, top: int) -> None:
+    """The image is one row of two pixels, the greatest gray and black."""
     row = bytes([0, ((1 << depth) - 1) << 8 - depth, 0])[: 3 if depth == 8 else 2]
     header = struct.pack(">IIBBBBB", 2, 1, depth, 0, 0, 0, 0)
     for gray, alphas in (((1 << depth) - 1, [0, top]), (0, [top, 0])):
@@ -127,9 +125,9 @@ def test_a_transparent_gray_is_transparent(depth: int, dtype: str, top: int) -> 
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_transparent_color_of_16_bits_is_transparent(channels: int) -> None:
+def test_transparent_color_of_16_bits_is_transparent(channels: int) -> None:
     array = np.full((2, 3, channels), 0x0100, np.uint16)
-    array[0, 0] = 0x0001  # the same eight upper bits as the next
+    array[0, 0] = 0x0001  # the same upper eight bits as the next pixel
     array[0, 1] = 0x0002
     data = png_of(array, extra=chunk(b"tRNS", struct.pack(f">{channels}H", *array[0, 0])))
     alpha = np.full((2, 3), 255)
@@ -145,8 +143,8 @@ def test_a_transparent_color_of_16_bits_is_transparent(channels: int) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_translucent_colors_of_a_palette_are_dropped_quietly(channels: int) -> None:
-    """Pillow would warn, which is an error here."""
+def test_translucent_colors_of_a_palette_are_dropped_without_warning(channels: int) -> None:
+    """Pillow would warn, and tests turn warnings into errors."""
     image = Image.fromarray(noise(5, 6)).quantize(8)
     plain, translucent = encoded(image), encoded(image, transparency=bytes(range(8)))
     found = decoded(translucent, channels=channels)
@@ -155,7 +153,7 @@ def test_translucent_colors_of_a_palette_are_dropped_quietly(channels: int) -> N
 
 
 def png16(array: Any) -> bytes:
-    """A PNG file of 16 bits a value; 1 (gray), 2 (gray, alpha), 3 or 4 channels."""
+    """Return a PNG file with 16 bits per value and 1 to 4 channels."""
     height, width, channels = array.shape
     header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in array)
@@ -168,7 +166,7 @@ def png16(array: Any) -> bytes:
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("crop", [None, (1, 1, 3, 4)])
-def test_of_16_bits_the_upper_eight_count(channels: int, crop: Any) -> None:
+def test_upper_eight_of_16_bits_count(channels: int, crop: Any) -> None:
     array = np.random.default_rng(channels).integers(0, 2**16, (5, 7, channels), np.uint16)
     array[1, 1:4] = [[[0] * channels], [[255] * channels], [[65535] * channels]][0]
     upper = array >> 8 if crop is None else array[1:4, 1:5] >> 8
@@ -181,7 +179,7 @@ def test_of_16_bits_the_upper_eight_count(channels: int, crop: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["I", "F"])
-def test_wider_numbers_are_refused(mode: str) -> None:
+def test_wider_numbers_are_rejected(mode: str) -> None:
     data = encoded(Image.new(mode, (3, 2), 5), "TIFF")
     with pytest.raises(DecodeError, match="cannot be converted to 8 bits") as caught:
         decoded(data)
@@ -189,7 +187,7 @@ def test_wider_numbers_are_refused(mode: str) -> None:
 
 
 @both
-def test_cmyk_becomes_rgb_as_pillow_has_it(decoder: Any) -> None:
+def test_cmyk_becomes_rgb_like_in_pillow(decoder: Any) -> None:
     data = encoded(Image.fromarray(smooth(32, 40)).convert("CMYK"), "JPEG", quality=95)
     image = opened(data)
     assert image.mode == "CMYK"
@@ -201,13 +199,13 @@ def test_cmyk_becomes_rgb_as_pillow_has_it(decoder: Any) -> None:
 
 
 def as_ycck(data: bytes) -> bytes:
-    """A CMYK JPEG whose Adobe marker says that its colors are YCCK."""
+    """Mark a CMYK JPEG as YCCK in its Adobe marker."""
     at = data.index(b"Adobe")
     return data[: at + 11] + b"\x02" + data[at + 12 :]
 
 
 @both
-def test_ycck_becomes_rgb_as_pillow_has_it(decoder: Any) -> None:
+def test_ycck_becomes_rgb_like_in_pillow(decoder: Any) -> None:
     cmyk = encoded(Image.fromarray(smooth(32, 40)).convert("CMYK"), "JPEG", quality=95)
     data = as_ycck(cmyk)
     expected = np.asarray(opened(data).convert("RGB"))
@@ -237,7 +235,7 @@ def test_exif_rotation(kind: str, options: dict[str, Any], orientation: int, dec
 
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("orientation", [1, 3, 6])
-def test_tiff_is_always_turned(orientation: int, asked: bool) -> None:
+def test_tiff_orientation_is_always_applied(orientation: int, asked: bool) -> None:
     array = noise(4, 7)
     data = encoded(array, "TIFF", tiffinfo={0x0112: orientation})
     turned = {1: array, 3: array[::-1, ::-1], 6: array.swapaxes(0, 1)[:, ::-1]}[orientation]
@@ -264,7 +262,7 @@ def test_truncated_images_are_refused(kind: str, options: dict[str, Any], decode
 
 
 @both
-def test_pillow_s_setting_for_cut_images_is_refused(
+def test_pillow_setting_for_truncated_images_is_rejected(
     monkeypatch: pytest.MonkeyPatch, decoder: Any
 ) -> None:
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
@@ -277,14 +275,14 @@ def test_pillow_s_setting_for_cut_images_is_refused(
 
 
 def damaged_jpeg() -> bytes:
-    """A JPEG with wrong bytes in its pixels, which libjpeg goes on from with a warning."""
+    """Return a JPEG with wrong bytes in its pixels, for which libjpeg only warns."""
     data = bytearray(encoded(noise(64, 64), "JPEG", quality=90))
     at = len(data) // 2
     data[at : at + 40] = b"\xff\x00" * 20
     return bytes(data)
 
 
-def test_simplejpeg_refuses_damage_that_pillow_passes_over() -> None:
+def test_simplejpeg_rejects_damage_that_pillow_ignores() -> None:
     assert decoded(damaged_jpeg()).shape == (64, 64, 3)
     with pytest.raises(DecodeError, match="the image cannot be decoded: ") as caught:
         decoded(damaged_jpeg(), decoder="simplejpeg")
@@ -292,15 +290,15 @@ def test_simplejpeg_refuses_damage_that_pillow_passes_over() -> None:
 
 
 @both
-def test_bombs_are_refused(decoder: Any) -> None:
+def test_decompression_bombs_are_rejected(decoder: Any) -> None:
     for kind in ("JPEG", "PNG"):
         with pytest.raises(DecodeError, match="claims 41 x 40 pixels, more than max_pixels=1639"):
             decoded(encoded(noise(40, 41), kind), decoder=decoder, max_pixels=1639)
         assert decoded(encoded(noise(40, 41), kind), decoder=decoder, max_pixels=1640).size
 
 
-def test_eps_is_refused() -> None:
-    """Pillow has another program run it."""
+def test_eps_is_rejected() -> None:
+    """Pillow runs another program to decode EPS."""
     data = encoded(noise(4, 4), "EPS")
     assert opened_format(data) == "EPS"
     with pytest.raises(DecodeError, match="its format is not known"):
@@ -308,7 +306,7 @@ def test_eps_is_refused() -> None:
 
 
 def iptc(data: bytes, height: int, width: int) -> bytes:
-    """An IPTC file, which has an image of another format in it."""
+    """Return an IPTC file that contains an image of another format."""
     sizes = struct.pack(">BBBHH", 0x1C, 3, 20, 2, width) + struct.pack(
         ">BBBHH", 0x1C, 3, 30, 2, height
     )
@@ -317,15 +315,15 @@ def iptc(data: bytes, height: int, width: int) -> bytes:
     return mode + sizes + compression + struct.pack(">BBBH", 0x1C, 8, 10, len(data)) + data
 
 
-def test_iptc_is_refused() -> None:
-    """There may be EPS in it, or an image that is larger than it says."""
+def test_iptc_is_rejected() -> None:
+    """It may contain EPS, or an image that is larger than declared."""
     data = iptc(encoded(Image.new("L", (50, 40))), 4, 4)
     assert opened_format(data) == "IPTC"
     with pytest.raises(DecodeError, match="its format is not known"):
         decoded(data)
 
 
-def test_images_may_be_of_another_size_than_their_container_says() -> None:
+def test_image_size_may_differ_from_its_container() -> None:
     array = noise(128, 128)
     png = encoded(array)
     parts = b"".join(kind + struct.pack(">I", len(png) + 8) + png for kind in (b"ic07", b"ic08"))
@@ -341,14 +339,14 @@ def opened_format(data: bytes) -> str | None:
 
 
 @pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow has no JPEG 2000")
-def test_other_formats_of_pillow_s_are_read() -> None:
+def test_other_formats_of_pillow_are_read() -> None:
     array = noise(16, 17)
     for kind in ("JPEG2000", "TGA", "PPM"):
         assert decoded(encoded(array, kind)).tolist() == array.tolist()
 
 
 @pytest.mark.parametrize("size", [None, (4, 4)])
-def test_errors_come_in_the_order_of_records(tmp_path: Any, size: Any) -> None:
+def test_errors_are_in_the_order_of_records(tmp_path: Any, size: Any) -> None:
     images = [encoded(noise(9, 9)) if number % 3 else b"none" for number in range(20)]
     path = write_images(tmp_path / "x.tfrecord", images)
     told: list[Any] = []

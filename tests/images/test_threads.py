@@ -1,4 +1,4 @@
-"""Images of a batch are decoded by several threads, which end with the call."""
+"""Threads that decode the images of a batch, and end with the call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from torchrec_io.parsing.threads import default_threads, run_each
 def _no_thread_is_left() -> Iterator[None]:
     before = threading.active_count()
     yield
-    for _ in range(500):  # that of a DataLoader's queue takes a moment
+    for _ in range(500):  # the thread of a DataLoader's queue takes a moment
         if threading.active_count() <= before:
             return
         time.sleep(0.01)
@@ -35,12 +35,12 @@ def _no_thread_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def four(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with four CPUs."""
+    """Simulate a machine with four CPUs."""
     monkeypatch.setattr(parse, "default_threads", lambda: 4)
 
 
 @given(st.integers(0, 100), st.integers(1, 9))
-def test_each_number_once(count: int, most: int) -> None:
+def test_each_number_is_processed_once(count: int, most: int) -> None:
     seen: list[int] = []
     run_each(seen.append, count, most)
     assert sorted(seen) == list(range(count))
@@ -63,7 +63,7 @@ def test_several_threads_work_at_the_same_time() -> None:
 @pytest.mark.parametrize(
     ("count", "most", "expected"), [(1, 4, 1), (3, 4, 1), (8, 9, 4), (99, 1, 1)]
 )
-def test_few_images_are_left_to_few_threads(
+def test_few_images_use_few_threads(
     count: int, most: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[threading.Thread] = []
@@ -78,7 +78,7 @@ def test_few_images_are_left_to_few_threads(
     assert len(started) == expected - 1
 
 
-def test_where_no_thread_can_be_started_this_one_does_it_all(
+def test_calling_thread_does_all_work_if_no_thread_can_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Refused(threading.Thread):
@@ -106,7 +106,7 @@ def test_exceptions_are_passed_on(most: int) -> None:
 
 
 def test_ctrl_c_waits_for_the_threads() -> None:
-    """Wherever it comes: in this thread's own work, or while it waits for the others."""
+    """The interrupt may occur in this thread's own work, or while it waits for the others."""
     under_way = threading.Event()
     ended: list[int] = []
 
@@ -123,7 +123,7 @@ def test_ctrl_c_waits_for_the_threads() -> None:
     assert len(ended) == 1
 
 
-def test_ctrl_c_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     join = threading.Thread.join
 
@@ -152,7 +152,7 @@ def test_ctrl_c_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended
 
 
-# ---- of a batch ----
+# ---- batches ----
 
 ARRAYS = [noise(9, 8 + number % 3, seed=number) for number in range(40)]
 IMAGES = [encoded(array) for array in ARRAYS]
@@ -168,7 +168,7 @@ IMAGES = [encoded(array) for array in ARRAYS]
         {"dtype": "float32", "size": (5, 6)},
     ],
 )
-def test_batches_are_those_of_one_thread(
+def test_batches_equal_those_of_one_thread(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_four = column_of(IMAGES, **options)
@@ -184,7 +184,7 @@ def test_several_threads_decode_a_batch(options: dict[str, Any]) -> None:
     meeting = threading.Barrier(4, timeout=60)
 
     def wait(height: int, width: int, _: np.random.Generator) -> tio.Crop:
-        meeting.wait()  # of forty images, ten for each time that four threads have met
+        meeting.wait()  # forty images: four threads meet ten times
         return tio.Crop(0, 0, height, width)
 
     assert len(column_of(IMAGES, augment=wait, **options)) == 40
@@ -192,7 +192,7 @@ def test_several_threads_decode_a_batch(options: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("four")
 @pytest.mark.parametrize("options", [{}, {"size": (5, 6)}])
-def test_the_first_bad_record_is_reported(options: dict[str, Any]) -> None:
+def test_first_invalid_record_is_reported(options: dict[str, Any]) -> None:
     images = [b"none" if number in (7, 8, 30) else image for number, image in enumerate(IMAGES)]
     for _ in range(5):
         with pytest.raises(tio.DecodeError) as caught:
@@ -208,7 +208,7 @@ def names_of_threads() -> Callable[[int, int, np.random.Generator], tio.Crop]:
 
 
 @pytest.mark.usefixtures("four")
-def test_a_dataloader_s_worker_decodes_by_itself(tmp_path: Any) -> None:
+def test_dataloader_worker_decodes_in_one_thread(tmp_path: Any) -> None:
     path = write_images(tmp_path / "x.tfrecord", IMAGES)
     schema = {"image": tio.ImageFeature(size=(2, 2), augment=names_of_threads())}
     told: list[str] = []
@@ -244,9 +244,9 @@ def test_as_many_threads_as_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("four")
-def test_a_process_that_was_forked_decodes() -> None:
+def test_forked_process_decodes() -> None:
     column_of(IMAGES)
     pid = os.fork()
-    if pid == 0:  # no assertion leaves the child
+    if pid == 0:  # the child must not raise
         os._exit(0 if len(column_of(IMAGES)) == 40 else 1)
     assert os.waitpid(pid, 0)[1] == 0

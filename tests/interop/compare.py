@@ -1,4 +1,4 @@
-"""Our answers beside TensorFlow's."""
+"""Comparison of results of this library with TensorFlow's."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tests.interop.generate import Record, SequenceRecord, Spec
 from tests.support.forms import columns_to_json, schema_of, sequence_schema_of
 from torchrec_io.errors import DecodeError, SchemaError
 
-Result = dict[str, Any] | None  # None: refused
+Result = dict[str, Any] | None  # None: rejected
 
 
-# ---- ours ----
+# ---- results of this library ----
 
 
 def ours(records: list[bytes], spec: Spec) -> Result:
-    """What we make of a batch of Examples."""
+    """Parse a batch of Examples with this library."""
     try:
         return columns_to_json(tio.parse_examples(records, schema_of(spec)), spec)
     except (DecodeError, SchemaError):
@@ -25,7 +25,7 @@ def ours(records: list[bytes], spec: Spec) -> Result:
 
 
 def ours_single(record: bytes, spec: Spec) -> Result:
-    """What we make of one Example."""
+    """Parse one Example with this library."""
     try:
         return columns_to_json(tio.parse_example(record, schema_of(spec)), spec, single=True)
     except (DecodeError, SchemaError):
@@ -33,7 +33,7 @@ def ours_single(record: bytes, spec: Spec) -> Result:
 
 
 def ours_sequence(records: list[bytes], context: Spec, sequence: Spec) -> Result:
-    """What we make of a batch of SequenceExamples, and their lengths."""
+    """Parse a batch of SequenceExamples with this library. Return columns and lengths."""
     try:
         batch = tio.parse_sequence_examples(records, sequence_schema_of(context, sequence))
     except (DecodeError, SchemaError):
@@ -45,12 +45,12 @@ def ours_sequence(records: list[bytes], context: Spec, sequence: Spec) -> Result
 
 
 def lengths_of(sequence: Spec) -> list[str]:
-    """The features that have lengths beside them."""
+    """Return the features that have lengths."""
     return sorted(name for name, spec in sequence.items() if spec["type"] == "FixedLenSequence")
 
 
 def ours_single_sequence(record: bytes, context: Spec, sequence: Spec) -> Result:
-    """What we make of one SequenceExample."""
+    """Parse one SequenceExample with this library."""
     try:
         sample = tio.parse_sequence_example(record, sequence_schema_of(context, sequence))
     except (DecodeError, SchemaError):
@@ -59,7 +59,7 @@ def ours_single_sequence(record: bytes, context: Spec, sequence: Spec) -> Result
     return columns_to_json(sample, spec, single=True, in_lists=frozenset(sequence))
 
 
-# ---- questions to TensorFlow ----
+# ---- results of TensorFlow ----
 
 
 def batch_question(records: list[bytes], spec: Spec) -> dict[str, Any]:
@@ -89,23 +89,23 @@ def single_sequence_question(record: bytes, context: Spec, sequence: Spec) -> di
 
 
 def features_in(answer: dict[str, Any]) -> Result:
-    """The features that TensorFlow found; None if it refused."""
+    """Return the features that TensorFlow parsed, or None if it rejected the input."""
     features: Result = answer.get("features")
     return features
 
 
 def features_and_lengths(answer: dict[str, Any]) -> Result:
-    """The features that TensorFlow found in SequenceExamples, and lengths; None if it refused."""
+    """Return TensorFlow's features and lengths of SequenceExamples, or None if rejected."""
     return answer if "features" in answer else None
 
 
-# ---- judgement ----
+# ---- comparison ----
 
 
 def disagreement(
     question: dict[str, Any], found: Result, theirs: Result, reasons: set[str]
 ) -> str | None:
-    """What is wrong, if anything is: all is equal unless we have a reason to refuse."""
+    """Describe the difference of results, or return None. A reason to reject allows one."""
     expected = None if reasons else theirs
     if found == expected:
         return None
@@ -113,7 +113,7 @@ def disagreement(
 
 
 def comparable(result: Result, spec: Spec, records: list[Record]) -> Result:
-    """A result of Examples without what TensorFlow leaves open or loses; see ``model``."""
+    """Remove parts of a result that TensorFlow leaves undefined or loses; see ``model``."""
     if result is None:
         return None
     return {name: comparable_value(value, spec[name], records) for name, value in result.items()}
@@ -130,7 +130,7 @@ def comparable_value(value: dict[str, Any], spec: Spec, records: list[Record]) -
 def comparable_sequence(
     result: Result, context: Spec, sequence: Spec, records: list[SequenceRecord]
 ) -> Result:
-    """The same for a result of SequenceExamples, with its lengths."""
+    """Do the same for a result of SequenceExamples, with its lengths."""
     if result is None:
         return None
     features = result["features"]
@@ -145,9 +145,9 @@ def comparable_sequence(
 
 
 def with_first_splits(result: Result) -> Result:
-    """One record's result with a 0 in RowSplits that were stored as an empty list.
+    """Add a 0 to the RowSplits of one record that were stored as an empty list.
 
-    TensorFlow then gives row splits of no values, which nothing else can use.
+    TensorFlow then returns row splits without values, which no other code accepts.
     """
     if result is None:
         return None
@@ -160,7 +160,7 @@ def with_first_splits(result: Result) -> Result:
 
 
 def quiet(result: Any) -> Any:
-    """A result with its signalling NaNs made quiet, as a Python float on the way makes them."""
+    """Make signalling NaNs of a result quiet, as a conversion to a Python float does."""
     if isinstance(result, dict):
         if result.get("dtype") == "float32":
             bits = (int(value, 16) for value in result["values"])
@@ -171,11 +171,11 @@ def quiet(result: Any) -> Any:
 
 
 def is_nan(bits: int) -> bool:
-    """Whether these are the bits of a float32 that is no number."""
+    """Return whether these are the bits of a float32 NaN."""
     return bits & 0x7FFFFFFF > 0x7F800000
 
 
 def assert_none(wrong: list[str | None]) -> None:
-    """Shows the first few disagreements."""
+    """Fail with the first few disagreements."""
     found = [text for text in wrong if text is not None]
     assert not found, "\n".join([f"{len(found)} disagreements", *found[:3]])

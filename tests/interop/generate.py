@@ -1,6 +1,6 @@
-"""Specs of every kind and records for them, drawn from a seed.
+"""Random specs of every kind, and records for them.
 
-A record is made as values first, so that what is odd about it can be told without parsing it.
+A record is first created as values, so that its anomalies are known without parsing it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Spec = dict[str, Any]
 
 @dataclass(frozen=True)
 class Values:
-    """The values of one Feature; a kind of None is a Feature without a list."""
+    """Values of one Feature. A kind of None is a Feature without a list."""
 
     kind: str | None
     values: list[Any]
@@ -52,7 +52,7 @@ Record = dict[str, Values]
 
 @dataclass(frozen=True)
 class SequenceRecord:
-    """The values of one SequenceExample: of its context, and step by step of its lists."""
+    """Values of one SequenceExample: the context, and each step of the lists."""
 
     context: Record
     lists: dict[str, list[Values]]
@@ -66,7 +66,7 @@ class SequenceRecord:
 
 
 def encode(record: Record) -> bytes:
-    """An Example as TensorFlow's writers spell it, but for values that are not packed."""
+    """Encode an Example like TensorFlow's writers, except for unpacked values."""
     return example(*(entry(key, values.encode()) for key, values in record.items()))
 
 
@@ -91,7 +91,7 @@ def draw_number(rng: random.Random, dtype: str) -> Any:
 
 
 def to_json(value: Any, dtype: str) -> Any:
-    """A value in the form of ``tf_json.py``."""
+    """Convert a value to the form of ``tf_json.py``."""
     if dtype == "float32":
         return struct.pack(">f", value).hex()
     return value.hex() if dtype == "string" else value
@@ -148,7 +148,7 @@ def draw_feature(rng: random.Random, name: str, kind: str, in_lists: bool) -> Sp
 def draw_spec(
     rng: random.Random, prefix: str, kinds: list[str], least: int = 1, in_lists: bool = False
 ) -> Spec:
-    """A spec of up to three features, and now and then of the keys that others are made of."""
+    """Draw a spec of up to three features, sometimes also of the keys that other features use."""
     spec: Spec = {}
     for number in range(rng.randint(least, 3)):
         name = f"{prefix}{number}"
@@ -183,14 +183,14 @@ def draw_sparse(rng: random.Random, spec: Spec) -> Record:
 
 
 def index_keys(spec: Spec) -> tuple[list[str], list[int]]:
-    """The keys and the sizes of a SparseFeature's axes."""
+    """Return the index keys and sizes of a SparseFeature."""
     if isinstance(spec["index_key"], str):
         return [spec["index_key"]], [spec["size"]]
     return spec["index_key"], spec["size"]
 
 
 def partition_of(kind: str, lengths: list[int]) -> list[int]:
-    """Rows of these lengths in the form of a partition."""
+    """Return the stored values of a partition with rows of these lengths."""
     ends = [sum(lengths[: row + 1]) for row in range(len(lengths))]
     return {
         "RowLengths": lengths,
@@ -210,7 +210,7 @@ def draw_ragged(rng: random.Random, name: str, spec: Spec) -> Record:
             continue
         lengths = [rng.choice([0, 1, 1, 2, 3]) for _ in range(count)]
         if kind == "ValueRowIds" and lengths:
-            lengths[-1] = rng.randint(1, 2)  # no row can follow the last value
+            lengths[-1] = rng.randint(1, 2)  # no row may follow the last value
         record[argument] = Values("int64", partition_of(kind, lengths), rng.random() < 0.7)
         count = sum(lengths)
     values = draw_values(rng, spec["dtype"], count)
@@ -219,7 +219,7 @@ def draw_ragged(rng: random.Random, name: str, spec: Spec) -> Record:
 
 
 def draw_parts(rng: random.Random, name: str, spec: Spec, in_lists: bool) -> Record:
-    """The Features that one feature of a spec is made of; in feature lists those of one step."""
+    """Draw the stored Features of one feature of a spec, or of one step of a feature list."""
     dtype = spec["dtype"]
     if spec["type"] == "Sparse":
         return draw_sparse(rng, spec)
@@ -234,7 +234,7 @@ def draw_parts(rng: random.Random, name: str, spec: Spec, in_lists: bool) -> Rec
 
 
 def spoil(rng: random.Random, key: str, values: Values) -> Values:
-    """Values with one thing changed."""
+    """Return values with one change."""
     changed = list(values.values)
     change = rng.choice(["kind", "no kind", "empty", "longer", "shorter", *["other"] * 4])
     if change == "kind":
@@ -252,7 +252,7 @@ def spoil(rng: random.Random, key: str, values: Values) -> Values:
         changed.pop()
     elif changed and values.kind == "int64":
         at = rng.choice([0, rng.randrange(len(changed))])
-        # TensorFlow makes as many rows as a row id says, if it has to of all memory.
+        # TensorFlow creates as many rows as a row id requires, until memory is exhausted.
         large = [] if ".r" in key else [2**32, 2**40]
         changed[at] = rng.choice([changed[at] + 1, changed[at] - 1, -1, 1000, *large])
         changed[at] = max(-(2**63), min(2**63 - 1, changed[at]))
@@ -260,7 +260,7 @@ def spoil(rng: random.Random, key: str, values: Values) -> Values:
 
 
 def draw_record(rng: random.Random, spec: Spec) -> Record:
-    """An Example that mostly holds what a spec asks for."""
+    """Draw an Example that mostly matches a spec."""
     parts: Record = {}
     for name, feature in spec.items():
         if name not in parts:
@@ -280,14 +280,14 @@ def draw_record(rng: random.Random, spec: Spec) -> Record:
 
 
 def draw_lists(rng: random.Random, name: str, spec: Spec) -> dict[str, list[Values]]:
-    """The FeatureLists that one feature of a spec is made of."""
+    """Draw the stored FeatureLists of one feature of a spec."""
     steps = [draw_parts(rng, name, spec, in_lists=True) for _ in range(rng.randint(0, 3))]
     keys = draw_parts(rng, name, spec, in_lists=True)
     return {key: [step[key] for step in steps] for key in keys}
 
 
 def draw_sequence_record(rng: random.Random, context: Spec, sequence: Spec) -> SequenceRecord:
-    """A SequenceExample that mostly holds what a spec asks for."""
+    """Draw a SequenceExample that mostly matches a spec."""
     parts: dict[str, list[Values]] = {}
     for name, feature in sequence.items():
         if name not in parts:
@@ -307,6 +307,6 @@ def draw_sequence_record(rng: random.Random, context: Spec, sequence: Spec) -> S
 
 
 def draw_sequence_specs(rng: random.Random) -> tuple[Spec, Spec]:
-    """Specs of a context, perhaps empty, and of feature lists."""
+    """Draw specs of a context, which may be empty, and of feature lists."""
     context = draw_spec(rng, "c", IN_CONTEXT, least=0)
     return context, draw_spec(rng, "l", IN_LISTS, 0 if context else 1, in_lists=True)

@@ -1,6 +1,7 @@
 """Model of the records that only this package refuses; see docs/differences.md.
 
-No parser has a part in this. Each reason has the name of its row in the docs' table.
+The model uses the values of a record and no parser. Each reason has the name of its row in the
+table of the docs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MOST = {"int32": 2**31, "int64": 2**40 + 1}
 
 
 def ints(record: Record, key: str) -> list[int]:
-    """The values of an index or a partition; those of another kind are refused anyway."""
+    """Return the values of an index or a partition. Other kinds are rejected elsewhere."""
     values = record.get(key, EMPTY)
     return values.values if values.kind == "int64" else []
 
@@ -33,7 +34,7 @@ def ints(record: Record, key: str) -> list[int]:
 
 
 def sparse_reasons(spec: Spec, record: Record) -> Iterator[str]:
-    """Why we refuse what a record holds for a SparseFeature."""
+    """Return the reasons to reject a record's values of a SparseFeature."""
     keys, sizes = index_keys(spec)
     count = len(record.get(spec["value_key"], EMPTY).values)
     for key, size in zip(keys, sizes, strict=True):
@@ -44,9 +45,9 @@ def sparse_reasons(spec: Spec, record: Record) -> Iterator[str]:
 
 
 def has_ties(spec: Spec, records: list[Record]) -> bool:
-    """Whether TensorFlow may give a SparseFeature's values in any order.
+    """Return whether TensorFlow may return a SparseFeature's values in any order.
 
-    Its sort keeps the order of equal indices up to 16 values in a batch, and no longer.
+    Its sort is stable only for up to 16 values in a batch.
     """
     if spec["type"] != "Sparse" or spec.get("already_sorted"):
         return False
@@ -60,7 +61,7 @@ def has_ties(spec: Spec, records: list[Record]) -> bool:
 
 
 def sorted_entries(result: dict[str, Any]) -> dict[str, Any]:
-    """A sparse result with the values of equal indices in an order that is always the same."""
+    """Sort the values of equal indices of a sparse result."""
     entries = sorted(zip(result["indices"], result["values"], strict=True))
     return {
         **result,
@@ -73,7 +74,7 @@ def sorted_entries(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(kind: str, stored: list[int], count: int) -> int | str:
-    """How many rows a partition makes of ``count`` values, or why it makes none."""
+    """Return the number of rows of a partition of ``count`` values, or the reason to reject it."""
     if kind == "ValueRowIds":
         fits = len(stored) == count and min(stored, default=0) >= 0
         return max(stored, default=-1) + 1 if fits else UNALIGNED
@@ -90,7 +91,7 @@ def rows_of(kind: str, stored: list[int], count: int) -> int | str:
 
 
 def ragged_reasons(name: str, spec: Spec, record: Record) -> Iterator[str]:
-    """Why we refuse what a record, or a step, holds for a RaggedFeature."""
+    """Return the reasons to reject a record's, or a step's, values of a RaggedFeature."""
     count = len(record.get(spec.get("value_key") or name, EMPTY).values)
     for kind, argument in reversed(spec.get("partitions", [])):
         if kind == "UniformRowLength":
@@ -111,7 +112,7 @@ def ragged_reasons(name: str, spec: Spec, record: Record) -> Iterator[str]:
 
 
 def reasons(spec: Spec, records: list[Record]) -> set[str]:
-    """Why we refuse Examples, or contexts, that TensorFlow may take."""
+    """Return the reasons to reject Examples, or contexts, that TensorFlow may accept."""
     found: set[str] = set()
     for name, feature in spec.items():
         for record in records:
@@ -123,7 +124,7 @@ def reasons(spec: Spec, records: list[Record]) -> set[str]:
 
 
 def list_reasons(spec: Spec, records: list[SequenceRecord]) -> set[str]:
-    """Why we refuse feature lists that TensorFlow may take."""
+    """Return the reasons to reject feature lists that TensorFlow may accept."""
     found: set[str] = set()
     for name, feature in spec.items():
         if feature["type"] != "Ragged":
@@ -142,18 +143,18 @@ def list_reasons(spec: Spec, records: list[SequenceRecord]) -> set[str]:
 
 
 def sequence_reasons(context: Spec, sequence: Spec, records: list[SequenceRecord]) -> set[str]:
-    """Why we refuse SequenceExamples that TensorFlow may take."""
+    """Return the reasons to reject SequenceExamples that TensorFlow may accept."""
     found = reasons(context, [record.context for record in records])
     return found | list_reasons(sequence, records)
 
 
-# ---- what TensorFlow makes less of ----
+# ---- values that TensorFlow loses ----
 
 
 def has_backward_ids(spec: Spec, parts: list[Record]) -> bool:
-    """Whether row ids of a record or step end with another one than the greatest.
+    """Return whether the last row id of a record or step is not the greatest.
 
-    TensorFlow takes the last for the number of rows, and loses values that are in later rows.
+    TensorFlow derives the number of rows from the last one, and loses the values of later rows.
     """
     for kind, argument in spec.get("partitions", []):
         if kind == "ValueRowIds":
@@ -165,7 +166,7 @@ def has_backward_ids(spec: Spec, parts: list[Record]) -> bool:
 
 
 def steps_in(records: list[SequenceRecord]) -> list[Record]:
-    """The lists of records step by step; a list that ends sooner is not in the last ones."""
+    """Yield the steps of the lists of records. Shorter lists are missing in later steps."""
     return [
         {key: steps[number] for key, steps in record.lists.items() if number < len(steps)}
         for record in records
@@ -173,17 +174,17 @@ def steps_in(records: list[SequenceRecord]) -> list[Record]:
     ]
 
 
-# ---- what TensorFlow refuses and we take ----
+# ---- records that only TensorFlow rejects ----
 
 
 def with_kinds(record: SequenceRecord) -> SequenceRecord:
-    """A record as TensorFlow takes it: a Feature without a kind in the context is left out."""
+    """Remove Features without a kind from the context, as TensorFlow requires."""
     context = {key: values for key, values in record.context.items() if values.kind is not None}
     return replace(record, context=context)
 
 
 def has_empty_splits(spec: Spec, record: Record, with_validate: bool = True) -> bool:
-    """Whether RowSplits, with validate or at all, are missing or empty: no row for us."""
+    """Return whether RowSplits, with validate or at all, are missing or empty: no rows here."""
     return any(
         kind == "RowSplits" and not ints(record, argument)
         for feature in spec.values()

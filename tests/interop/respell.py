@@ -1,7 +1,7 @@
-"""The same values in other bytes: spellings that protobuf reads alike, damage, and the way back.
+"""Equivalent encodings of the same values, damaged encodings, and a reference parser.
 
-The way back is protobuf's own parser, asked for one layer at a time: keys are compared as bytes,
-and what nobody asks for stays unread.
+The reference is protobuf's own parser, applied to one layer at a time: keys are compared as bytes,
+and features that are not requested are not parsed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tests.support.wire import delimited, tag, varint
 NUMBERS = {"string": 1, "float32": 2, "int64": 3}
 
 
-# ---- other spellings ----
+# ---- equivalent encodings ----
 
 
 def size(rng: random.Random) -> int:
-    """Of a tag or a length: mostly as short as can be."""
+    """Draw the size of a tag or a length, mostly the shortest."""
     return rng.choice([0, 0, 0, 0, 0, 2, 5])
 
 
@@ -36,7 +36,7 @@ def field(rng: random.Random, number: int, payload: bytes) -> bytes:
 
 
 def unknown(rng: random.Random, known: Sequence[int], depth: int = 0) -> bytes:
-    """A field that a message does not have."""
+    """Draw a field that a message does not have."""
     number = rng.choice([n for n in (2, 3, 4, 15, 16, 99, 2**29 - 1) if n not in known])
     kind = rng.choice(["varint", "fixed64", "fixed32", "delimited", "group"])
     if kind == "varint":
@@ -52,7 +52,7 @@ def unknown(rng: random.Random, known: Sequence[int], depth: int = 0) -> bytes:
 
 
 def mixed(rng: random.Random, parts: Sequence[bytes], known: Sequence[int]) -> bytes:
-    """Parts in their order, now and then with an unknown field before or behind one."""
+    """Join parts in order, sometimes with an unknown field before or after a part."""
     out = b""
     for part in parts:
         if rng.random() < 0.1:
@@ -64,14 +64,14 @@ def mixed(rng: random.Random, parts: Sequence[bytes], known: Sequence[int]) -> b
 
 
 def cut(rng: random.Random, values: Sequence[Any], most: int) -> list[Sequence[Any]]:
-    """The values in up to ``most`` parts, some of them empty."""
+    """Split values into up to ``most`` parts, some of them empty."""
     cuts = sorted(rng.randint(0, len(values)) for _ in range(rng.randint(0, most - 1)))
     bounds = [0, *cuts, len(values)]
     return [values[begin:end] for begin, end in itertools.pairwise(bounds)]
 
 
 def spell_list(rng: random.Random, kind: str, values: Sequence[Any]) -> bytes:
-    """A list of any number of chunks, packed or not."""
+    """Encode a list as any number of chunks, packed or not."""
     chunks: list[bytes] = []
     for part in cut(rng, values, 3):
         packed = rng.random() < 0.5
@@ -93,7 +93,7 @@ def spell_list(rng: random.Random, kind: str, values: Sequence[Any]) -> bytes:
 
 
 def spell_feature(rng: random.Random, values: Values) -> bytes:
-    """A Feature: perhaps a list of another kind, which does not count, then its own in parts."""
+    """Encode a Feature, sometimes with a list of another kind first, which does not count."""
     if values.kind is None:
         return mixed(rng, [], (1, 2, 3))
     parts: list[bytes] = []
@@ -106,19 +106,19 @@ def spell_feature(rng: random.Random, values: Values) -> bytes:
 
 
 def spell_steps(rng: random.Random, steps: list[Values]) -> bytes:
-    """A FeatureList."""
+    """Encode a FeatureList."""
     return mixed(rng, [field(rng, 1, spell_feature(rng, step)) for step in steps], (1,))
 
 
 def spell_entry(rng: random.Random, key: str, value: bytes, parts: Sequence[bytes]) -> bytes:
-    """A map entry: key and value in any order, the value perhaps in parts."""
+    """Encode a map entry: key and value in any order, the value sometimes in parts."""
     fields = [field(rng, 2, part) for part in (parts if rng.random() < 0.2 else [value])]
     fields.insert(rng.choice([0, 0, len(fields)]), field(rng, 1, key.encode()))
     return field(rng, 1, mixed(rng, fields, (1, 2)))
 
 
 def spell_map(rng: random.Random, values: dict[str, Any], spell: Callable[..., bytes]) -> bytes:
-    """A map of Features or FeatureLists; a key may come twice, then its last entry counts."""
+    """Encode a map of Features or FeatureLists. The last entry of a duplicate key counts."""
     entries: list[bytes] = []
     for key, value in values.items():
         if rng.random() < 0.1:
@@ -132,19 +132,19 @@ def spell_map(rng: random.Random, values: dict[str, Any], spell: Callable[..., b
 def spell_parts(
     rng: random.Random, number: int, values: dict[str, Any], spell: Callable[..., bytes]
 ) -> list[bytes]:
-    """The fields of a map that may come in several parts of the message."""
+    """Encode the fields of a map, which may be split into several parts of the message."""
     items = list(values.items())
     parts = cut(rng, items, 2) if rng.random() < 0.3 else [items]
     return [field(rng, number, spell_map(rng, dict(part), spell)) for part in parts]
 
 
 def respell(rng: random.Random, record: Record) -> bytes:
-    """An Example."""
+    """Encode an Example."""
     return mixed(rng, spell_parts(rng, 1, record, spell_feature), (1,))
 
 
 def respell_sequence(rng: random.Random, record: SequenceRecord) -> bytes:
-    """A SequenceExample."""
+    """Encode a SequenceExample."""
     parts = spell_parts(rng, 1, record.context, spell_feature)
     lists = spell_parts(rng, 2, record.lists, spell_steps)
     return mixed(rng, [*lists, *parts] if rng.random() < 0.2 else [*parts, *lists], (1, 2))
@@ -154,7 +154,7 @@ def respell_sequence(rng: random.Random, record: SequenceRecord) -> bytes:
 
 
 def damage(rng: random.Random, record: bytes) -> bytes:
-    """A record with some bytes changed, cut out or put in."""
+    """Change, remove or insert some bytes of a record."""
     damaged = bytearray(record)
     for _ in range(rng.randint(1, 2)):
         at = rng.randint(0, len(damaged))
@@ -172,11 +172,11 @@ def damage(rng: random.Random, record: bytes) -> bytes:
     return bytes(damaged)
 
 
-# ---- the way back ----
+# ---- reference parser ----
 
 
 def keys_of(spec: Spec) -> list[str]:
-    """The features that are read for a spec."""
+    """Return the stored features that a spec reads."""
     keys: list[str] = []
     for name, feature in spec.items():
         keys.append(feature.get("value_key") or name)
@@ -187,20 +187,20 @@ def keys_of(spec: Spec) -> list[str]:
 
 
 def read(record: bytes, keys: list[str]) -> Record:
-    """The values that protobuf reads in an Example.
+    """Return the values that protobuf reads in an Example.
 
     Raises:
-        ProtobufDecodeError: the record is not legal.
+        ProtobufDecodeError: The record is invalid.
     """
     found = read_loosely(record, keys)
     return {key: Values(kind and KINDS[kind], values) for key, (kind, values) in found.items()}
 
 
 def read_sequence(record: bytes, context: list[str], sequence: list[str]) -> SequenceRecord:
-    """The values that protobuf reads in a SequenceExample.
+    """Return the values that protobuf reads in a SequenceExample.
 
     Raises:
-        ProtobufDecodeError: the record is not legal.
+        ProtobufDecodeError: The record is invalid.
     """
     message = _LooseSequence.FromString(record)
     lists: dict[str, list[Values]] = {}
@@ -220,7 +220,7 @@ def read_sequence(record: bytes, context: list[str], sequence: list[str]) -> Seq
 
 
 def values_in(feature: Any) -> Values:
-    """The values of a Feature of protobuf's."""
+    """Return the values of a protobuf Feature."""
     kind = feature.WhichOneof("kind")
     if kind is None:
         return Values(None, [])
@@ -228,7 +228,7 @@ def values_in(feature: Any) -> Values:
 
 
 def _loose_sequence() -> Any:
-    """A SequenceExample whose keys are bytes, and its values bytes that were not read yet."""
+    """Return a message class like SequenceExample, with keys and unparsed values as bytes."""
     field_type = descriptor_pb2.FieldDescriptorProto
     package = "torchrec_io_test_loose_sequence"
     file = descriptor_pb2.FileDescriptorProto(

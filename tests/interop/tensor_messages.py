@@ -1,4 +1,4 @@
-"""TensorProto as protobuf reads it, and why we refuse one that TensorFlow takes."""
+"""TensorProto as a protobuf class, and the reasons why only this library rejects some."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.interop.tensor_protos import (
 )
 
 TOO_LARGE = "a serialized tensor that is much larger than its message"
-# Tags of more than 32 bits: protobuf's C++, which TensorFlow uses, drops the rest of them.
+# Tags of more than 32 bits: protobuf's C++ library, which TensorFlow uses, ignores the upper bits.
 ILLEGAL = "bytes that protobuf's Python parser refuses"
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -67,7 +67,7 @@ Tensor: Any = _message()
 
 
 def reasons_in(serialized: bytes, dtype: str) -> set[str]:
-    """Why we refuse a tensor of this dtype that TensorFlow takes."""
+    """Return the reasons to reject a tensor of this dtype that TensorFlow accepts."""
     try:
         message = Tensor.FromString(serialized)
     except ProtobufDecodeError:
@@ -95,7 +95,7 @@ def reasons_in(serialized: bytes, dtype: str) -> set[str]:
 
 
 def fits(value: Any, form: str) -> bool:
-    """Whether a number is in the range of its dtype, where its list is of a wider one."""
+    """Return whether a number of a list of a wider dtype is in the range of its dtype."""
     if form not in ("B", "b", "H", "h"):
         return True
     bits = 8 * struct.calcsize(form)

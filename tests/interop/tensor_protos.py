@@ -1,4 +1,4 @@
-"""TensorProtos of every form, why we refuse some that TensorFlow takes, and raw bytes."""
+"""Random TensorProtos of every form, and raw bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SHAPES = [[], [], [1], [2], [3], [0], [2, 2], [2, 0], [1, 2, 1]]
 
 @dataclass(frozen=True)
 class TensorProto:
-    """A tensor; ``numbers`` are the values of its typed list, of complex numbers both parts."""
+    """A tensor. ``numbers`` are the values of its typed list; complex numbers have two parts."""
 
     dtype: str
     shape: list[int]
@@ -49,7 +49,7 @@ class TensorProto:
     numbers: list[Any]
 
     def encode(self, rng: random.Random) -> bytes:
-        """Its fields, in any order and spelling that protobuf reads alike."""
+        """Encode the fields in any order and equivalent form."""
         parts = [tag(1, wire.VARINT) + varint(TYPES[self.dtype][0])]
         dims = b"".join(delimited(2, tag(1, wire.VARINT) + varint(n)) for n in self.shape)
         parts.append(delimited(2, dims))
@@ -57,7 +57,7 @@ class TensorProto:
             parts.append(delimited(4, self.content))
         cut = rng.randint(0, len(self.numbers))
         first, second = self.numbers[:cut], self.numbers[cut:]
-        # The parts of a list stay in their order, whatever comes between.
+        # The parts of a list keep their order, with other fields in between.
         places = sorted(rng.randint(0, len(parts)) for _ in range(2))
         parts.insert(places[1], spell_numbers(rng, self.field, second))
         parts.insert(places[0], spell_numbers(rng, self.field, first))
@@ -67,7 +67,7 @@ class TensorProto:
 
 
 def spell_numbers(rng: random.Random, field: int, numbers: list[Any]) -> bytes:
-    """Values of a list, packed or not."""
+    """Encode values of a list, packed or not."""
     if field == 8:
         return b"".join(delimited(8, value) for value in numbers)
     if field in (5, 6, 9, 12):
@@ -83,7 +83,7 @@ def spell_numbers(rng: random.Random, field: int, numbers: list[Any]) -> bytes:
 
 
 def draw_number(rng: random.Random, field: int, form: str) -> Any:
-    """A value for a typed list; now and then one that a narrow dtype has no room for."""
+    """Draw a value for a typed list, sometimes out of range of a narrow dtype."""
     if field == 8:
         return rng.randbytes(rng.choice([0, 1, 3]))
     if field in (5, 6, 9, 12):
@@ -97,7 +97,7 @@ def draw_number(rng: random.Random, field: int, form: str) -> Any:
 
 
 def draw_content(rng: random.Random, dtype: str, count: int) -> bytes:
-    """The bytes of so many elements."""
+    """Draw the bytes of the given number of elements."""
     if dtype == "string":
         values = [rng.randbytes(rng.choice([0, 1, 3])) for _ in range(count)]
         return b"".join(varint(len(value)) for value in values) + b"".join(values)
@@ -107,7 +107,7 @@ def draw_content(rng: random.Random, dtype: str, count: int) -> bytes:
 
 
 def draw_tensor(rng: random.Random) -> TensorProto:
-    """A tensor with content or a typed list, or both, or neither; not always of the right size."""
+    """Draw a tensor with content, a typed list, both or neither, sometimes of the wrong size."""
     dtype = rng.choice(list(TYPES))
     _, field, form = TYPES[dtype]
     shape = rng.choice(SHAPES)
@@ -135,7 +135,7 @@ def draw_tensor(rng: random.Random) -> TensorProto:
 def raw_question(
     values: list[bytes], dtype: str, little: bool, fixed: int | None
 ) -> dict[str, Any]:
-    """A question to decode_raw."""
+    """Draw the arguments of decode_raw."""
     return {
         "op": "decode_raw",
         "values": [value.hex() for value in values],

@@ -1,7 +1,7 @@
 """SparseFeature and RaggedFeature: checks of each record, where TensorFlow checks the batch.
 
-Each reason to refuse that the other tests of this directory allow is shown here to be one: by a
-case that TensorFlow takes and we do not.
+The other tests of this directory allow some reasons to reject a record. Each reason is proved here
+by a case that TensorFlow accepts and this library rejects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SPARSE: Spec = {
 
 
 def ragged(*partitions: tuple[str, Any], **more: Any) -> Spec:
-    """A spec of the values "v" and these partitions."""
+    """Return a spec of the values "v" and these partitions."""
     parts = [list(partition) for partition in partitions]
     return {
         "x": {"type": "Ragged", "dtype": "int64", "value_key": "v", "partitions": parts, **more}
@@ -50,7 +50,7 @@ SPLITS, LENGTHS, STARTS, LIMITS, IDS = (
     for kind in ("RowSplits", "RowLengths", "RowStarts", "RowLimits", "ValueRowIds")
 )
 
-# name: why we refuse, spec, records, the values and row splits or indices that TensorFlow gives.
+# name: reason to reject, spec, records, TensorFlow's values and row splits or indices.
 TAKEN: dict[str, tuple[str, Spec, list[Record], list[Any]]] = {
     "index past the size": (
         model.OUT_OF_SIZE,
@@ -146,7 +146,7 @@ def test_differences_from_tensorflow(tf_oracle: TfOracle, name: str) -> None:
         tio.parse_examples(encoded, schema_of(spec))
 
 
-def test_every_reason_of_examples_is_shown() -> None:
+def test_every_reason_for_examples_has_a_case() -> None:
     shown = {reason for reason, *_ in TAKEN.values()}
     assert shown == {
         model.OUT_OF_SIZE,
@@ -157,7 +157,7 @@ def test_every_reason_of_examples_is_shown() -> None:
     }
 
 
-def test_steps_of_values_and_partitions_must_tally(tf_oracle: TfOracle) -> None:
+def test_steps_of_values_and_partitions_must_match(tf_oracle: TfOracle) -> None:
     spec = ragged(("RowLengths", "p"))
     steps = [Values("int64", [1]), Values("int64", [2])]
     lists = SequenceRecord({}, {"v": steps, "p": [Values("int64", [1, 1])]})
@@ -169,7 +169,7 @@ def test_steps_of_values_and_partitions_must_tally(tf_oracle: TfOracle) -> None:
 
 @pytest.mark.parametrize("validate", [False, True])
 @pytest.mark.parametrize("stored", [{}, {"p": []}])
-def test_one_example_with_empty_splits_has_no_rows(
+def test_single_example_with_empty_splits_has_no_rows(
     tf_oracle: TfOracle, stored: dict[str, list[int]], validate: bool
 ) -> None:
     spec = ragged(("RowSplits", "p"), validate=validate)
@@ -179,7 +179,7 @@ def test_one_example_with_empty_splits_has_no_rows(
     assert found is not None
     assert found["x"]["row_splits"] == [[0]]
     assert model.has_empty_splits(spec, values) == validate
-    # TensorFlow gives row splits without a first value, or says that they miss one.
+    # TensorFlow returns row splits without a first value, or reports that it is missing.
     assert (theirs is None) == validate
     if theirs is not None:
         assert theirs["x"]["row_splits"] == [[]]
@@ -196,7 +196,7 @@ BACKWARDS = {
 
 
 @pytest.mark.parametrize("name", BACKWARDS)
-def test_rows_that_run_backwards(tf_oracle: TfOracle, name: str) -> None:
+def test_decreasing_row_splits(tf_oracle: TfOracle, name: str) -> None:
     spec, partition = BACKWARDS[name]
     encoded = [encode(record(p=partition, v=[1, 2, 3]))]
     theirs = features_in(tf_oracle.ask(**batch_question(encoded, spec)))
@@ -208,19 +208,19 @@ def test_rows_that_run_backwards(tf_oracle: TfOracle, name: str) -> None:
 
 
 @pytest.mark.parametrize("ids", [[1, 0], [0, 2, 1]])
-def test_row_ids_that_do_not_end_with_the_greatest(tf_oracle: TfOracle, ids: list[int]) -> None:
+def test_row_ids_whose_last_is_not_the_greatest(tf_oracle: TfOracle, ids: list[int]) -> None:
     values = record(p=ids, v=list(range(len(ids))))
     theirs = features_in(tf_oracle.ask(**batch_question([encode(values)], IDS)))
     found = ours([encode(values)], IDS)
     assert theirs is not None
     assert found is not None
     assert found["x"]["row_splits"][1][-1] == len(ids)
-    assert theirs["x"]["row_splits"][1][-1] < len(ids)  # the rest is in no row
+    assert theirs["x"]["row_splits"][1][-1] < len(ids)  # the other values are in no row
     assert model.has_backward_ids(IDS["x"], [values])
     assert comparable(found, IDS, [values]) == comparable(theirs, IDS, [values])
 
 
-def test_equal_indices_keep_the_order_stored(tf_oracle: TfOracle) -> None:
+def test_equal_indices_keep_the_stored_order(tf_oracle: TfOracle) -> None:
     indices = [1, 0] * 20
     encoded = [encode(record(i=indices, v=list(range(40))))]
     theirs = features_in(tf_oracle.ask(**batch_question(encoded, SPARSE)))
@@ -232,7 +232,7 @@ def test_equal_indices_keep_the_order_stored(tf_oracle: TfOracle) -> None:
     assert model.has_ties(SPARSE["x"], [record(i=indices, v=list(range(40)))])
 
 
-def test_a_row_id_far_beyond_the_record_is_refused() -> None:
+def test_huge_row_id_is_rejected() -> None:
     encoded = [encode(record(p=[2**30], v=[1]))]
     with pytest.raises(DecodeError):
         tio.parse_examples(encoded, schema_of(IDS))

@@ -15,7 +15,7 @@ from tests.conftest import TfOracle
 
 DTYPES = ["int32", "int64", "float32", "float64"]
 
-# Pieces of lines: where quotes, delimiters and breaks stand is what matters.
+# Pieces of lines. The positions of quotes, delimiters and breaks matter.
 PIECES = [b'"', b'"', b",", b",", b"a", b"7", b" ", b"\r", b'""', b'",', b',"', b"\xff", b"\0"]
 LINES = st.lists(st.lists(st.sampled_from(PIECES), max_size=9).map(b"".join), max_size=40)
 
@@ -41,7 +41,7 @@ REJECTED = [
 
 
 def ask(oracle: TfOracle, lines: list[bytes], columns: list[Any], **options: Any) -> list[Any]:
-    """For each line its values as bytes, or None where TensorFlow refuses it."""
+    """Return the values of each line as bytes, or None if TensorFlow rejects it."""
     answer = oracle.ask(
         op="decode_csv", lines=[line.hex() for line in lines], columns=columns, options=options
     )
@@ -65,7 +65,7 @@ def ours(lines: list[bytes], columns: list[Any], **options: Any) -> list[Any]:
 
 
 def begins_a_field_with_a_break(line: bytes) -> bool:
-    """TensorFlow passes over such a break; here it is refused, as anywhere else."""
+    """Return whether a field begins with a break, which TensorFlow skips and csv.Schema rejects."""
     return re.search(rb"(^|,)\r", line) is not None
 
 
@@ -99,7 +99,7 @@ def test_numbers(tf_oracle: TfOracle, dtype: str) -> None:
 
 
 def same_nan(values: Any, dtype: str) -> Any:
-    """Values whose nans, which differ in their signs, are one."""
+    """Replace NaNs, which differ in their signs, with the same NaN."""
     if values is None or not np.isnan(np.frombuffer(bytes.fromhex(values[0]), dtype))[0]:
         return values
     return "nan"

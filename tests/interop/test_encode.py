@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.conftest import TfOracle
 
-# Each example is a question to another process.
+# Each example is a request to another process.
 
 NAMES = ["a", "ab", "b", "é", "long name " * 20, ""]
 INT64 = st.one_of(st.integers(-300, 300), st.integers(-(2**63), 2**63 - 1))
@@ -26,7 +26,7 @@ LEAVES: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def columns(draw: st.DrawFn) -> tuple[str, list[list[Any] | None]]:
-    """A dtype, and its values in each of three records; None where the feature is missing."""
+    """Draw a dtype and its values in three records. None is a missing feature."""
     dtype = draw(st.sampled_from(list(LEAVES)))
     row = st.none() | st.lists(LEAVES[dtype], max_size=8)
     return dtype, draw(st.lists(row, min_size=3, max_size=3))
@@ -43,7 +43,7 @@ def to_json(values: list[Any], dtype: str) -> list[Any]:
 
 
 def in_form(values: list[Any], dtype: str, form: str) -> Any:
-    """The same values as another type."""
+    """Convert values to another type."""
     if form == "scalar" and len(values) == 1:
         return values[0]
     if form == "tensor" and dtype != "string":
@@ -81,7 +81,7 @@ def test_tensorflow_reads_the_same_values(
     }
 
 
-def test_no_kind_is_a_missing_feature_to_tensorflow(tf_oracle: TfOracle) -> None:
+def test_feature_without_a_kind_is_missing_for_tensorflow(tf_oracle: TfOracle) -> None:
     spec = {"x": {"type": "FixedLen", "dtype": "int64", "shape": [], "default": 7}}
     answer = tf_oracle.parse_example(tio.encode_examples([{"x": None}, {"x": 3}, {}]), spec)
     assert answer["features"]["x"]["values"] == [7, 3, 7]

@@ -1,4 +1,4 @@
-"""Records that we write, as TensorFlow parses them by any spec."""
+"""Encoded records, parsed by TensorFlow with random specs."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def kinds_of(record: Record) -> dict[str, str]:
 
 
 def write(record: Record) -> bytes:
-    """An Example as we write it."""
+    """Encode an Example with this library."""
     features = {key: values_of(values) for key, values in record.items()}
     return tio.encode_example(features, kinds_of(record))
 
 
 def write_sequence(record: SequenceRecord) -> bytes:
-    """A SequenceExample as we write it."""
+    """Encode a SequenceExample with this library."""
     kinds = kinds_of(record.context)
     for key, steps in record.lists.items():
         for step in steps:
@@ -56,7 +56,7 @@ def write_sequence(record: SequenceRecord) -> bytes:
 
 
 def compare(oracle: TfOracle, ours: list[dict[str, Any]], plain: list[dict[str, Any]]) -> None:
-    """TensorFlow must answer both alike."""
+    """Check that TensorFlow's answers to both are equal."""
     wrong: list[str | None] = []
     for question, found, expected in zip(
         ours, oracle.ask_all(ours), oracle.ask_all(plain), strict=True
@@ -79,7 +79,7 @@ def test_examples(tf_oracle: TfOracle, seed: int) -> None:
 
 
 def of_one_kind(record: SequenceRecord) -> bool:
-    """Whether all steps of each list are of one kind: we write no others."""
+    """Return whether all steps of each list have one kind, as encoding requires."""
     return all(len({step.kind for step in steps} - {None}) <= 1 for steps in record.lists.values())
 
 

@@ -1,7 +1,7 @@
-"""Examples in bytes that no writer of TensorFlow's would write, legal and not.
+"""Examples in valid and invalid encodings that TensorFlow's writers do not produce.
 
-The rule (see the docs on differences): legal protobuf is read as protobuf reads it, illegal bytes
-are refused, and what a spec then makes of the values is TensorFlow's answer.
+The rule (see docs/differences.md): valid protobuf is read as protobuf reads it, invalid bytes are
+rejected, and a spec parses the values as TensorFlow does.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from tests.support.wire import (
     varint,
 )
 
-# Each example is a question to another process.
+# Each example is a request to another process.
 ROUNDS = range(max(2, settings().max_examples // 25))
 CASES = 100
 
 
 def theirs(oracle: TfOracle, records: list[bytes], spec: Spec) -> Result:
-    """What TensorFlow makes of a batch."""
+    """Parse a batch with TensorFlow."""
     return features_in(oracle.parse_example(records, spec))
 
 
-# ---- any spec, any spelling ----
+# ---- random specs and encodings ----
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
-def test_odd_spellings_mean_their_values(tf_oracle: TfOracle, seed: int) -> None:
+def test_unusual_encodings_have_the_same_values(tf_oracle: TfOracle, seed: int) -> None:
     rng = random.Random(seed)
     cases = []
     for _ in range(CASES):
@@ -75,7 +75,7 @@ def test_odd_spellings_mean_their_values(tf_oracle: TfOracle, seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
-def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, seed: int) -> None:
+def test_damaged_records_are_rejected_or_read_like_protobuf(tf_oracle: TfOracle, seed: int) -> None:
     rng = random.Random(3000 + seed)
     cases = []
     illegal = 0
@@ -92,7 +92,7 @@ def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, see
     for (spec, record, values), answer in zip(cases, tf_oracle.ask_all(questions), strict=True):
         found = comparable(ours([record], spec), spec, [values])
         if found is None and has_groups(record):
-            continue  # in a group protobuf's Python parser takes what its grammar does not
+            continue  # in groups, protobuf's Python parser accepts invalid data
         expected = comparable(features_in(answer), spec, [values])
         asked = batch_question([record], spec)
         wrong.append(disagreement(asked, quiet(found), expected, model.reasons(spec, [values])))
@@ -103,7 +103,7 @@ def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, see
 
 @st.composite
 def specs(draw: st.DrawFn) -> Spec:
-    """Specs for the keys of Examples in any spelling."""
+    """Draw specs for the keys of random Examples."""
     kinds = ["FixedLen", "VarLen", "FixedLenSequence"]
     spec = draw_spec(random.Random(draw(st.integers(0, 2**32))), "", kinds)
     keys = draw(st.permutations(KEYS))
@@ -111,7 +111,7 @@ def specs(draw: st.DrawFn) -> Spec:
 
 
 @given(specs(), st.lists(example_bytes(), max_size=3))
-def test_any_bytes_mean_what_protobuf_reads(
+def test_any_encoding_is_read_like_protobuf(
     tf_oracle: TfOracle, spec: Spec, records: list[bytes]
 ) -> None:
     plain = [encode(read(record, KEYS)) for record in records]
@@ -119,13 +119,13 @@ def test_any_bytes_mean_what_protobuf_reads(
 
 
 @given(specs(), damaged())
-def test_damaged_bytes_mean_what_protobuf_reads_or_are_refused(
+def test_damaged_bytes_are_rejected_or_read_like_protobuf(
     tf_oracle: TfOracle, spec: Spec, record: bytes
 ) -> None:
     try:
         plain = encode(read(record, KEYS))
     except ProtobufDecodeError:
-        # What nobody asks for stays unread, so ask for all that may be there.
+        # Features that are not requested are not parsed, so request all of them.
         everything = {key: {"type": "VarLen", "dtype": "int64"} for key in KEYS}
         assert ours([record], {**everything, **spec}) is None
         return
@@ -134,7 +134,7 @@ def test_damaged_bytes_mean_what_protobuf_reads_or_are_refused(
         assert found == theirs(tf_oracle, [plain], spec)
 
 
-# ---- where TensorFlow and protobuf part ----
+# ---- differences of TensorFlow and protobuf ----
 
 INTS = {"x": {"type": "VarLen", "dtype": "int64"}}
 FLOATS = {"x": {"type": "VarLen", "dtype": "float32"}}
@@ -147,7 +147,7 @@ def ints(values: bytes) -> bytes:
     return example(entry("x", delimited(3, values)))
 
 
-# name: spec, record, TensorFlow's values, ours; None where it is refused.
+# name: spec, record, TensorFlow's values, values of this library. None: rejected.
 DIFFERENCES: dict[str, tuple[Spec, bytes, list[Any] | None, list[Any] | None]] = {
     "two packed chunks": (INTS, ints(packed_ints([1]) + packed_ints([2])), [1], [1, 2]),
     "packed, then unpacked": (INTS, ints(packed_ints([1]) + unpacked_ints([2])), [1], [1, 2]),
@@ -215,7 +215,7 @@ DIFFERENCES: dict[str, tuple[Spec, bytes, list[Any] | None, list[Any] | None]] =
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_the_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
+def test_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
     spec, record, tensorflow, torchrec_io = DIFFERENCES[name]
     for result, expected in (
         (theirs(tf_oracle, [record], spec), tensorflow),
@@ -224,10 +224,12 @@ def test_the_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
         assert (None if result is None else result["x"]["values"]) == expected
 
 
-def test_a_default_where_the_last_entry_has_no_kind(tf_oracle: TfOracle) -> None:
+def test_default_if_the_last_entry_has_no_kind(tf_oracle: TfOracle) -> None:
     spec = {"x": {"type": "FixedLen", "dtype": "int64", "shape": [], "default": 5}}
     record = example(entry("x", int_feature(1)), entry("x", b""))
-    assert theirs(tf_oracle, [record], spec) == {"x": int64s([1])}  # the entry before
+    assert theirs(tf_oracle, [record], spec) == {
+        "x": int64s([1])
+    }  # the value of the previous entry
     assert ours([record], spec) == {"x": int64s([5])}
 
 

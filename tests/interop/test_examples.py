@@ -64,6 +64,6 @@ def test_single_examples(tf_oracle: TfOracle, seed: int) -> None:
         found = comparable(ours_single(encode(record), spec), spec, [record])
         theirs = comparable(with_first_splits(features_in(answer)), spec, [record])
         if model.has_empty_splits(spec, record):
-            theirs = theirs or found  # with validate TensorFlow refuses them
+            theirs = theirs or found  # with validate, TensorFlow rejects them
         wrong.append(disagreement(question, found, theirs, model.reasons(spec, [record])))
     assert_none(wrong)

@@ -1,4 +1,4 @@
-"""Files that TensorFlow writes, read by us; files of ours, and damaged ones, read by both."""
+"""Files of TensorFlow read by this library; its own and damaged files read by both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io.errors import TorchRecIOError, TruncatedFileError
 from torchrec_io.records.sequential import iter_records
 
-# Each example is a question to another process.
+# Each example is a request to another process.
 
 COMPRESSIONS = {"": None, "GZIP": "gzip", "ZLIB": "zlib"}
 payloads = st.lists(st.one_of(st.binary(max_size=20), st.just(b"z" * 3000)), max_size=8)
@@ -23,7 +23,7 @@ payloads = st.lists(st.one_of(st.binary(max_size=20), st.just(b"z" * 3000)), max
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @given(records=payloads)
-def test_files_that_tensorflow_writes(
+def test_files_written_by_tensorflow(
     tf_oracle: TfOracle, tmp_path: Path, compression: str, records: list[bytes]
 ) -> None:
     path = tmp_path / "written.tfrecord"
@@ -36,7 +36,7 @@ def test_files_that_tensorflow_writes(
     found = list(iter_records(path))
     assert [record for _, record in found] == records
     index = tio.RecordIndex.build(path)
-    # An empty GZIP or ZLIB file has its header all the same.
+    # Even an empty GZIP or ZLIB file has a header.
     assert index.compression == COMPRESSIONS[compression]
     assert index.lengths.tolist() == [len(record) for record in records]
     assert index.offsets.tolist() == [offset for offset, _ in found]
@@ -44,7 +44,7 @@ def test_files_that_tensorflow_writes(
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_tensorflow_reads_the_files_of_these_tests(
+def test_tensorflow_reads_files_of_the_test_writer(
     tf_oracle: TfOracle, tmp_path: Path, compression: str
 ) -> None:
     records = [b"", b"a", b"b" * 1000]
@@ -80,7 +80,7 @@ def test_damaged_files(tf_oracle: TfOracle, tmp_path: Path, data: st.DataObject)
     assert [record.hex() for record in found] == answer["records"]
     read = sum(len(record) + 16 for record in found)
     if answer["error"] is None and read != cut:
-        # A few bytes after the last record: TensorFlow sees a clean end.
+        # TensorFlow ignores a few bytes after the last record.
         assert cut - read < 12
         assert isinstance(error, TruncatedFileError)
         assert error.offset == read
@@ -90,7 +90,7 @@ def test_damaged_files(tf_oracle: TfOracle, tmp_path: Path, data: st.DataObject)
 
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
 @given(part=st.floats(0, 1))
-def test_compressed_files_cut_short(
+def test_truncated_compressed_files(
     tf_oracle: TfOracle, tmp_path: Path, compression: str, part: float
 ) -> None:
     kind = COMPRESSIONS[compression]
@@ -101,7 +101,7 @@ def test_compressed_files_cut_short(
     found, error = read_until_damage(path, kind)
     assert found == RECORDS[: len(found)]
     assert len(answer["records"]) <= len(found)
-    # TensorFlow takes some cuts for a clean end. We take only an empty file and a whole one.
+    # TensorFlow accepts some truncated files. This library accepts only empty and complete files.
     cut = 0 < int(len(whole) * part) < len(whole)
     assert (error is not None) == cut
     if answer["error"] is not None:
@@ -128,7 +128,7 @@ def test_compressed_files_with_a_changed_bit(
         assert found == RECORDS
 
 
-def test_reserved_gzip_flags_are_refused(tf_oracle: TfOracle, tmp_path: Path) -> None:
+def test_reserved_gzip_flags_are_rejected(tf_oracle: TfOracle, tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "a.tfrecord", RECORDS, "gzip")
     stream = bytearray(path.read_bytes())
     stream[3] |= 0x20

@@ -1,4 +1,4 @@
-"""Schemas from TensorFlow's real spec objects, in a Python that has TensorFlow and no torch."""
+"""Schemas of TensorFlow's spec objects, in a Python with TensorFlow and without torch."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def answer(tf_python: str) -> Any:
-    """What ``tf_specs.py`` prints."""
+    """Run ``tf_specs.py`` and return its output."""
     done = subprocess.run(
         [tf_python, str(TESTS / "interop" / "tf_specs.py")],
         check=False, capture_output=True, text=True, timeout=100,
@@ -129,7 +129,7 @@ def answer(tf_python: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_all_is_asked(answer: Any) -> None:
+def test_all_specs_are_covered(answer: Any) -> None:
     assert answer["schemas"].keys() == EXPECTED.keys()
     assert answer["refused"].keys() == REFUSED.keys()
 
@@ -138,11 +138,11 @@ def test_all_is_asked(answer: Any) -> None:
 def test_specs(answer: Any, name: str) -> None:
     schema = tio.Schema.from_json(answer["schemas"][name])
     assert schema == EXPECTED[name]
-    assert repr(schema) == repr(EXPECTED[name])  # tells -0.0 from 0.0
+    assert repr(schema) == repr(EXPECTED[name])  # distinguishes -0.0 from 0.0
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_specs(answer: Any, name: str) -> None:
+def test_rejected_specs(answer: Any, name: str) -> None:
     assert REFUSED[name] in answer["refused"][name]
 
 

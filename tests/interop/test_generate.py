@@ -25,7 +25,7 @@ REASONS = {
 }
 
 
-def test_examples_are_mostly_taken_and_refused_for_every_reason() -> None:
+def test_examples_are_mostly_accepted_and_rejected_for_every_reason() -> None:
     rng = random.Random(1)
     found: Counter[str] = Counter()
     for _ in range(8000):
@@ -35,7 +35,7 @@ def test_examples_are_mostly_taken_and_refused_for_every_reason() -> None:
     assert found["none"] > 5000
 
 
-def test_sequence_examples_are_mostly_taken_and_refused_for_every_reason() -> None:
+def test_sequence_examples_are_mostly_accepted_and_rejected_for_every_reason() -> None:
     rng = random.Random(1)
     found: Counter[str] = Counter()
     for _ in range(8000):
@@ -48,7 +48,7 @@ def test_sequence_examples_are_mostly_taken_and_refused_for_every_reason() -> No
     assert found["none"] > 5000
 
 
-def test_protobuf_reads_every_spelling_alike() -> None:
+def test_protobuf_reads_every_encoding_alike() -> None:
     rng = random.Random(1)
     for _ in range(300):
         spec = draw_spec(rng, "f", IN_EXAMPLES)

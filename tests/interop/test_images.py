@@ -1,4 +1,4 @@
-"""Images: TensorFlow's decode_image."""
+"""Decoded images, compared with TensorFlow's decode_image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torchrec_io.errors import DecodeError
 def theirs(
     oracle: TfOracle, data: bytes, channels: int, dtype: str = "uint8", **options: Any
 ) -> npt.NDArray[Any] | None:
-    """What TensorFlow makes of an image; None if it refuses."""
+    """Decode an image with TensorFlow. Return None if it fails."""
     answer = oracle.ask(
         op="decode_image", data=data.hex(), channels=channels, dtype=dtype, **options
     )
@@ -48,18 +48,18 @@ PNGS = {name: (data, is_gray) for name, data, is_gray in pngs()}
 def test_lossless_images(tf_oracle: TfOracle, name: str, channels: int) -> None:
     data, is_gray = PNGS[name]
     if name == "bmp" and channels == 1:
-        assert theirs(tf_oracle, data, channels) is None  # where we convert
+        assert theirs(tf_oracle, data, channels) is None  # this library converts
         return
     found, expected = decoded(data, channels=channels), theirs(tf_oracle, data, channels)
     assert expected is not None
     if channels == 1 and not is_gray:
-        # The weights of the colors are the same, the rounding is not.
+        # The weights of the colors are equal, but the rounding differs.
         assert np.abs(found.astype(int) - expected).max() <= 1
     else:
         assert found.tolist() == expected.tolist()
 
 
-# Files, and whether TensorFlow makes them gray by its own arithmetic.
+# Files, and whether TensorFlow converts them to gray with different rounding.
 WIDE = {
     **{f"png16-{n}": (png_of(wide_noise(5, 7, n), filters=range(5)), False) for n in (1, 2, 3, 4)},
     "interlaced": (png_of(wide_noise(9, 11, 3), filters=range(5), interlaced=True), False),
@@ -77,13 +77,13 @@ def test_images_of_16_bits(tf_oracle: TfOracle, name: str) -> None:
     data, rounds = WIDE[name]
     for channels in (0, 1, 3, 4):
         expected = theirs(tf_oracle, data, channels, "uint16")
-        if expected is None:  # of other channels than are stored, where we convert
+        if expected is None:  # TensorFlow does not convert these channels
             assert channels in (1, 4)
             continue
         found = decoded(data, channels=channels, dtype="uint16")
-        if name == "palette" and channels == 4:  # whose alpha it makes of the palette's few bits
+        if name == "palette" and channels == 4:  # TensorFlow scales the palette's bits as alpha
             found, expected = found[..., :3], expected[..., :3]
-        if channels == 1 and rounds:  # by one step of the 8 bits
+        if channels == 1 and rounds:  # tolerate one step of 8 bits
             assert np.abs(found.astype(int) - expected).max() <= 257
         else:
             assert found.tolist() == expected.tolist()
@@ -105,14 +105,14 @@ STORED = dict(stored_images())
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_channels_as_they_are_stored(tf_oracle: TfOracle, name: str) -> None:
+def test_stored_channels(tf_oracle: TfOracle, name: str) -> None:
     expected = theirs(tf_oracle, STORED[name], 0)
     assert expected is not None
     assert decoded(STORED[name], channels=0).tolist() == expected.tolist()
 
 
 def test_floats_in_four_channels(tf_oracle: TfOracle) -> None:
-    """As TensorFlow Datasets reads them: RGBA whose bytes are taken for floats."""
+    """TensorFlow Datasets stores floats as the bytes of RGBA pixels."""
     data = encoded(noise(5, 6, 4))
     bits = theirs(tf_oracle, data, 4)
     assert bits is not None
@@ -131,16 +131,16 @@ def test_all_frames(tf_oracle: TfOracle) -> None:
         assert decoded(data, animated=True).tolist() == expected.tolist()
 
 
-def test_frames_that_go_again_and_a_first_one_smaller_than_the_picture(tf_oracle: TfOracle) -> None:
-    """Where we differ: what a frame leaves behind, and the size, are the GIF's."""
+def test_disposed_frames_and_a_small_first_frame(tf_oracle: TfOracle) -> None:
+    """Unlike TensorFlow, this library follows the GIF's disposal methods and size."""
     blank, dot = np.zeros((2, 4, 6, 3), np.uint8)
     dot[1, 2] = 255
     other = dot.copy()
     other[3, 5] = 255
     parts = gif_of([blank, dot, other]).split(GRAPHIC_CONTROL)
-    parts[2] = bytes([3 << 2]) + parts[2][1:]  # to be undone
+    parts[2] = bytes([3 << 2]) + parts[2][1:]  # disposal method: restore
     undone = GRAPHIC_CONTROL.join(parts)
-    larger = undone[:6] + bytes([8, 0]) + undone[8:]  # than its first frame, of 6 columns
+    larger = undone[:6] + bytes([8, 0]) + undone[8:]  # larger than its first frame of 6 columns
     for data, width in ((undone, 6), (larger, 8)):
         found, expected = decoded(data, animated=True), theirs(tf_oracle, data, 3, frames=True)
         assert expected is not None
@@ -176,14 +176,14 @@ JPEGS = dict(jpegs())
 
 @pytest.mark.parametrize("name", JPEGS)
 @pytest.mark.parametrize("decoder", ["pillow", "simplejpeg"])
-def test_jpegs_by_the_exact_transform(tf_oracle: TfOracle, name: str, decoder: str) -> None:
+def test_jpegs_with_the_exact_transform(tf_oracle: TfOracle, name: str, decoder: str) -> None:
     expected = theirs(tf_oracle, JPEGS[name], 3)
     assert expected is not None
     assert decoded(JPEGS[name], decoder=decoder).tolist() == expected.tolist()
 
 
 def test_jpegs_as_gray(tf_oracle: TfOracle) -> None:
-    """TensorFlow takes the stored luma, we that of the colors: they are rounded once more."""
+    """TensorFlow reads the stored luma. This library converts colors, which rounds once more."""
     for name in ("4:4:4", "4:2:0", "gray"):
         expected = theirs(tf_oracle, JPEGS[name], 1)
         assert expected is not None
@@ -207,8 +207,8 @@ def test_both_refuse_truncated_images(tf_oracle: TfOracle, kind: str) -> None:
             decoded(data)
 
 
-def test_both_pass_over_wrong_bits_of_a_jpeg(tf_oracle: TfOracle) -> None:
-    """But simplejpeg does not."""
+def test_both_ignore_wrong_bits_of_a_jpeg(tf_oracle: TfOracle) -> None:
+    """In contrast, simplejpeg rejects them."""
     expected = theirs(tf_oracle, damaged_jpeg(), 3)
     assert expected is not None
     assert decoded(damaged_jpeg()).tolist() == expected.tolist()

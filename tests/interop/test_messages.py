@@ -1,4 +1,4 @@
-"""The messages beside TensorFlow's own, in one process."""
+"""The package's messages and TensorFlow's in one process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import ROOT, TESTS
 
 
 @pytest.mark.parametrize("first", ["tensorflow", "torchrec_io"])
-def test_both_families_live_in_one_process_and_exchange_bytes(tf_python: str, first: str) -> None:
+def test_both_families_exchange_bytes_in_one_process(tf_python: str, first: str) -> None:
     script, golden = TESTS / "interop" / "tf_messages.py", TESTS / "data" / "golden"
     done = subprocess.run(
         [tf_python, str(script), str(golden), first],

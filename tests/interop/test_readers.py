@@ -1,4 +1,4 @@
-"""Text lines, records of one length and whole files, as TensorFlow's readers give them."""
+"""Text lines, fixed-length records and whole files, compared with TensorFlow's readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write(folder: Path, contents: list[bytes]) -> list[str]:
 
 
 def ask(oracle: TfOracle, kind: str, paths: list[str], **options: Any) -> list[tuple[str, bytes]]:
-    """What a reader of TensorFlow 1 gives: keys and records."""
+    """Return the keys and records of a TensorFlow 1 reader."""
     answer = oracle.ask(op="read_by_reader", kind=kind, paths=paths, options=options)
     return [(key, bytes.fromhex(value)) for key, value in answer["pairs"]]
 
@@ -34,7 +34,7 @@ def test_lines(tf_oracle: TfOracle, tmp_path: Path, contents: list[bytes], skip:
     dataset = tio.TextLineDataset(paths, skip_header_lines=skip, with_key=True, num_threads=1)
     assert list(dataset) == ask(tf_oracle, "lines", paths, skip_header_lines=skip)
     first = tf_oracle.ask(op="read_by_dataset", kind="lines", path=paths[0], options={})
-    # tf.data drops each "\r", wherever it stands; a last line of nothing else is none to it.
+    # tf.data removes every "\r", and ignores a last line that contains nothing else.
     lines = [line.replace(b"\r", b"").hex() for line in tio.TextLineDataset(paths[0])]
     assert lines[: len(first["records"])] == first["records"]
     assert lines[len(first["records"]) :] in ([], [""])
@@ -48,7 +48,7 @@ def test_lines(tf_oracle: TfOracle, tmp_path: Path, contents: list[bytes], skip:
 def test_fixed_length(
     tf_oracle: TfOracle, tmp_path: Path, contents: list[bytes], size: int, ends: tuple[int, int]
 ) -> None:
-    """What is left at the end is passed over by the reader, and refused by tf.data and by us."""
+    """The reader ignores remaining bytes. tf.data and this library raise an error."""
     options: dict[str, Any] = {"header_bytes": ends[0], "footer_bytes": ends[1]}
     paths = write(tmp_path, contents)
     found: list[tio.TorchRecIOError] = []

@@ -1,7 +1,7 @@
-"""SequenceExamples in bytes that no writer of TensorFlow's would write, legal and not.
+"""SequenceExamples in valid and invalid encodings that TensorFlow's writers do not produce.
 
-The rule is that of Examples: legal protobuf is read as protobuf reads it, illegal bytes are
-refused, and what a spec then makes of the values is TensorFlow's answer.
+The rule is that of Examples: valid protobuf is read as protobuf reads it, invalid bytes are
+rejected, and a spec parses the values as TensorFlow does.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CASES = 100
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
-def test_odd_spellings_mean_their_values(tf_oracle: TfOracle, seed: int) -> None:
+def test_unusual_encodings_have_the_same_values(tf_oracle: TfOracle, seed: int) -> None:
     rng = random.Random(seed)
     cases = []
     for _ in range(CASES):
@@ -70,7 +70,7 @@ def test_odd_spellings_mean_their_values(tf_oracle: TfOracle, seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
-def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, seed: int) -> None:
+def test_damaged_records_are_rejected_or_read_like_protobuf(tf_oracle: TfOracle, seed: int) -> None:
     rng = random.Random(3000 + seed)
     cases = []
     illegal = 0
@@ -94,7 +94,7 @@ def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, see
         context, sequence, record, values = case
         found = ours_sequence([record], context, sequence)
         if found is None and has_groups(record):
-            continue  # in a group protobuf's Python parser takes what its grammar does not
+            continue  # in groups, protobuf's Python parser accepts invalid data
         asked = sequence_question([record], context, sequence)
         found = comparable_sequence(found, context, sequence, [values])
         theirs = comparable_sequence(features_and_lengths(answer), context, sequence, [values])
@@ -105,7 +105,7 @@ def test_damage_is_refused_or_means_what_protobuf_reads(tf_oracle: TfOracle, see
     assert illegal > CASES // 3
 
 
-# ---- where TensorFlow and protobuf part ----
+# ---- differences of TensorFlow and protobuf ----
 
 INTS = {"type": "VarLen", "dtype": "int64"}
 RAGGED = {"type": "Ragged", "dtype": "int64"}
@@ -115,16 +115,16 @@ UNKNOWN = delimited(9, b"?")
 
 
 def steps(*features: bytes) -> bytes:
-    """A SequenceExample of one feature list "x"."""
+    """Return a SequenceExample with one feature list "x"."""
     return delimited(2, entry("x", b"".join(delimited(1, feature) for feature in features)))
 
 
 def ints(values: bytes) -> bytes:
-    """One step of an int64 list."""
+    """Return one step of an int64 list."""
     return steps(delimited(3, values))
 
 
-# name: spec of "x", record, TensorFlow's values, ours; None where it is refused.
+# name: spec of "x", record, TensorFlow's values, values of this library. None: rejected.
 DIFFERENCES: dict[str, tuple[Spec, bytes, list[Any] | None, list[Any] | None]] = {
     "value before key": (
         INTS,
@@ -181,7 +181,7 @@ DIFFERENCES: dict[str, tuple[Spec, bytes, list[Any] | None, list[Any] | None]] =
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_the_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
+def test_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
     spec, record, tensorflow, torchrec_io = DIFFERENCES[name]
     answer = tf_oracle.ask(**sequence_question([record], {}, {"x": spec}))
     for result, expected in (
@@ -201,7 +201,7 @@ def test_unread_parts_must_be_valid(tf_oracle: TfOracle, lists: bytes) -> None:
             assert ours_sequence([record], *specs) is None
 
 
-def test_a_context_feature_without_a_kind_is_missing(tf_oracle: TfOracle) -> None:
+def test_context_feature_without_a_kind_is_missing(tf_oracle: TfOracle) -> None:
     spec = {"c": {"type": "FixedLen", "dtype": "int64", "shape": [], "default": 5}}
     record = delimited(1, entry("c", b""))
     assert "error" in tf_oracle.ask(**sequence_question([record], spec, {}))

@@ -49,7 +49,7 @@ def draw_cases(rng: random.Random, most: int) -> list[tuple[Spec, Spec, list[Seq
 @pytest.mark.parametrize("seed", ROUNDS)
 def test_batches(tf_oracle: TfOracle, seed: int) -> None:
     cases = draw_cases(random.Random(seed), 5)
-    # A Feature without a kind in the context is missing: TensorFlow is asked for just that.
+    # A Feature without a kind in the context is missing, so TensorFlow gets the record without it.
     questions = [
         sequence_question([model.with_kinds(r).encode() for r in records], context, sequence)
         for context, sequence, records in cases
@@ -88,7 +88,7 @@ def test_single_sequence_examples(tf_oracle: TfOracle, seed: int) -> None:
         theirs = with_first_splits(features_in(answer))
         found = ours_single_sequence(record.encode(), context, sequence)
         if model.has_empty_splits(context, record.context):
-            theirs = theirs or found  # with validate TensorFlow refuses them
+            theirs = theirs or found  # with validate, TensorFlow rejects them
         theirs = comparable_sequence(as_batch(theirs), context, sequence, [record])
         found = comparable_sequence(as_batch(found), context, sequence, [record])
         reasons = model.sequence_reasons(context, sequence, [record])
@@ -97,7 +97,7 @@ def test_single_sequence_examples(tf_oracle: TfOracle, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
-def test_no_sequence_examples(tf_oracle: TfOracle, seed: int) -> None:
+def test_empty_batch_of_sequence_examples(tf_oracle: TfOracle, seed: int) -> None:
     rng = random.Random(2000 + seed)
     specs = [draw_sequence_specs(rng) for _ in range(CASES // 3)]
     questions = [sequence_question([], context, sequence) for context, sequence in specs]
@@ -114,7 +114,7 @@ def test_no_sequence_examples(tf_oracle: TfOracle, seed: int) -> None:
             for feature in context.values()
         )
         if required:
-            assert theirs is None  # it misses a first record; to us no record is wrong
+            assert theirs is None  # TensorFlow needs a first record
             theirs = found
         assert found is not None
         wrong.append(disagreement(question, found, theirs, set()))

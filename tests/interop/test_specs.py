@@ -1,4 +1,4 @@
-"""Specs that make no sense: TensorFlow and we refuse the same ones, but for a few."""
+"""Invalid specs: with few exceptions, TensorFlow and this library reject the same ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIXED = feature("FixedLen", shape=[])
 STEPS = feature("FixedLenSequence", shape=[], allow_missing=True)
 IN_SPLITS = ragged(("RowSplits", "p"))
 
-# name: spec, whether it is taken, by TensorFlow and by us.
+# name: spec, whether both libraries accept it.
 SPECS: dict[str, tuple[Spec, bool]] = {
     "nothing": ({}, False),
     "negative shape": ({"x": FIXED | {"shape": [-1]}}, False),
@@ -50,7 +50,7 @@ SPECS: dict[str, tuple[Spec, bool]] = {
     "rows of length 0": ({"x": ragged(("UniformRowLength", 0))}, False),
     "rows of length -1": ({"x": ragged(("UniformRowLength", -1))}, False),
     "no value key of a ragged": ({"x": ragged(value_key="")}, False),
-    # Keys that are read twice.
+    # Keys that two features read.
     "dense and sparse": ({"v": FIXED, "x": sparse()}, False),
     "dense and index": ({"i": FIXED, "x": sparse()}, False),
     "sequence and sparse": ({"v": STEPS, "x": sparse()}, False),
@@ -82,7 +82,7 @@ SPECS: dict[str, tuple[Spec, bool]] = {
     "partition is value": ({"x": ragged(("RowSplits", "v"), value_key="v")}, True),
 }
 
-# The same, where we differ: taken by TensorFlow, then by us.
+# Differences: name: spec, whether TensorFlow accepts it, whether this library accepts it.
 DIFFERENT: dict[str, tuple[Spec, bool, bool]] = {
     "a dtype to cast to": ({"x": VARLEN | {"dtype": "int32"}}, False, True),
     "one size in a list": ({"x": sparse(size=[4])}, False, True),
@@ -110,7 +110,7 @@ SEQUENCE_SPECS: dict[str, tuple[Spec, Spec, bool]] = {
 
 
 def taken(spec: Spec) -> bool:
-    """Whether we take a spec."""
+    """Return whether this library accepts a spec."""
     try:
         tio.parse_examples([], schema_of(spec))
     except SchemaError:
@@ -126,7 +126,7 @@ def test_specs(tf_oracle: TfOracle, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_specs_of_which_we_think_differently(tf_oracle: TfOracle, name: str) -> None:
+def test_specs_that_only_one_library_accepts(tf_oracle: TfOracle, name: str) -> None:
     spec, tensorflow, torchrec_io = DIFFERENT[name]
     assert ("features" in tf_oracle.ask(**batch_question([], spec))) == tensorflow
     assert taken(spec) == torchrec_io
@@ -146,14 +146,14 @@ def test_sequence_specs(tf_oracle: TfOracle, name: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [[0], [2, 0], [0, 3]])
-def test_steps_of_no_values_are_refused(shape: list[int]) -> None:
-    # TensorFlow divides by their number and dies: do not ask it.
+def test_steps_of_no_values_are_rejected(shape: list[int]) -> None:
+    # TensorFlow crashes with a division by zero, so it is not asked.
     with pytest.raises(SchemaError, match="must hold at least one value"):
         tio.FixedLenSequenceFeature(shape, "int64", allow_missing=True)
 
 
-def test_a_name_in_both_parts_of_a_sequence_example_is_refused() -> None:
-    # TensorFlow has a dict for each part, we have one for both.
+def test_name_in_both_parts_of_a_sequence_example_is_rejected() -> None:
+    # TensorFlow returns a dict for each part, this library one dict for both.
     spec = {"x": tio.VarLenFeature("int64")}
     with pytest.raises(SchemaError, match="x"):
         tio.Schema(context=spec, sequence=spec)

@@ -1,4 +1,4 @@
-"""Raw bytes and serialized tensors: TensorFlow's decode_raw, parse_tensor and serialize_tensor."""
+"""Raw bytes and tensors, compared with decode_raw, parse_tensor and serialize_tensor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def examples_of(values: list[bytes]) -> list[bytes]:
 
 
 def result_in(answer: dict[str, Any]) -> Result:
-    """The array that TensorFlow made; None if it refused."""
+    """Return TensorFlow's array, or None if it rejected the input."""
     return None if "error" in answer else answer
 
 
@@ -60,7 +60,7 @@ def raw_bytes(rng: random.Random, dtype: str, size: int) -> bytes:
 
 
 def decode(values: list[bytes], feature: Any) -> Result:
-    """What we make of them."""
+    """Decode raw values with this library."""
     try:
         batch = tio.parse_examples(examples_of(values), {"x": feature})
     except DecodeError:
@@ -88,14 +88,14 @@ def test_decode_raw(tf_oracle: TfOracle, seed: int) -> None:
     ):
         theirs = result_in(answer)
         if theirs is not None and theirs["shape"][1:] != list(feature.shape or ()):
-            theirs = None  # all values have another size than the feature's
+            theirs = None  # no value has the size of the feature
         found = decode([bytes.fromhex(value) for value in question["values"]], feature)
         wrong.append(disagreement(question, found, theirs, set()))
     assert_none(wrong)
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
-def test_decode_raw_of_a_fixed_length(tf_oracle: TfOracle, seed: int) -> None:
+def test_decode_raw_with_a_fixed_length(tf_oracle: TfOracle, seed: int) -> None:
     rng = random.Random(seed)
     questions = []
     for _ in range(CASES):
@@ -116,13 +116,13 @@ def test_decode_raw_of_a_fixed_length(tf_oracle: TfOracle, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "fixed"), [("int32", 0), ("int32", 6), ("int16", -2)])
-def test_no_fixed_length(tf_oracle: TfOracle, dtype: str, fixed: int) -> None:
+def test_invalid_fixed_lengths(tf_oracle: TfOracle, dtype: str, fixed: int) -> None:
     assert "error" in tf_oracle.ask(**raw_question([b"abcd"], dtype, True, fixed))
     with pytest.raises(SchemaError):
         tio.RawFeature(dtype, fixed_length=fixed)
 
 
-def test_a_raw_bool_is_0_or_1(tf_oracle: TfOracle) -> None:
+def test_raw_bool_is_0_or_1(tf_oracle: TfOracle) -> None:
     answer = tf_oracle.ask(**raw_question([b"\x02"], "bool", True, None))
     assert answer["content"] == "02"
     assert decode([b"\x02"], tio.RawFeature("bool", [1])) is None
@@ -151,7 +151,7 @@ def tensor_question(serialized: bytes, dtype: str) -> dict[str, Any]:
 
 
 def read_tensor(serialized: bytes, dtype: str) -> Result:
-    """What we make of a TensorProto."""
+    """Parse a TensorProto with this library."""
     schema = {"x": tio.SerializedTensorFeature(dtype)}
     try:
         batch = tio.parse_examples(examples_of([serialized]), schema)
@@ -221,7 +221,7 @@ def test_serialize_tensor(tf_oracle: TfOracle, dtype: str) -> None:
         assert array_to_json(batch["x"][1]) == array
 
 
-# name: a tensor that TensorFlow takes and we refuse, the reason, TensorFlow's answer.
+# name: a tensor that only this library rejects, the reason, TensorFlow's answer.
 TAKEN = {
     "too many values": (
         tensor_protos.TensorProto("int32", [1], b"", 7, [1, 2]),
@@ -257,7 +257,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_tensors_that_tensorflow_takes_and_we_refuse(tf_oracle: TfOracle, name: str) -> None:
+def test_tensors_that_tensorflow_accepts_and_we_reject(tf_oracle: TfOracle, name: str) -> None:
     tensor, reason, content = TAKEN[name]
     serialized = tensor.encode(random.Random(0))
     answer = tf_oracle.ask(**tensor_question(serialized, tensor.dtype))

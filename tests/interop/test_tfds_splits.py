@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.conftest import TESTS
 
 
-def test_the_answers_are_those_of_tfds(tf_python: str, tmp_path: Path) -> None:
+def test_stored_answers_are_those_of_tfds(tf_python: str, tmp_path: Path) -> None:
     script = TESTS / "data" / "make_tfds_splits.py"
     made = subprocess.run(
         [tf_python, str(script), str(tmp_path / "splits.json")],

@@ -1,4 +1,4 @@
-"""Files of our writers, read by TensorFlow; and beside files of its own."""
+"""Files of this library's writers, read by TensorFlow and compared with its own files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_tensorflow_reads_our_files(
 def test_tensorflow_reads_large_files_and_shards(
     tf_oracle: TfOracle, tmp_path: Path, compression: str
 ) -> None:
-    """GZIP files of several members, one of which is a record; and streams cut where they fit."""
+    """GZIP files have several members, and streams are split between records."""
     rng = np.random.default_rng(0)
     sizes = [*rng.integers(0, 20_000, 150).tolist(), 1_500_000, 0, 300_000]
     records = [rng.bytes(size) for size in sizes]

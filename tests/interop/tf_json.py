@@ -1,4 +1,4 @@
-"""TensorFlow's parse specs and results as JSON (runs where TensorFlow is installed).
+"""JSON forms of TensorFlow's parse specs and results; needs TensorFlow.
 
 A spec is an object from feature names to feature specs::
 
@@ -11,27 +11,27 @@ A spec is an object from feature names to feature specs::
     {"type": "Ragged", "dtype": "int64", "value_key": null, "row_splits_dtype": "int32",
      "validate": false, "partitions": [["RowSplits", "key"], ["UniformRowLength", 2]]}
 
-``default`` is a value or a (nested) list of values. What is ``null`` above, ``allow_missing``,
-``already_sorted`` and what ``Ragged`` has after its dtype may be left out. The dtypes are
-``"int64"``, ``"float32"`` and ``"string"``. A value is written as
+``default`` is a value or a (nested) list of values. Members with the value ``null``
+above, ``allow_missing``, ``already_sorted`` and the members of ``Ragged`` after its dtype are
+optional. The dtypes are ``"int64"``, ``"float32"`` and ``"string"``. A value is written as
 
 * int64: a JSON integer
 * float32: the 8 hex digits of its IEEE bits, most significant first (1.0 is ``"3f800000"``)
 * string: the hex digits of its bytes
 
-The answer to a batch is ``{"features": {name: result}}`` or, if TensorFlow refuses it,
+The answer to a batch is ``{"features": {name: result}}`` or, if TensorFlow rejects it,
 ``{"error": message, "error_class": class name}``. A result has a dtype, values in row-major order
-and, by its form,
+and, depending on its form,
 
 * dense: ``"shape"``
-* rows of any length, as VarLen makes of Examples: ``"row_lengths"``
+* rows of any length, for VarLen in Examples: ``"row_lengths"``
 * sparse: ``"indices"``, a list for each value, and ``"dense_shape"``
 * ragged: ``"row_splits"``, a list for each partition with the outermost first, their dtype
   ``"splits_dtype"``, and the shape of the flat values ``"values_shape"``
 
-SequenceExamples have two specs, ``context`` and ``sequence``, whose results are put together; the
-lengths of their FixedLenSequence features lie beside them: ``{"features": ..., "lengths": {name:
-[one number for each example]}}``.
+SequenceExamples have two specs, ``context`` and ``sequence``, whose results are merged. The lengths
+of their FixedLenSequence features are separate: ``{"features": ..., "lengths": {name: [one number
+for each example]}}``.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# JSON as the json module reads and writes it.
+# Any value of the json module.
 Json = Any
 
 DTYPES = {
-    "int32": tf.int32,  # of row splits only
+    "int32": tf.int32,  # only for row splits
     "int64": tf.int64,
     "float32": tf.float32,
     "string": tf.string,
@@ -57,11 +57,11 @@ DTYPES = {
 
 
 def default_from_json(default: Json, dtype: str) -> Json:
-    """A default value, or a nested list of them, as TensorFlow takes it."""
+    """Convert a default value, or a nested list of them, to TensorFlow's form."""
     if default is None or dtype == "int64":
         return default
     if dtype == "float32":
-        # By way of the bits: a Python float could not carry every NaN payload.
+        # Convert the bits: a Python float cannot hold every NaN payload.
         bits = map_nested(lambda digits: int(digits, 16), default)
         return np.array(bits, dtype=np.uint32).view(np.float32)
     return map_nested(bytes.fromhex, default)
@@ -75,7 +75,7 @@ def map_nested(function: Callable[[str], Json], item: Json) -> Json:
 
 
 def feature_from_json(spec: Json) -> Json:
-    """One feature of a parse spec."""
+    """Return one feature of a parse spec."""
     dtype = DTYPES[spec["dtype"]]
     kind = spec["type"]
     if kind == "VarLen":
@@ -109,7 +109,7 @@ def feature_from_json(spec: Json) -> Json:
 
 
 def spec_from_json(spec: Json) -> Json:
-    """A parse spec."""
+    """Return a parse spec."""
     return {name: feature_from_json(feature) for name, feature in spec.items()}
 
 
@@ -117,7 +117,7 @@ def spec_from_json(spec: Json) -> Json:
 
 
 def values_to_json(values: np.ndarray[Any, Any], dtype: str) -> list[Json]:
-    """The values of an array, flattened, in the JSON form of ``dtype``."""
+    """Return the flattened values of an array in the JSON form of ``dtype``."""
     flat = values.reshape(-1)
     if dtype == "int64":
         return [int(value) for value in flat]
@@ -135,7 +135,7 @@ def rows_to_json(sparse: Any, dtype: str) -> Json:
         assert sparse.dense_shape.numpy().tolist() == [len(values)]
         return {"dtype": dtype, "shape": [len(values)], "values": values}
     row_lengths = np.bincount(indices[:, 0], minlength=int(sparse.dense_shape[0])).tolist()
-    # Lengths and values say all there is only if every row is filled from its start, in order.
+    # Lengths and values are complete only if every row is filled from its start, in order.
     expected = [[row, k] for row, length in enumerate(row_lengths) for k in range(length)]
     assert indices.tolist() == expected
     assert int(sparse.dense_shape[1]) == max(row_lengths, default=0)
@@ -143,7 +143,7 @@ def rows_to_json(sparse: Any, dtype: str) -> Json:
 
 
 def sparse_to_json(sparse: Any, dtype: str) -> Json:
-    """The result of a SparseFeature, or of a VarLenFeature over feature lists."""
+    """Convert the result of a SparseFeature, or of a VarLenFeature of feature lists."""
     return {
         "dtype": dtype,
         "indices": sparse.indices.numpy().tolist(),
@@ -153,18 +153,18 @@ def sparse_to_json(sparse: Any, dtype: str) -> Json:
 
 
 def dense_to_json(tensor: Any, dtype: str) -> Json:
-    """A dense result."""
+    """Convert a dense result."""
     values = tensor.numpy()
     return {
         "dtype": dtype,
         "shape": tensor.shape.as_list(),
-        # A scalar string is bytes, which NumPy would strip of their last zeros.
+        # A scalar string is bytes, whose trailing zeros NumPy would remove.
         "values": [values.hex()] if isinstance(values, bytes) else values_to_json(values, dtype),
     }
 
 
 def ragged_to_json(ragged: Any, dtype: str) -> Json:
-    """The result of a RaggedFeature that is not dense."""
+    """Convert the result of a RaggedFeature that is not dense."""
     return {
         "dtype": dtype,
         "splits_dtype": ragged.row_splits.dtype.name,
@@ -175,7 +175,7 @@ def ragged_to_json(ragged: Any, dtype: str) -> Json:
 
 
 def feature_to_json(value: Any, spec: Json, in_lists: bool) -> Json:
-    """What one feature became."""
+    """Convert the result of one feature."""
     dtype = spec["dtype"]
     if isinstance(value, tf.RaggedTensor):
         return ragged_to_json(value, dtype)
@@ -186,31 +186,31 @@ def feature_to_json(value: Any, spec: Json, in_lists: bool) -> Json:
 
 
 def features_to_json(parsed: Any, spec: Json, in_lists: bool = False) -> Json:
-    """What TensorFlow made of a spec, in the order of the spec."""
+    """Convert the results of all features, in the order of the spec."""
     assert sorted(parsed) == sorted(spec)
     return {name: feature_to_json(parsed[name], spec[name], in_lists) for name in spec}
 
 
 def answer_or_refusal(ask: Callable[[], Json]) -> Json:
-    """TensorFlow's answer or, in the same form everywhere, its refusal."""
+    """Return TensorFlow's answer, or its error in a uniform form."""
     try:
         return ask()
     except tf.errors.OpError as error:
         return {"error": error.message, "error_class": type(error).__name__}
     except UnicodeDecodeError as error:
-        # TensorFlow quotes the input in its message, then fails to make a str of it. This is
-        # the InvalidArgumentError that was lost.
+        # TensorFlow quotes the input in its message and then fails to decode it as a str. This
+        # replaces the lost InvalidArgumentError.
         message = error.object.decode("utf-8", "backslashreplace")
         return {"error": message, "error_class": tf.errors.InvalidArgumentError.__name__}
     except (ValueError, TypeError) as error:
         return {"error": str(error), "error_class": type(error).__name__}
 
 
-# ---- questions ----
+# ---- requests ----
 
 
 def parse_examples(examples: Sequence[bytes], spec: Json) -> Json:
-    """TensorFlow's answer to a batch of serialized Examples: a result or its refusal."""
+    """Parse a batch of serialized Examples with TensorFlow."""
 
     def ask() -> Json:
         serialized = tf.constant(list(examples), dtype=tf.string)
@@ -221,7 +221,7 @@ def parse_examples(examples: Sequence[bytes], spec: Json) -> Json:
 
 
 def parse_single_example(example: bytes, spec: Json) -> Json:
-    """TensorFlow's answer to one Example without a batch dimension."""
+    """Parse one Example without a batch dimension with TensorFlow."""
 
     def ask() -> Json:
         parsed = tf.io.parse_single_example(tf.constant(example), spec_from_json(spec))
@@ -231,13 +231,13 @@ def parse_single_example(example: bytes, spec: Json) -> Json:
 
 
 def parse_sequence_examples(examples: Sequence[bytes], context: Json, sequence: Json) -> Json:
-    """TensorFlow's answer to a batch of SequenceExamples."""
+    """Parse a batch of SequenceExamples with TensorFlow."""
     assert not set(context) & set(sequence)
 
     def ask() -> Json:
         parsed, lists, lengths = tf.io.parse_sequence_example(
             tf.constant(list(examples), dtype=tf.string),
-            # None where there is no feature: TensorFlow takes an empty dict for an oversight.
+            # None if there is no feature, because TensorFlow rejects an empty dict.
             spec_from_json(context) or None,
             spec_from_json(sequence) or None,
         )
@@ -250,7 +250,7 @@ def parse_sequence_examples(examples: Sequence[bytes], context: Json, sequence: 
 
 
 def parse_single_sequence_example(example: bytes, context: Json, sequence: Json) -> Json:
-    """TensorFlow's answer to one SequenceExample without a batch dimension."""
+    """Parse one SequenceExample without a batch dimension with TensorFlow."""
     assert not set(context) & set(sequence)
 
     def ask() -> Json:
@@ -270,7 +270,7 @@ def parse_single_sequence_example(example: bytes, context: Json, sequence: Json)
 
 
 def array_to_json(tensor: Any) -> Json:
-    """A tensor of any dtype: its little-endian bytes, or the values of strings."""
+    """Convert a tensor of any dtype to its little-endian bytes, or the values of strings."""
     array = tensor.numpy()
     form = {"dtype": tensor.dtype.name, "shape": tensor.shape.as_list()}
     if tensor.dtype == tf.string:
@@ -280,7 +280,7 @@ def array_to_json(tensor: Any) -> Json:
 
 
 def array_from_json(form: Json) -> Any:
-    """A tensor from what :func:`array_to_json` makes of it."""
+    """Convert the result of :func:`array_to_json` back to a tensor."""
     if form["dtype"] == "string":
         values = [bytes.fromhex(value) for value in form["values"]]
         return tf.reshape(tf.constant(values, tf.string), form["shape"])
@@ -292,7 +292,7 @@ def array_from_json(form: Json) -> Any:
 def decode_raw(
     values: Sequence[bytes], dtype: str, little_endian: bool, fixed_length: int | None
 ) -> Json:
-    """What ``tf.io.decode_raw`` makes of a vector of strings."""
+    """Decode a vector of strings with ``tf.io.decode_raw``."""
 
     def ask() -> Json:
         strings = tf.constant(list(values), tf.string)
@@ -303,14 +303,14 @@ def decode_raw(
 
 
 def parse_tensor(serialized: bytes, dtype: str) -> Json:
-    """What ``tf.io.parse_tensor`` makes of a TensorProto."""
+    """Parse a TensorProto with ``tf.io.parse_tensor``."""
     return answer_or_refusal(
         lambda: array_to_json(tf.io.parse_tensor(tf.constant(serialized), tf.as_dtype(dtype)))
     )
 
 
 def decode_image(data: bytes, channels: int, dtype: str, *, frames: bool) -> Json:
-    """What ``tf.io.decode_image`` makes of an image; of a JPEG by the exact transform."""
+    """Decode an image with ``tf.io.decode_image``, a JPEG with the exact transform."""
 
     def ask() -> Json:
         if data[:2] == b"\xff\xd8" and dtype == "uint8":
@@ -327,7 +327,7 @@ def decode_image(data: bytes, channels: int, dtype: str, *, frames: bool) -> Jso
 
 
 def serialize_tensor(form: Json) -> bytes:
-    """What ``tf.io.serialize_tensor`` makes of a tensor."""
+    """Serialize a tensor with ``tf.io.serialize_tensor``."""
     serialized: bytes = tf.io.serialize_tensor(array_from_json(form)).numpy()
     return serialized
 
@@ -336,7 +336,7 @@ def serialize_tensor(form: Json) -> bytes:
 
 
 def read_records(path: str, compression: str) -> tuple[list[bytes], Any]:
-    """The records of a file up to its end or to the first error, and that error."""
+    """Return the records of a file up to its end or the first error, and that error."""
     records: list[bytes] = []
     try:
         for record in tf.data.TFRecordDataset(path, compression_type=compression):

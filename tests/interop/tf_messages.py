@@ -1,7 +1,7 @@
-"""TensorFlow's messages and ours in one process: ``tf_messages.py GOLDEN tensorflow|torchrec_io``.
+"""Comparison of both message families: ``tf_messages.py GOLDEN tensorflow|torchrec_io``.
 
 The tests run this script with the Python of an environment that has TensorFlow, and with
-``torchrec_io`` on its path. The second argument says which of the two is imported first.
+``torchrec_io`` on its path. The second argument is the package that is imported first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MESSAGES = (
 
 
 def described(made: Any) -> Any:
-    """A message's descriptor, less the package and what is for JavaScript only."""
+    """Return a message's descriptor without the package and options for JavaScript."""
     proto = descriptor_pb2.DescriptorProto()
     made.DESCRIPTOR.CopyToProto(proto)
     for message in (proto, *proto.nested_type):
@@ -38,7 +38,7 @@ def described(made: Any) -> Any:
 
 
 def read(made: Any, record: bytes) -> Any:
-    """The message, or None for bytes that are refused."""
+    """Parse a message. Return None for invalid bytes."""
     try:
         return made.FromString(record)
     except DecodeError:
@@ -46,7 +46,7 @@ def read(made: Any, record: bytes) -> Any:
 
 
 def compare(ours: Any, theirs: Any, record: bytes) -> bool:
-    """Whether both read a record, which must be alike; then what one writes the other reads."""
+    """Check that both families treat a record alike. Return whether it is valid."""
     first, second = read(ours, record), read(theirs, record)
     assert (first is None) == (second is None), record
     if first is None:
@@ -60,7 +60,7 @@ def compare(ours: Any, theirs: Any, record: bytes) -> bool:
 
 
 def make_sequence(family: Any) -> Any:
-    """A SequenceExample of either family of classes."""
+    """Return a SequenceExample of one family of classes."""
     feature = family.Feature(bytes_list=family.BytesList(value=[b"\xff", b""]))
     step = family.Feature(float_list=family.FloatList(value=[0.5, -0.0, float("inf")]))
     steps = family.FeatureList(feature=[step, family.Feature(), feature])
@@ -71,10 +71,10 @@ def make_sequence(family: Any) -> Any:
 
 
 def main() -> None:
-    """Imports both in the order that is asked for, and compares them."""
+    """Import both packages in the requested order, and compare them."""
     golden, first = Path(sys.argv[1]), sys.argv[2]
     assert first in {"tensorflow", "torchrec_io"}
-    if first == "torchrec_io":  # a class is asked for: to import the package alone does nothing yet
+    if first == "torchrec_io":  # get a class: classes are created on first use
         assert importlib.import_module("torchrec_io").Example.__name__ == "Example"
         assert not {"tensorflow", "numpy", "torch", "torchrec_io._core"} & {*sys.modules}
     tf = importlib.import_module("tensorflow")

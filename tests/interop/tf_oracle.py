@@ -1,9 +1,9 @@
-"""Answer questions about TFRecord files and Examples with TensorFlow itself.
+"""Server that answers requests about TFRecord files and Examples with TensorFlow.
 
-The tests run this script with the Python of an environment that has TensorFlow, and talk to it over
-its pipes: every line on stdin is a JSON request, every line on stdout the JSON answer to it. A line
-may also be a list of requests; the answer is then the list of theirs. The forms of specs, results,
-refusals and arrays are described in ``tf_json.py``. Requests and their answers:
+The tests run this script with the Python of an environment that has TensorFlow, and use its pipes:
+every line on stdin is a JSON request, every line on stdout its JSON answer. A line may
+also be a list of requests; the answer is then a list of answers. ``tf_json.py`` describes the forms
+of specs, results, refusals and arrays. Requests and their answers:
 
 ``{"op": "parse_example", "examples": [hex, ...], "spec": {...}}``
     a result or a refusal
@@ -19,7 +19,7 @@ refusals and arrays are described in ``tf_json.py``. Requests and their answers:
 ``{"op": "parse_tensor", "serialized": hex, "dtype": ...}``
     an array or a refusal
 ``{"op": "decode_image", "data": hex, "channels": number, "dtype": ..., "frames": bool}``
-    an array or a refusal; dtype and frames (whether all are wanted) may be left out
+    an array or a refusal; dtype and frames (whether to decode all) are optional
 ``{"op": "serialize_tensor", "array": {...}}``
     ``{"serialized": hex}``
 ``{"op": "read_records", "path": ..., "compression": "" | "GZIP" | "ZLIB"}``
@@ -36,8 +36,8 @@ refusals and arrays are described in ``tf_json.py``. Requests and their answers:
 "options": {...}}``
     ``{"lines": [{"values": [hex, ...]} or {} for a refusal, ...]}``
 
-Only what TensorFlow refuses comes back as an error. A request that makes no sense ends the script
-with a traceback, and so does an input that crashes TensorFlow. End of stdin ends it cleanly.
+Only errors of TensorFlow are returned. An invalid request ends the script with a traceback, and so
+does an input that crashes TensorFlow. The script exits cleanly at the end of stdin.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from tf_json import Json
 
 
 def from_hex(values: list[str]) -> list[bytes]:
-    """Several bytes values."""
+    """Convert several values from hex to bytes."""
     return [bytes.fromhex(value) for value in values]
 
 
@@ -158,7 +158,7 @@ def answer_read_by_dataset(request: Json) -> Json:
 
 
 def answer_decode_csv(request: Json) -> Json:
-    """Decode lines of CSV, each by itself."""
+    """Decode lines of CSV separately."""
     return tf_readers.decode_csv(from_hex(request["lines"]), request["columns"], request["options"])
 
 
@@ -181,7 +181,7 @@ ANSWERS = {
 
 
 def answer(request: Json) -> Json:
-    """The answer to a request, or those to a list of requests."""
+    """Return the answer to a request, or the answers to a list of requests."""
     if isinstance(request, list):
         return [answer(one) for one in request]
     return ANSWERS[request["op"]](request)
@@ -189,7 +189,7 @@ def answer(request: Json) -> Json:
 
 def main() -> None:
     """Answer requests until stdin ends."""
-    # The inputs are small: more threads would only wait for each other.
+    # The inputs are too small for several threads.
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""Read other files than TFRecord, and CSV, with TensorFlow; runs where ``tf_oracle.py`` runs."""
+"""TensorFlow's readers of CSV and other formats; runs in the process of ``tf_oracle.py``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DATASETS = {
 
 
 def read_by_reader(kind: str, paths: Sequence[str], options: Json) -> Json:
-    """Keys and records, in hexadecimal, that a reader of TensorFlow 1 gives of some files."""
+    """Return keys and records, in hexadecimal, of a TensorFlow 1 reader."""
     v1 = tf.compat.v1
     pairs: list[list[str]] = []
     with tf.Graph().as_default(), v1.Session() as session:
@@ -37,7 +37,7 @@ def read_by_reader(kind: str, paths: Sequence[str], options: Json) -> Json:
 
 
 def read_by_dataset(kind: str, path: str, options: Json) -> Json:
-    """Records that a dataset of tf.data gives of a file, or the class of its error."""
+    """Return the records of a tf.data dataset of a file, or the class of its error."""
     records: list[str] = []
     try:
         for record in _DATASETS[kind](path, **options):
@@ -48,7 +48,7 @@ def read_by_dataset(kind: str, path: str, options: Json) -> Json:
 
 
 def decode_csv(lines: Sequence[bytes], columns: Json, options: Json) -> Json:
-    """For each line its values, numbers as their bytes; nothing where TensorFlow refuses it."""
+    """Return the values of each line, numbers as bytes, or None if TensorFlow rejects it."""
     defaults = [
         tf.constant([] if default is None else [default], dtype) for dtype, default in columns
     ]
@@ -56,7 +56,10 @@ def decode_csv(lines: Sequence[bytes], columns: Json, options: Json) -> Json:
     for line in lines:
         try:
             values = tf.io.decode_csv([line], defaults, **options)
-        except (tf.errors.InvalidArgumentError, UnicodeDecodeError):  # the latter of a message
+        except (
+            tf.errors.InvalidArgumentError,
+            UnicodeDecodeError,
+        ):  # the latter for an error message
             answers.append({})
             continue
         arrays = [value.numpy() for value in values]

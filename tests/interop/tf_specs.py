@@ -1,8 +1,8 @@
-"""TensorFlow's own spec objects, as schemas: prints JSON (runs where TensorFlow is installed).
+"""Conversion of TensorFlow's spec objects to schemas; needs TensorFlow and prints JSON.
 
 The tests run this script with ``torchrec_io`` on the path, and build the same schemas themselves.
-The answer: ``{"schemas": {name: schema}, "refused": {name: reason}, "loaded": [module, ...]}``, the
-last being what of torch and of the native core the conversion has loaded.
+The output is ``{"schemas": {name: schema}, "refused": {name: reason}, "loaded": [module, ...]}``.
+"loaded" lists modules of torch and of the native core that the conversion has loaded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "empty_text": tf.io.FixedLenFeature([], tf.string, ""),
         "empty": tf.io.FixedLenFeature([0], tf.int64, []),
     },
-    # TensorFlow makes these objects and refuses them when it parses; here they are casts.
+    # TensorFlow creates these objects and rejects them when it parses. This library casts instead.
     "casts": {
         dtype.name: tf.io.FixedLenFeature([], dtype)
         for dtype in (
@@ -131,7 +131,7 @@ REFUSED: dict[str, Any] = {
 
 
 def reason_of(spec: Any) -> str | None:
-    """Why a spec is refused."""
+    """Return the reason why a spec is rejected."""
     try:
         Schema.from_tf({"x": spec})
     except SchemaError as error:
@@ -140,7 +140,7 @@ def reason_of(spec: Any) -> str | None:
 
 
 def main() -> None:
-    """Prints the answer."""
+    """Print the answer."""
     schemas = {name: Schema.from_tf(spec) for name, spec in EXAMPLES.items()}
     schemas["sequence"] = Schema.from_tf(**SEQUENCE)
     answer = {

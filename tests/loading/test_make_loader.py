@@ -18,7 +18,7 @@ from tests.support.states import through_json
 from torchrec_io.loading import loader as loader_module
 from torchrec_io.loading.loader import Loader
 
-# What torchdata 0.11 does when it makes a loader.
+# torchdata 0.11 causes this warning when it creates a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 
 SIZES = [13, 0, 7, 10]
@@ -38,7 +38,7 @@ def backwards(count: int) -> list[int]:
     return list(range(count))[::-1]
 
 
-# Datasets of every sort, and what make_loader is given beside them.
+# Datasets of every kind, and the other arguments of make_loader.
 MADE: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
     "batches": lambda paths: (
         tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=5),
@@ -86,7 +86,7 @@ MADE: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
     ),
     "samples by number": lambda paths: (tio.TFRecordMapDataset(paths, SCHEMA), {}),
 }
-# Those of which worker processes alone know how far they are.
+# Datasets whose position only worker processes know.
 OF_WORKERS: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
     "samples": lambda paths: (tio.TFRecordDataset(paths, SCHEMA, shuffle=True), {}),
     "stream": lambda paths: (
@@ -105,7 +105,7 @@ def make(paths: list[str], sort: str, workers: int = 0, **options: Any) -> Loade
     return tio.make_loader(dataset, num_workers=workers, **given, **options)
 
 
-# ---- what comes out ----
+# ---- items ----
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -140,8 +140,8 @@ def test_a_second_iteration(paths: list[str], sort: str, workers: int) -> None:
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-def test_epochs_of_the_dataset_and_of_the_loader_are_one(paths: list[str], workers: int) -> None:
-    """Although a dataset that gets a batch size is another object."""
+def test_dataset_and_loader_share_their_epoch(paths: list[str], workers: int) -> None:
+    """This holds although the dataset with the batch size is another object."""
     dataset = tio.TFRecordDataset(paths, SCHEMA, shuffle=True)
     loader = tio.make_loader(dataset, batch_size=4, num_workers=workers)
     assert loader.dataset.batch_size == 4
@@ -218,7 +218,7 @@ def test_padding_of_all_kinds_of_items(paths: list[str], sort: str, workers: int
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("by_number", [False, True])
-def test_keys_stay_beside_batches(paths: list[str], workers: int, by_number: bool) -> None:
+def test_keys_stay_with_batches(paths: list[str], workers: int, by_number: bool) -> None:
     kind: Any = tio.TFRecordMapDataset if by_number else tio.TFRecordDataset
     loader = tio.make_loader(
         kind(paths, SCHEMA, with_key=True),
@@ -236,7 +236,7 @@ def test_keys_stay_beside_batches(paths: list[str], workers: int, by_number: boo
     assert len(set(keys)) == sum(SIZES)
 
 
-def test_spawned_workers_get_all_of_it(paths: list[str]) -> None:
+def test_spawned_workers_receive_the_whole_dataset(paths: list[str]) -> None:
     pad = tio.pad_collate(buckets=(4,))
     loader = make(paths, "batches", 2, collate_fn=pad, multiprocessing_context="spawn")
     batches = list(loader)
@@ -250,7 +250,9 @@ def test_spawned_workers_get_all_of_it(paths: list[str]) -> None:
 @pytest.mark.parametrize("device", [None, "cpu"])
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("sort", MADE)
-def test_every_step(paths: list[str], sort: str, workers: int, device: str | None) -> None:
+def test_resuming_at_every_step(
+    paths: list[str], sort: str, workers: int, device: str | None
+) -> None:
     whole = ids_of(make(paths, sort))
     loader = make(paths, sort, workers, device=device)
     states = [through_json(loader.state_dict())]
@@ -260,7 +262,7 @@ def test_every_step(paths: list[str], sort: str, workers: int, device: str | Non
     finished = through_json(loader.state_dict())
     if sort == "samples by number":
         states = states[::7]
-    # One loader that is set back again and again, with other workers than those that saved.
+    # One loader loads all states, with another number of workers than the one that saved them.
     other = make(paths, sort, 0 if workers else 1)
     step = 7 if sort == "samples by number" else 1
     for done, state in enumerate(states):
@@ -274,7 +276,9 @@ def test_every_step(paths: list[str], sort: str, workers: int, device: str | Non
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("sort", OF_WORKERS)
-def test_every_step_that_only_workers_know(paths: list[str], sort: str, workers: int) -> None:
+def test_resuming_at_every_step_known_only_to_workers(
+    paths: list[str], sort: str, workers: int
+) -> None:
     whole = ids_of(make(paths, sort, workers))
     assert len(whole) >= 7
     for stop in range(0, len(whole) + 1, len(whole) // 5):
@@ -286,7 +290,7 @@ def test_every_step_that_only_workers_know(paths: list[str], sort: str, workers:
         assert seen + ids_of(other) == whole
 
 
-def test_workers_go_on_from_a_state_of_one_process(paths: list[str]) -> None:
+def test_workers_resume_from_a_state_of_one_process(paths: list[str]) -> None:
     one, several = make(paths, "skipping"), make(paths, "skipping", 2)
     seen = ids_of(itertools.islice(one, 3))
     several.load_state_dict(one.state_dict())
@@ -295,7 +299,7 @@ def test_workers_go_on_from_a_state_of_one_process(paths: list[str]) -> None:
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("sort", ["batches", "epochs", "by number"])
-def test_a_training_loop_that_is_interrupted(paths: list[str], sort: str, workers: int) -> None:
+def test_interrupted_training_loop(paths: list[str], sort: str, workers: int) -> None:
     def train(loader: Loader, first: int) -> Iterator[tuple[int, Any]]:
         for epoch in range(first, 3):
             loader.set_epoch(epoch)
@@ -314,7 +318,7 @@ def test_a_training_loop_that_is_interrupted(paths: list[str], sort: str, worker
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-def test_a_state_goes_to_another_world(paths: list[str], workers: int) -> None:
+def test_resuming_with_another_world_size(paths: list[str], workers: int) -> None:
     loader = make(paths, "batches", workers)
     seen = ids_of(itertools.islice(loader, 2))
     state = loader.state_dict()
@@ -329,7 +333,7 @@ def test_a_state_goes_to_another_world(paths: list[str], workers: int) -> None:
     assert sorted(itertools.chain(*seen, *rest)) == list(range(sum(SIZES)))
 
 
-def test_states_that_do_not_fit(paths: list[str]) -> None:
+def test_mismatched_states(paths: list[str]) -> None:
     loader = make(paths, "batches", 2)
     state = loader.state_dict()
     other = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, batch_size=4), num_workers=2)
@@ -354,11 +358,11 @@ def test_without_torchdata(paths: list[str], monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(RuntimeError, match="Install torchdata"):
         loader.state_dict()
     assert "torchdata is not installed" in loader.describe()
-    # What can be counted needs none.
+    # Counted batches do not need it.
     assert make(paths, "batches", 2).state_dict()["version"] == 1
 
 
-# ---- what it says, and what it refuses ----
+# ---- descriptions and errors ----
 
 
 def test_description(paths: list[str]) -> None:
@@ -400,7 +404,7 @@ def test_description(paths: list[str]) -> None:
     assert [len(records) for records in raw] == [2] * 15
 
 
-def test_saying_how_workers_start_does_not_settle_it(
+def test_describe_does_not_set_the_start_method(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = multiprocessing.get_start_method()
@@ -413,7 +417,7 @@ def test_saying_how_workers_start_does_not_settle_it(
     assert "2 worker processes (spawn)" in lines
 
 
-def test_a_gpu_gets_batches_through_page_locked_memory_in_any_case(
+def test_gpu_always_uses_page_locked_memory(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torchrec_io.loading.loader.check_device", torch.device)
@@ -453,7 +457,7 @@ def test_without_cuda(paths: list[str]) -> None:
         make(paths, "batches", device="cuda:1")
     loader = make(paths, "batches", pin_memory=True)
     assert "page-locked memory: no, there is no CUDA device" in loader.describe()
-    assert len(list(loader)) == 8  # and no warning of DataLoader's
+    assert len(list(loader)) == 8  # without a warning of DataLoader
 
 
 def test_a_device_without_streams(paths: list[str]) -> None:
@@ -478,7 +482,7 @@ def test_invalid_arguments_are_refused(paths: list[str]) -> None:
         tio.make_loader(tio.TFRecordMapDataset(paths), batch_size=0)
 
     class Other(IterableDataset[int]):
-        """Of somebody else."""
+        """A dataset of another library."""
 
         def __iter__(self) -> Iterator[int]:
             return iter([1])
@@ -487,7 +491,7 @@ def test_invalid_arguments_are_refused(paths: list[str]) -> None:
         tio.make_loader(Other())
 
 
-def test_its_parts_are_found(paths: list[str]) -> None:
+def test_attributes_of_the_loader(paths: list[str]) -> None:
     loader = make(paths, "batches")
     assert isinstance(loader, loader_module.Loader)
     assert loader.device is None

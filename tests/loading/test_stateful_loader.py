@@ -1,4 +1,4 @@
-"""torchdata's StatefulDataLoader: stopped anywhere, it gives exactly the rest."""
+"""torchdata's StatefulDataLoader: a resumed loader yields exactly the remaining items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.datasets import SCHEMA, write_files
 from tests.support.loading import error_of
 from tests.support.states import through_json
 
-# What torchdata 0.11 does when it makes a loader.
+# torchdata 0.11 causes this warning when it creates a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 
 SIZES = [13, 0, 7, 10]
@@ -47,7 +47,7 @@ def ids_of(items: Any) -> list[Any]:
 def train(
     dataset: tio.TFRecordDataset, loader: StatefulDataLoader[Any], epochs: range
 ) -> Iterator[tuple[int, list[int]]]:
-    """The usual loop, and what it sees."""
+    """Run a usual training loop and return its items."""
     for epoch in epochs:
         dataset.set_epoch(epoch)
         for batch in loader:
@@ -68,12 +68,10 @@ def test_every_step_of_an_epoch(paths: list[str], workers: int, shuffle: bool | 
 
 
 @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
-def test_a_training_loop_of_several_epochs(
-    paths: list[str], workers: int, persistent: bool
-) -> None:
+def test_training_loop_of_several_epochs(paths: list[str], workers: int, persistent: bool) -> None:
     whole = list(train(*make(paths, 0, shuffle=True), range(3)))
     per_epoch = len(whole) // 3
-    # In the middle, before and behind the end of an epoch, and behind all.
+    # In the middle of an epoch, before and after its end, and after the last epoch.
     for stop in (1, per_epoch - 1, per_epoch, per_epoch + 1, 2 * per_epoch + 3, len(whole)):
         dataset, loader = make(paths, workers, persistent=persistent, shuffle=True)
         seen = list(itertools.islice(train(dataset, loader, range(3)), stop))
@@ -85,10 +83,10 @@ def test_a_training_loop_of_several_epochs(
 
 
 @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
-def test_set_epoch_wins_over_a_state_of_another_epoch(
+def test_set_epoch_replaces_a_state_of_another_epoch(
     paths: list[str], workers: int, persistent: bool
 ) -> None:
-    """As when a checkpoint was made at the end of an epoch: the loop goes on with the next."""
+    """After a checkpoint at the end of an epoch, the loop continues with the next epoch."""
     whole = list(train(*make(paths, 0, shuffle=True), range(3)))
     per_epoch = len(whole) // 3
     dataset, loader = make(paths, workers, persistent=persistent, shuffle=True)
@@ -96,7 +94,7 @@ def test_set_epoch_wins_over_a_state_of_another_epoch(
     finished = through_json(loader.state_dict())
     dataset.set_epoch(1)
     at_last = iter(loader)
-    for _ in range(per_epoch):  # the last batch came, its end not yet
+    for _ in range(per_epoch):  # the last batch was read, but not the end of the epoch
         next(at_last)
     for state in (finished, through_json(loader.state_dict())):
         other, resumed = make(paths, workers, persistent=persistent, shuffle=True)
@@ -155,7 +153,7 @@ def test_samples(paths: list[str], workers: int) -> None:
         assert seen + ids_of(other) == whole
 
 
-def test_a_state_of_another_order_is_refused_in_the_worker(paths: list[str]) -> None:
+def test_state_of_another_order_is_rejected_in_the_worker(paths: list[str]) -> None:
     _, loader = make(paths, 2, shuffle=True)
     next(iter(loader))
     state = loader.state_dict()

@@ -1,4 +1,4 @@
-"""Rank and world size: given, or found, in one fixed order of precedence."""
+"""Rank and world size: sources and their precedence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
     monkeypatch.setitem(sys.modules, "torch.distributed", module)
 
 
-def test_one_process_where_nothing_is_known() -> None:
+def test_default_is_one_process() -> None:
     assert resolve_rank(None, None) == (0, 1)
 
 
@@ -32,18 +32,18 @@ def test_arguments_override_the_environment(
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [(0, None), (None, 2)])
-def test_one_without_the_other_is_refused(rank: int | None, world_size: int | None) -> None:
+def test_rank_and_world_size_need_each_other(rank: int | None, world_size: int | None) -> None:
     with pytest.raises(ValueError, match="rank and world_size must be given together"):
         resolve_rank(rank, world_size)
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [(-1, 2), (2, 2), (0, 0), (5, 2), (0, -1)])
-def test_a_rank_outside_its_world_is_refused(rank: int, world_size: int) -> None:
+def test_rank_outside_the_world_size_is_rejected(rank: int, world_size: int) -> None:
     with pytest.raises(ValueError, match=r"(rank|world_size) must be .*, got"):
         resolve_rank(rank, world_size)
 
 
-def test_torch_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "7")
     monkeypatch.setenv("WORLD_SIZE", "9")
     fake_torch(monkeypatch, is_available=True, is_initialized=True, get_rank=5, get_world_size=6)
@@ -51,7 +51,7 @@ def test_torch_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("available", [False, True])
-def test_the_environment_counts_before_torch_is_initialised(
+def test_environment_is_used_before_torch_is_initialised(
     available: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "1")
@@ -61,12 +61,12 @@ def test_the_environment_counts_before_torch_is_initialised(
 
 
 @pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE"])
-def test_half_an_environment_is_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_environment_is_ignored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "1")
     assert resolve_rank(None, None) == (0, 1)
 
 
-def test_a_broken_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_environment_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(ValueError, match="got 3"):
@@ -76,7 +76,7 @@ def test_a_broken_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_real_process_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "7")
     monkeypatch.setenv("WORLD_SIZE", "9")
-    store = distributed.HashStore()  # type: ignore[attr-defined]  # left out of its stubs
+    store = distributed.HashStore()  # type: ignore[attr-defined]  # missing in its stubs
     distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
         assert resolve_rank(None, None) == (0, 1)

@@ -1,4 +1,4 @@
-"""Batches by length against a plain model, dealt to any ranks and workers."""
+"""Batches by length compared with a simple model, for any ranks and workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAST, BATCHES = 5, 3
 
 @pytest.fixture(autouse=True)
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows that a few records fill."""
+    """Use windows of a few records."""
     monkeypatch.setattr(module, "_LEAST_WINDOW", LEAST)
     monkeypatch.setattr(module, "_WINDOW_BATCHES", BATCHES)
 
@@ -65,7 +65,7 @@ def batches_of(order: LengthBatchedOrder, epoch: int) -> list[list[int]]:
 def cut(
     records: Sequence[int], lengths: Sequence[int], tokens: int | None, size: int | None
 ) -> list[list[int]]:
-    """Batches of one window, the longest first."""
+    """Return the batches of one window, longest first."""
     batches: list[list[int]] = []
     for record in sorted(records, key=lambda record: -lengths[record]):
         last = batches[-1] if batches else []
@@ -79,7 +79,7 @@ def cut(
 
 
 def expected_windows(order: LengthBatchedOrder, epoch: int) -> list[list[list[int]]]:
-    """The batches of each window as the model cuts them."""
+    """Return the model's batches of each window."""
     tokens, lengths = order.batch_tokens, order.lengths.values.tolist()
     chosen = [
         number
@@ -103,7 +103,7 @@ def expected_windows(order: LengthBatchedOrder, epoch: int) -> list[list[list[in
 
 
 @given(orders(), st.integers(0, 3))
-def test_windows_are_sorted_and_cut(order: LengthBatchedOrder, epoch: int) -> None:
+def test_windows_are_sorted_and_split(order: LengthBatchedOrder, epoch: int) -> None:
     windows = expected_windows(order, epoch)
     found = iter(batches_of(order, epoch))
     for window in windows:
@@ -116,9 +116,7 @@ def test_windows_are_sorted_and_cut(order: LengthBatchedOrder, epoch: int) -> No
 
 
 @given(orders(), st.integers(0, 3))
-def test_each_record_comes_once_and_none_is_over_the_budget(
-    order: LengthBatchedOrder, epoch: int
-) -> None:
+def test_each_record_comes_once_within_the_budget(order: LengthBatchedOrder, epoch: int) -> None:
     batches = batches_of(order, epoch)
     lengths = order.lengths.values
     selected = np.flatnonzero(order.whole.selection.mask(0, len(lengths))).tolist()
@@ -133,7 +131,7 @@ def test_each_record_comes_once_and_none_is_over_the_budget(
 
 
 @given(orders(), st.integers(0, 3), st.randoms(use_true_random=False))
-def test_any_way_to_ask_gives_the_same(order: LengthBatchedOrder, epoch: int, random: Any) -> None:
+def test_all_access_methods_agree(order: LengthBatchedOrder, epoch: int, random: Any) -> None:
     whole = batches_of(order, epoch)
     other: LengthBatchedOrder = pickle.loads(pickle.dumps(order))
     assert other.describe() == order.describe()
@@ -154,25 +152,25 @@ def many(shuffle: Any, seed: int = 1) -> LengthBatchedOrder:
     return LengthBatchedOrder(RecordOrder(Span(0, 300, 300), shuffle, seed), Lengths(lengths), 90)
 
 
-def test_another_epoch_or_seed_is_another_order() -> None:
+def test_epochs_and_seeds_have_different_orders() -> None:
     order = many(True)
     assert batches_of(order, 0) != batches_of(order, 1)
     assert batches_of(order, 0) != batches_of(many(True, seed=2), 0)
     assert batches_of(many(False), 0) == batches_of(many(False, seed=2), 1)
 
 
-def test_batches_of_a_window_come_in_any_order() -> None:
+def test_batches_of_a_window_are_shuffled() -> None:
     order = many(True)
     lengths = order.lengths.values
     rising = 0
     for epoch in range(20):
         longest = [lengths[batch[0]] for batch in batches_of(order, epoch)]
         rising += sum(first < second for first, second in itertools.pairwise(longest))
-    assert rising > 100  # sorted windows rise at their borders alone
+    assert rising > 100  # lengths of sorted windows only rise at their borders
 
 
 @pytest.mark.parametrize("size", [1, 4, 7])
-def test_without_a_budget_only_one_batch_is_short(size: int) -> None:
+def test_only_one_batch_is_short_without_a_budget(size: int) -> None:
     whole = RecordOrder(Span(0, 200, 200), True, 1)
     order = LengthBatchedOrder(whole, Lengths(np.arange(200) % 17), None, size)
     sizes = sorted(map(len, batches_of(order, 0)))
@@ -201,25 +199,25 @@ def test_only_requested_windows_are_computed(monkeypatch: pytest.MonkeyPatch) ->
 
 class TestLengths:
     @pytest.mark.parametrize(("most", "dtype"), [(2**31 - 1, np.int32), (2**31, np.int64)])
-    def test_they_take_four_bytes_if_they_can(self, most: int, dtype: Any) -> None:
+    def test_lengths_use_four_bytes_if_possible(self, most: int, dtype: Any) -> None:
         assert Lengths(np.array([1, most])).values.dtype == dtype
 
-    def test_nobody_changes_them(self) -> None:
+    def test_lengths_are_read_only(self) -> None:
         given_ = np.array([1, 2], np.int32)
         lengths = Lengths(given_)
         given_[0] = 7
         assert lengths.values.tolist() == [1, 2]
 
-    def test_their_fingerprint_is_that_of_the_values(self) -> None:
+    def test_fingerprint_depends_on_the_values(self) -> None:
         narrow = Lengths(np.array([1, 2], np.uint8))
         assert Lengths(np.array([1, 2])).fingerprint() == narrow.fingerprint()
         assert Lengths(np.array([1, 2])).fingerprint() != Lengths(np.array([2, 1])).fingerprint()
 
-    def test_none_is_negative(self) -> None:
+    def test_negative_lengths_are_rejected(self) -> None:
         with pytest.raises(ValueError, match="must not be negative, got -3 for record 1"):
             Lengths(np.array([1, -3]))
 
-    def test_they_are_one_for_each_record(self) -> None:
+    def test_number_of_lengths_must_match_the_records(self) -> None:
         with pytest.raises(ValueError, match="one value for each of 3 records, got 2"):
             LengthBatchedOrder(RecordOrder(Span(0, 3, 3)), Lengths(np.array([1, 2])), 4)
 
@@ -235,7 +233,7 @@ class _NoReader:
 
 
 def dealt(dealer: EpochDealer, progress: Progress, workers: int) -> Iterator[tuple[int, list[int]]]:
-    """Epoch and records of what a DataLoader with that many workers yields to a rank."""
+    """Return epoch and records of each batch that a DataLoader yields to a rank."""
     reader: Any = _NoReader()
     streams = [
         dealer.batches(reader, progress, dealer.layout(worker, workers))
@@ -255,7 +253,7 @@ def dealer_of(order: LengthBatchedOrder, rank: int, world: int, **options: Any) 
 def expected_share(
     batches: list[list[int]], begin: int, rank: int, world: int, uneven: str
 ) -> list[list[int]]:
-    """What a rank gets of an epoch's batches."""
+    """Return the batches of an epoch that are assigned to a rank."""
     left = batches[begin:]
     if uneven == "drop":
         left = left[: len(left) // world * world]
@@ -271,13 +269,13 @@ def expected_share(
     st.sampled_from(UNEVEN_CHOICES),
     st.data(),
 )
-def test_ranks_and_workers_are_dealt_the_same_list(
+def test_ranks_and_workers_partition_the_same_list(
     order: LengthBatchedOrder, world: int, workers: int, uneven: Any, data: st.DataObject
 ) -> None:
     epoch = data.draw(st.integers(0, 3))
     batches = batches_of(order, epoch)
     begin = data.draw(st.integers(0, len(batches)))
-    fresh: LengthBatchedOrder = pickle.loads(pickle.dumps(order))  # knows of no window yet
+    fresh: LengthBatchedOrder = pickle.loads(pickle.dumps(order))  # has computed no window yet
     for rank in range(world):
         dealer = dealer_of(fresh, rank, world, uneven=uneven)
         found = list(dealt(dealer, Progress(epoch, epoch, begin), workers))
@@ -289,9 +287,7 @@ def test_ranks_and_workers_are_dealt_the_same_list(
 
 
 @given(orders(), st.integers(1, 3), st.integers(1, 3))
-def test_workers_take_turns_through_epochs(
-    order: LengthBatchedOrder, world: int, workers: int
-) -> None:
+def test_workers_alternate_over_epochs(order: LengthBatchedOrder, world: int, workers: int) -> None:
     batches = [batches_of(order, epoch) for epoch in range(2, 5)]
     for rank in range(world):
         dealer = dealer_of(order, rank, world, epochs=3, uneven="keep")

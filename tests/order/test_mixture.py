@@ -1,4 +1,4 @@
-"""Mixes of orders: against a plain model that chooses one record after another."""
+"""Mixtures of orders, compared with a simple sequential model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Shuffled(PositionOrder):
 def mix_of(
     sizes: Sequence[int], weights: Sequence[float], seed: int = 0, stop: Stop = "all_exhausted"
 ) -> MixedOrder:
-    """Of shuffled parts, whose records are numbered one part after another."""
+    """Return a mixture of shuffled parts, whose records are numbered consecutively."""
     parts = [Shuffled(size, number) for number, size in enumerate(sizes)]
     bases = [sum(sizes[:number]) for number in range(len(sizes))]
     return MixedOrder(parts, weights, seed, stop, bases=bases)
@@ -65,7 +65,7 @@ def whole(mix: MixedOrder, epoch: int = 0) -> list[int]:
 
 
 def model_choices(weights: Sequence[float], name: str) -> Iterator[int]:
-    """Which part comes, for ever, where cells are of ``mixed.CELL``."""
+    """Yield the chosen parts forever, for cells of size ``mixed.CELL``."""
     cards = [part for part, count in enumerate(cell_counts(weights)) for _ in range(count)]
     for cell in itertools.count():
         digest = hashlib.blake2b(f"{name}:{cell}".encode(), digest_size=8).digest()
@@ -77,7 +77,7 @@ def model_choices(weights: Sequence[float], name: str) -> Iterator[int]:
 def model(
     sizes: Sequence[int], weights: Sequence[float], seed: int, stop: Stop
 ) -> Iterator[tuple[int, int]]:
-    """(part, how many times it came before) at each position, one after another."""
+    """Yield (part, number of earlier choices of the part) for each position."""
     taken = [0] * len(sizes)
     alive = [part for part, size in enumerate(sizes) if size > 0 or stop != "all_exhausted"]
     for phase in itertools.count():
@@ -111,7 +111,7 @@ def test_mixtures_match_the_model(
         assert len(mix) == (ENDLESS if stop == "endless" else size)
         chosen, turns = mix.choices(np.arange(size))
         assert list(zip(chosen.tolist(), turns.tolist(), strict=True)) == expected
-        # The records, at positions in any order.
+        # Compare the records at positions in any order.
         positions = data.draw(
             st.lists(st.integers(0, max(0, size - 1)), max_size=30 if size else 0)
         )
@@ -145,11 +145,11 @@ def test_mixtures_are_stable_between_releases() -> None:
     assert endless.at(far, 2).tolist() == [11, 7, 2, 12]
 
 
-# ---- what a mix promises ----
+# ---- guarantees ----
 
 
 @given(weight_lists, seeds, st.data())
-def test_every_record_comes_once_if_all_are_to_be_exhausted(
+def test_every_record_comes_once_with_all_exhausted(
     weights: list[float], seed: int, data: st.DataObject
 ) -> None:
     count = len(weights)
@@ -178,25 +178,25 @@ def test_parts_keep_their_own_order(
         assert own.tolist() == list(itertools.chain(*expected))[: len(own)]
 
 
-def test_the_first_part_to_run_out_ends_the_epoch() -> None:
+def test_first_exhausted_part_ends_the_epoch() -> None:
     sizes, weights = [1000, 100], [0.5, 0.5]
     mix = mix_of(sizes, weights, 1, "first_exhausted")
     chosen, _ = mix.choices(np.arange(len(mix)))
     counts = np.bincount(chosen)
     assert counts[1] == 100
     assert 50 < counts[0] < 200
-    # The next choice would have been of the part that has run out.
+    # The next choice would be the exhausted part.
     next_choice, _ = mix_of(sizes, weights, 1, "endless").choices(np.array([len(mix)]))
     assert next_choice.tolist() == [1]
 
 
-def test_an_empty_part_ends_the_epoch_before_its_first_choice() -> None:
+def test_empty_part_ends_the_epoch_before_its_first_choice() -> None:
     mix = mix_of([10**6, 0], [0.9, 0.1], 0, "first_exhausted")
     assert 0 < len(mix) < 200
     assert set(mix.choices(np.arange(len(mix)))[0].tolist()) == {0}
 
 
-def test_an_empty_part_is_not_there_if_all_are_to_be_exhausted() -> None:
+def test_empty_part_is_ignored_with_all_exhausted() -> None:
     with_empty = mix_of([30, 0, 20], [0.2, 0.5, 0.3])
     without = mix_of([30, 20], [0.2, 0.3])
     assert (
@@ -205,13 +205,13 @@ def test_an_empty_part_is_not_there_if_all_are_to_be_exhausted() -> None:
 
 
 @pytest.mark.parametrize("stop", ["first_exhausted", "all_exhausted"])
-def test_parts_that_are_all_empty_make_an_empty_mix(stop: Stop) -> None:
+def test_mixture_of_empty_parts_is_empty(stop: Stop) -> None:
     mix = mix_of([0, 0], [1, 1], 0, stop)
     assert len(mix) == 0
     assert mix.at(np.empty(0, np.int64), 0).tolist() == []
 
 
-def test_parts_come_by_their_weights() -> None:
+def test_parts_are_chosen_by_their_weights() -> None:
     weights = [0.62, 0.3, 0.05, 0.03]
     mix = mix_of([10] * 4, weights, 0, "endless")
     chosen, _ = mix.choices(np.arange(8 * CELL))
@@ -228,7 +228,7 @@ def test_neighbouring_choices_are_independent() -> None:
     assert chi_square_is_plausible(pairs)
 
 
-def test_cells_and_seeds_are_arranged_each_in_another_way() -> None:
+def test_cells_and_seeds_have_different_choices() -> None:
     def cell(seed: int, number: int) -> bytes:
         mix = mix_of([1, 1], [0.5, 0.5], seed, "endless")
         return mix.choices(np.arange(number * CELL, number * CELL + 64))[0].tobytes()
@@ -237,7 +237,7 @@ def test_cells_and_seeds_are_arranged_each_in_another_way() -> None:
     assert len(cells) == 16
 
 
-def test_epochs_choose_the_same_parts_and_other_records() -> None:
+def test_epochs_choose_the_same_parts_but_different_records() -> None:
     mix = mix_of([50, 50], [0.5, 0.5])
     first, second = np.array(whole(mix, 0)), np.array(whole(mix, 1))
     assert np.array_equal(first // 50, second // 50)
@@ -249,14 +249,14 @@ def test_bases_number_the_records() -> None:
     assert sorted(whole(mix)) == [7, 8, 100, 101, 102]
 
 
-def test_mixes_of_mixes() -> None:
+def test_mixtures_of_mixtures() -> None:
     inner = mix_of([30, 40], [0.5, 0.5], 1)
     mix = MixedOrder([inner, Shuffled(30)], [0.5, 0.5], 2, "all_exhausted", bases=[0, 70])
     assert sorted(whole(mix)) == list(range(100))
 
 
 @pytest.mark.parametrize("stop", STOP_CHOICES)
-def test_mixes_are_pickled(stop: Stop) -> None:
+def test_mixtures_can_be_pickled(stop: Stop) -> None:
     mix = mix_of([500, 300], [0.5, 0.5], 4, stop)
     positions = np.arange(min(len(mix), 500))
     records = mix.at(positions, 3).tolist()
@@ -266,7 +266,7 @@ def test_mixes_are_pickled(stop: Stop) -> None:
     assert len(pickle.dumps(mix)) < 2000
 
 
-def test_threads_may_ask_at_once() -> None:
+def test_concurrent_access() -> None:
     sizes, weights = [400_000, 300_000], [0.9, 0.1]
     expected = mix_of(sizes, weights).at(np.arange(700_000), 0)
     mix = mix_of(sizes, weights)
@@ -287,7 +287,7 @@ def test_threads_may_ask_at_once() -> None:
         max_size=40,
     )
 )
-def test_counts_of_a_cell_are_the_nearest_to_the_weights(weights: list[float]) -> None:
+def test_counts_of_a_cell_are_closest_to_the_weights(weights: list[float]) -> None:
     counts = cell_counts(weights)
     assert sum(counts) == CELL
     assert min(counts) >= 1
@@ -297,7 +297,7 @@ def test_counts_of_a_cell_are_the_nearest_to_the_weights(weights: list[float]) -
         for count, share in zip(counts, shares, strict=True):
             assert abs(count - share) < 1
         lost = [share - count for count, share in zip(counts, shares, strict=True)]
-        # No choice can be moved from one part to another to the better.
+        # Moving a choice to another part never reduces the error.
         assert max(lost) - min(lost) <= 1
 
 
@@ -312,11 +312,11 @@ def test_counts_of_a_cell_are_the_nearest_to_the_weights(weights: list[float]) -
         ([0.5] * CELL, [1] * CELL),
     ],
 )
-def test_counts_of_a_cell_are_these(weights: list[float], counts: list[int]) -> None:
+def test_counts_of_a_cell_examples(weights: list[float], counts: list[int]) -> None:
     assert cell_counts(weights) == counts
 
 
-# ---- what is refused ----
+# ---- invalid arguments ----
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_counts_of_a_cell_are_these(weights: list[float], counts: list[int]) -> 
         ),
     ],
 )
-def test_other_mixes_are_refused(changes: dict[str, Any], reason: str) -> None:
+def test_invalid_mixtures_are_rejected(changes: dict[str, Any], reason: str) -> None:
     good: dict[str, Any] = {
         "parts": [Shuffled(5), Shuffled(6)],
         "weights": [1.0, 2.0],
@@ -350,7 +350,7 @@ def test_other_mixes_are_refused(changes: dict[str, Any], reason: str) -> None:
 
 
 @pytest.mark.parametrize("stop", STOP_CHOICES)
-def test_positions_out_of_range_are_refused(stop: Stop) -> None:
+def test_positions_out_of_range_are_rejected(stop: Stop) -> None:
     mix = mix_of([5, 5], [1, 1], 0, stop)
     for position in (-1, len(mix), 2**62 + 1):
         with pytest.raises(IndexError, match="outside"):

@@ -1,4 +1,4 @@
-"""The plan of an epoch against a plain model, and the promises that make it worth having."""
+"""The plan of an epoch, compared with a simple model, and its guarantees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ uneven_choices = st.sampled_from(["keep", "drop", "pad"])
 
 @st.composite
 def plans(draw: st.DrawFn, /, **fixed: Any) -> EpochPlan:
-    """Plans of any arguments, for rank 0 and worker 0."""
+    """Draw plans with any arguments, for rank 0 and worker 0."""
     num_records = draw(st.integers(0, 150))
     arguments: dict[str, Any] = {
         "num_records": num_records,
@@ -35,12 +35,12 @@ def plans(draw: st.DrawFn, /, **fixed: Any) -> EpochPlan:
 
 
 def ranks_of(plan: EpochPlan) -> Iterator[EpochPlan]:
-    """The same plan for every rank."""
+    """Return the same plan for every rank."""
     return (dataclasses.replace(plan, rank=rank) for rank in range(plan.world_size))
 
 
 def batches_of(plan: EpochPlan) -> list[list[int]]:
-    """A rank's batches in the order that DataLoader gives them: one of each worker in turn."""
+    """Return a rank's batches in the order of DataLoader: one of each worker in turn."""
     workers = [
         [batch.tolist() for batch in dataclasses.replace(plan, worker=worker).batches()]
         for worker in range(plan.num_workers)
@@ -50,7 +50,7 @@ def batches_of(plan: EpochPlan) -> list[list[int]]:
 
 
 def expected_batches(plan: EpochPlan) -> list[list[int]]:
-    """What a rank should see, by slicing the whole order."""
+    """Return the expected batches of a rank, sliced from the whole order."""
     size, world = plan.batch_size, plan.world_size
     order = list(range(plan.begin, plan.num_records))
     batches = []
@@ -69,7 +69,7 @@ def expected_batches(plan: EpochPlan) -> list[list[int]]:
 
 
 @given(plans())
-def test_every_rank_sees_its_slices_of_the_global_order(plan: EpochPlan) -> None:
+def test_every_rank_gets_its_slices_of_the_global_order(plan: EpochPlan) -> None:
     for rank in ranks_of(plan):
         expected = expected_batches(rank)
         assert batches_of(rank) == expected
@@ -120,9 +120,7 @@ def test_batches_do_not_depend_on_the_number_of_workers(plan: EpochPlan, workers
 
 
 @given(st.integers(0, 300), st.integers(0, 300))
-def test_a_global_step_does_not_depend_on_the_arrangement_of_ranks(
-    records: int, begin: int
-) -> None:
+def test_global_step_does_not_depend_on_the_number_of_ranks(records: int, begin: int) -> None:
     def steps(world: int) -> list[set[int]]:
         plan = EpochPlan(records, 12 // world, min(begin, records), world_size=world)
         ranks = [batches_of(rank) for rank in ranks_of(plan)]
@@ -143,8 +141,8 @@ def test_consumed_records_are_skipped(plan: EpochPlan, worker: int, consumed: in
 
 
 @given(plans(), plans(), st.integers(0, 50))
-def test_others_go_on_where_some_stopped(before: EpochPlan, after: EpochPlan, steps: int) -> None:
-    """After whole steps of one arrangement, another one begins: together each record once."""
+def test_other_ranks_can_resume(before: EpochPlan, after: EpochPlan, steps: int) -> None:
+    """If another number of ranks resumes after whole steps, each record still comes once."""
     before = dataclasses.replace(before, begin=0, uneven="keep", drop_last=False)
     seen = [n for r in ranks_of(before) for batch in batches_of(r)[:steps] for n in batch]
     begin = min(steps * before.world_size * before.batch_size, before.num_records)
@@ -157,7 +155,7 @@ def test_others_go_on_where_some_stopped(before: EpochPlan, after: EpochPlan, st
 
 
 @given(plans(), st.integers(0, 50))
-def test_one_batch_is_found_without_those_before_it(plan: EpochPlan, number: int) -> None:
+def test_batches_can_be_computed_independently(plan: EpochPlan, number: int) -> None:
     batches = expected_batches(plan)
     if number < len(batches):
         assert plan.batch(number).tolist() == batches[number]
@@ -203,6 +201,6 @@ def test_the_default_reader_reads_single_records() -> None:
         ({"num_workers": 0}, "num_workers must be"),
     ],
 )
-def test_values_out_of_their_range_are_refused(arguments: dict[str, Any], reason: str) -> None:
+def test_values_out_of_range_are_rejected(arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         EpochPlan(**{"num_records": 10, **arguments})

@@ -1,4 +1,4 @@
-"""Which records are part of a dataset: positions and numbers, against lists of numbers."""
+"""Selections of records, compared with lists of record numbers."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def spans(draw: st.DrawFn) -> Span:
 
 
 def numbers_of(selection: Selection) -> Numbers:
-    """All that is selected, bit by bit."""
+    """Return all selected numbers, read bit by bit."""
     return np.flatnonzero(selection.mask(0, selection.total))
 
 
 def check_selection(selection: Selection, expected: Numbers) -> None:
-    """Everything it says, against the numbers that it selects."""
+    """Compare all results of a selection with the selected numbers."""
     total = selection.total
     assert len(selection) == len(expected)
     found = selection.numbers_at(np.arange(len(expected)))
@@ -56,7 +56,7 @@ def test_subsets_match_their_masks(mask: Mask) -> None:
 
 
 @given(spans())
-def test_a_span_is_its_records(span: Span) -> None:
+def test_span_matches_its_records(span: Span) -> None:
     check_selection(span, np.arange(span.begin, span.begin + span.size))
 
 
@@ -71,7 +71,7 @@ def test_positions_in_any_order(mask: Mask, data: st.DataObject) -> None:
 
 
 @given(st.one_of(spans(), masks().map(Subset.from_mask)), st.data())
-def test_masks_of_stretches(selection: Selection, data: st.DataObject) -> None:
+def test_masks_of_ranges(selection: Selection, data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, selection.total))
     end = data.draw(st.integers(begin, selection.total))
     mask = selection.mask(begin, end)
@@ -79,10 +79,10 @@ def test_masks_of_stretches(selection: Selection, data: st.DataObject) -> None:
     assert mask.tolist() == selection.mask(0, selection.total)[begin:end].tolist()
 
 
-# ---- made in chunks ----
+# ---- built from chunks ----
 
 
-def test_a_subset_is_built_stretch_by_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subset_can_be_built_from_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subset, "CHUNK", 64)
     mask = np.random.default_rng(0).random(1000) < 0.3
     asked = []
@@ -96,7 +96,7 @@ def test_a_subset_is_built_stretch_by_stretch(monkeypatch: pytest.MonkeyPatch) -
 
 
 @given(masks(), st.data())
-def test_masks_of_any_whole_bytes_are_put_together(mask: Mask, data: st.DataObject) -> None:
+def test_masks_of_whole_bytes_are_joined(mask: Mask, data: st.DataObject) -> None:
     builder = SubsetBuilder(len(mask))
     done = 0
     while done < len(mask):
@@ -107,12 +107,12 @@ def test_masks_of_any_whole_bytes_are_put_together(mask: Mask, data: st.DataObje
 
 
 @pytest.mark.parametrize("bad", [np.ones(10), np.ones((2, 5), np.bool_), np.ones(101, np.bool_)])
-def test_other_masks_are_refused(bad: Any) -> None:
+def test_invalid_masks_are_rejected(bad: Any) -> None:
     with pytest.raises(ValueError, match="mask must be bool of at most 100 records, got"):
         SubsetBuilder(100).append(bad)
 
 
-def test_masks_that_leave_gaps_are_refused() -> None:
+def test_masks_with_gaps_are_rejected() -> None:
     builder = SubsetBuilder(100)
     builder.append(np.ones(9, np.bool_))
     with pytest.raises(ValueError, match="must be a multiple of 8"):
@@ -123,7 +123,7 @@ def test_masks_that_leave_gaps_are_refused() -> None:
         Subset.build(100, lambda begin, end: np.ones(end - begin - 1, np.bool_))
 
 
-def test_words_that_do_not_fit_are_refused() -> None:
+def test_invalid_words_are_rejected() -> None:
     with pytest.raises(ValueError, match="65 records take 2 words, got 1"):
         Subset(65, np.zeros(1, np.uint64))
     with pytest.raises(ValueError, match="after the last of 3 records"):
@@ -132,7 +132,7 @@ def test_words_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("begin", "size", "total"), [(-1, 1, 5), (0, -1, 5), (3, 3, 5)])
-def test_spans_that_do_not_fit_are_refused(begin: int, size: int, total: int) -> None:
+def test_invalid_spans_are_rejected(begin: int, size: int, total: int) -> None:
     with pytest.raises(ValueError, match="extends past 5 records"):
         Span(begin, size, total)
 
@@ -144,14 +144,14 @@ ten_of_20 = np.arange(20) % 2 == 0
 
 @pytest.mark.parametrize("selection", [Span(3, 10, 20), Subset.from_mask(ten_of_20)])
 @pytest.mark.parametrize("position", [-1, 10, 2**62, -(2**63)])
-def test_positions_out_of_range_are_refused(selection: Selection, position: int) -> None:
+def test_positions_out_of_range_are_rejected(selection: Selection, position: int) -> None:
     with pytest.raises(IndexError, match="outside"):
         selection.numbers_at(np.array([0, position]))
 
 
 @pytest.mark.parametrize("selection", [Span(3, 10, 20), Subset.from_mask(ten_of_20)])
 @pytest.mark.parametrize("number", [-1, 21, 2**62, -(2**63)])
-def test_numbers_out_of_range_are_refused(selection: Selection, number: int) -> None:
+def test_numbers_out_of_range_are_rejected(selection: Selection, number: int) -> None:
     with pytest.raises(IndexError, match=r"outside 0\.\.20"):
         selection.positions_of(np.array([0, number]))
 
@@ -170,18 +170,18 @@ def test_the_core_refuses_positions_out_of_range() -> None:
         _core.count_bits_below(words, counts[:1], np.array([0]))
 
 
-# ---- across processes ----
+# ---- pickling and fingerprints ----
 
 
 @given(st.one_of(spans(), masks().map(Subset.from_mask)))
-def test_selections_are_pickled(selection: Selection) -> None:
+def test_selections_can_be_pickled(selection: Selection) -> None:
     again = pickle.loads(pickle.dumps(selection))
     assert type(again) is type(selection)
     check_selection(again, numbers_of(selection))
     assert again.fingerprint() == selection.fingerprint()
 
 
-def test_a_pickle_holds_the_bits_and_no_more() -> None:
+def test_pickle_contains_only_the_bits() -> None:
     chosen = Subset.from_mask(np.random.default_rng(0).random(10**6) < 0.5)
     assert len(pickle.dumps(chosen)) < 10**6 / 8 + 1000
 
@@ -193,11 +193,11 @@ def test_fingerprints_are_stable_between_releases() -> None:
 
 
 @given(spans())
-def test_the_same_records_have_the_same_fingerprint(span: Span) -> None:
+def test_equal_records_have_equal_fingerprints(span: Span) -> None:
     assert Subset.from_mask(span.mask(0, span.total)).fingerprint() == span.fingerprint()
 
 
-def test_other_records_have_another_fingerprint() -> None:
+def test_different_records_have_different_fingerprints() -> None:
     selections: list[Selection] = [
         *(Span(begin, size, 6) for size in range(1, 7) for begin in range(7 - size)),
         Span(0, 0, 6),

@@ -1,4 +1,4 @@
-"""Orders of record numbers: permutations, repeatable, and evaluated anywhere."""
+"""Orders of record numbers: repeatable permutations with random access."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_single_positions(
     assert np.array_equal(records_at(positions, size, shuffle, seed, epoch), order[positions])
 
 
-def test_without_shuffle_the_order_is_that_of_the_files() -> None:
+def test_order_without_shuffle_is_that_of_the_files() -> None:
     for seed, epoch in ((0, 0), (1, 5)):
         assert np.array_equal(whole_order(50, False, seed, epoch), np.arange(50))
 
 
 @pytest.mark.parametrize("shuffle", [True, 64, Shuffle(block=10, window=30)])
-def test_seeds_and_epochs_each_make_another_order(shuffle: ShuffleChoice) -> None:
+def test_seeds_and_epochs_have_different_orders(shuffle: ShuffleChoice) -> None:
     orders = [
         tuple(whole_order(200, shuffle, seed, epoch).tolist())
         for seed in (-1, 0, 1, 2, 2**63, 2**64)
@@ -82,7 +82,7 @@ def test_orders_are_stable_between_releases() -> None:
 
 
 @given(st.integers(1, 3000), st.integers(1, 3500), seeds, epochs)
-def test_a_window_bounds_how_far_a_record_moves(
+def test_window_limits_the_distance_of_a_record(
     size: int, window: int, seed: int, epoch: int
 ) -> None:
     moved = np.abs(whole_order(size, window, seed, epoch) - np.arange(size))
@@ -91,30 +91,30 @@ def test_a_window_bounds_how_far_a_record_moves(
 
 
 @pytest.mark.parametrize("window", [8, 100, 1000])
-def test_a_window_uses_most_of_its_width(window: int) -> None:
+def test_window_uses_most_of_its_width(window: int) -> None:
     size = 40 * window
     moved = np.abs(whole_order(size, window, 5) - np.arange(size))
     assert moved.max() > 0.7 * window
-    # One uniform shuffle of half a window would move records by a sixth of it.
+    # A uniform shuffle of half a window would move records by a sixth of it.
     assert moved.mean() > window / 6
 
 
-def test_records_cross_every_place_of_a_window() -> None:
+def test_records_cross_every_position_of_a_window() -> None:
     size, window = 4000, 40
     crossed = np.zeros(size - 1, bool)
     for seed in range(50):
         order = whole_order(size, window, seed)
-        # Records before place p and after it change sides unless the first p are those below p.
+        # Records cross position p unless the first p records are those below p.
         crossed |= np.maximum.accumulate(order)[:-1] > np.arange(size - 1)
     assert crossed.all()
 
 
-def test_a_window_of_one_is_no_shuffle() -> None:
+def test_window_of_one_does_not_shuffle() -> None:
     assert np.array_equal(whole_order(100, 1), np.arange(100))
 
 
 @pytest.mark.parametrize("window", [50, 51, 10**12])
-def test_a_window_of_all_records_is_the_uniform_shuffle(window: int) -> None:
+def test_window_of_all_records_is_a_uniform_shuffle(window: int) -> None:
     assert np.array_equal(whole_order(50, window, 3, 1), whole_order(50, True, 3, 1))
 
 
@@ -122,10 +122,10 @@ def test_a_window_of_all_records_is_the_uniform_shuffle(window: int) -> None:
 
 
 @given(sizes, counts, counts, seeds, epochs)
-def test_blocks_are_put_in_a_row_and_then_windows_are_mixed(
+def test_blocks_are_permuted_and_then_windows_are_shuffled(
     size: int, block: int, window: int, seed: int, epoch: int
 ) -> None:
-    # Windows of one record mix nothing, so they show the row of blocks.
+    # Windows of one record do not shuffle, so they show the order of blocks.
     row = whole_order(size, Shuffle(block=block, window=1), seed, epoch)
     begins = np.flatnonzero(row % block == 0)
     assert np.array_equal(np.sort(row[begins]), np.arange(0, size, block))
@@ -139,15 +139,15 @@ def test_blocks_are_put_in_a_row_and_then_windows_are_mixed(
 
 
 @given(sizes, counts, counts, seeds)
-def test_a_window_holds_few_blocks(size: int, block: int, window: int, seed: int) -> None:
+def test_window_contains_few_blocks(size: int, block: int, window: int, seed: int) -> None:
     blocks = whole_order(size, Shuffle(block=block, window=window), seed) // block
     for begin in range(0, size, window):
-        # A block at either end in part, and the last block, which may be short.
+        # Parts of blocks at both ends, and the last block, which may be short.
         assert len(np.unique(blocks[begin : begin + window])) <= -(-window // block) + 2
 
 
 @given(sizes, counts, seeds)
-def test_one_block_is_mixed_in_its_windows_only(size: int, window: int, seed: int) -> None:
+def test_single_block_is_shuffled_only_within_windows(size: int, window: int, seed: int) -> None:
     order = whole_order(size, Shuffle(block=size, window=window), seed)
     assert np.array_equal(order // window, np.arange(size) // window)
 
@@ -174,30 +174,30 @@ def test_ten_thousand_million_records(shuffle: ShuffleChoice) -> None:
 
 
 @pytest.mark.parametrize("flag", [False, True])
-def test_a_flag_of_numpy_is_a_flag(flag: bool) -> None:
-    check_shuffle(np.bool_(flag))  # type: ignore[arg-type]  # taken beside the type
+def test_numpy_flags_are_accepted(flag: bool) -> None:
+    check_shuffle(np.bool_(flag))  # type: ignore[arg-type]  # accepted in addition to the type
     order = whole_order(50, np.bool_(flag), 1)  # type: ignore[arg-type]  # as above
     assert np.array_equal(order, whole_order(50, flag, 1))
 
 
-def test_a_window_of_numpy_is_a_window() -> None:
-    check_shuffle(np.int32(7))  # type: ignore[arg-type]  # taken beside the type
+def test_numpy_windows_are_accepted() -> None:
+    check_shuffle(np.int32(7))  # type: ignore[arg-type]  # accepted in addition to the type
     order = whole_order(50, np.int32(7), 1)  # type: ignore[arg-type]  # as above
     assert np.array_equal(order, whole_order(50, 7, 1))
 
 
 @pytest.mark.parametrize("good", [False, True, 1, 2, 10**30, Shuffle(block=1, window=1)])
-def test_flags_and_windows_are_taken(good: Any) -> None:
+def test_flags_and_windows_are_accepted(good: Any) -> None:
     check_shuffle(good)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "yes", None])
-def test_other_shuffles_are_refused(bad: Any) -> None:
+def test_invalid_shuffles_are_rejected(bad: Any) -> None:
     with pytest.raises(ValueError, match="shuffle must be"):
         check_shuffle(bad)
 
 
-def test_blocks_and_windows_of_numpy_become_plain_numbers() -> None:
+def test_numpy_blocks_and_windows_become_plain_integers() -> None:
     shuffle = Shuffle(block=np.int64(3), window=np.int32(5))  # type: ignore[arg-type]
     assert repr(shuffle) == "Shuffle(block=3, window=5)"
     assert pickle.loads(pickle.dumps(shuffle)) == shuffle == Shuffle(block=3, window=5)
@@ -205,7 +205,7 @@ def test_blocks_and_windows_of_numpy_become_plain_numbers() -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "yes", None, True, np.bool_(True)])
 @pytest.mark.parametrize("name", ["block", "window"])
-def test_other_blocks_and_windows_are_refused(name: str, bad: Any) -> None:
+def test_invalid_blocks_and_windows_are_rejected(name: str, bad: Any) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be a positive integer, got"):
         Shuffle(**{"block": 2, "window": 2, name: bad})
 
@@ -220,11 +220,11 @@ def test_windows_larger_than_all_records() -> None:
 
 @pytest.mark.parametrize("shuffle", [True, 3, Shuffle(block=2, window=3)])
 @pytest.mark.parametrize("position", [-1, 10, 2**62])
-def test_positions_outside_the_order_are_refused(shuffle: ShuffleChoice, position: int) -> None:
+def test_positions_outside_the_order_are_rejected(shuffle: ShuffleChoice, position: int) -> None:
     with pytest.raises(IndexError):
         records_at(np.array([0, position]), 10, shuffle, 0, 0)
 
 
 @pytest.mark.parametrize("shuffle", [False, True, 3, Shuffle(block=2, window=3)])
-def test_no_positions_are_fine_where_there_are_no_records(shuffle: ShuffleChoice) -> None:
+def test_empty_positions_of_an_empty_order(shuffle: ShuffleChoice) -> None:
     assert len(records_at(np.empty(0, np.int64), 0, shuffle, 0, 0)) == 0

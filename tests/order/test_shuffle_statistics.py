@@ -13,7 +13,7 @@ from torchrec_io.order.shuffle import Shuffle, ShuffleChoice, records_at
 
 
 def counts_at(position: int, size: int, shuffle: ShuffleChoice, seeds: int) -> Numbers:
-    """How often each record comes at a position."""
+    """Count how often each record comes at a position."""
     where = np.array([position])
     found = [int(records_at(where, size, shuffle, seed, 0)[0]) for seed in range(seeds)]
     return np.bincount(found, minlength=size)
@@ -33,7 +33,7 @@ def test_every_permutation_is_equally_likely() -> None:
 
 @pytest.mark.parametrize("size", [17, 100, 256])
 @pytest.mark.parametrize("by", ["seed", "epoch"])
-def test_every_record_comes_equally_often_at_every_position(size: int, by: str) -> None:
+def test_every_record_is_uniform_over_positions(size: int, by: str) -> None:
     counts = np.zeros((size, size), np.int64)
     for number in range(3000):
         order = whole_order(size, True, **{by: number})
@@ -65,7 +65,7 @@ def test_consecutive_epochs_are_independent() -> None:
 
 
 def window_shares(size: int, window: int, position: int) -> npt.NDArray[np.float64]:
-    """How likely each record is at a position: two uniform steps, the second across borders."""
+    """Return the probability of each record at a position, after two uniform shuffles."""
     block = window // 2 + 1
 
     def blockmates(at: int, shift: int) -> range:
@@ -81,7 +81,7 @@ def window_shares(size: int, window: int, position: int) -> npt.NDArray[np.float
 
 
 @pytest.mark.parametrize("position", [0, 3, 29, 33, 38, 98, 99])
-def test_a_window_moves_records_as_two_uniform_steps_would(position: int) -> None:
+def test_window_is_equivalent_to_two_uniform_shuffles(position: int) -> None:
     size, window, seeds = 100, 20, 8000
     counts = counts_at(position, size, window, seeds)
     shares = window_shares(size, window, position)
@@ -93,7 +93,7 @@ def test_windows_are_independent_of_each_other() -> None:
     size, window, bins = 220, 20, 11
     counts = np.zeros((bins, bins), np.int64)
     for seed in range(6000):
-        # Two positions that share no block in either step; both are far from the ends.
+        # Two positions without a common block in either step, far from the ends.
         here, there = records_at(np.array([60, 126]), size, window, seed, 0).tolist()
         counts[here % bins, there % bins] += 1
     rows, columns = counts.sum(1, keepdims=True), counts.sum(0, keepdims=True)
@@ -105,22 +105,22 @@ def test_windows_are_independent_of_each_other() -> None:
 
 
 @pytest.mark.parametrize("size", [50, 48, 46])
-def test_every_block_comes_equally_often_at_every_place(size: int) -> None:
+def test_every_block_is_uniform_over_positions(size: int) -> None:
     blocks = 10
     counts = np.zeros((blocks, blocks), np.int64)
     for seed in range(5000):
         row = whole_order(size, Shuffle(block=5, window=1), seed)
         counts[np.arange(blocks), row[row % 5 == 0] // 5] += 1
-    # The short block among them. Rows and columns have fixed sums.
+    # This includes the short block. Rows and columns have fixed sums.
     assert chi_square_is_plausible(counts, (blocks - 1) ** 2)
 
 
 @pytest.mark.parametrize("window", [7, 20, 48])
-def test_every_record_comes_equally_often_at_every_place_of_its_window(window: int) -> None:
+def test_every_record_is_uniform_over_its_window(window: int) -> None:
     size = 48
     places = np.zeros((size, window), np.int64)
     for seed in range(4000):
-        # One block leaves each record in its own window.
+        # With one block, each record stays in its window.
         order = whole_order(size, Shuffle(block=size, window=window), seed)
         places[order, np.arange(size) % window] += 1
     for begin in range(0, size, window):
@@ -130,16 +130,16 @@ def test_every_record_comes_equally_often_at_every_place_of_its_window(window: i
 
 
 @pytest.mark.parametrize("position", [0, 19, 20, 55, 99])
-def test_every_record_is_equally_likely_at_every_position(position: int) -> None:
+def test_all_records_are_equally_likely_at_every_position(position: int) -> None:
     counts = counts_at(position, 100, Shuffle(block=5, window=20), 10_000)
     assert chi_square_is_plausible(counts)
 
 
-def test_blocks_and_places_in_windows_are_independent() -> None:
+def test_blocks_and_positions_in_windows_are_independent() -> None:
     blocks = 10
     counts = np.zeros((blocks, 5, 5), np.int64)
     for seed in range(6000):
-        # Which block comes first, and the records that the first two windows begin with.
+        # The first block, and the first records of the first two windows.
         order = whole_order(50, Shuffle(block=5, window=5), seed)
         counts[order[0] // 5, order[0] % 5, order[5] % 5] += 1
     assert chi_square_is_plausible(counts)

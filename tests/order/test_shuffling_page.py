@@ -34,7 +34,7 @@ def test_the_table_matches_the_orders(made: tuple[str, Path]) -> None:
     assert made[0] in PAGE
 
 
-def test_numbers_in_the_text_are_from_the_table(made: tuple[str, Path]) -> None:
+def test_numbers_in_the_text_match_the_table(made: tuple[str, Path]) -> None:
     text = PAGE.partition(made[0])[2]
     quoted = re.findall(r"\b\d+\.\d\b|\b\d{2,3},\d{3} positions\b", text)
     assert len(quoted) >= 6
@@ -42,7 +42,7 @@ def test_numbers_in_the_text_are_from_the_table(made: tuple[str, Path]) -> None:
     assert {number.removesuffix(" positions") for number in quoted} <= in_table
 
 
-def test_the_picture_is_drawn(made: tuple[str, Path]) -> None:
+def test_picture_is_drawn(made: tuple[str, Path]) -> None:
     with Image.open(made[1]) as drawn, Image.open(SCRIPT.with_suffix(".png")) as kept:
         assert drawn.size == kept.size
         colors = drawn.convert("RGB").getcolors(1 << 20)

@@ -1,4 +1,4 @@
-"""Slices as TensorFlow Datasets cuts them; splits that are disjoint, exhaustive, and stable."""
+"""Slices like those of TensorFlow Datasets, and disjoint, exhaustive, stable splits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ files = st.lists(st.integers(0, 60), max_size=8)
 
 
 def names_of(count: int) -> list[tuple[str, str]]:
-    """Names of files, not in the order listed."""
+    """Return names of files, not in sorted order."""
     return [(f"train-{number * 7 % 5}", f"{number:02}") for number in range(count)]
 
 
@@ -41,7 +41,7 @@ def numbers_of(selection: Selection) -> list[int]:
 
 
 def check_parts(parts: Sequence[Subset], whole: Sequence[int], counts: Sequence[int]) -> None:
-    """Disjoint, exhaustive, and of these sizes."""
+    """Check that parts are disjoint and exhaustive, and have these sizes."""
     assert [len(part) for part in parts] == list(counts)
     assert sorted(itertools.chain(*map(numbers_of, parts))) == list(whole)
 
@@ -49,8 +49,8 @@ def check_parts(parts: Sequence[Subset], whole: Sequence[int], counts: Sequence[
 # ---- slices ----
 
 
-# What tensorflow_datasets 4.9's ReadInstruction.from_spec("train" + text).to_absolute gives,
-# worked out by its rules: round() to even, then what is negative from the end.
+# Results of ReadInstruction.from_spec("train" + text).to_absolute in tensorflow_datasets 4.9:
+# round() to even, then negative values count from the end.
 TFDS_SLICES = [
     ("[:80%]", 100, (0, 80)),
     ("[80%:]", 100, (80, 100)),
@@ -66,9 +66,9 @@ TFDS_SLICES = [
     ("[0:7]", 7, (0, 7)),
     ("[:100%]", 7, (0, 7)),
     ("[-100%:]", 7, (0, 7)),
-    ("[:50%]", 5, (0, 2)),  # 2.5 to the even 2
+    ("[:50%]", 5, (0, 2)),  # 2.5 rounds to the even 2
     ("[50%:]", 5, (2, 5)),
-    ("[:50%]", 7, (0, 4)),  # 3.5 to the even 4
+    ("[:50%]", 7, (0, 4)),  # 3.5 rounds to the even 4
     ("[-50%:]", 5, (3, 5)),
     ("[:33%]", 10, (0, 3)),
     ("[33%:66%]", 10, (3, 7)),
@@ -76,10 +76,10 @@ TFDS_SLICES = [
     ("[:12.5%]", 1000, (0, 125)),
     ("[99.95%:]", 10_000, (9995, 10_000)),
     ("[-0.5%:]", 1000, (995, 1000)),
-    ("[-5%:]", 4, (0, 4)),  # -0.2 to 0, which is the first
+    ("[-5%:]", 4, (0, 4)),  # -0.2 rounds to 0, the first record
     ("[0:50%]", 10, (0, 5)),
     ("[:1%]", 10**11, (0, 10**9)),
-    # Ours.
+    # Slices that only this library supports.
     ("", 7, (0, 7)),
     ("[:]", 7, (0, 7)),
     ("", 0, (0, 0)),
@@ -95,7 +95,7 @@ def test_slices_are_those_of_tfds(text: str, size: int, records: tuple[int, int]
 
 
 @given(st.integers(1, 10**12), st.lists(st.integers(0, 100), min_size=1, max_size=10))
-def test_slices_by_percent_meet_without_gap_or_overlap(size: int, cuts: list[int]) -> None:
+def test_percent_slices_have_no_gap_or_overlap(size: int, cuts: list[int]) -> None:
     end = 0
     for low, high in itertools.pairwise(sorted({0, *cuts, 100})):
         if round(low * size / 100.0) == round(high * size / 100.0):
@@ -115,7 +115,7 @@ def test_slices_by_percent_meet_without_gap_or_overlap(size: int, cuts: list[int
         *("[5:5]", "[5:4]", "[:0]", "[10:]", "[60%:40%]", "[:4%]", "[-4%:0]"),
     ],
 )
-def test_other_texts_are_refused_with_an_example(text: str) -> None:
+def test_invalid_texts_are_rejected_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="slices look like") as caught:
         parse_slice(text, 10)
     assert repr(text) in str(caught.value)
@@ -126,7 +126,7 @@ def test_other_texts_are_refused_with_an_example(text: str) -> None:
 
 
 @given(fraction_lists, st.integers(0, 10**12))
-def test_counts_sum_up_and_are_near_the_fractions(fractions: list[float], size: int) -> None:
+def test_counts_are_complete_and_near_the_fractions(fractions: list[float], size: int) -> None:
     counts = fractions_to_counts(fractions, size)
     assert sum(counts) == size
     whole = sum(map(Fraction, map(repr, fractions)))
@@ -140,7 +140,7 @@ def test_counts_sum_up_and_are_near_the_fractions(fractions: list[float], size: 
         ([1], 7, [7]),
         ([0.8, 0.1, 0.1], 1000, [800, 100, 100]),
         ([0.8, 0.1, 0.1], 10, [8, 1, 1]),
-        ([0.7, 0.3], 5, [4, 1]),  # 3.5, as written, and not the float a little below 0.7
+        ([0.7, 0.3], 5, [4, 1]),  # exactly 3.5, not the float slightly below
         ([0.5, 0.5], 5, [3, 2]),
         ([1 / 3, 1 / 3, 1 / 3], 10**18, [(10**18 - 1) // 3, (10**18 + 2) // 3, (10**18 - 1) // 3]),
         ([0.1] * 10, 5, [1, 0, 1, 0, 1, 0, 1, 0, 1, 0]),
@@ -148,7 +148,7 @@ def test_counts_sum_up_and_are_near_the_fractions(fractions: list[float], size: 
         ([0.25, 0.75], 0, [0, 0]),
     ],
 )
-def test_counts_are_these(fractions: list[float], size: int, counts: list[int]) -> None:
+def test_counts_examples(fractions: list[float], size: int, counts: list[int]) -> None:
     assert fractions_to_counts(fractions, size) == counts
 
 
@@ -165,7 +165,7 @@ def test_counts_are_these(fractions: list[float], size: int, counts: list[int]) 
         ([math.inf], "positive"),
     ],
 )
-def test_other_fractions_are_refused(fractions: list[float], reason: str) -> None:
+def test_invalid_fractions_are_rejected(fractions: list[float], reason: str) -> None:
     with pytest.raises(ValueError, match=f"fractions must .*{reason}"):
         fractions_to_counts(fractions, 10)
 
@@ -186,7 +186,7 @@ def test_parts_are_disjoint_and_exhaustive(
 def members(
     masks: Sequence[Mask], names: Sequence[tuple[str, str]], fractions: list[float], seed: int
 ) -> list[list[tuple[tuple[str, str], int]]]:
-    """Of each part the records, as (name of the file, number in the file)."""
+    """Return the records of each part, as (name of the file, number in the file)."""
     chosen = Subset.from_mask(np.concatenate([*masks, np.empty(0, np.bool_)]))
     listed = [(name, n) for mask, name in zip(masks, names, strict=True) for n in range(len(mask))]
     parts = split_records([len(mask) for mask in masks], names, chosen, fractions, seed)
@@ -194,7 +194,7 @@ def members(
 
 
 @given(files, fraction_lists, seeds, st.data())
-def test_membership_does_not_depend_on_how_files_are_listed(
+def test_membership_does_not_depend_on_the_order_of_files(
     records: list[int], fractions: list[float], seed: int, data: st.DataObject
 ) -> None:
     names = names_of(len(records))
@@ -206,10 +206,10 @@ def test_membership_does_not_depend_on_how_files_are_listed(
 
 
 @given(files, st.integers(1, 60), seeds)
-def test_copies_of_a_file_are_dealt_alike_in_any_order(
+def test_copies_of_a_file_are_split_alike_in_any_order(
     records: list[int], size: int, seed: int
 ) -> None:
-    # Which of two copies a record is in cannot be told from its content.
+    # The content does not show which copy a record is from.
     masks = [np.ones(n, np.bool_) for n in (size, *records, size)]
     names = [("a", "copy"), *names_of(len(records)), ("a", "copy")]
     again = members(masks[::-1], names[::-1], [0.5, 0.5], seed)
@@ -234,7 +234,7 @@ def test_a_split_of_a_slice(total: int, data: st.DataObject) -> None:
     check_parts(parts, numbers_of(span), fractions_to_counts([0.5, 0.5], len(span)))
 
 
-def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_size_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [100, 0, 300, 1, 0, 77, 500]
     chosen = Subset.from_mask(np.random.default_rng(0).random(sum(records)) < 0.4)
     keys = [b"%d" % (number % 50) for number in range(len(chosen))]
@@ -249,7 +249,7 @@ def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parts() == whole
 
 
-def test_seeds_each_make_another_split() -> None:
+def test_seeds_have_different_splits() -> None:
     fingerprints = {
         split_records([200], [("a", "1")], None, [0.5, 0.5], seed)[0].fingerprint()
         for seed in (-1, 0, 1, 2, 2**63, 2**64)
@@ -267,20 +267,20 @@ def test_every_split_is_equally_likely() -> None:
     assert chi_square_is_plausible(np.array(list(counts.values())))
 
 
-def test_records_are_split_evenly_all_over() -> None:
+def test_records_are_split_evenly_everywhere() -> None:
     parts = split_records([10**6], [("a", "1")], None, [0.3, 0.7], 5)
     places = numbers_of(parts[0])
     counts = np.bincount(np.array(places) // 10_000, minlength=100)
-    # Of each 10,000 records 3,000 are expected, with the variance of a draw without replacement.
+    # 3,000 of each 10,000 records are expected, with the variance of sampling without replacement.
     statistic = ((counts - 3000) ** 2 / (3000 * 0.7)).sum()
     assert abs(statistic - 99) < 4 * math.sqrt(2 * 99)
 
 
-def test_a_split_by_the_same_seed_within_a_part_is_independent_of_it() -> None:
+def test_nested_split_with_the_same_seed_is_independent() -> None:
     [part, _] = split_records([10**5], [("a", "1")], None, [0.5, 0.5], 0)
     [inner, _] = split_records([10**5], [("a", "1")], part, [0.5, 0.5], 0)
     [other, _] = split_records([10**5], [("a", "1")], None, [0.5, 0.5], 1)
-    # Both take about half of any half: 25,000, with a deviation of about 80.
+    # Both select about half of any half: 25,000, with a standard deviation of about 80.
     both = other.mask(0, 10**5) & part.mask(0, 10**5)
     assert abs(int(both.sum()) - 25_000) < 500
     low_half = [number for number in numbers_of(inner) if number < 50_000]
@@ -326,7 +326,7 @@ def test_groups_stay_whole(keys: list[bytes | None], fractions: list[float], see
 
 
 @given(group_keys, fraction_lists, seeds)
-def test_groups_come_near_the_fractions(
+def test_groups_approximate_the_fractions(
     keys: list[bytes | None], fractions: list[float], seed: int
 ) -> None:
     known = [key for key in keys if key is not None]
@@ -334,7 +334,7 @@ def test_groups_come_near_the_fractions(
     largest = max(map(known.count, set(known)))
     parts = split_groups(keys, None, len(keys), fractions, seed)
     wanted = fractions_to_counts(fractions, len(known))
-    # Each boundary is moved by half a group at most.
+    # Each boundary moves by at most half a group.
     dealt, due = np.cumsum([len(part) for part in parts]), np.cumsum(wanted)
     assert np.abs(dealt - due).max() * 2 <= largest
 
@@ -362,7 +362,7 @@ def test_groups_of_a_selection(keys: list[bytes | None], gaps: int) -> None:
         assert numbers_of(part) == chosen.numbers_at(np.array(numbers_of(alone), int)).tolist()
 
 
-def test_seeds_each_deal_groups_in_another_way() -> None:
+def test_seeds_have_different_splits_of_groups() -> None:
     keys = [b"%d" % number for number in range(100)]
     fingerprints = {
         split_groups(keys, None, 100, [0.5, 0.5], seed)[0].fingerprint()
@@ -381,7 +381,7 @@ def test_every_choice_of_groups_is_equally_likely() -> None:
     assert chi_square_is_plausible(np.array(list(counts.values())))
 
 
-def test_keys_that_do_not_belong_to_the_records_are_refused() -> None:
+def test_keys_that_do_not_match_the_records_are_rejected() -> None:
     with pytest.raises(ValueError, match="keys must have one value for each of 3 records, got 2"):
         split_groups([b"a", b"b"], None, 3, [1.0], 0)
     with pytest.raises(ValueError, match="keys must have one value for each of 1 record, got 2"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the sdist, from it the wheel, installs that away from the checkout, and uses it there.
+# Build the sdist, build the wheel from it, install it outside the checkout, and test it there.
 set -euo pipefail
 build=$(mkdir -p "$1" && cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,13 +20,13 @@ pip wheel -q --no-build-isolation --no-deps --config-settings build-dir="$build/
   "$build"/dist/*.tar.gz
 pip install -q --no-deps --target "$build/site" "$build"/dist/*.whl
 
-# An empty folder, and no editable install in the way: what is imported is the wheel.
+# Run in an empty folder without the editable install, so that the wheel is imported.
 cd "$(mktemp -d)"
 PYTHONPATH="$build/site" SKBUILD_EDITABLE_SKIP=1 python "$here/check_wheel.py" "$build/site" \
   "$root/examples/data/digits"
 
-# The messages with every release line of protobuf that may be installed, native and in Python. -S
-# leaves out what else is installed, so that they are seen to need nothing of it.
+# Test the messages with every supported release line of protobuf, native and pure Python. -S hides
+# other installed packages, which proves that the messages do not need them.
 for version in 4.25.0 5.29.6 6.33.6 "$(sed -n 's/^protobuf==//p' "$root/constraints.txt")"; do
   protobuf="$build/protobuf-$version"
   [ -d "$protobuf" ] || pip install -q --no-deps --target "$protobuf" "protobuf==$version"

@@ -98,7 +98,7 @@ def fetch(reader: RecordReader | BlockReader, numbers: Sequence[int]) -> Any:
     return block.numbers.tolist(), [block[i] for i in range(len(block))], told
 
 
-# ---- what comes out ----
+# ---- results ----
 
 
 @given(
@@ -106,7 +106,7 @@ def fetch(reader: RecordReader | BlockReader, numbers: Sequence[int]) -> Any:
     size=st.integers(1, TOTAL + 3),
     keep=st.integers(1, 5),
 )
-def test_any_records_are_those_of_the_plain_reader(
+def test_results_equal_those_of_the_plain_reader(
     indexes: list[RecordIndex], batches: list[list[int]], size: int, keep: int
 ) -> None:
     plain = RecordReader(indexes)
@@ -115,7 +115,7 @@ def test_any_records_are_those_of_the_plain_reader(
         assert fetch(blocks, numbers) == fetch(plain, numbers)
 
 
-def test_blocks_need_not_be_of_one_size_nor_of_neighbours(watched: WatchedReader) -> None:
+def test_blocks_may_have_any_size_and_records(watched: WatchedReader) -> None:
     # Block 0: every third record; block 1: the others.
     def numbers_of(block: int) -> Numbers:
         return np.flatnonzero((np.arange(TOTAL) % 3 != 0) == bool(block))
@@ -139,7 +139,7 @@ def test_length_location_keys_and_plan(watched: WatchedReader) -> None:
 
 
 @pytest.mark.parametrize("number", [-1, TOTAL, 2**62])
-def test_no_such_record(watched: WatchedReader, number: int) -> None:
+def test_record_number_out_of_range(watched: WatchedReader, number: int) -> None:
     with pytest.raises(IndexError, match=f"there are {TOTAL} records"):
         in_blocks(watched, 10, 2).plan(np.array([0, number]))
 
@@ -150,9 +150,7 @@ def test_at_least_one_block_is_kept(watched: WatchedReader) -> None:
 
 
 @pytest.mark.parametrize("listed", [[], [3], [5, 6], [0, 1, 2, 4]])
-def test_blocks_that_contradict_themselves_are_refused(
-    watched: WatchedReader, listed: list[int]
-) -> None:
+def test_inconsistent_blocks_are_rejected(watched: WatchedReader, listed: list[int]) -> None:
     blocks = BlockReader(watched, np.zeros_like, lambda _: np.array(listed, np.int64), 1)
     with pytest.raises(ValueError, match=r"^numbers_of\(0\) lacks records"):
         fetch(blocks, [5, 3])
@@ -161,7 +159,7 @@ def test_blocks_that_contradict_themselves_are_refused(
 # ---- reads ----
 
 
-def test_a_block_is_one_read_of_each_file(watched: WatchedReader) -> None:
+def test_block_is_one_read_per_file(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 30, 9)
     fetch(blocks, [29, 0])
     first = watched.plan(np.arange(30))
@@ -174,7 +172,7 @@ def test_a_block_is_one_read_of_each_file(watched: WatchedReader) -> None:
     assert length == 10 * 20_016
 
 
-def test_a_block_is_read_once_while_it_is_held(watched: WatchedReader) -> None:
+def test_block_in_memory_is_not_read_again(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 10, 3)
     for numbers in ([0, 25, 13], [19, 1], [2, 21, 10, 11]):
         fetch(blocks, numbers)
@@ -184,14 +182,14 @@ def test_a_block_is_read_once_while_it_is_held(watched: WatchedReader) -> None:
     assert len(watched.reads) == 4
 
 
-def test_the_least_recently_used_block_is_evicted(watched: WatchedReader) -> None:
+def test_least_recently_used_block_is_evicted(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 10, 2)
     for block, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (2, 5), (1, 5)):
         fetch(blocks, [block * 10])
         assert len(watched.reads) == reads, block
 
 
-def test_a_batch_of_more_blocks_than_are_kept_uses_those_that_are(watched: WatchedReader) -> None:
+def test_batch_of_many_blocks_uses_the_kept_ones(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 10, 2)
     fetch(blocks, [0, 10, 20])
     fetch(blocks, [0, 10, 20])
@@ -199,7 +197,7 @@ def test_a_batch_of_more_blocks_than_are_kept_uses_those_that_are(watched: Watch
 
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
-def test_no_more_blocks_are_in_memory_than_are_kept(watched: WatchedReader, keep: int) -> None:
+def test_number_of_blocks_in_memory_is_limited(watched: WatchedReader, keep: int) -> None:
     blocks = in_blocks(watched, 7, keep)
     for numbers in np.random.default_rng(0).integers(0, TOTAL, (40, 12)):
         fetch(blocks, numbers.tolist())
@@ -231,7 +229,7 @@ def test_hints_reach_the_files(indexes: list[RecordIndex], monkeypatch: pytest.M
     assert [(begin + size, place) for [[begin, size, place]] in hinted] == [(end, 0)]
 
 
-def test_a_plan_continues_one_that_needs_its_blocks(watched: WatchedReader) -> None:
+def test_plan_continues_one_with_the_same_blocks(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 10, 2)
     plan = blocks.plan(np.array([5, 15]))
     assert blocks.plan(np.array([18, 19])).continues(plan)
@@ -244,29 +242,29 @@ THREADS = 6
 
 
 def all_at_once(work: Callable[[], Any]) -> list[Any]:
-    """Run work in threads that start together; return each result or exception."""
+    """Run work in threads that start together. Return each result or exception."""
     ready = threading.Barrier(THREADS)
 
     def run(_: int) -> Any:
         ready.wait()
         try:
             return work()
-        except BaseException as error:  # noqa: BLE001  # it is what is looked at
+        except BaseException as error:  # noqa: BLE001  # returned to the test
             return error
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(run, range(THREADS)))
 
 
-def test_threads_that_want_one_block_read_it_once(watched: WatchedReader) -> None:
+def test_concurrent_threads_read_a_block_once(watched: WatchedReader) -> None:
     expected = fetch(RecordReader(watched.indexes), [3, 1, 55])
-    watched.before = lambda: time.sleep(0.1)  # so that all are there
+    watched.before = lambda: time.sleep(0.1)  # so that all threads wait
     blocks = in_blocks(watched, 100, 1)
     assert all_at_once(lambda: fetch(blocks, [3, 1, 55])) == [expected] * THREADS
     assert len(watched.reads) == 1
 
 
-def test_threads_with_few_blocks_between_them(watched: WatchedReader) -> None:
+def test_threads_with_fewer_blocks_than_threads(watched: WatchedReader) -> None:
     plain = RecordReader(watched.indexes)
     blocks = in_blocks(watched, 5, 2)
     batches = np.random.default_rng(0).integers(0, TOTAL, (200, 6)).tolist()
@@ -282,7 +280,7 @@ class Interrupted(BaseException):  # as KeyboardInterrupt
 
 
 @pytest.mark.parametrize("kind", [OSError, Interrupted])
-def test_the_error_of_a_read_reaches_every_waiting_thread(
+def test_read_error_reaches_every_waiting_thread(
     watched: WatchedReader, kind: type[BaseException]
 ) -> None:
     error = kind("gone")
@@ -295,12 +293,12 @@ def test_the_error_of_a_read_reaches_every_waiting_thread(
     blocks = in_blocks(watched, 100, 1)
     assert all_at_once(lambda: fetch(blocks, [3])) == [error] * THREADS
     assert len(watched.reads) == 1
-    # Nothing of it stays behind.
+    # The failed read leaves no state.
     watched.before = lambda: None
     assert fetch(blocks, [3]) == fetch(RecordReader(watched.indexes), [3])
 
 
-def test_pickled_readers_hold_nothing(indexes: list[RecordIndex]) -> None:
+def test_pickled_readers_contain_no_blocks(indexes: list[RecordIndex]) -> None:
     blocks = in_blocks(RecordReader(indexes), 30, 2)
     expected = fetch(blocks, [60, 1])
     plain_size = len(pickle.dumps(in_blocks(RecordReader(indexes), 30, 2)))
@@ -308,11 +306,11 @@ def test_pickled_readers_hold_nothing(indexes: list[RecordIndex]) -> None:
     assert fetch(pickle.loads(pickle.dumps(blocks)), [60, 1]) == expected
 
 
-def test_a_forked_child_shares_nothing_that_is_held(watched: WatchedReader) -> None:
+def test_forked_child_shares_no_locks_or_blocks(watched: WatchedReader) -> None:
     blocks = in_blocks(watched, 30, 2)
     expected = fetch(blocks, [60, 1])
     reads = len(watched.reads)
-    with blocks._lock:  # as if another thread were at it
+    with blocks._lock:  # as if another thread held it
         child = os.fork()
         if child == 0:
             ok = fetch(blocks, [60, 1]) == expected and len(watched.reads) == 2 * reads
@@ -326,10 +324,10 @@ def test_a_forked_child_shares_nothing_that_is_held(watched: WatchedReader) -> N
 # ---- damage ----
 
 
-def test_damage_is_reported_like_by_the_plain_reader(tmp_path: Path) -> None:
+def test_damage_is_reported_like_the_plain_reader(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb", b"cccc", b"dddd"])
     plain = RecordReader([RecordIndex.build(path)])
-    fetch(plain, [0])  # the file is looked at once an epoch, and damaged after that
+    fetch(plain, [0])  # files are checked once per epoch; the damage follows
     content = bytearray(path.read_bytes())
     content[20 + 13] ^= 1
     content[60 + 2] ^= 1
@@ -342,7 +340,7 @@ def test_damage_is_reported_like_by_the_plain_reader(tmp_path: Path) -> None:
         assert len(found[2]) == sum(number in (1, 3) for number in numbers)
 
 
-def test_a_shortened_file_is_reported_to_every_thread(tmp_path: Path) -> None:
+def test_shortened_file_is_reported_to_every_thread(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb", b"cccc"])
     reader = WatchedReader([RecordIndex.build(path)])
     fetch(reader, [0])
@@ -359,7 +357,7 @@ def test_a_shortened_file_is_reported_to_every_thread(tmp_path: Path) -> None:
     assert fetch(blocks, [0, 2])[1] == [b"aaaa", b"cccc"]
 
 
-def test_a_file_that_changed_between_epochs_is_found_though_its_block_is_held(
+def test_file_changed_between_epochs_is_found_despite_kept_blocks(
     tmp_path: Path,
 ) -> None:
     path = write_tfrecord(tmp_path / "x", [b"aaaa", b"bbbb"])
@@ -409,7 +407,7 @@ def test_gathering_copies_ranges(content: bytes, data: st.DataObject) -> None:
         (0, 1, 2**63 - 1),
     ],
 )
-def test_gathering_stays_inside(bad: tuple[int, int, int]) -> None:
+def test_gathering_rejects_ranges_outside(bad: tuple[int, int, int]) -> None:
     source, target = np.arange(10, dtype=np.uint8), np.zeros(20, np.uint8)
     with pytest.raises(ValueError, match="ranges must"):
         _core.gather(source, rows((0, 1, 0), bad), target)

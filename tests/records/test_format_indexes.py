@@ -28,7 +28,7 @@ class TestIndexes:
         path.write_bytes(b"".join(netstring(b"%05d" % number) for number in range(50)))
         return path
 
-    def test_each_format_has_its_own_in_the_cache(self, path: Path) -> None:
+    def test_each_format_has_its_own_cached_index(self, path: Path) -> None:
         formats = [TextLines(), TextLines(1), NETSTRINGS]
         found = [open_indexes([str(path)], "auto", "auto", each)[0][0] for each in formats]
         assert [len(index) for index in found] == [1, 0, 50]
@@ -38,12 +38,12 @@ class TestIndexes:
         again = [open_indexes([str(path)], "auto", "auto", each)[0][0] for each in formats]
         assert [index.index_path for index in again] == [str(name) for name in names[:3]]
 
-    def test_indexes_that_follow_from_the_size_are_not_cached(self, path: Path) -> None:
+    def test_indexes_computed_from_the_size_are_not_cached(self, path: Path) -> None:
         for each in (FixedLength(8), WholeFile()):
             open_indexes([str(path)], "auto", "auto", each)
             assert not cache_path(path, each).exists()
 
-    def test_one_of_another_format_is_refused(self, path: Path) -> None:
+    def test_index_of_another_format_is_rejected(self, path: Path) -> None:
         index = tio.RecordIndex.build(path, format=TextLines())
         index.save()
         for other in (TextLines(1), NETSTRINGS, TFRECORD):
@@ -51,7 +51,7 @@ class TestIndexes:
                 tio.RecordIndex.load(path, format=other)
         assert len(tio.RecordIndex.load(path, format=TextLines())) == 1
         found, _ = open_indexes([str(path)], "auto", "auto", NETSTRINGS)
-        assert len(found[0]) == 50  # the one beside it is not for this
+        assert len(found[0]) == 50  # the sidecar is for another format
         given, _ = open_indexes([str(path)], [f"{path}.tfidx"], "auto", TextLines())
         assert len(given[0]) == 1
 
@@ -65,16 +65,16 @@ class TestIndexes:
         codes = {each.code for each in formats}
         assert len(codes) == len(formats)
         assert not codes & {0, NETSTRINGS.code}
-        assert TextLines(1).code == 0x9C89DC08  # for good: index files have it
+        assert TextLines(1).code == 0x9C89DC08  # stored in index files, so it must never change
         assert FixedLength(np.int64(3)).code == FixedLength(3).code  # type: ignore[arg-type]
         assert pickle.loads(pickle.dumps(TFRECORD)) is TFRECORD
 
     @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS], ids=["lines", "own"])
-    def test_a_copy_is_fine_and_another_file_is_not(
+    def test_copy_is_accepted_and_another_file_is_not(
         self, tmp_path: Path, each: tio.RecordFormat
     ) -> None:
         """If only the time differs, records are looked up at their offsets in the index."""
-        ends = 70_000  # what the fingerprint covers, and more
+        ends = 70_000  # more than the fingerprint covers
         short = b"1:a,\n" if isinstance(each, TextLines) else b"1:a,"
         long = b"2:aa,\n" if isinstance(each, TextLines) else b"2:aa,"
         head, tail = short * (ends // len(short)), short * (ends // len(short))
@@ -93,7 +93,7 @@ class TestIndexes:
         assert len(found[0]) != len(index)
 
     @pytest.mark.parametrize("beside", [False, True])
-    def test_lines_that_moved_inside_of_a_file(self, tmp_path: Path, beside: bool) -> None:
+    def test_lines_moved_within_a_file(self, tmp_path: Path, beside: bool) -> None:
         """Only the time of the last change shows that lines were moved."""
         lines = [b"%d," % number * (1 + number % 3) for number in range(30_000)]
         path = tmp_path / "x"
@@ -113,7 +113,7 @@ class TestIndexes:
         ("start", "end", "is_line"),
         [(0, 3, True), (3, 4, True), (4, 6, True), (1, 3, False), (0, 4, False), (0, 2, False)],
     )
-    def test_which_ranges_are_lines(
+    def test_ranges_that_are_lines(
         self, tmp_path: Path, start: int, end: int, is_line: bool
     ) -> None:
         (tmp_path / "x").write_bytes(b"ab\n\ncd")
@@ -123,17 +123,17 @@ class TestIndexes:
         assert wrong == (None if is_line else start)
 
     @pytest.mark.parametrize("each", [TextLines(), NETSTRINGS, FixedLength(8)], ids=repr)
-    def test_a_file_that_is_cut_short_in_use(self, path: Path, each: tio.RecordFormat) -> None:
+    def test_file_truncated_in_use(self, path: Path, each: tio.RecordFormat) -> None:
         index = tio.RecordIndex.build(path, format=each)
         os.truncate(path, 160)
         with pytest.raises(tio.TruncatedFileError, match="has become shorter"):
             index.check_unchanged()
 
-    def test_a_whole_file_that_was_touched(self, path: Path) -> None:
+    def test_whole_file_with_a_new_time(self, path: Path) -> None:
         index = tio.RecordIndex.build(path, format=WholeFile())
         os.utime(path, ns=(1, 1))
         with pytest.raises(tio.StaleIndexError, match="the file was changed since it was listed"):
             index.check_unchanged()
 
 
-# ---- finding out what a file is ----
+# ---- file changes ----

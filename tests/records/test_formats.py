@@ -38,7 +38,7 @@ NETSTRINGS = Netstrings()
 
 
 def read_all(index: tio.RecordIndex) -> tuple[list[bytes], list[str]]:
-    """Records of a file, read in an odd order, and their keys."""
+    """Return records of a file, read in an unusual order, and their keys."""
     reader = RecordReader([index])
     order = np.arange(len(index))[::-1].copy()
     block, errors = reader.fetch(reader.plan(order))
@@ -117,7 +117,7 @@ def test_lines_of_a_damaged_stream(tmp_path: Path, cut: int) -> None:
     index, error = tio.RecordIndex.build_partial(tmp_path / "x", format=TextLines(2))
     assert isinstance(error, tio.TruncatedFileError)
     assert error.record == len(index)
-    # The last line that came out of it may not be whole.
+    # The last decoded line may be incomplete.
     assert read_all(index)[0] == lines[2 : 2 + len(index)]
     assert len(index) == 97 if cut == -1 else len(index) < 97
 
@@ -134,7 +134,7 @@ def test_parameters_are_checked(value: Any) -> None:
         FixedLength(0 if value == 1 else value)
 
 
-# ---- records of one length ----
+# ---- fixed-length records ----
 
 
 @given(size=st.integers(1, 4), ends=st.tuples(*[st.integers(0, 3)] * 3), count=st.integers(0, 5))
@@ -161,7 +161,7 @@ def test_fixed_length(
         assert f"{counted(left, 'byte')} left over after {counted(count, 'record')}" in error.reason
 
 
-def test_a_file_too_short_for_its_header(tmp_path: Path) -> None:
+def test_file_too_short_for_its_header(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"abc")
     with pytest.raises(tio.TruncatedFileError, match="3 bytes, too few for a header of 2"):
         tio.RecordIndex.build(tmp_path / "x", format=FixedLength(1, 2, 2))
@@ -209,13 +209,13 @@ def test_whole_files_are_identified_by_name(tmp_path: Path) -> None:
     assert first == moved
 
 
-# ---- a format of one's own ----
+# ---- custom formats ----
 
 
 @given(records=st.lists(st.binary(max_size=12)), cut=st.integers(0, 30))
 @pytest.mark.parametrize("compression", [None, "gzip"])
-def test_own(tmp_path: Path, compression: Any, records: list[bytes], cut: int) -> None:
-    """Whole, and cut short anywhere: the whole records are there, and what is wrong."""
+def test_custom_formats(tmp_path: Path, compression: Any, records: list[bytes], cut: int) -> None:
+    """Complete and truncated files yield their complete records and the right error."""
     data = b"".join(map(netstring, records))
     data = data[: len(data) - min(cut, len(data))]
     ends = np.cumsum([len(netstring(record)) for record in records])
@@ -234,7 +234,7 @@ def test_own(tmp_path: Path, compression: Any, records: list[bytes], cut: int) -
 
 
 class Framed(tio.RecordFormat):
-    """A header, then records behind their lengths, then a footer that begins with a zero."""
+    """Format with a header, records preceded by their lengths, and a footer that starts with 0."""
 
     name = "framed"
 
@@ -269,13 +269,13 @@ def test_a_header_and_a_footer(tmp_path: Path, compression: Any, size: int) -> N
     assert read_all(index) == (records, [f"x#{i}@{starts[i]}" for i in range(3)])
 
 
-def test_an_exception_of_a_format_ends_the_file(tmp_path: Path) -> None:
+def test_exception_of_a_format_ends_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"HEAP")
     with pytest.raises(tio.CorruptRecordError, match="does not begin with HEAD") as caught:
         tio.RecordIndex.build(path, format=Framed())
     assert (caught.value.record, caught.value.offset) == (0, 0)
-    path.write_bytes(framed([b"abc", b"d"]) + b"\1")  # no whole length, and no footer
+    path.write_bytes(framed([b"abc", b"d"]) + b"\1")  # neither a complete length nor a footer
     index, error = tio.RecordIndex.build_partial(path, format=Framed())
     assert isinstance(error, tio.CorruptRecordError)
     assert isinstance(error.__cause__, struct.error)
@@ -284,7 +284,7 @@ def test_an_exception_of_a_format_ends_the_file(tmp_path: Path) -> None:
     assert read_all(index)[0] == [b"abc", b"d"]
 
 
-def test_progress_of_a_search_that_fails_at_once(tmp_path: Path) -> None:
+def test_progress_of_a_search_that_fails_immediately(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"HEAP")
     seen: list[tuple[int, int]] = []
     index, error = tio.RecordIndex.build_partial(
@@ -312,7 +312,7 @@ class Rereading(tio.RecordFormat):
         yield from (file.tell(), end)
 
 
-def test_boundaries_that_make_no_sense(tmp_path: Path) -> None:
+def test_inconsistent_boundaries(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"0123456789")
     with pytest.raises(tio.CorruptRecordError, match="a frame cannot end at 3, before it starts"):
         tio.RecordIndex.build(tmp_path / "x", format=Backwards())
@@ -321,7 +321,7 @@ def test_boundaries_that_make_no_sense(tmp_path: Path) -> None:
 
 
 class Given(tio.RecordFormat):
-    """A format whose method is given, and is no generator."""
+    """A format whose method is an argument and not a generator."""
 
     name = "given"
 
@@ -344,7 +344,7 @@ class Given(tio.RecordFormat):
     ],
     ids=["float", "huge", "None"],
 )
-def test_boundaries_that_are_no_offsets(tmp_path: Path, find: Any, reason: str) -> None:
+def test_boundaries_that_are_not_offsets(tmp_path: Path, find: Any, reason: str) -> None:
     (tmp_path / "x").write_bytes(b"0123456789")
     index, error = tio.RecordIndex.build_partial(tmp_path / "x", format=Given(find))
     assert index.offsets.tolist() == [0]
@@ -353,7 +353,7 @@ def test_boundaries_that_are_no_offsets(tmp_path: Path, find: Any, reason: str) 
 
 
 @pytest.mark.parametrize("find", [lambda _: None, lambda file: [int(file.read())]])
-def test_boundaries_that_are_none(tmp_path: Path, find: Any) -> None:
+def test_boundaries_that_return_none(tmp_path: Path, find: Any) -> None:
     (tmp_path / "x").write_bytes(b"HEAP")
     index, error = tio.RecordIndex.build_partial(tmp_path / "x", format=Given(find))
     assert len(index) == 0
@@ -361,7 +361,7 @@ def test_boundaries_that_are_none(tmp_path: Path, find: Any) -> None:
     assert error.path == str(tmp_path / "x")
 
 
-def test_a_format_without_boundaries_is_not_passed_over(tmp_path: Path) -> None:
+def test_format_without_boundaries_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"0123456789")
     nothing = tio.RecordFormat()
     nothing.name = "nothing"
@@ -369,7 +369,7 @@ def test_a_format_without_boundaries_is_not_passed_over(tmp_path: Path) -> None:
         tio.RecordFileDataset(tmp_path / "x", nothing, on_error="skip")
 
 
-def test_a_number_is_no_record(tmp_path: Path) -> None:
+def test_record_must_be_bytes(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"0123456789")
     index = tio.RecordIndex.build(tmp_path / "x", format=Given(lambda _: [0, 4, 8], len))
     reader = RecordReader([index])
@@ -378,7 +378,7 @@ def test_a_number_is_no_record(tmp_path: Path) -> None:
     assert ["not 'int'" in error.reason for error in errors] == [True, True]
 
 
-def test_only_plain_files_are_read_backwards(tmp_path: Path) -> None:
+def test_only_plain_files_seek_backwards(tmp_path: Path) -> None:
     plain = stored(tmp_path / "plain", b"a" * 100_000, None)
     assert read_all(tio.RecordIndex.build(plain, format=Rereading()))[0] == [b"a" * 100_000]
     packed = stored(tmp_path / "packed", b"a" * 100_000, "gzip")
@@ -386,7 +386,7 @@ def test_only_plain_files_are_read_backwards(tmp_path: Path) -> None:
         tio.RecordIndex.build(packed, format=Rereading())
 
 
-def test_a_compressed_stream_seeks_only_forwards(tmp_path: Path) -> None:
+def test_compressed_stream_seeks_only_forwards(tmp_path: Path) -> None:
     path = stored(tmp_path / "x", b"0123456789", "gzip")
     index = tio.RecordIndex.build(path, format=TextLines())
     file = custom_format.SourceFile(open_decompressed(open_file(path), "gzip"))
@@ -411,7 +411,7 @@ def test_damage_is_reported_for_its_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [None, "", 7])
-def test_a_format_has_a_name(tmp_path: Path, name: Any) -> None:
+def test_format_must_be_an_instance_with_a_name(tmp_path: Path, name: Any) -> None:
     (tmp_path / "x").write_bytes(b"")
     nameless = Netstrings()
     nameless.name = name
@@ -422,7 +422,7 @@ def test_a_format_has_a_name(tmp_path: Path, name: Any) -> None:
 
 
 @pytest.mark.parametrize("data", [b"80\n", b"x^2", b"\x1f\x8b\x07\0abc", b"\x1f\x8b\x08\xe0abc"])
-def test_only_gzip_is_found_out(tmp_path: Path, data: bytes) -> None:
+def test_only_gzip_is_detected(tmp_path: Path, data: bytes) -> None:
     """Text may start like a zlib stream."""
     path = tmp_path / "x"
     path.write_bytes(data)
@@ -434,7 +434,7 @@ def test_only_gzip_is_found_out(tmp_path: Path, data: bytes) -> None:
     assert list(tio.TextLineDataset(path, compression="zlib")) == [data.rstrip(b"\n")]
 
 
-def test_a_directory_stands_for_all_its_files(tmp_path: Path) -> None:
+def test_directory_includes_all_its_files(tmp_path: Path) -> None:
     for name in ("b.txt", "a.csv", "_c", ".hidden", "a.csv.tfidx"):
         (tmp_path / name).write_bytes(b"")
     (tmp_path / "folder").mkdir()
@@ -444,7 +444,7 @@ def test_a_directory_stands_for_all_its_files(tmp_path: Path) -> None:
         expand_paths(tmp_path / "folder", tfrecord_names=False)
 
 
-def test_a_tfrecord_file_is_read_by_its_own_format_too(tmp_path: Path) -> None:
+def test_tfrecord_file_can_be_read_with_its_format(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", [b"a", b"", b"bc"])
     dataset = tio.RecordFileDataset(path, TFRECORD, with_key=True)
     assert list(dataset) == list(tio.TFRecordDataset(path, with_key=True))

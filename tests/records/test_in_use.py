@@ -1,4 +1,4 @@
-"""Files that are replaced, changed or removed while they are read."""
+"""Files that are replaced, changed or removed while in use."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, Truncated
 from torchrec_io.records import record_reader as reader_module
 from torchrec_io.records.record_reader import RecordReader
 
-COUNT = 20_000  # so many that their index is mapped
+COUNT = 20_000  # enough records for a mapped index
 RECORDS = [b"%05d" % i for i in range(COUNT)]
 OTHERS = [b"%06d" % i for i in range(COUNT)]
 
 
 @pytest.fixture(params=["mapped", "read", "memory", "gzip"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A data file; its index is in a file that is mapped or read, or in memory alone."""
+    """Write a data file whose index is mapped, read from a file, or only in memory."""
     path = tmp_path / "x"
     kind = request.param
     records = RECORDS[:100] if kind == "read" else RECORDS
@@ -48,17 +48,17 @@ def check_reads(reader: RecordReader) -> None:
 
 
 def replace(path: Path, records: list[bytes]) -> None:
-    """Another file takes the name, as careful writers do it."""
+    """Replace a file atomically with another one."""
     os.replace(write_tfrecord(path.with_name("new"), records), path)
 
 
 def in_child(work: Callable[[], None]) -> int:
-    """The status of a forked process that does something: 0, or what killed it."""
+    """Run work in a forked process. Return its exit status."""
     child = os.fork()
     if child == 0:
         try:
             work()
-        except BaseException:  # noqa: BLE001  # the parent hears of it by the status
+        except BaseException:  # noqa: BLE001  # reported by the exit status
             os._exit(1)
         os._exit(0)
     return os.waitpid(child, 0)[1]
@@ -68,7 +68,7 @@ class TestData:
     def test_replaced_before_its_first_use(self, path: Path) -> None:
         reader = open_reader(path)
         replace(path, OTHERS)
-        for _ in range(2):  # for good
+        for _ in range(2):  # the error persists
             with pytest.raises(StaleIndexError, match="was replaced or changed") as caught:
                 reader.plan(np.array([0]))
             assert caught.value.path == str(path)
@@ -77,7 +77,7 @@ class TestData:
         reader = open_reader(path)
         check_reads(reader)
         replace(path, OTHERS)
-        check_reads(reader)  # in this epoch the open file is read on
+        check_reads(reader)  # the open file is used until the end of the epoch
         reader.begin_epoch()
         with pytest.raises(StaleIndexError, match="was replaced or changed"):
             check_reads(reader)
@@ -91,7 +91,7 @@ class TestData:
         with pytest.raises(StaleIndexError, match="content"):
             check_reads(reader)
 
-    def test_a_file_of_the_same_content_is_read_on(self, path: Path) -> None:
+    def test_replaced_by_the_same_content(self, path: Path) -> None:
         reader = open_reader(path)
         check_reads(reader)
         shutil.copyfile(path, path.with_name("copy"))
@@ -102,7 +102,7 @@ class TestData:
             check_reads(reader)
             assert reader._sources([0])[0].stamp.file[1] == path.stat().st_ino
 
-    def test_found_by_a_process_that_starts_with_it(self, path: Path) -> None:
+    def test_new_process_finds_the_replaced_file(self, path: Path) -> None:
         reader = open_reader(path)
         check_reads(reader)
         dumped = pickle.dumps(reader)
@@ -117,7 +117,7 @@ class TestData:
                 check_reads(reader)
 
         assert in_child(work) == 0
-        check_reads(reader)  # here it is still open
+        check_reads(reader)  # still open in this process
 
     def test_removed(self, path: Path) -> None:
         reader = open_reader(path)
@@ -129,7 +129,7 @@ class TestData:
             check_reads(reader)
 
 
-def test_a_truncated_file_is_distinguished_from_a_rewritten_one(tmp_path: Path) -> None:
+def test_truncated_and_rewritten_files_are_distinguished(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", RECORDS)
     reader = open_reader(path)
     for size in (21 * 1000 + 5, 100, 5, 0):
@@ -142,14 +142,14 @@ def test_a_truncated_file_is_distinguished_from_a_rewritten_one(tmp_path: Path) 
         check_reads(reader)
 
 
-def test_a_file_that_is_opened_again_in_an_epoch_is_the_same(
+def test_file_reopened_in_an_epoch_must_be_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = [write_tfrecord(tmp_path / name, RECORDS[:10]) for name in "ab"]
     reader = RecordReader([RecordIndex.build(path) for path in paths])
     monkeypatch.setattr(reader_module, "_MAX_OPEN_FILES", 1)
     check_reads(reader)
-    reader.fetch(reader.plan(np.array([11])))  # which closes the first
+    reader.fetch(reader.plan(np.array([11])))  # this closes the first file
     replace(paths[0], OTHERS)
     with pytest.raises(StaleIndexError, match="was replaced or changed"):
         check_reads(reader)
@@ -173,7 +173,7 @@ class TestIndex:
         assert caught.value.path == str(path) + ".tfidx"
 
     @pytest.mark.parametrize("size", [0, 79, 80, 5000])
-    def test_cut_short_under_its_map(self, path: Path, size: int) -> None:
+    def test_truncated_while_mapped(self, path: Path, size: int) -> None:
         reader = open_reader(path)
         check_reads(reader)
 
@@ -185,7 +185,7 @@ class TestIndex:
 
         assert in_child(work) == 0  # SIGBUS would kill it
 
-    def test_an_equal_one_and_none_are_fine(self, path: Path) -> None:
+    def test_replaced_by_an_equal_index_or_removed(self, path: Path) -> None:
         reader = open_reader(path)
         RecordIndex.build(path).save()
         check_reads(reader)
@@ -193,7 +193,7 @@ class TestIndex:
         reader.begin_epoch()
         check_reads(reader)
 
-    def test_pickled_when_its_file_is_gone(self, path: Path) -> None:
+    def test_pickled_after_its_file_was_removed(self, path: Path) -> None:
         reader = open_reader(path)
         os.unlink(str(path) + ".tfidx")
         again = pickle.loads(pickle.dumps(reader))
@@ -205,7 +205,7 @@ class TestIndex:
 
 
 @pytest.mark.parametrize("threads", [1, 8])
-def test_each_file_is_checked_once_an_epoch(
+def test_each_file_is_checked_once_per_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     paths = [str(write_tfrecord(tmp_path / f"{number}", RECORDS[:5])) for number in range(4)]
@@ -222,7 +222,9 @@ def test_each_file_is_checked_once_an_epoch(
     monkeypatch.setattr(os, "stat", counted)
     for epoch in range(1, 4):
         with ThreadPoolExecutor(threads) as pool:
-            parts = [np.array([number]) for number in range(10)] * 20  # none of the last two files
+            parts = [
+                np.array([number]) for number in range(10)
+            ] * 20  # no records of the last two files
             blocks = list(pool.map(lambda part: reader.fetch(reader.plan(part))[0], parts))
         assert [block[0] for block in blocks] == (RECORDS[:5] * 2) * 20
         used = paths[:2]
@@ -231,7 +233,7 @@ def test_each_file_is_checked_once_an_epoch(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_removed_file_is_reported_with_the_batch_that_needs_it(
+def test_removed_file_is_reported_with_its_first_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     paths = [write_tfrecord(tmp_path / name, RECORDS[:8]) for name in "ab"]

@@ -1,4 +1,4 @@
-"""RecordIndex: built, saved, mapped, refused when it does not fit; text indexes."""
+"""RecordIndex: building, saving, mapping, validation, and text indexes."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_build_finds_every_record(tmp_path: Path, compression: str | None) -> No
     assert index.lengths.tolist() == [len(r) for r in RECORDS]
 
 
-def test_records_larger_than_the_window(tmp_path: Path) -> None:
+def test_records_larger_than_the_read_window(tmp_path: Path) -> None:
     path = tmp_path / "large"
     records = [bytes(3 << 20), b"small", bytes(5 << 20), *[b"x" * 100] * 5000, bytes(2 << 20)]
     write_tfrecord(path, records)
     assert RecordIndex.build(path).lengths.tolist() == [len(r) for r in records]
 
 
-def test_an_empty_file_and_an_empty_record_are_fine(tmp_path: Path) -> None:
+def test_empty_file_and_empty_record(tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
     assert len(RecordIndex.build(tmp_path / "empty")) == 0
     write_tfrecord(tmp_path / "zero", [b"", b"a", b""])
@@ -121,7 +121,7 @@ class TestDamagedData:
         message = self.check(tmp_path / "x.tfrecord", text, CorruptRecordError, 0, 0)
         assert "git-lfs pointer" in message
 
-    def test_text_and_compressed_read_as_plain_are_named(self, tmp_path: Path) -> None:
+    def test_text_and_compressed_files_read_as_plain_are_named(self, tmp_path: Path) -> None:
         assert "text" in self.check(tmp_path / "x", b"a,b,c\n1,2,3\n" * 9, CorruptRecordError, 0, 0)
         write_tfrecord(tmp_path / "z", RECORDS, "gzip")
         with pytest.raises(CorruptRecordError, match="looks compressed"):
@@ -139,10 +139,10 @@ class TestDamagedData:
             (tmp_path / "z").write_bytes(whole[:cut])
             with pytest.raises(TruncatedFileError, match="ends inside a gzip stream"):
                 RecordIndex.build(tmp_path / "z")
-        # The trailer alone is missing: all records are whole.
+        # Only the trailer is missing, so all records are complete.
         assert len(RecordIndex.build_partial(tmp_path / "z")[0]) == len(RECORDS)
 
-    def test_a_directory_and_a_missing_file(self, tmp_path: Path) -> None:
+    def test_directory_and_missing_file(self, tmp_path: Path) -> None:
         with pytest.raises(IsADirectoryError):
             RecordIndex.build(tmp_path)
         with pytest.raises(FileNotFoundError):
@@ -159,7 +159,7 @@ class TestSaved:
             assert loaded.offsets.tolist() == built.offsets.tolist()
             assert loaded.lengths.tolist() == built.lengths.tolist()
 
-    def test_about_four_bytes_a_record(self, tmp_path: Path) -> None:
+    def test_size_is_about_four_bytes_per_record(self, tmp_path: Path) -> None:
         write_tfrecord(tmp_path / "x", [b"ab"] * 10_000)
         size = RecordIndex.build(tmp_path / "x").save().stat().st_size
         assert size < 4.1 * 10_000
@@ -176,7 +176,7 @@ class TestSaved:
         del index
         assert again.lengths.tolist() == [2] * count
 
-    def test_is_read_where_no_more_maps_can_be_had(
+    def test_is_read_if_mapping_fails(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write_tfrecord(tmp_path / "x", [b"ab"] * 20_000)
@@ -188,20 +188,20 @@ class TestSaved:
         monkeypatch.setattr(_core, "map_file", refuse)
         assert RecordIndex.load(tmp_path / "x").lengths.tolist() == [2] * 20_000
 
-    def test_pickles_by_its_file_and_without(self, data: Path) -> None:
+    def test_pickling_with_and_without_a_file(self, data: Path) -> None:
         built = RecordIndex.build(data)
         assert pickle.loads(pickle.dumps(built)).offsets.tolist() == built.offsets.tolist()
         built.save()
         loaded = RecordIndex.load(data)
         dumped = pickle.dumps(loaded)
-        assert len(dumped) < 600  # the file's name, not its content
+        assert len(dumped) < 600  # the name of the file, not its content
         assert pickle.loads(dumped).offsets.tolist() == built.offsets.tolist()
         write_tfrecord(data, RECORDS[:5])
         RecordIndex.build(data).save()
         with pytest.raises(StaleIndexError, match="replaced"):
             pickle.loads(dumped)
 
-    def test_every_damaged_byte_is_refused(self, data: Path) -> None:
+    def test_every_damaged_byte_is_rejected(self, data: Path) -> None:
         path = RecordIndex.build(data).save()
         whole = path.read_bytes()
         for at in range(len(whole)):
@@ -211,7 +211,7 @@ class TestSaved:
             with pytest.raises(IndexFormatError, match="damaged"):
                 RecordIndex.load(data)
 
-    def test_every_truncation_and_extension_is_refused(self, data: Path) -> None:
+    def test_every_truncation_and_extension_is_rejected(self, data: Path) -> None:
         path = RecordIndex.build(data).save()
         whole = path.read_bytes()
         for content in [whole[:cut] for cut in range(len(whole))] + [whole + b"\0", whole * 2]:
@@ -224,28 +224,28 @@ class TestStale:
     def save(self, data: Path) -> None:
         RecordIndex.build(data).save()
 
-    def test_another_size(self, data: Path) -> None:
+    def test_different_size(self, data: Path) -> None:
         self.save(data)
         write_tfrecord(data, RECORDS[:-1])
         with pytest.raises(StaleIndexError, match="bytes"):
             RecordIndex.load(data)
 
-    def test_same_size_other_content(self, data: Path) -> None:
+    def test_same_size_with_different_content(self, data: Path) -> None:
         self.save(data)
         stat = data.stat()
         content = bytearray(data.read_bytes())
         content[-20] ^= 1
         data.write_bytes(content)
-        os.utime(data, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # time alone would not tell
+        os.utime(data, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # the time does not show the change
         with pytest.raises(StaleIndexError, match="content"):
             RecordIndex.load(data)
 
-    def test_other_records_in_the_middle_of_a_large_file(self, tmp_path: Path) -> None:
+    def test_changed_records_in_the_middle_of_a_large_file(self, tmp_path: Path) -> None:
         path = tmp_path / "x"
         write_tfrecord(path, [bytes(1000)] * 400)
         self.save(path)
         middle = [bytes(1000)] * 100 + [bytes(992), bytes(1008)] * 100 + [bytes(1000)] * 100
-        write_tfrecord(path, middle)  # same size, same ends
+        write_tfrecord(path, middle)  # same size, start and end
         os.utime(path, ns=(1, 1))
         with pytest.raises(StaleIndexError, match="no record of that size"):
             RecordIndex.load(path)
@@ -276,7 +276,7 @@ class TestText:
             "0 \u0661\u0669\n", "\0\0\0\0",
         ],
     )  # fmt: skip
-    def test_garbage_is_refused_with_its_line(self, tmp_path: Path, garbage: str) -> None:
+    def test_garbage_is_rejected_with_its_line(self, tmp_path: Path, garbage: str) -> None:
         write_tfrecord(tmp_path / "d", [b"abc", b"abc"])
         (tmp_path / "d.idx").write_text(garbage, "utf-8")
         with pytest.raises(IndexFormatError, match=r"line \d+ of the index"):
@@ -295,7 +295,7 @@ class TestText:
             RecordIndex.from_text(text, other)
 
     @given(st.binary(max_size=60))
-    def test_any_bytes_give_an_index_or_a_typed_error(
+    def test_any_bytes_are_an_index_or_a_typed_error(
         self, tmp_path_factory: pytest.TempPathFactory, content: bytes
     ) -> None:
         folder = tmp_path_factory.mktemp("text")
@@ -309,12 +309,12 @@ class TestText:
 
 
 class TestFinding:
-    def test_the_sidecar_first_then_the_cache_then_a_new_one_in_the_cache(
+    def test_sidecar_precedes_cache_precedes_new_index(
         self, data: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         built, _ = find_or_build(data)
         assert built.index_path == str(cache_path(data))
-        assert sorted(os.listdir(data.parent)) == ["data.tfrecord"]  # nothing beside the data
+        assert sorted(os.listdir(data.parent)) == ["data.tfrecord"]  # no file next to the data
 
         def no_scan(*_: object, **__: object) -> None:
             raise AssertionError("built again")
@@ -330,9 +330,9 @@ class TestFinding:
         assert len(find_or_build(data)[0]) == 3
         sidecar.write_bytes(b"garbage")
         assert len(find_or_build(data)[0]) == 3
-        assert sidecar.read_bytes() == b"garbage"  # it is the user's
+        assert sidecar.read_bytes() == b"garbage"  # it belongs to the user
 
-    def test_without_a_cache_the_index_lives_in_memory(
+    def test_index_without_a_cache_is_in_memory(
         self, data: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("TORCHREC_IO_CACHE", "/proc/nowhere")
@@ -348,7 +348,7 @@ class TestFinding:
         index, error = find_or_build(data)
         assert (len(index), index.index_path, error) == (len(RECORDS), None, None)
 
-    def test_an_index_of_a_damaged_file_is_not_kept(self, data: Path) -> None:
+    def test_index_of_a_damaged_file_is_not_saved(self, data: Path) -> None:
         data.write_bytes(data.read_bytes()[:-3])
         index, error = find_or_build(data)
         assert len(index) == len(RECORDS) - 1
@@ -365,7 +365,7 @@ class TestFinding:
 class TestOpeningMany:
     @pytest.fixture
     def paths(self, tmp_path: Path) -> list[str]:
-        """Files of 0, 1, ... records; one in three with an index beside it."""
+        """Write files of 0, 1, ... records. Every third has a sidecar index."""
         paths = [str(tmp_path / f"{number}") for number in range(100)]
         for number, path in enumerate(paths):
             write_tfrecord(path, RECORDS[: number % 40])
@@ -380,14 +380,14 @@ class TestOpeningMany:
             assert [index.data_path for index in indexes] == paths
             assert [len(index) for index in indexes] == [i % 40 for i in range(100)]
 
-    def test_damages_come_in_order(self, paths: list[str]) -> None:
+    def test_damage_is_reported_in_order(self, paths: list[str]) -> None:
         for number in (70, 4, 33):
             os.truncate(paths[number], os.path.getsize(paths[number]) - 1)
         indexes, errors = open_indexes(paths, "auto", "auto")
         assert [error.path for error in errors] == [paths[number] for number in (4, 33, 70)]
         assert len(indexes[4]) == 3
 
-    def test_given_ones(self, paths: list[str]) -> None:
+    def test_given_indexes(self, paths: list[str]) -> None:
         names = [RecordIndex.build(path).save(path + ".mine.tfidx") for path in paths]
         indexes, errors = open_indexes(paths, names, "auto")
         assert errors == []
@@ -397,7 +397,7 @@ class TestOpeningMany:
         with pytest.raises(StaleIndexError):
             open_indexes(paths[5:6], names[6], "auto")
 
-    def test_bad_choices_are_refused(self, paths: list[str]) -> None:
+    def test_invalid_choices_are_rejected(self, paths: list[str]) -> None:
         with pytest.raises(ValueError, match="'auto', a path or a list of paths"):
             open_indexes(paths, None, "auto")  # type: ignore[arg-type]
         with pytest.raises(

@@ -27,7 +27,7 @@ def test_counts_that_cannot_be(bad: tuple[int, ...]) -> None:
         _core.IndexSet(counts(*bad))
 
 
-def test_files_and_indexes_that_are_not_there(index: npt.NDArray[np.uint8]) -> None:
+def test_missing_files_and_indexes(index: npt.NDArray[np.uint8]) -> None:
     indexes = _core.IndexSet(counts(2, 3))
     for file in (-1, 2, 2**62):
         with pytest.raises(IndexError, match="the file does not exist"):
@@ -43,7 +43,7 @@ def test_files_and_indexes_that_are_not_there(index: npt.NDArray[np.uint8]) -> N
         indexes.plan(counts(0), 1, -1)
 
 
-def test_an_index_lives_as_long_as_it_is_used(index: npt.NDArray[np.uint8]) -> None:
+def test_index_lives_as_long_as_it_is_used(index: npt.NDArray[np.uint8]) -> None:
     indexes = _core.IndexSet(counts(2))
     indexes.mark_checked(0, index.copy(), 1)
     np.full(1 << 16, 255, np.uint8)  # would take its place

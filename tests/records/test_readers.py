@@ -1,4 +1,4 @@
-"""The interface that all readers share."""
+"""The common interface of all readers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = ["records", "blocks", "stream", "steps", "steps of blocks"]
 
 
 def reader_and_records(kind: str, path: Path) -> tuple[Reader, Any, Any]:
-    """Return a reader, some records of it, and the records that follow these."""
+    """Return a reader, some of its records, and the records that follow them."""
     reader = RecordReader([RecordIndex.build(path)])
     blocks = BlockReader(reader, lambda n: n // 4, lambda b: np.arange(4 * b, 4 * b + 4), 2)
     first, second = np.arange(4), np.arange(4, 8)
@@ -45,7 +45,7 @@ def test_a_reader_plans_and_fetches(tmp_path: Path, kind: str) -> None:
     following: Plan = reader.plan(second)
     assert plan.buffer_bytes > 0
     assert len(plan.numbers) == 4
-    # The system reads ahead by itself where one read continues another. Blocks are other blocks.
+    # The system prefetches sequential reads itself. Different blocks are never sequential.
     assert following.continues(plan) == (kind in ("records", "steps"))
     assert not plan.continues(following)
     reader.will_need(plan)
@@ -63,7 +63,7 @@ def test_a_reader_plans_and_fetches(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_record_is_an_error_with_its_location(tmp_path: Path, kind: str) -> None:
+def test_damaged_record_is_an_error_with_its_location(tmp_path: Path, kind: str) -> None:
     path = write_tfrecord(tmp_path / "x", RECORDS)
     content = bytearray(path.read_bytes())
     content[17 * 2 + 12] ^= 1
@@ -77,14 +77,14 @@ def test_a_damaged_record_is_an_error_with_its_location(tmp_path: Path, kind: st
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_plain_tfrecord_files_are_read_by_the_core_alone(tmp_path: Path, kind: str) -> None:
+def test_plain_tfrecord_files_are_read_natively(tmp_path: Path, kind: str) -> None:
     path = write_tfrecord(tmp_path / "x", RECORDS)
     reader, first, _ = reader_and_records(kind, path)
     opened = reader.open_files(reader.plan(first))
     assert reader.is_native == (opened is not None) == (kind == "records")
 
 
-def test_other_files_are_not_read_by_the_core_alone(tmp_path: Path) -> None:
+def test_other_files_are_not_read_natively(tmp_path: Path) -> None:
     packed = write_tfrecord(tmp_path / "x", RECORDS, "gzip")
     (tmp_path / "lines").write_bytes(b"one\ntwo\n")
     for index in (

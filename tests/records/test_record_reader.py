@@ -1,4 +1,4 @@
-"""RecordReader: any records in any order, in few reads, with an error for each damaged one."""
+"""RecordReader: records in any order, with few reads, and an error for each damaged record."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def test_all_records_in_order(reader: RecordReader) -> None:
 
 
 @pytest.mark.parametrize("number", [-1, len(ALL), 2**62])
-def test_no_such_record(reader: RecordReader, number: int) -> None:
+def test_record_number_out_of_range(reader: RecordReader, number: int) -> None:
     with pytest.raises(IndexError, match=f"there are {len(ALL)} records"):
         reader.plan(np.array([0, number]))
 
 
-def test_neighbours_are_one_read(reader: RecordReader) -> None:
+def test_neighbouring_records_are_one_read(reader: RecordReader) -> None:
     plan = reader.plan(np.arange(50))
     assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(0, 1)]
-    # Gaps of up to 4 KiB are read over; larger ones are not.
+    # Gaps of up to 4 KiB are read, larger ones are skipped.
     plan = reader.plan(np.array([49, 3, 20, 0]))
     assert [(file, len(ranges)) for file, ranges in plan.by_file()] == [(0, 1)]
     plan = reader.plan(np.array([50, 52, 53, 60]))
@@ -86,17 +86,17 @@ class TestManyFiles:
         ]
         return RecordReader([RecordIndex.build(path) for path in paths])
 
-    def test_more_of_them_in_a_batch_than_may_be_open(self, many: RecordReader) -> None:
+    def test_batch_with_more_files_than_may_be_open(self, many: RecordReader) -> None:
         numbers = np.random.default_rng(0).permutation(2 * self.COUNT).tolist()
         before = len(os.listdir("/proc/self/fd"))
         assert fetch(many, numbers) == [b"%d" % (number // 2) for number in numbers]
         assert len(os.listdir("/proc/self/fd")) - before <= 128
         assert fetch(many, [599, 0]) == [b"299", b"0"]
 
-    @pytest.mark.parametrize("file", [0, 15, 16, 99])  # beside a compressed one, or not
-    def test_the_one_that_became_shorter_is_named(self, many: RecordReader, file: int) -> None:
+    @pytest.mark.parametrize("file", [0, 15, 16, 99])  # with and without a compressed file nearby
+    def test_truncated_file_is_named(self, many: RecordReader, file: int) -> None:
         plan = many.plan(np.arange(200))
-        many.read(plan)  # which opens them
+        many.read(plan)  # this opens the files
         path = many.indexes[file].data_path
         os.truncate(path, 20)
         with pytest.raises(TruncatedFileError, match="shorter") as caught:
@@ -105,7 +105,7 @@ class TestManyFiles:
 
 
 class TestHints:
-    """The system is told what is read next where it lately had to wait, and only there."""
+    """The system gets hints about the next reads only if recent reads had to wait."""
 
     @pytest.fixture
     def waits(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -140,7 +140,7 @@ class TestHints:
         for _ in range(10):
             self.step(large)
         assert waits == [0]
-        assert hinted == [1, 2] * 2  # until that was known
+        assert hinted == [1, 2] * 2  # until the reader has measured the reads
 
     def test_hints_after_waits(
         self, large: RecordReader, waits: list[int], hinted: list[int]
@@ -152,7 +152,7 @@ class TestHints:
         waits[0] = 0
         for _ in range(300):
             self.step(large)
-        assert len(hinted) == 2 * (10 + 256)  # then one goes without, to see
+        assert len(hinted) == 2 * (10 + 256)  # then one read has no hint, to measure again
         waits[0] = 3
         self.step(large)
         waits[0] = 0
@@ -194,7 +194,7 @@ class TestDamage:
         content[at] ^= 1
         path.write_bytes(content)
 
-    def test_bad_data_crc_loses_that_record_only(self, tmp_path: Path) -> None:
+    def test_bad_data_crc_loses_only_that_record(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path, flip=20 + 13)
         block, (error,) = reader.fetch(reader.plan(np.array([2, 1, 0])))
         assert [block[i] for i in range(len(block))] == [b"cccc", b"aaaa"]
@@ -202,21 +202,21 @@ class TestDamage:
         assert isinstance(error, CorruptRecordError)
         assert (error.path, error.record, error.offset) == (str(path), 1, 20)
 
-    def test_data_crc_can_be_left_unchecked_the_length_never(self, tmp_path: Path) -> None:
+    def test_only_the_data_crc_can_be_unchecked(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path, flip=20 + 13, verify_crc=False)
         assert fetch(reader, [1]) == [b"bcbb"]
         self.flip(path, 20 + 9)
         _, (error,) = reader.fetch(reader.plan(np.array([1])))
         assert isinstance(error, CorruptRecordError)
 
-    def test_file_changed_in_an_epoch(self, tmp_path: Path) -> None:
+    def test_file_changed_during_an_epoch(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path)
         assert fetch(reader, [0]) == [b"aaaa"]
         write_tfrecord(path, [b"aaa", b"bbbbb", b"cccc"])
         _, (error,) = reader.fetch(reader.plan(np.array([0])))
         assert isinstance(error, StaleIndexError)
 
-    def test_file_became_shorter_in_an_epoch(self, tmp_path: Path) -> None:
+    def test_file_truncated_during_an_epoch(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path)
         assert fetch(reader, [0]) == [b"aaaa"]
         os.truncate(path, 50)
@@ -224,7 +224,7 @@ class TestDamage:
             reader.fetch(reader.plan(np.array([0, 1, 2])))
         assert caught.value.path == str(path)
 
-    def test_file_became_shorter(self, tmp_path: Path) -> None:
+    def test_truncated_file(self, tmp_path: Path) -> None:
         path, reader = self.make(tmp_path)
         os.truncate(path, 50)
         with pytest.raises(TruncatedFileError, match="shorter") as caught:

@@ -1,4 +1,4 @@
-"""iter_records: every valid record in order, then the damage, in bounded memory."""
+"""iter_records: valid records in order, then the error of the damage, in limited memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_reads_everything(tmp_path: Path, compression: str | None) -> None:
     cut=st.integers(0, 300),
     packed=st.booleans(),
 )
-def test_any_truncation_yields_whole_records_then_raises(
+def test_any_truncation_yields_complete_records_then_raises(
     tmp_path_factory: pytest.TempPathFactory, records: list[bytes], cut: int, packed: bool
 ) -> None:
     whole = b"".join(map(frame, records))
@@ -53,7 +53,7 @@ def test_any_truncation_yields_whole_records_then_raises(
         assert (error.path, error.record) == (str(path), len(kept))
 
 
-def test_bad_data_ends_it_unless_unchecked(tmp_path: Path) -> None:
+def test_bad_data_raises_unless_unchecked(tmp_path: Path) -> None:
     content = bytearray(frame(b"abcd") * 4)
     content[40 + 13] ^= 1
     path = tmp_path / "x"
@@ -67,7 +67,7 @@ def test_bad_data_ends_it_unless_unchecked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [1 << 40, 1 << 62, 1 << 63, (1 << 64) - 1])
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_huge_length_is_refused_without_memory_for_it(
+def test_huge_length_is_rejected_without_allocating(
     tmp_path: Path, length: int, packed: bool
 ) -> None:
     head = struct.pack("<Q", length)
@@ -79,7 +79,7 @@ def test_a_huge_length_is_refused_without_memory_for_it(
     assert error.offset == 20
 
 
-def test_records_before_a_wrong_gzip_trailer_are_read(tmp_path: Path) -> None:
+def test_records_before_a_wrong_gzip_trailer_are_yielded(tmp_path: Path) -> None:
     records = [b"abc"] * 50
     content = bytearray(gzip.compress(b"".join(map(frame, records))))
     content[-6] ^= 1
@@ -89,7 +89,7 @@ def test_records_before_a_wrong_gzip_trailer_are_read(tmp_path: Path) -> None:
     assert isinstance(error, CorruptRecordError)
 
 
-def test_a_missing_file_and_a_directory(tmp_path: Path) -> None:
+def test_missing_file_and_directory(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         list(iter_records(tmp_path / "missing"))
     with pytest.raises(IsADirectoryError):

@@ -24,7 +24,7 @@ def block_of(records: list[bytes], first: int) -> RecordBlock:
 
 
 def check(block: RecordBlock) -> list[tuple[int, bytes]]:
-    """The records of a block, whose buffer holds whole frames without gaps."""
+    """Return the records of a block, and check that its buffer has no gaps."""
     records = [block[i] for i in range(len(block))]
     assert block.buffer.tobytes() == b"".join(map(frame, records))
     return list(zip(block.numbers.tolist(), records, strict=True))
@@ -35,7 +35,7 @@ def check(block: RecordBlock) -> list[tuple[int, bytes]]:
     size=st.integers(1, 25),
     seed=st.integers(0, 100),
 )
-def test_picks_as_from_a_list(parts: list[list[bytes]], size: int, seed: int) -> None:
+def test_picks_like_from_a_list(parts: list[list[bytes]], size: int, seed: int) -> None:
     window = ShuffleWindow(size, [seed], NUMBERS)
     bits = np.random.PCG64([seed])
     held: list[tuple[int, bytes]] = []
@@ -72,4 +72,6 @@ def test_a_drained_window_is_shuffled() -> None:
     window.push(block_of([b"x"] * 1000, 0))
     order = np.concatenate([block.numbers for block in window.drain()])
     assert sorted(order.tolist()) == list(range(1000))
-    assert 250 < np.abs(order - np.arange(1000)).mean() < 420  # a third, of a uniform shuffle
+    assert (
+        250 < np.abs(order - np.arange(1000)).mean() < 420
+    )  # a third of the size for a uniform shuffle

@@ -140,13 +140,13 @@ def records_first(events: Sequence[Event]) -> list[Event]:
 
 # ---- files ----
 
-# The data of each record, and in which of its bytes a bit is wrong, if any.
+# Data of each record, and the byte with a wrong bit, if any.
 Contents: TypeAlias = "list[tuple[list[tuple[bytes, int | None]], int]]"
 
 
 @st.composite
 def contents(draw: st.DrawFn, max_files: int = 5) -> Contents:
-    """Files of a few records, some damaged, some with their last bytes gone."""
+    """Draw files of a few records, some of them damaged or truncated."""
     record = st.tuples(
         st.binary(max_size=30), st.one_of(st.none(), st.none(), st.none(), st.integers(0, 45))
     )
@@ -201,7 +201,7 @@ def test_every_partition_matches_the_model(
     seed=st.integers(-(2**70), 2**70),
     epoch=st.integers(0, 3),
 )
-def test_a_shuffle_keeps_all_records_near_their_positions(
+def test_shuffle_keeps_all_records_near_their_positions(
     tmp_path_factory: pytest.TempPathFactory,
     *,
     files: Contents,
@@ -224,9 +224,9 @@ def test_a_shuffle_keeps_all_records_near_their_positions(
         given_ones = [event for event in events if isinstance(event, Record)]
         in_order = [event for event in assigned if isinstance(event, Record)]
         for at, event in enumerate(given_ones):
-            # It comes out once it is in, and while others are held.
+            # A record is yielded after it was read, while others are in the window.
             assert in_order.index(event) <= at + window
-        # The same again, from any place on.
+        # The same order again, starting at any position.
         behind = list(reader.chunks(partition, partitions, skip=skip, **options))
         events = [event for chunk in behind for event in events_of(reader, chunk)]
         assert [event for event in events if isinstance(event, Record)] == given_ones[skip:]
@@ -302,7 +302,7 @@ def numbers_of(reader: StreamReader, **options: Any) -> list[int]:
     return [record for chunk in chunks for record in chunk.block.numbers["record"].tolist()]
 
 
-def test_orders_repeat_and_differ(tmp_path: Path) -> None:
+def test_orders_are_repeatable_and_different(tmp_path: Path) -> None:
     path = str(write_tfrecord(tmp_path / "x", [b"%d" % i for i in range(500)]))
     reader = StreamReader([path, path])
     orders = [
@@ -313,12 +313,12 @@ def test_orders_repeat_and_differ(tmp_path: Path) -> None:
     assert len(set(map(tuple, orders))) == 4
     again = pickle.loads(pickle.dumps(reader))
     assert numbers_of(again, num_partitions=2, window=100, epoch=1) == orders[2]
-    # A window of all records is a uniform shuffle: no record stays near its place.
+    # A window of all records is a uniform shuffle, which moves records far.
     far = np.abs(np.array(numbers_of(reader, num_partitions=2, window=500)) - np.arange(500))
     assert 120 < far.mean() < 210  # 500 / 3
 
 
-def test_without_verify_crc_the_data_is_not_checked(tmp_path: Path) -> None:
+def test_data_is_not_checked_without_verify_crc(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(content_of([(b"abcd", 13), (b"efgh", None)], 0))
     reader = StreamReader([str(path)], verify_crc=False)
@@ -377,7 +377,7 @@ class TestRefused:
         with pytest.raises(ValueError, match=message):
             reader.chunks(**{"partition": 0, "num_partitions": 1, "size": 1, **options})
 
-    def test_a_bad_compression_and_a_missing_file(self, tmp_path: Path) -> None:
+    def test_invalid_compression_and_missing_file(self, tmp_path: Path) -> None:
         path = str(write_tfrecord(tmp_path / "x", [b"a"]))
         with pytest.raises(ValueError, match="'gzip', 'zlib'"):
             StreamReader([path], compression="bz2")  # type: ignore[arg-type]
@@ -388,7 +388,7 @@ class TestRefused:
         with pytest.raises(FileNotFoundError):
             next(reader.chunks(0, 1, size=1))
 
-    def test_a_pipe_for_several_or_twice(self, tmp_path: Path) -> None:
+    def test_pipe_for_several_processes_or_read_twice(self, tmp_path: Path) -> None:
         with feeding(tmp_path / "pipe", [frame(b"abc")]) as pipe:
             reader = StreamReader([str(pipe)])
             with pytest.raises(ValueError, match="only one process can read it, not 2"):
@@ -399,7 +399,7 @@ class TestRefused:
                     again.chunks(0, 1, size=1)
 
 
-def test_an_iterator_that_is_dropped_closes_its_file(tmp_path: Path) -> None:
+def test_dropped_iterator_closes_its_file(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with feeding(tmp_path / "pipe", itertools.repeat(frame(b"abc"))) as pipe:
         chunks = StreamReader([str(pipe)]).chunks(0, 1, size=5, window=3)

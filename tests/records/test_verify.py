@@ -14,7 +14,7 @@ from torchrec_io import CorruptRecordError, TruncatedFileError
 from torchrec_io.records.verify import verify_file
 
 
-def test_a_sound_file(tmp_path: Path) -> None:
+def test_valid_file(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     path = write_tfrecord(tmp_path / "x", [b"abc"] * 7)
     report = verify_file(path, progress=lambda done, records: seen.append((done, records)))
@@ -39,7 +39,7 @@ def test_every_damaged_record_is_found(
     assert report.ok == (not flips)
 
 
-def test_the_rest_is_lost_after_a_damaged_length_or_a_truncation(tmp_path: Path) -> None:
+def test_records_after_a_damaged_length_or_truncation_are_lost(tmp_path: Path) -> None:
     content = bytearray(frame(b"abcd") * 5)
     content[60] ^= 1
     (tmp_path / "x").write_bytes(content)
@@ -53,7 +53,7 @@ def test_the_rest_is_lost_after_a_damaged_length_or_a_truncation(tmp_path: Path)
     assert not report.ok
 
 
-def test_very_many_damaged_records_are_counted(tmp_path: Path) -> None:
+def test_many_damaged_records_are_counted(tmp_path: Path) -> None:
     broken = bytearray(frame(b"abcd"))
     broken[13] ^= 1
     (tmp_path / "x").write_bytes(bytes(broken) * 100)

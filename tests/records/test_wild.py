@@ -1,6 +1,6 @@
 """Real files from public repositories are read as TensorFlow reads them.
 
-See the README beside the files for what the manifest holds and how it was made.
+The README of the files describes the manifest and how it was created.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MANIFEST: dict[str, Any] = json.loads(_FILE.read_text("utf-8")) if _FILE.is_file
 
 
 def entries(section: str) -> pytest.MarkDecorator:
-    """A test for each entry of the manifest; none where there is no manifest."""
+    """Return a test parameter for each entry of the manifest, or none without a manifest."""
     found = MANIFEST.get(section, [])
     return pytest.mark.parametrize("entry", found, ids=[entry["path"] for entry in found])
 
@@ -42,7 +42,7 @@ def path_of(wild: Wild, entry: dict[str, Any]) -> Path:
     return path
 
 
-def test_the_files_are_there(wild: Wild) -> None:
+def test_files_exist(wild: Wild) -> None:
     assert wild.manifest["format"] == 1
     assert len(wild.manifest["files"]) == len(MANIFEST["files"]) > 70
     assert wild.manifest["not_tfrecord"]
@@ -68,7 +68,7 @@ def test_records(wild: Wild, entry: dict[str, Any]) -> None:
     check_payloads(records, entry)
     assert dataset.skipped == ("tf_error" in entry)
     assert dataset.num_records == entry["records"]
-    assert sorted(path.parent.iterdir()) == before  # reading writes nothing beside the data
+    assert sorted(path.parent.iterdir()) == before  # reading creates no files next to the data
 
 
 @entries("files")
@@ -98,7 +98,7 @@ def test_records_without_an_index(wild: Wild, entry: dict[str, Any]) -> None:
 @entries("files")
 def test_a_saved_index(wild: Wild, entry: dict[str, Any], tmp_path: Path) -> None:
     path = path_of(wild, entry)
-    if "tf_error" in entry:  # an index of a damaged file is not kept
+    if "tf_error" in entry:  # the index of a damaged file is not saved
         with pytest.raises(tio.TorchRecIOError):
             tio.RecordIndex.build(path)
         return
@@ -137,14 +137,14 @@ examples = pytest.mark.parametrize("entry", EXAMPLES, ids=[entry["path"] for ent
 
 
 def kind_of(feature: dict[str, Any]) -> str:
-    """The one kind of a feature in a file; any will do where no list is ever set."""
+    """Return the kind of a feature in a file, or any kind if no list is ever set."""
     kinds = [kind for kind in feature["kinds"] if kind != "none"]
     assert len(kinds) <= 1
     return kinds[0] if kinds else "int64"
 
 
 def value_list(values: torch.Tensor | tio.BytesArray) -> list[Any]:
-    """Values in the manifest's form."""
+    """Convert values to the form of the manifest."""
     if isinstance(values, tio.BytesArray):
         return [value.hex() for value in values.flat()]
     if values.dtype == torch.float32:
@@ -157,7 +157,7 @@ def values_sha256(record: dict[str, Any]) -> str:
     return sha256(text.encode("ascii"))
 
 
-def test_the_hash_is_the_readme_s() -> None:
+def test_hash_of_the_readme() -> None:
     record = {
         "a": {"kind": "float", "values": value_list(torch.tensor([1.0]))},
         "b": {"kind": "bytes", "values": value_list(tio.BytesArray.from_list([b"\xff"]))},
@@ -177,7 +177,7 @@ def test_values_of_examples(wild: Wild, entry: dict[str, Any]) -> None:
     records = [record for _, record in iter_records(path)]
     for check in entry["check"]:
         number, row = divmod(check["index"], 1000)
-        # A parsed batch does not tell an absent feature from an empty one; protobuf does.
+        # A parsed batch does not distinguish missing and empty features, but protobuf does.
         message = Example.FromString(records[check["index"]]).features.feature
         found: dict[str, Any] = {}
         for name, kind in kinds.items():
@@ -214,7 +214,7 @@ def test_counts_and_ranges_of_examples(wild: Wild, entry: dict[str, Any]) -> Non
 
 
 def fixed_features(entry: dict[str, Any]) -> dict[str, tio.FixedLenFeature]:
-    """The features that have as many values in every record."""
+    """Return the features with the same number of values in every record."""
     return {
         name: tio.FixedLenFeature([feature["max_count"]], DTYPES[kind_of(feature)])
         for name, feature in entry["features"].items()
@@ -255,7 +255,7 @@ sequences = pytest.mark.parametrize("entry", SEQUENCES, ids=[e["path"] for e in 
 
 
 def kinds_under(entry: dict[str, Any], part: str) -> dict[str, str]:
-    """The kind of each context feature or feature list."""
+    """Return the kind of each context feature or feature list."""
     names = [name for name in entry["features"] if name.startswith(part)]
     return {name.removeprefix(part): kind_of(entry["features"][name]) for name in names}
 
@@ -265,7 +265,7 @@ def test_values_of_sequence_examples(wild: Wild, entry: dict[str, Any]) -> None:
     context, lists = kinds_under(entry, "context/"), kinds_under(entry, "feature_lists/")
     schema = tio.Schema(
         context={name: tio.VarLenFeature(DTYPES[kind]) for name, kind in context.items()},
-        # A context feature and a feature list of one name need two names in a batch.
+        # A context feature and a feature list with the same name need two names in a batch.
         sequence={
             f"{name} by step": tio.RaggedFeature(DTYPES[kind], value_key=name)
             for name, kind in lists.items()
@@ -311,11 +311,11 @@ def test_counts_of_sequence_examples(wild: Wild, entry: dict[str, Any]) -> None:
         assert len(values) == sum(feature["kinds"].values())
 
 
-# ---- what is no TFRecord file, and what lies beside one ----
+# ---- other files and text indexes ----
 
 
 @entries("not_tfrecord")
-def test_other_files_are_refused(wild: Wild, entry: dict[str, Any]) -> None:
+def test_other_files_are_rejected(wild: Wild, entry: dict[str, Any]) -> None:
     path = path_of(wild, entry)
     with pytest.raises(TorchRecIOError) as caught:
         tio.RecordIndex.build(path)
@@ -340,7 +340,7 @@ def test_text_indexes(wild: Wild, entry: dict[str, Any], tmp_path: Path) -> None
     path = path_of(wild, entry)
     lines = [tuple(map(int, line.split())) for line in path.read_text("ascii").splitlines()]
     assert len(lines) > 10
-    # The data files were too large to collect: any records of these sizes will do.
+    # The data files were too large to collect, so use records of the same sizes.
     data = write_tfrecord(tmp_path / "data", (bytes(size - 16) for _, size in lines))
     index = tio.RecordIndex.from_text(path, data)
     assert index.offsets.tolist() == [offset for offset, _ in lines]
@@ -351,7 +351,7 @@ def test_text_indexes(wild: Wild, entry: dict[str, Any], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("entry", INDEXES, ids=[entry["path"] for entry in INDEXES])
-def test_a_text_index_of_another_file_is_refused(wild: Wild, entry: dict[str, Any]) -> None:
+def test_text_index_of_another_file_is_rejected(wild: Wild, entry: dict[str, Any]) -> None:
     path = path_of(wild, entry)
     for other in (*wild.manifest["files"][:3], *wild.manifest["not_tfrecord"]):
         with pytest.raises(StaleIndexError, match="another file"):

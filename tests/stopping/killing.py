@@ -26,7 +26,7 @@ from torchrec_io.tensors import transport
 
 COUNT = 40
 BATCH = 4
-VALUES = 6000  # of each record: its batches are of a size that slots are for
+VALUES = 6000  # values per record, so that batches are sent in slots
 SCHEMA = {
     "id": tio.FixedLenFeature([], "int64"),
     "x": tio.FixedLenFeature([VALUES], "int64"),
@@ -45,7 +45,7 @@ def dataset_in(folder: str, epochs: int | None) -> tio.TFRecordDataset:
 
 
 def kill_at(_: int, moment: str) -> None:
-    """Has this worker killed while it sends its fifth batch."""
+    """Make this worker kill itself while it sends its fifth batch."""
     send, take = transport._Sender.send, transport._Sender._take_slot
     sent: list[Any] = []
 
@@ -71,18 +71,21 @@ def die() -> None:
     time.sleep(60)
 
 
-# ---- in the process that trains ----
+# ---- in the training process ----
 
 
 def mappings() -> dict[str, Any]:
-    """What this process holds."""
+    """Return the resources of this process."""
     gc.collect()
     slots = Path("/proc/self/maps").read_text("ascii").count("memfd:torchrec_io")
     return {**census(), "slots": slots}
 
 
 def killed(folder: str, method: str, lives: list[list[Any]]) -> None:
-    """Each life: workers, whether they persist, the loader, and when a worker is killed."""
+    """Run loaders whose workers are killed.
+
+    Each life is a number of workers, persistent_workers, a loader, and the moment of the kill.
+    """
     dataset = dataset_in(folder, None)
     if method == "spawn":
         resource_tracker.ensure_running()
@@ -99,7 +102,7 @@ def killed(folder: str, method: str, lives: list[list[Any]]) -> None:
         end(LOADERS[kind](dataset, worker_init_fn=dies, **options), moment)
         after = wait_for(mappings, before)
         assert after == before, (before, after, workers, kind, moment)
-        # And the dataset is as good as before.
+        # The dataset still works.
         batches = iter(LOADERS[kind](dataset, **options))
         for number in range(12):
             check(next(batches), number)
@@ -110,7 +113,7 @@ def killed(folder: str, method: str, lives: list[list[Any]]) -> None:
 
 
 def end(loader: Any, moment: str) -> None:
-    """Goes on until the error comes that has to."""
+    """Iterate a loader until the expected error."""
     began = time.monotonic()
     with raised(RuntimeError, doomed(loader, moment)) as error:
         assert "DataLoader worker (pid" in str(error), error
@@ -118,7 +121,7 @@ def end(loader: Any, moment: str) -> None:
 
 
 def doomed(loader: Any, moment: str) -> Iterator[None]:
-    """Batches, until it raises; the error may come as soon as a worker is killed."""
+    """Iterate batches until the error, which may occur as soon as a worker is killed."""
     batches = iter(loader)
     if moment == "before a batch is taken over":
         assert batches._worker_result_queue._reader.poll(30)
@@ -133,17 +136,17 @@ def doomed(loader: Any, moment: str) -> Iterator[None]:
 
 
 def check(batch: Any, number: int) -> None:
-    """Whether a batch is what it should be, whichever it is of all epochs."""
+    """Check a batch by its number, counted over all epochs."""
     first = number * BATCH % COUNT
     assert batch["id"].tolist() == list(range(first, first + BATCH))
     assert batch["x"].tolist() == [[record] * VALUES for record in batch["id"].tolist()]
 
 
-# ---- and where the process that trains is killed ----
+# ---- killed training process ----
 
 
 def orphaned(folder: str, method: str, held: int) -> None:
-    """Takes batches and holds so many of them, until it is killed."""
+    """Read batches and hold some of them, until this process is killed."""
     loader: Any = DataLoader(
         dataset_in(folder, None),
         batch_size=None,
@@ -152,7 +155,7 @@ def orphaned(folder: str, method: str, held: int) -> None:
         persistent_workers=True,
     )
     batches = iter(loader)
-    # Until each worker has begun: one that begins after its parent's end does not see it.
+    # Wait until each worker has started. A worker that starts after its parent's end misses it.
     window = [next(batches) for _ in range(max(held, 4))]
     say("ready")
     if held:

@@ -1,6 +1,7 @@
 """Programs that tests run in other processes: ``main`` takes the name of a function and options.
 
-It is imported there and never the main module, which spawned workers would run once more.
+``main`` takes the name of a function and its options. This module is imported and never the main
+module, which spawned workers would run again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import torchrec_io as tio
 from tests.support.datasets import write_files
 from tests.support.messages import Example
 
-SECONDS = 20  # a deadline for what should come at once
+SECONDS = 20  # deadline for actions that should be immediate
 COUNT = 40
 BATCH = 4
 BAD = 17  # record that can be made to fail
@@ -35,7 +36,7 @@ FINE, RAISE, HOLD = range(3)
 
 
 class Reading:
-    """A schema function that goes wrong when it is told to, in any process."""
+    """A schema function that fails or blocks on request, in any process."""
 
     def __init__(self) -> None:
         self.mode = torch.zeros(1, dtype=torch.int64)
@@ -51,7 +52,7 @@ class Reading:
 
 
 class Slow:
-    """A schema function that takes its time from the third batch on, and logs each that begins."""
+    """A schema function that is slow from the third batch on, and logs the start of each batch."""
 
     def __init__(self, log: str, seconds: float) -> None:
         self.log = log
@@ -66,7 +67,7 @@ class Slow:
         return number
 
     def mark(self, what: str) -> None:
-        """Adds a line to the log, from any process."""
+        """Append a line to the log, from any process."""
         log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(log, f"{what}\n".encode())
         os.close(log)
@@ -88,14 +89,14 @@ def say(what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 
-# ---- many rounds in one process, after each of which nothing may be left ----
+# ---- many rounds in one process, with a check for leaks after each ----
 
 
 def census() -> dict[str, Any]:
-    """What this process holds."""
+    """Return the resources of this process."""
     tasks = os.listdir("/proc/self/task")
     children = [children_of(task) for task in tasks]
-    # The listing has a descriptor of its own, each time.
+    # Listing the directory always opens one descriptor.
     return {
         "threads": len(tasks),
         "python threads": sorted(thread.name for thread in threading.enumerate()),
@@ -108,11 +109,11 @@ def census() -> dict[str, Any]:
 def children_of(task: str) -> str:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/self/task/{task}/children").read_text("ascii")
-    return "?"  # the thread has ended meanwhile
+    return "?"  # the thread has ended
 
 
 def wait_for(now: Callable[[], Any], wanted: Any) -> Any:
-    """What ``now`` gives, once it is as wanted or time is up."""
+    """Call ``now`` until it returns the wanted value or time is up. Return the last value."""
     deadline = time.monotonic() + SECONDS
     while (got := now()) != wanted and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -122,7 +123,7 @@ def wait_for(now: Callable[[], Any], wanted: Any) -> Any:
 def rounds(folder: str, method: str, combinations: list[list[Any]]) -> None:
     gc.disable()
     (path,) = write_files(Path(folder), [COUNT])
-    # What multiprocessing starts once and keeps.
+    # Start the processes that multiprocessing keeps running.
     if method == "forkserver":
         multiprocessing.set_forkserver_preload([__name__])
         forkserver.ensure_running()
@@ -134,14 +135,14 @@ def rounds(folder: str, method: str, combinations: list[list[Any]]) -> None:
     for combination in combinations:
         live(path, method, combination)
         if "function raises" in combination[-1]:
-            gc.collect()  # exceptions know the frames that they went through, and these know them
+            gc.collect()  # exceptions and their frames are in reference cycles
         after = wait_for(census, before)
         assert after == before, (before, after, combination)
     say("good")
 
 
 def live(path: str, method: str, combination: list[Any]) -> None:
-    """The life of a loader: some rounds, and it is dropped."""
+    """Create a loader, run some rounds, and drop the loader."""
     workers, persistent, threads, names = combination
     reading = Reading()
     dataset = tio.TFRecordDataset(path, reading, batch_size=BATCH, num_threads=threads, prefetch=3)
@@ -161,7 +162,7 @@ def whole(loader: Any, _: Reading) -> None:
 
 
 def is_closed(loader: Any, _: Reading) -> None:
-    """The iterator of this process, by a thread that did not start it."""
+    """Close an iterator of this process in another thread."""
     batches = iter(loader.dataset)
     next(batches)
     closing = threading.Thread(target=batches.close)
@@ -171,7 +172,7 @@ def is_closed(loader: Any, _: Reading) -> None:
 
 
 def beside_another(loader: Any, reading: Reading) -> None:
-    """Workers are started, perhaps by a fork, while threads of this process are at work."""
+    """Start workers, also by fork, while threads of this process are running."""
     batches = iter(loader.dataset)
     first = next(batches)
     whole(loader, reading)
@@ -193,7 +194,7 @@ def function_raises(loader: Any, reading: Reading) -> None:
             assert error.__cause__.__traceback__ is not None
         else:
             assert f"ValueError: {BAD} is no good" in str(error)
-            assert 'raise ValueError(f"{number} is no good")' in str(error)  # of its traceback
+            assert 'raise ValueError(f"{number} is no good")' in str(error)  # from the traceback
     reading.mode[0] = FINE
 
 
@@ -222,14 +223,14 @@ def worker_is_killed(loader: Any, reading: Reading) -> None:
 
 @contextlib.contextmanager
 def raised(kind: type[Any], loader: Any) -> Iterator[Any]:
-    """Iterates up to the exception that has to come, and looks at it."""
+    """Iterate up to the expected exception, and yield it."""
     try:
         for _ in loader:
             pass
     except kind as error:
         del loader
         yield error
-        # Its frames hold iterators. Those that are garbage end well, too, but PyTorch's take 5 s.
+        # The frames hold iterators. PyTorch's take 5 s to end if they are garbage collected.
         traceback.clear_frames(error.__traceback__)
         return
     raise AssertionError(f"no {kind.__name__}")
@@ -247,13 +248,13 @@ ROUNDS: dict[str, Callable[[Any, Reading], None]] = {
 }
 
 
-# ---- one epoch, in the middle of which the process ends ----
+# ---- one epoch that the end of the process interrupts ----
 
 iterator: Iterator[Any]
 
 
 def epoch(folder: str, method: str, combination: list[Any], seconds: float, end: str) -> None:
-    global iterator  # noqa: PLW0603  # nothing closes it before the interpreter is at its end
+    global iterator  # noqa: PLW0603  # open until the interpreter exits
     workers, persistent, threads = combination
     paths = write_files(Path(folder), [50 * BATCH])
     slow = Slow(str(Path(folder) / "log"), seconds)
@@ -287,8 +288,8 @@ def exits(slow: Slow) -> None:
     sys.exit(3)
 
 
-def goes_on_in_a_thread(_: Slow) -> None:
-    """The main thread ends; the one that trains has all batches that are left."""
+def continues_in_a_thread(_: Slow) -> None:
+    """End the main thread. Another thread reads all remaining batches."""
 
     def train() -> None:
         threading.main_thread().join()
@@ -297,8 +298,8 @@ def goes_on_in_a_thread(_: Slow) -> None:
     threading.Thread(target=train).start()
 
 
-def leaves_a_daemon_behind(slow: Slow) -> None:
-    """The main thread ends; one that does not count waits for a batch."""
+def leaves_a_daemon_thread(slow: Slow) -> None:
+    """End the main thread while a daemon thread waits for a batch."""
     begun = threading.Event()
 
     def train() -> None:
@@ -314,8 +315,8 @@ ENDS: dict[str, Callable[[Slow], None]] = {
     "interrupted while waiting": interrupted_while_waiting,
     "interrupted in the loop": interrupted_in_the_loop,
     "exits": exits,
-    "goes on in a thread": goes_on_in_a_thread,
-    "leaves a daemon behind": leaves_a_daemon_behind,
+    "continues in a thread": continues_in_a_thread,
+    "leaves a daemon thread": leaves_a_daemon_thread,
 }
 
 

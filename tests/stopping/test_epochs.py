@@ -1,4 +1,4 @@
-"""Epoch after epoch, no more is held than after the first few."""
+"""Resources over many epochs, which must stay constant after the first few."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchrec_io import _core
 EARLY, LATE = 5, 50
 RECORDS, BATCH = 24, 4
 SLACK = defaultdict(lambda: 8, kept=1 << 21)
-VALUES = 3000  # so that batches cross by slots, and their memory is kept for reuse
+VALUES = 3000  # so that batches are sent in slots, and their memory is reused
 SCHEMA = {
     "id": tio.FixedLenFeature([], "int64"),
     "x": tio.FixedLenFeature([VALUES], "int64"),
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> str:
 
 
 def held_by(pid: int) -> dict[str, int]:
-    """What a process holds of the system."""
+    """Return the system resources of a process."""
     process = Path(f"/proc/{pid}")
     return {
         "files": len(os.listdir(process / "fd")),
@@ -54,7 +54,7 @@ def held_by(pid: int) -> dict[str, int]:
 
 
 def held_here() -> dict[str, int]:
-    """And this one, of objects and of memory for batches."""
+    """Return the resources of this process, including objects and memory for batches."""
     gc.collect()
     objects = gc.get_objects()
     return {
@@ -75,7 +75,7 @@ def held_by_all() -> dict[str, int]:
 
 
 def check_flat(epoch: Callable[[], None]) -> None:
-    """Whether nothing is held for every epoch, nor for every few."""
+    """Check that resources do not grow with the number of epochs."""
     for _ in range(EARLY):
         epoch()
     early = held_by_all()
@@ -84,13 +84,13 @@ def check_flat(epoch: Callable[[], None]) -> None:
     late = held_by_all()
     assert late.keys() == early.keys()
     grown = {name: (early[name], count) for name, count in late.items() if count > early[name]}
-    # How many batches and threads are under way at once is a matter of luck.
+    # The number of concurrent batches and threads varies.
     assert {name for name, (was, now) in grown.items() if now - was > SLACK[name]} == set(), grown
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("batch_size", [BATCH, None])
-def test_in_this_process(path: str, threads: int, batch_size: int | None) -> None:
+def test_epochs_in_this_process(path: str, threads: int, batch_size: int | None) -> None:
     dataset = tio.TFRecordDataset(
         path, SCHEMA, batch_size=batch_size, shuffle=True, num_threads=threads
     )
@@ -107,7 +107,7 @@ def test_in_this_process(path: str, threads: int, batch_size: int | None) -> Non
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_with_persistent_workers(path: str, method: str) -> None:
+def test_epochs_with_persistent_workers(path: str, method: str) -> None:
     dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=BATCH, shuffle=True)
     loader: Any = DataLoader(
         dataset,
@@ -127,11 +127,11 @@ def test_with_persistent_workers(path: str, method: str) -> None:
     check_flat(epoch)
 
 
-def test_where_records_are_bad(path: str) -> None:
-    """Errors that are raised, or told, hold nothing either."""
+def test_epochs_with_invalid_records(path: str) -> None:
+    """Raised and reported errors keep no resources."""
     ranged = {**SCHEMA, "id": tio.FixedLenFeature([], "int64", valid_range=(0, RECORDS - 3))}
     raising = tio.TFRecordDataset(path, ranged, batch_size=BATCH)
-    skipping = raising.replace(on_error=str)  # not "skip": pytest keeps what is logged
+    skipping = raising.replace(on_error=str)  # not "skip": pytest keeps log records
 
     def epoch() -> None:
         with pytest.raises(tio.DecodeError, match="valid range"):

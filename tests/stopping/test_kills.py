@@ -1,4 +1,4 @@
-"""Killed workers are an error, as soon as one can be, and leave nothing behind; so do parents."""
+"""Killed workers and parents: errors are prompt, and no resources remain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.stopping.test_processes import Program
 
 MODULE = "tests.stopping.killing"
 
-# Workers, whether they persist, the loader, and when the worker is killed.
+# Number of workers, persistent_workers, loader, and moment of the kill.
 LIVES: dict[str, list[list[Any]]] = {
     "fork": [
         [1, False, "plain", "at any time"],
@@ -31,7 +31,7 @@ LIVES: dict[str, list[list[Any]]] = {
 
 
 @pytest.mark.parametrize("method", LIVES)
-def test_of_a_worker(tmp_path: Path, method: str) -> None:
+def test_killed_worker_is_an_error_and_leaves_nothing(tmp_path: Path, method: str) -> None:
     with closing(
         Program(tmp_path, "killed", MODULE, method=method, lives=LIVES[method])
     ) as program:
@@ -43,10 +43,10 @@ def test_of_a_worker(tmp_path: Path, method: str) -> None:
 @pytest.mark.parametrize(
     ("method", "held"),
     [("fork", 0), ("spawn", 3), ("fork", 50)],
-    ids=["while it goes on", "while it waits", "while it holds all slots"],
+    ids=["while it reads", "while it waits", "while it holds all slots"],
 )
-def test_of_the_parent(tmp_path: Path, method: str, held: int) -> None:
-    """Workers see to it by themselves, within a few seconds."""
+def test_workers_of_a_killed_parent_end(tmp_path: Path, method: str, held: int) -> None:
+    """Workers notice the end of their parent within a few seconds."""
     with closing(Program(tmp_path, "orphaned", MODULE, method=method, held=held)) as program:
         assert program.said() == "ready"
         program.kill()

@@ -1,4 +1,4 @@
-"""Prefetcher: results in order, and threads that end whatever happens to who asks for them."""
+"""Prefetcher: results in order, and threads that always end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from torchrec_io.datasets.prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 
-SECONDS = 30  # a deadline for what should come at once
+SECONDS = 30  # deadline for actions that should be immediate
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -40,7 +40,7 @@ def _no_thread_is_left() -> Iterator[None]:
 
 
 class Number(int):
-    """A job: so large that it is a run by itself, unless told otherwise."""
+    """A job, by default so large that it is a run on its own."""
 
     stored_bytes = 1 << 20
 
@@ -50,7 +50,7 @@ class SmallNumber(Number):
 
 
 class Numbers:
-    """A feed of numbers."""
+    """Source of numbered jobs."""
 
     def __init__(self, count: int, kind: type[Number]) -> None:
         self._left = deque(map(kind, range(count)))
@@ -97,7 +97,7 @@ def rest_of(prefetcher: Any) -> list[Any]:
 
 
 class Gate:
-    """Work that waits at a gate, but for the first number."""
+    """Work that waits until a gate opens, except for the first number."""
 
     def __init__(self) -> None:
         self.begun: list[int] = []
@@ -154,7 +154,7 @@ class TestResults:
         assert open_threads() == []
 
     @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
-    def test_an_exception_of_any_kind_is_the_very_one(self, kind: type[BaseException]) -> None:
+    def test_any_exception_is_passed_on_unchanged(self, kind: type[BaseException]) -> None:
         error = kind("of a thread")
 
         def work(_: int) -> None:
@@ -192,7 +192,7 @@ class TestResults:
             gc.enable()
 
     @pytest.mark.parametrize("which", [1, 2, 3])
-    def test_without_threads_the_caller_does_it(
+    def test_caller_does_the_work_without_threads(
         self, monkeypatch: pytest.MonkeyPatch, which: int
     ) -> None:
         start, asked = threading.Thread.start, []
@@ -231,29 +231,29 @@ class TestRuns:
         prefetcher.close()
         return sorted(runs)
 
-    def test_small_jobs_are_done_together_after_a_few(self) -> None:
+    def test_small_jobs_are_grouped_after_a_few(self) -> None:
         sizes = [len(run) for run in self.runs_of(SmallNumber, 2)]
         assert sizes[:2] == [1, 1]
         assert max(sizes) == 16
         assert sizes[:-1] == sorted(sizes[:-1])
 
-    def test_large_jobs_one_by_one(self) -> None:
+    def test_large_jobs_are_not_grouped(self) -> None:
         assert self.runs_of(Number, 2) == [[number] for number in range(200)]
 
-    def test_where_nothing_is_done_early_all_one_by_one(self) -> None:
+    def test_jobs_are_not_grouped_with_one_thread(self) -> None:
         assert self.runs_of(SmallNumber, 1) == [[number] for number in range(200)]
 
 
 class TestThreadsEnd:
-    def test_when_closed_after_the_job_they_are_at(self) -> None:
+    def test_close_waits_for_running_jobs(self) -> None:
         gate = Gate()
         prefetcher = prefetcher_of(gate, ahead=10)
         assert prefetcher.next() == (0, 0)
         wait_for(lambda: len(gate.begun) == 3)
         closing = threading.Thread(target=prefetcher.close)
         closing.start()
-        wait_for(lambda: prefetcher._waiting.qsize() == 2)  # wake-up calls alone
-        assert closing.is_alive()  # it waits for them
+        wait_for(lambda: prefetcher._waiting.qsize() == 2)  # only wake-up calls
+        assert closing.is_alive()  # it waits for the running jobs
         gate.opened.set()
         closing.join(SECONDS)
         assert open_threads() == []
@@ -269,10 +269,10 @@ class TestThreadsEnd:
         gate.opened.set()
         wait_for(lambda: not open_threads())
         assert sorted(gate.begun) == [0, 1, 2]
-        assert rest_of(prefetcher) == list(range(1, 20))  # another thread goes on
+        assert rest_of(prefetcher) == list(range(1, 20))  # another thread continues
         prefetcher.close()
 
-    def test_when_there_is_nothing_to_do(self) -> None:
+    def test_threads_end_without_jobs(self) -> None:
         prefetcher = prefetcher_of(lambda number: number)
         first = prefetcher.next()
         wait_for(lambda: not open_threads())
@@ -281,14 +281,14 @@ class TestThreadsEnd:
         assert rest_of(prefetcher) == list(range(2, 20))
         prefetcher.close()
 
-    def test_when_it_is_dropped_and_not_closed(self) -> None:
+    def test_threads_end_when_dropped_without_close(self) -> None:
         prefetcher = prefetcher_of(lambda number: number)
         prefetcher.next()
         del prefetcher
         wait_for(lambda: not open_threads())
 
-    def test_when_one_of_them_closes_it(self) -> None:
-        """As when garbage with an iterator in it is collected there."""
+    def test_worker_thread_can_close(self) -> None:
+        """This happens if the garbage collector frees an iterator in that thread."""
         prefetcher = prefetcher_of(lambda number: prefetcher.close() or number)
         assert rest_of(prefetcher) == list(range(20))
 
@@ -335,7 +335,7 @@ class TestInterrupts:
 
         interrupting = threading.Thread(target=interrupt)
         interrupting.start()
-        with pytest.raises(KeyboardInterrupt):  # it may come a little late
+        with pytest.raises(KeyboardInterrupt):  # the interrupt may be delivered late
             prefetcher.close()
             time.sleep(SECONDS)
         interrupting.join(SECONDS)
@@ -365,7 +365,7 @@ class TestForks:
         prefetcher.close()
         assert exit_code_of(child) == 0
 
-    def test_a_child_can_close_it_at_once(self) -> None:
+    def test_child_can_close_immediately(self) -> None:
         gate = Gate()
         prefetcher = prefetcher_of(gate, ahead=10)
         prefetcher.next()

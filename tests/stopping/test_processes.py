@@ -1,4 +1,4 @@
-"""Whatever ends an epoch: no thread, process, open file or shared memory is left of it."""
+"""Ends of epochs: no thread, process, open file or shared memory remains."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ import pytest
 from tests.conftest import ROOT
 from tests.stopping.program import BATCH
 
-SECONDS = 60  # a deadline for what takes a few
+SECONDS = 60  # deadline for actions that take a few seconds
 FEW = ["ends early", "whole"]
-# Of those that raise, the frames that they went through, and what these held, are garbage.
+# Rounds that raise leave frames and their contents as garbage.
 MOST = ["function raises", "file is changed", *FEW]
 CALM = [*["ends early"] * 5, "is closed", "beside another", "loop raises", "whole"]
 ALL = [*CALM, *MOST, "worker is killed"]
 
 
 class Program:
-    """A function of ``program.py`` in a session of its own, and all processes that come of it."""
+    """A function of ``program.py`` in a separate session, with all its child processes."""
 
     def __init__(
         self, folder: Path, name: str, module: str = "tests.stopping.program", **options: Any
     ) -> None:
         code = f"from {module} import main; main()"
-        # OpenMP and OpenBLAS would have threads of their own.
+        # Prevent threads of OpenMP and OpenBLAS.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.folder = folder
         self._errors = (folder / "stderr").open("w+")
@@ -48,7 +48,7 @@ class Program:
         self._pids = {self._process.pid}
 
     def close(self) -> None:
-        """Ends what did not end."""
+        """Kill the remaining processes."""
         for pid in self._alive():
             os.kill(pid, signal.SIGKILL)
         self._process.wait()
@@ -57,39 +57,39 @@ class Program:
         self._process.stdout.close()
 
     def said(self) -> Any:
-        """What it says next; None if that is nothing."""
+        """Return the next message of the program, or None at the end."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         self._pids |= self._alive()
         return json.loads(line) if line else None
 
     def kill(self) -> None:
-        """Kills the process, and none of those that came of it."""
+        """Kill the process, but not its children."""
         self._process.kill()
 
     def interrupt(self) -> None:
-        """What Ctrl-C does: all processes of the terminal get the signal."""
+        """Send SIGINT to all processes of the session, like Ctrl-C."""
         os.killpg(self._process.pid, signal.SIGINT)
 
     def end(self) -> tuple[int, str]:
-        """Exit code and stderr, once it has ended and left nothing behind."""
+        """Wait for the end, check that nothing remains, and return exit code and stderr."""
         code = self._process.wait(SECONDS)
         deadline = time.monotonic() + SECONDS
         while self._alive() and time.monotonic() < deadline:
             time.sleep(0.01)
         assert self._alive() == set()
-        # "torch_PID_..." is PyTorch's, "pym-PID-..." is multiprocessing's.
+        # PyTorch uses names "torch_PID_...", multiprocessing "pym-PID-...".
         names = [name.replace("-", "_").split("_") for name in os.listdir("/dev/shm")]
         assert [name for name in names if self._pids & {int(p) for p in name if p.isdigit()}] == []
         self._errors.seek(0)
         return code, self._errors.read()
 
     def log(self) -> list[str]:
-        """The lines of the log so far."""
+        """Return the lines of the log so far."""
         return (self.folder / "log").read_text("ascii").split()
 
     def _alive(self) -> set[int]:
-        """Processes of the session, less those that have ended."""
+        """Return the running processes of the session."""
         found = set()
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -118,17 +118,17 @@ class Program:
     ],
     ids=["fork", "forkserver", "spawn"],
 )
-def test_iterating_again_and_again(
+def test_repeated_iterations_leave_nothing(
     tmp_path: Path, method: str, combinations: list[list[Any]]
 ) -> None:
-    """Each a number of workers, whether they persist, a number of threads, and what happens."""
+    """Combinations: number of workers, persistent_workers, number of threads, rounds."""
     with closing(Program(tmp_path, "rounds", method=method, combinations=combinations)) as program:
         said = program.said()
         code, errors = program.end()
         assert (said, code) == ("good", 0), errors
 
 
-# The start method, and workers, persistent_workers, threads.
+# Start method, and number of workers, persistent_workers, number of threads.
 ALONE = ("fork", [0, False, 3])
 FORKED = ("fork", [2, True, 3])
 SPAWNED = ("spawn", [2, False, 1])
@@ -155,7 +155,7 @@ class TestControlC:
             assert code == -signal.SIGINT
             assert errors.count("Traceback") == 1
             assert errors.rstrip().endswith("KeyboardInterrupt")
-            check_little_was_begun(program)
+            check_few_batches_started(program)
 
     def test_in_the_loop(self, tmp_path: Path) -> None:
         with closing(middle_of(ALONE, tmp_path, "interrupted in the loop")) as program:
@@ -172,28 +172,27 @@ class TestExit:
     def test_while_an_iterator_is_open(self, tmp_path: Path, epoch: tuple[str, list[Any]]) -> None:
         with closing(middle_of(epoch, tmp_path, "exits", seconds=0.2)) as program:
             assert program.end() == (3, "")
-            check_little_was_begun(program)
+            check_few_batches_started(program)
 
-    def test_of_the_main_thread_alone(self, tmp_path: Path) -> None:
-        with closing(middle_of(ALONE, tmp_path, "goes on in a thread")) as program:
+    def test_exit_of_the_main_thread_only(self, tmp_path: Path) -> None:
+        with closing(middle_of(ALONE, tmp_path, "continues in a thread")) as program:
             assert program.said() == list(range(2 * BATCH, 50 * BATCH))
             assert program.end() == (0, "")
 
     def test_while_a_daemon_thread_trains(self, tmp_path: Path) -> None:
-        with closing(middle_of(ALONE, tmp_path, "leaves a daemon behind", seconds=0.2)) as program:
+        with closing(middle_of(ALONE, tmp_path, "leaves a daemon thread", seconds=0.2)) as program:
             code, errors = program.end()
-            # Where Python's exit meets a daemon thread in native code, the process ends so: about
-            # once in fifty times on a machine under load. From 3.14 on, such threads just stop.
+            # If Python exits while a daemon thread is in native code, the process may abort: about
+            # once in fifty times on a loaded machine. From Python 3.14 on, such threads just stop.
             aborted = (-signal.SIGABRT, "terminate called without an active exception\n")
             assert (code, errors) in {(0, ""), aborted}
-            check_little_was_begun(program)
+            check_few_batches_started(program)
 
 
-def check_little_was_begun(program: Program) -> None:
-    """Threads finish the batch that they are at; forty are asked for early.
+def check_few_batches_started(program: Program) -> None:
+    """Check that threads start few batches after the end, although 40 are prefetched.
 
-    Not one batch has to begin after the end; on a machine under load a few may, before the process
-    comes to know of its end.
+    On a loaded machine a few batches may start before the process notices its end.
     """
     log = program.log()
     assert log[log.index("end") :].count("begun") < 15, log

@@ -1,4 +1,4 @@
-"""A new kind of byte source, which needs no change outside of the storage room."""
+"""A new kind of byte source, which needs no changes outside of the storage room."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RECORDS = [b"abc", b"", bytes(5000), b"x" * 300]
 
 
 class MemorySource(ByteSource):
-    """An object of a store, with nothing but what the interface demands."""
+    """An object of a store, with only the required interface."""
 
     def __init__(self, path: StrPath) -> None:
         self.path = os.fspath(path)
@@ -65,7 +65,7 @@ def stamp_of(path: StrPath) -> Stamp:
 
 @pytest.fixture(autouse=True)
 def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """An empty store, whose objects take the place of files."""
+    """Create an empty store whose objects replace files."""
     OBJECTS.clear()
     monkeypatch.setattr(opening, "LocalFile", MemorySource)
     monkeypatch.setattr(index, "read_stamp", stamp_of)
@@ -106,7 +106,7 @@ def test_objects_without_an_index(store: dict[str, bytes]) -> None:
     assert (report.records, report.lost_bytes, report.file_bytes) == (4, 5, len(store["mem://a"]))
 
 
-def test_an_index_file_that_is_an_object(store: dict[str, bytes]) -> None:
+def test_index_file_as_an_object(store: dict[str, bytes]) -> None:
     store["mem://a"] = frame(b"abc") * 20_000
     store["mem://a.tfidx"] = RecordIndex.build("mem://a").file_bytes.tobytes()
     loaded = RecordIndex.load("mem://a")
@@ -138,9 +138,7 @@ def test_sources_with_and_without_descriptors(store: dict[str, bytes], tmp_path:
     assert read_ranges([local, memory], [0, 1, 3], ranges, out).truncated_range == 2
 
 
-def test_a_file_that_shrinks_while_it_is_scanned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_shrinks_during_a_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_tfrecord(tmp_path / "x", [b"abc", bytes(100)])
     size = LocalFile.size.fget(LocalFile(path))  # type: ignore[attr-defined]
     sizes = iter([size, 60, 60])

@@ -83,7 +83,7 @@ class TestInflater:
             else:
                 assert isinstance(error, TruncatedFileError), cut
 
-    def test_wrong_trailer_comes_after_all_data(self, tmp_path: Path, kind: str) -> None:
+    def test_wrong_trailer_is_an_error_after_all_data(self, tmp_path: Path, kind: str) -> None:
         whole = bytearray(compressed(kind, DATA))
         whole[-1] ^= 1
         file = tmp_path / "x"
@@ -93,9 +93,11 @@ class TestInflater:
         assert isinstance(error, CorruptRecordError)
         assert error.offset == len(DATA)
 
-    def test_bytes_before_damage_are_kept(self, tmp_path: Path, kind: str) -> None:
+    def test_bytes_before_damage_are_decoded(self, tmp_path: Path, kind: str) -> None:
         rng = np.random.default_rng(0)
-        noise = rng.integers(0, 256, 300_000, np.uint8).tobytes()  # stored, so 1:1
+        noise = rng.integers(
+            0, 256, 300_000, np.uint8
+        ).tobytes()  # incompressible, so stored unchanged
         whole = bytearray(compressed(kind, noise))
         whole[150_000:150_008] = b"\xff" * 8
         file = tmp_path / "x"
@@ -112,7 +114,7 @@ class TestInflater:
 
 
 def _reference(data: bytes, kind: str) -> bytes:
-    """Return what Python's zlib decodes from concatenated, perhaps truncated, streams."""
+    """Decode concatenated streams, which may be truncated, with Python's zlib."""
     out = bytearray()
     while data:
         decoder = zlib.decompressobj(31 if kind == "gzip" else 15)
@@ -122,7 +124,7 @@ def _reference(data: bytes, kind: str) -> bytes:
 
 
 RECORDS = [b"first", b"", b"x" * 40, bytes(range(30)), b"last"]
-LEVELS = {"gzip": (1, 9), "zlib": (1, 5, 6, 9)}  # each writes another zlib header
+LEVELS = {"gzip": (1, 9), "zlib": (1, 5, 6, 9)}  # each level writes a different zlib header
 
 
 def compressed_at(kind: str, level: int, records: list[bytes]) -> bytes:
@@ -171,7 +173,7 @@ def test_damage_at_the_end_keeps_every_record(tmp_path: Path, kind: str) -> None
     assert dataset.skipped == 1
 
 
-# The first bytes of these lengths are those of gzip (1f 8b) and zlib, also in text ("x^").
+# Lengths whose first bytes look like gzip (1f 8b) or zlib, also as text ("x^").
 LOOK_ALIKES = (0x8B1F, 0x0178, 0x5E78, 0x9C78, 0xDA78, 0x3838)
 
 
@@ -184,7 +186,7 @@ def test_plain_files_that_look_compressed_are_plain(tmp_path: Path, length: int)
 
 
 @pytest.mark.parametrize("length", LOOK_ALIKES[1:])
-def test_a_damaged_header_does_not_make_a_plain_file_zlib(tmp_path: Path, length: int) -> None:
+def test_plain_file_with_a_damaged_header_is_not_zlib(tmp_path: Path, length: int) -> None:
     whole = bytearray(frame(bytes(length)))
     whole[8] ^= 1
     file = tmp_path / "x"
@@ -194,7 +196,7 @@ def test_a_damaged_header_does_not_make_a_plain_file_zlib(tmp_path: Path, length
     assert error.reason.startswith("the record's length does not match its checksum")
 
 
-def test_text_that_starts_like_zlib_is_called_text(tmp_path: Path) -> None:
+def test_text_that_starts_like_zlib_is_reported_as_text(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_bytes(b"x^2 + 1 is a polynomial\n" * 9)
     _, error = read(file)
@@ -210,7 +212,7 @@ def test_compression_argument_is_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("members", [1, 7, 300])
-def test_compressed_file_reads_anywhere(tmp_path: Path, members: int) -> None:
+def test_random_access_in_a_compressed_file(tmp_path: Path, members: int) -> None:
     rng = np.random.default_rng(1)
     data = rng.integers(0, 4, 3_000_000, np.uint8).tobytes()
     size = -(-len(data) // members)

@@ -36,7 +36,7 @@ def test_read_ranges_returns_the_range_past_the_end(tmp_path: Path) -> None:
         ([0, 1], [(0, 1)], "three columns"),
     ],
 )
-def test_reading_stays_inside(
+def test_reads_outside_the_file_are_rejected(
     tmp_path: Path, cuts: list[int], ranges: list[tuple[int, ...]], error: str
 ) -> None:
     (tmp_path / "x").write_bytes(_DATA)
@@ -52,7 +52,7 @@ def test_a_file_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     open_file = os.open
 
     def refusing(path: str, flags: int, *others: int) -> int:
-        if flags & getattr(os, "O_NOATIME", 0):  # as for all but the owner
+        if flags & getattr(os, "O_NOATIME", 0):  # like the system does for other users
             raise PermissionError("not yours")
         return open_file(path, flags, *others)
 
@@ -60,7 +60,7 @@ def test_a_file_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert LocalFile(tmp_path / "x").read(0, 200) == _DATA
 
 
-def test_write_atomically_leaves_the_old_file_or_the_new(
+def test_write_atomically_leaves_the_old_or_the_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "x"
@@ -76,7 +76,7 @@ def test_write_atomically_leaves_the_old_file_or_the_new(
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_a_map_outlives_its_file_and_cannot_be_written(tmp_path: Path) -> None:
+def test_map_outlives_its_file_and_is_read_only(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(_DATA)
     with open(tmp_path / "x", "rb") as file:
         mapped = _core.map_file(file.fileno(), len(_DATA))

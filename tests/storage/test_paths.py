@@ -34,7 +34,7 @@ def test_paths(tmp_path: Path) -> None:
     assert names(tmp_path / "odd[1].bin") == ["odd[1].bin"]
 
 
-def test_paths_that_stand_for_nothing(tmp_path: Path) -> None:
+def test_paths_that_match_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no such file: .*missing"):
         expand_paths(tmp_path / "missing")
     with pytest.raises(FileNotFoundError, match="matches no file"):

@@ -34,7 +34,7 @@ WINDOW_BITS = {"gzip": 31, "zlib": 15}
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
 @pytest.mark.parametrize("choice", ["auto", "given"])
-def test_a_pipe_reads_like_a_file(tmp_path: Path, compression: str | None, choice: str) -> None:
+def test_pipe_reads_like_a_file(tmp_path: Path, compression: str | None, choice: str) -> None:
     file = write_tfrecord(tmp_path / "file", RECORDS, compression)
     with feeding(tmp_path / "pipe", [file.read_bytes()]) as pipe:
         found = read(pipe, compression=compression if choice == "given" else "auto")
@@ -49,7 +49,7 @@ def test_a_pipe_reads_like_a_file(tmp_path: Path, compression: str | None, choic
     cut_inside=st.booleans(),
     size=st.integers(1, 40),
 )
-def test_any_truncation_in_any_parts_reads_like_a_file(
+def test_truncated_pipe_reads_like_a_truncated_file(
     tmp_path_factory: pytest.TempPathFactory,
     *,
     records: list[bytes],
@@ -88,7 +88,9 @@ def test_damage_inside_a_compressed_stream(tmp_path: Path, compression: str) -> 
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
-def test_a_record_does_not_wait_for_the_next(tmp_path: Path, compression: str | None) -> None:
+def test_record_is_yielded_before_the_next_is_written(
+    tmp_path: Path, compression: str | None
+) -> None:
     seen = threading.Event()
     packer = None if compression is None else zlib.compressobj(wbits=WINDOW_BITS[compression])
 
@@ -114,15 +116,15 @@ def test_closing_the_generator_closes_the_pipe(tmp_path: Path) -> None:
         records = iter_records(pipe)
         next(records)
         records.close()  # type: ignore[attr-defined]
-    # The writer, who would go on for ever, has ended, too.
+    # The writer, which would write forever, has ended too.
     assert len(os.listdir("/proc/self/fd")) == before
     assert list(records) == []
 
 
-def test_a_pipe_is_not_indexed(tmp_path: Path) -> None:
+def test_pipe_cannot_be_indexed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="a pipe has no index") as caught:
-        RecordIndex.build(tmp_path / "pipe")  # does not wait for a writer either
+        RecordIndex.build(tmp_path / "pipe")  # does not wait for a writer
     assert caught.value.errno == errno.ESPIPE
     assert caught.value.filename == str(tmp_path / "pipe")
 

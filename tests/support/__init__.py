@@ -1,1 +1,1 @@
-"""Helpers that tests share."""
+"""Shared helpers of the tests."""

@@ -1,4 +1,4 @@
-"""Small datasets that tests read back."""
+"""Small datasets with predictable records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = {
 
 
 def record(number: int) -> bytes:
-    """An Example whose every value follows from its number."""
+    """Return an Example whose values are computed from its number."""
     example = Example()
     features = example.features.feature
     features["id"].int64_list.value.append(number)
@@ -28,7 +28,7 @@ def record(number: int) -> bytes:
 
 
 def write_files(folder: Path, sizes: list[int], compression: str | None = None) -> list[str]:
-    """Files of that many records each, numbered on from file to file."""
+    """Write files with the given numbers of records, numbered across files."""
     paths = []
     first = 0
     for number, size in enumerate(sizes):
@@ -40,6 +40,6 @@ def write_files(folder: Path, sizes: list[int], compression: str | None = None) 
 
 
 def open_records(paths: Any, *, stream: bool = False, **options: Any) -> Any:
-    """A dataset of these files, or a stream of them."""
+    """Return a dataset or a stream of files."""
     open_as: Any = tio.TFRecordStream if stream else tio.TFRecordDataset
     return open_as(paths, SCHEMA, **options)

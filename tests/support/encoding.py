@@ -24,14 +24,14 @@ LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 
 
 class Stored(NamedTuple):
-    """What a Feature holds."""
+    """Contents of a Feature."""
 
     kind: str | None
     values: list[Any]
 
 
 class Case(NamedTuple):
-    """A Python value, and what is to be stored for it."""
+    """A Python value and the contents that must be stored for it."""
 
     value: Any
     stored: Stored
@@ -41,7 +41,7 @@ class Case(NamedTuple):
 
 
 def fill(feature: Any, stored: Stored) -> None:
-    """Makes a protobuf Feature of that."""
+    """Fill a protobuf Feature with stored contents."""
     feature.SetInParent()
     if stored.kind is None:
         return
@@ -56,9 +56,9 @@ def by_bytes(names: Mapping[str, Any]) -> list[str]:
 
 
 def features_bytes(features: Mapping[str, Stored]) -> bytes:
-    """A Features message by protobuf, entry by entry, in the order that its C++ library has.
+    """Serialize a Features message with protobuf, in the order of protobuf's C++ library.
 
-    (Of names that start alike, protobuf's compiled Python library puts the longer one first.)
+    (Where a name is a prefix of another, protobuf's Python library puts the longer one first.)
     """
     entries = b""
     for name in by_bytes(features):
@@ -69,7 +69,7 @@ def features_bytes(features: Mapping[str, Stored]) -> bytes:
 
 
 def lists_bytes(lists: Mapping[str, list[Stored]]) -> bytes:
-    """A FeatureLists message, likewise."""
+    """Serialize a FeatureLists message with protobuf, in the same order."""
     entries = b""
     for name in by_bytes(lists):
         message = SequenceExample()
@@ -104,7 +104,7 @@ NO_KIND = Stored(None, [])
 
 @st.composite
 def nested(draw: st.DrawFn, leaves: list[Any]) -> Any:
-    """The leaves in order, in lists and tuples inside each other, with empty ones among them."""
+    """Nest leaves in lists and tuples, in order, with some empty ones."""
     if len(leaves) == 1 and draw(st.booleans()):
         return leaves[0]
     items: list[Any] = []
@@ -123,7 +123,7 @@ def nested(draw: st.DrawFn, leaves: list[Any]) -> Any:
 
 @st.composite
 def plain_cases(draw: st.DrawFn) -> Case:
-    """Python's own scalars and lists."""
+    """Draw Python scalars and lists."""
     kind = draw(st.sampled_from(["int64", "float32", "string"]))
     leaf: st.SearchStrategy[Any]
     if kind == "int64":
@@ -145,7 +145,7 @@ FLOATS = ["float16", "float32", "float64", "longdouble"]
 
 @st.composite
 def arrays(draw: st.DrawFn) -> np.ndarray[Any, Any]:
-    """Arrays of any dtype, shape and layout."""
+    """Draw arrays of any dtype, shape and layout."""
     dtype = draw(st.sampled_from([*INTEGERS, *FLOATS, "bool", "S5", "U5", "object"]))
     shape = tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
     count = math.prod(shape)
@@ -183,7 +183,7 @@ class _Subclass(np.ndarray[Any, Any]):
 
 
 def stored_of(made: np.ndarray[Any, Any]) -> Stored:
-    """What is to be stored for an array."""
+    """Return the contents that must be stored for an array."""
     values = made.ravel().tolist()
     kind = made.dtype.kind
     if kind in "biu":
@@ -196,7 +196,7 @@ def stored_of(made: np.ndarray[Any, Any]) -> Stored:
 
 @st.composite
 def array_cases(draw: st.DrawFn) -> Case:
-    """Arrays, NumPy's scalars and Tensors."""
+    """Draw arrays, NumPy scalars and Tensors."""
     made = draw(arrays().filter(lambda made: made.size or made.dtype != object))
     stored = stored_of(made)
     form = draw(st.sampled_from(["array", "scalar", "tensor", "list"]))

@@ -1,4 +1,4 @@
-"""Episodes for tests of steps: each value says which step of which episode it is of."""
+"""Episodes for tests of steps. Each value identifies its episode and step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.tfrecord import write_tfrecord
 
-# No episode of a test has as many steps.
+# More than the number of steps of any episode in the tests.
 STRIDE = 1000
 
 SCHEMA = {
@@ -21,20 +21,20 @@ SCHEMA = {
 
 
 def episode(number: int, steps: int) -> bytes:
-    """An Example of so many steps; step i has the id ``STRIDE * number + i``."""
+    """Return an episode of some steps. Step i has the id ``STRIDE * number + i``."""
     ids = [STRIDE * number + step for step in range(steps)]
     texts = [f"step {each}".encode() for each in ids]
     return uneven_episode(number, ids, texts)
 
 
 def uneven_episode(number: int, ids: list[int], texts: list[bytes]) -> bytes:
-    """An Example whose features may disagree in their number of steps."""
+    """Return an episode whose features may have different numbers of steps."""
     values: dict[str, Any] = {"episode": [number], "steps/id": ids, "steps/text": texts}
     return example_of(**values)
 
 
 def write_episodes(folder: Path, files: Sequence[Sequence[int]]) -> list[str]:
-    """Files of episodes of so many steps each, numbered on from file to file."""
+    """Write files of episodes with the given numbers of steps, numbered across files."""
     paths = []
     first = 0
     for file, counts in enumerate(files):
@@ -46,7 +46,7 @@ def write_episodes(folder: Path, files: Sequence[Sequence[int]]) -> list[str]:
 
 
 def windows_of(files: Sequence[Sequence[int]], window: int) -> list[list[int]]:
-    """The ids of each window of so many steps, in the order stored."""
+    """Return the step ids of each window of the given size, in stored order."""
     counts = [count for file in files for count in file]
     return [
         [STRIDE * number + begin + i for i in range(window)]
@@ -56,11 +56,11 @@ def windows_of(files: Sequence[Sequence[int]], window: int) -> list[list[int]]:
 
 
 def steps_of(paths: list[str], window: int | None = None, **options: Any) -> tio.TFRecordDataset:
-    """The steps of episodes, or windows of them, in batches of 4."""
+    """Return a dataset of steps, or windows of steps, in batches of 4."""
     options = {"batch_size": 4, **options}
     return tio.TFRecordDataset(paths, SCHEMA, **options).steps(window=window)
 
 
 def step_ids(batches: Iterable[Any]) -> list[Any]:
-    """The id of each step, or the ids of each window."""
+    """Return the id of each step, or the ids of each window."""
     return [each for batch in batches for each in batch["steps/id"].tolist()]

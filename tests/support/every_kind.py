@@ -1,4 +1,4 @@
-"""A batch with a column of every kind there is."""
+"""A batch with a column of every kind."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def record(i: int) -> bytes:
 
 
 def make_batch(count: int = 5, first: int = 0) -> tio.Batch:
-    """A batch with all of them in one arena: parsed, and joined with a Sparse by collating."""
+    """Return a batch in one arena: parsed, and collated with a Sparse."""
     numbers = range(first, first + count)
     batch = tio.parse_sequence_examples([record(i) for i in numbers], SCHEMA)
     sparse = tio.parse_examples([example_of(at=[i % 9], value=[float(i)]) for i in numbers], SPARSE)
@@ -68,7 +68,7 @@ def make_batch(count: int = 5, first: int = 0) -> tio.Batch:
 
 
 def tensors_of(value: Any) -> Iterator[Tensor]:
-    """All tensors that a column is made of."""
+    """Yield all tensors of a column."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, tio.BytesArray):
@@ -82,13 +82,13 @@ def tensors_of(value: Any) -> Iterator[Tensor]:
 
 
 def all_tensors(batch: tio.Batch) -> list[Tensor]:
-    """Those of all columns, and the lengths."""
+    """Return the tensors of all columns, and the lengths."""
     values = [*batch.values(), *batch.lengths.values()]
     return [tensor for value in values for tensor in tensors_of(value)]
 
 
 def plain(value: Any) -> Any:
-    """A column as Python numbers, bytes and lists."""
+    """Convert a column to Python numbers, bytes and lists."""
     if isinstance(value, tio.Sparse):
         return value.to_coo().to_dense().tolist()
     if isinstance(value, list):
@@ -97,6 +97,6 @@ def plain(value: Any) -> Any:
 
 
 def contents(batch: tio.Batch) -> dict[str, Any]:
-    """All columns, and the lengths, as :func:`plain` has them."""
+    """Convert all columns and lengths of a batch with :func:`plain`."""
     lengths = {f"lengths of {name}": value for name, value in batch.lengths.items()}
     return {name: plain(value) for name, value in {**dict(batch), **lengths}.items()}

@@ -1,4 +1,4 @@
-"""``ExampleListWithContext`` as protobuf itself reads and writes it."""
+"""The message ``ExampleListWithContext``, as a protobuf class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples and SequenceExamples of Python values, as protobuf writes them."""
+"""Examples and SequenceExamples of Python values, serialized by protobuf."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Values = Sequence[Any]
 
 
 def example_of(**features: Values) -> bytes:
-    """An Example; a feature without values has no kind."""
+    """Serialize an Example. A feature without values has no kind."""
     example = Example()
     for name, values in features.items():
         fill(example.features.feature[name], values)
@@ -22,7 +22,7 @@ def example_of(**features: Values) -> bytes:
 def sequence_example_of(
     context: Mapping[str, Values], lists: Mapping[str, Iterable[Values]]
 ) -> bytes:
-    """A SequenceExample; ``lists`` has the values of each step."""
+    """Serialize a SequenceExample. ``lists`` has the values of each step."""
     message = SequenceExample()
     for name, values in context.items():
         fill(message.context.feature[name], values)
@@ -35,7 +35,7 @@ def sequence_example_of(
 
 
 def fill(feature: Feature, values: Values) -> None:
-    """Puts values into a Feature, of the kind that the first one says."""
+    """Fill a Feature with values. The first value determines the kind."""
     if not values:
         return
     if isinstance(values[0], bytes):

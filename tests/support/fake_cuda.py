@@ -1,8 +1,8 @@
-"""A GPU that is not there: streams that run as late as a test likes, and memory used again at once.
+"""A simulated GPU whose streams run when a test says so, and whose memory is reused at once.
 
-What is put on a stream happens when :meth:`FakeGpu.run` gets to it. Memory that Python lets go of
-is used for something else at once, unless PyTorch's rules (``record_stream``) keep it. Using such
-memory, or data whose copy has not run, is an AssertionError at the place where it would go wrong.
+Work on a stream runs only in :meth:`FakeGpu.run`. Memory that Python frees is reused immediately,
+unless PyTorch's rules (``record_stream``) protect it. Using freed memory, or data whose copy has
+not run, raises an AssertionError.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import torch
 
 
 class FakeGpu:
-    """Two streams, in lockstep with nothing."""
+    """A GPU with two independent streams."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.compute = FakeStream()
         self.copying: list[FakeStream] = []
         self.on: FakeStream = self.compute
-        self.live = 0  # batches on the device that Python has
-        self.pinned = 0  # how many were page-locked
+        self.live = 0  # batches on the device that Python references
+        self.pinned = 0  # number of page-locked batches
         cuda = torch.cuda
         monkeypatch.setattr(cuda, "is_available", lambda: True)
         monkeypatch.setattr(cuda, "_is_in_bad_fork", lambda: False)
@@ -50,20 +50,20 @@ class FakeGpu:
         return self.on
 
     def run(self, stream: FakeStream, steps: int = 1 << 30) -> None:
-        """Has a stream run some of what it has to do."""
+        """Run some of the work of a stream."""
         while steps and stream.todo and stream.todo[0]():
             stream.todo.popleft()
             steps -= 1
 
     def finish(self) -> None:
-        """Has all streams run to their end."""
+        """Run all work of all streams."""
         for stream in (*self.copying, self.compute):
             self.run(stream)
         assert not any(stream.todo for stream in (*self.copying, self.compute))
 
 
 class FakeStream:
-    """What is to be done in order; each returns whether it could be."""
+    """Queue of work. Each function returns whether it could run."""
 
     def __init__(self) -> None:
         self.todo: deque[Callable[[], bool]] = deque()
@@ -96,7 +96,7 @@ class FakeEvent:
 
 
 class _Memory:
-    """Of a batch; it outlives the batch in what streams have still to do."""
+    """Memory of a batch, which outlives the batch while streams still use it."""
 
     def __init__(self, number: int | None = None) -> None:
         self.number = number
@@ -135,7 +135,7 @@ class HostBatch:
 
 
 class DeviceBatch:
-    """A batch on the device; there once the stream that copies has run."""
+    """A batch on the device, valid after the copying stream has run."""
 
     def __init__(self, gpu: FakeGpu) -> None:
         self.gpu = gpu
@@ -148,7 +148,7 @@ class DeviceBatch:
         self._recorded.append(stream)
 
     def use(self, seen: list[int]) -> None:
-        """Computes with the batch: puts its number into a list, some time."""
+        """Queue a computation that appends the batch's number to a list."""
         memory = self.memory
 
         def compute() -> bool:
@@ -161,6 +161,6 @@ class DeviceBatch:
 
     def __del__(self) -> None:
         self.gpu.live -= 1
-        # PyTorch keeps memory for the stream it is of, and for those that were recorded.
+        # PyTorch keeps memory for its own stream and for recorded streams.
         kept = {id(stream) for stream in (self._allocated_on, *self._recorded)}
         self.memory.used_again = id(self.gpu.compute) not in kept

@@ -1,4 +1,4 @@
-"""Files of other formats than TFRecord, and datasets of them that tests go through."""
+"""Files and datasets of formats other than TFRecord."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNT = sum(COUNTS)
 
 
 class Netstrings(tio.RecordFormat):
-    """Records as "5:hello,": bytes between their decimal length and a comma."""
+    """Format of records such as "5:hello,": decimal length, bytes, comma."""
 
     name = "netstrings"
 
@@ -45,7 +45,7 @@ def netstring(record: bytes) -> bytes:
 
 
 def write_kinds(folder: Path) -> dict[str, Any]:
-    """Paths of files of each kind, whose records are the numbers from 0 on, as 4 characters."""
+    """Write files of each kind. Their records are the numbers from 0, as 4 characters."""
     kinds: dict[str, Any] = {"lines": [], "fixed": [], "whole": [], "own": []}
     first = 0
     for file, count in enumerate(COUNTS):
@@ -68,7 +68,7 @@ def write_kinds(folder: Path) -> dict[str, Any]:
 
 
 def make(kind: str, paths: Any, schema: Any = int, **options: Any) -> Any:
-    """A dataset of the files that :func:`write_kinds` writes."""
+    """Return a dataset of the files of :func:`write_kinds`."""
     if kind == "lines":
         return tio.TextLineDataset(paths, schema, skip_header_lines=1, **options)
     if kind == "fixed":

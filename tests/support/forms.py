@@ -1,4 +1,4 @@
-"""The JSON forms of ``interop/tf_json.py`` on our side: specs to schemas, columns to results."""
+"""Conversions from and to the JSON forms of ``interop/tf_json.py``: schemas and results."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import torchrec_io as tio
 
 
 def schema_of(spec: dict[str, Any]) -> tio.Schema:
-    """A schema from the JSON form of a TensorFlow spec; see ``interop/tf_json.py``."""
+    """Return a schema from the JSON form of a TensorFlow spec."""
     return tio.Schema(features_of(spec))
 
 
 def sequence_schema_of(context: dict[str, Any], sequence: dict[str, Any]) -> tio.Schema:
-    """A schema of SequenceExamples from the JSON forms of its two specs."""
+    """Return a schema of SequenceExamples from the JSON forms of its two specs."""
     return tio.Schema(context=features_of(context), sequence=features_of(sequence))
 
 
@@ -70,7 +70,7 @@ def default_of(default: Any, dtype: str) -> Any:
 
 
 def values_to_json(values: torch.Tensor | tio.BytesArray) -> list[Any]:
-    """Values in the JSON form of ``interop/tf_json.py``."""
+    """Convert values to the JSON form of ``interop/tf_json.py``."""
     if isinstance(values, tio.BytesArray):
         return [value.hex() for value in values.flat()]
     flat = values.reshape(-1)
@@ -80,7 +80,7 @@ def values_to_json(values: torch.Tensor | tio.BytesArray) -> list[Any]:
 
 
 def flat_form(values: torch.Tensor | tio.BytesArray) -> dict[str, Any]:
-    """Dtype and values, without any shape."""
+    """Return dtype and values, without a shape."""
     dtype = "string" if isinstance(values, tio.BytesArray) else name_of(values.dtype)
     return {"dtype": dtype, "values": values_to_json(values)}
 
@@ -90,7 +90,7 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def ragged_parts(value: tio.Ragged) -> tuple[list[torch.Tensor], torch.Tensor | tio.BytesArray]:
-    """The offsets of all levels, outermost first, and the flat values."""
+    """Return the offsets of all levels, outermost first, and the flat values."""
     offsets: list[torch.Tensor] = []
     inner: Any = value
     while isinstance(inner, tio.Ragged):
@@ -100,7 +100,7 @@ def ragged_parts(value: tio.Ragged) -> tuple[list[torch.Tensor], torch.Tensor | 
 
 
 def ragged_to_json(value: tio.Ragged) -> dict[str, Any]:
-    """What a RaggedFeature gives."""
+    """Convert the column of a RaggedFeature."""
     offsets, values = ragged_parts(value)
     [dtype] = {name_of(splits.dtype) for splits in offsets}
     return {
@@ -112,7 +112,7 @@ def ragged_to_json(value: tio.Ragged) -> dict[str, Any]:
 
 
 def rows_to_json(value: tio.Ragged) -> dict[str, Any]:
-    """What a VarLenFeature gives: rows, or in feature lists steps, of rows or not."""
+    """Convert the column of a VarLenFeature: rows, or steps in feature lists."""
     offsets, values = ragged_parts(value)
     assert {splits.dtype for splits in offsets} == {torch.int64}
     if len(offsets) == 1:
@@ -121,7 +121,7 @@ def rows_to_json(value: tio.Ragged) -> dict[str, Any]:
 
 
 def steps_to_json(value: tio.Ragged) -> dict[str, Any]:
-    """Steps of values, or rows of them, in the form of a sparse tensor."""
+    """Convert steps of values, or rows of steps, to the form of a sparse tensor."""
     offsets, values = ragged_parts(value)
     levels = [splits.tolist() for splits in offsets]
     dense_shape = [len(levels[0]) - 1]
@@ -136,7 +136,7 @@ def steps_to_json(value: tio.Ragged) -> dict[str, Any]:
 
 
 def value_to_json(value: Any, feature: dict[str, Any], single: bool, in_lists: bool) -> Any:
-    """What one feature became."""
+    """Convert the column of one feature."""
     if isinstance(value, bytes):
         return {"dtype": "string", "shape": [], "values": [value.hex()]}
     if isinstance(value, tio.Sparse):
@@ -161,13 +161,13 @@ def columns_to_json(
     single: bool = False,
     in_lists: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """A batch or, if ``single``, a sample in the JSON form of ``interop/tf_json.py``.
+    """Convert a batch or, if ``single``, a sample to the JSON form of ``interop/tf_json.py``.
 
     Args:
-        columns: What a schema made.
-        spec: The schema's JSON form; the two parts of a SequenceExample's together.
+        columns: Columns of the batch or sample.
+        spec: JSON form of the schema. For SequenceExamples, both parts merged.
         single: Whether the columns are a sample.
-        in_lists: The features that were read from feature lists.
+        in_lists: Names of features read from feature lists.
     """
     assert list(columns) == list(spec)
     return {
@@ -177,12 +177,12 @@ def columns_to_json(
 
 
 def batch_to_json(batch: tio.Batch) -> dict[str, Any]:
-    """A batch of FixedLen and VarLen features in the JSON form of ``interop/tf_json.py``."""
+    """Convert a batch of FixedLen and VarLen features to JSON."""
     return columns_to_json(batch, {name: {"type": "VarLen"} for name in batch})
 
 
 def array_to_json(array: Any) -> dict[str, Any]:
-    """An array of any dtype in the JSON form of ``interop/tf_json.py``."""
+    """Convert an array of any dtype to JSON."""
     if isinstance(array, bytes):
         return {"dtype": "string", "shape": [], "values": [array.hex()]}
     if isinstance(array, tio.BytesArray):

@@ -18,19 +18,19 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def noise(height: int, width: int, channels: int = 3, seed: int = 0) -> Pixels:
-    """Pixels of any values; without a last axis where there is one channel."""
+    """Return random pixels, without a last axis for one channel."""
     shape = (height, width) if channels == 1 else (height, width, channels)
     return np.random.default_rng([seed, *shape]).integers(0, 256, shape, np.uint8)
 
 
 def smooth(height: int, width: int, seed: int = 0) -> Pixels:
-    """Pixels that change slowly, as those of photographs."""
+    """Return pixels that change slowly, like photographs."""
     few = Image.fromarray(noise(height // 16 + 2, width // 16 + 2, seed=seed))
     return np.asarray(few.resize((width, height), Image.Resampling.BICUBIC))
 
 
 def encoded(image: Image.Image | Pixels, kind: str = "PNG", **options: Any) -> bytes:
-    """An image file."""
+    """Encode an image file."""
     if not isinstance(image, Image.Image):
         image = Image.fromarray(image)
     file = io.BytesIO()
@@ -39,38 +39,38 @@ def encoded(image: Image.Image | Pixels, kind: str = "PNG", **options: Any) -> b
 
 
 def opened(data: bytes) -> Image.Image:
-    """An image as Pillow has it."""
+    """Open an image with Pillow."""
     with Image.open(io.BytesIO(data)) as image:
         image.load()
         return image
 
 
 def oriented(orientation: int) -> Image.Exif:
-    """EXIF data that says how an image is to be turned."""
+    """Return EXIF data with an orientation."""
     exif = Image.Exif()
     exif[0x0112] = orientation
     return exif
 
 
 def record_of(data: bytes, number: int = 0) -> bytes:
-    """An Example with an image and a number."""
+    """Return an Example with an image and a number."""
     return example(entry("image", bytes_feature(data)), entry("id", int_feature(number)))
 
 
 def column_of(images: list[bytes], **options: Any) -> Any:
-    """What the images become in one batch."""
+    """Decode images in one batch."""
     schema = {"image": tio.ImageFeature(**options)}
     return tio.parse_examples([record_of(data) for data in images], schema)["image"]
 
 
 def decoded(data: bytes, **options: Any) -> Pixels:
-    """What an image becomes, ``[H, W, C]`` unless told otherwise."""
+    """Decode an image, by default to ``[H, W, C]``."""
     [image] = column_of([data], **{"layout": "HWC", **options})
     pixels: Pixels = image.numpy()
     return pixels
 
 
 def write_images(path: Any, images: list[bytes]) -> str:
-    """A file of one record for each image, numbered from 0."""
+    """Write a file with a record for each image, numbered from 0."""
     write_tfrecord(path, [record_of(data, number) for number, data in enumerate(images)])
     return str(path)

@@ -1,4 +1,4 @@
-"""Records of plain values, and the schema that is inferred from them."""
+"""Records of plain values, and the schema inferred from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fill(feature: Any, kind: str, values: list[Any]) -> None:
 
 
 def example_of(**features: Any) -> bytes:
-    """An Example of lists of values, or of ``(kind, values)``."""
+    """Return an Example of lists of values, or of ``(kind, values)``."""
     message = Example()
     for name, values in features.items():
         fill(message.features.feature[name], *kinded(values))
@@ -32,7 +32,7 @@ def example_of(**features: Any) -> bytes:
 
 
 def sequence_of(context: dict[str, Any], lists: dict[str, Any]) -> bytes:
-    """A SequenceExample of such."""
+    """Return a SequenceExample of lists of values, or of ``(kind, values)``."""
     message = SequenceExample()
     for name, values in context.items():
         fill(message.context.feature[name], *kinded(values))

@@ -9,12 +9,12 @@ import pytest
 
 
 def error_of(loader: Any) -> Exception:
-    """The error that going through a DataLoader ends with, without its traceback."""
+    """Return the error that ends the iteration of a DataLoader, without its traceback."""
     try:
         list(loader)
     except Exception as error:  # noqa: BLE001  # the caller looks at it
-        # Its frames hold iterators. Left to the garbage collector, PyTorch waits five seconds for
-        # each worker.
+        # The frames reference iterators. If the garbage collector frees these, PyTorch waits five
+        # seconds for each worker.
         for frame, _ in traceback.walk_tb(error.__traceback__):
             holder: Any = frame.f_locals.get("self")
             if hasattr(holder, "_shutdown_workers"):

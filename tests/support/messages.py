@@ -1,6 +1,6 @@
 """TensorFlow's messages as protobuf reads and writes them, the reference for other code.
 
-They are the package's own, which ``tests/test_messages.py`` compares with protoc's.
+These are the package's classes, which ``tests/test_messages.py`` compares with those of protoc.
 """
 
 from torchrec_io.messages import Example, Feature, FeatureList, Features, SequenceExample

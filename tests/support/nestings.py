@@ -27,8 +27,8 @@ class Leaf(NamedTuple):
     """A feature.
 
     Attributes:
-        make: Its spec, of its flat name.
-        values: What is stored of it in each record.
+        make: Function from its flat name to its spec.
+        values: Values stored in each record.
     """
 
     make: Callable[[str], Feature]
@@ -66,7 +66,7 @@ _inner: st.SearchStrategy[Any] = st.recursive(
 
 
 def leaves_of(tree: Tree, before: str = "") -> Iterator[tuple[str, str]]:
-    """Flat names of a tree's features, and which each is."""
+    """Return the features of a tree by flat name."""
     for key, value in tree.items():
         if isinstance(value, str):
             yield before + key, value
@@ -79,14 +79,14 @@ def _is_plain(tree: Tree) -> bool:
     return len(set(names)) == len(names)
 
 
-# Leaves are named; no two of a tree have the same flat name.
+# Leaves have names. No two leaves of a tree have the same flat name.
 trees: st.SearchStrategy[Tree] = st.dictionaries(_keys, _inner, min_size=1, max_size=4).filter(
     _is_plain
 )
 
 
 def specs_of(tree: Tree, before: str = "") -> dict[str, Any]:
-    """What a Schema is given."""
+    """Return the specs of a tree, as arguments of Schema."""
     return {
         key: LEAVES[value].make(before + key)
         if isinstance(value, str)
@@ -96,7 +96,7 @@ def specs_of(tree: Tree, before: str = "") -> dict[str, Any]:
 
 
 def flat_schema(tree: Tree) -> tio.Schema:
-    """The same features, of the same names, in no dicts."""
+    """Return a schema of the same features without nested dicts."""
     return tio.Schema({name: LEAVES[leaf].make(name) for name, leaf in leaves_of(tree)})
 
 
@@ -105,7 +105,7 @@ def record(tree: Tree, i: int) -> bytes:
 
 
 def nested_like(tree: Tree, flat: Any, before: str = "") -> dict[str, Any]:
-    """Values by flat name, put where a tree has them."""
+    """Nest values by flat name like a tree."""
     return {
         key: flat[before + key]
         if isinstance(value, str)
@@ -115,7 +115,7 @@ def nested_like(tree: Tree, flat: Any, before: str = "") -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """All there is to know of a value, for comparing."""
+    """Convert a value to Python values, for comparisons."""
     if hasattr(value, "items"):
         return [(key, plain(inner)) for key, inner in value.items()]
     if isinstance(value, list):

@@ -13,19 +13,19 @@ Numbers = npt.NDArray[np.int64]
 
 
 def whole_order(size: int, shuffle: ShuffleChoice, seed: int = 0, epoch: int = 0) -> Numbers:
-    """The record at every position of an epoch."""
+    """Return the record at every position of an epoch."""
     return records_at(np.arange(size), size, shuffle, seed, epoch)
 
 
 def chi_square_is_plausible(
     counts: Numbers, free: int | None = None, shares: npt.NDArray[np.float64] | None = None
 ) -> bool:
-    """Whether counts are as near to what is expected as chance makes them, and no nearer.
+    """Return whether counts deviate from the expectation as much as random counts do, not less.
 
     Args:
-        counts: How often each outcome came.
-        free: Degrees of freedom, if the counts have more than their sum fixed.
-        shares: The outcomes' probabilities; equal ones if not given.
+        counts: Number of occurrences of each outcome.
+        free: Degrees of freedom, if more than the sum of the counts is fixed.
+        shares: Probabilities of the outcomes. Default: equal probabilities.
     """
     expected = counts.sum() * (1 / counts.size if shares is None else shares)
     statistic = float(((counts - expected) ** 2 / expected).sum())

@@ -1,4 +1,4 @@
-"""The pages of docs/, as tests read and run them."""
+"""Reader and runner of the pages of docs/."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = ROOT / "torchrec_io"
 def run_page(
     page: str, folder: Path, sizes: list[int], num_blocks: int, paths: list[str] | None = None
 ) -> dict[str, Any]:
-    """Runs the Python of a page, whose ``paths`` are files of so many records; gives its names."""
+    """Run the Python of a page with ``paths`` of files of the given sizes. Return its variables."""
     text = (ROOT / "docs" / page).read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == num_blocks
@@ -28,9 +28,9 @@ def run_page(
 
 
 def texts_of_package() -> list[str]:
-    """All strings in the package's sources.
+    """Return all strings in the package's sources.
 
-    Where a message has values in it, what stands between them is a string of its own.
+    The parts of a message between its values are separate strings.
     """
     python = [
         node.value
@@ -57,6 +57,6 @@ def links_of(page: Path) -> list[str]:
 
 
 def headings_of(page: Path) -> list[str]:
-    """The page's headings as links name them."""
+    """Return the anchors of the page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
     return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]

@@ -1,4 +1,4 @@
-"""FIFOs that a thread writes to, and that keep no test waiting."""
+"""FIFOs written by a thread that never blocks a test."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 @contextmanager
 def feeding(path: Path, pieces: Iterable[bytes]) -> Iterator[Path]:
-    """A FIFO that gives these pieces, one after the other, to the first who opens it."""
+    """Create a FIFO that provides these pieces, in order, to its first reader."""
     os.mkfifo(path)
     thread = threading.Thread(target=_write, args=(path, pieces), daemon=True)
     thread.start()
     try:
         yield path
     finally:
-        # A writer whom nobody heard still waits for a reader.
+        # A writer without a reader still waits for one.
         reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         os.close(reader)
         thread.join(30)

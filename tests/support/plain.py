@@ -1,4 +1,4 @@
-"""Values of samples as Python has them, to be compared."""
+"""Conversion of samples to Python values, for comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torchrec_io as tio
 
 
 def plain(value: Any) -> Any:
-    """A value with its type, dtype and shape, so that these are compared too."""
+    """Convert a value, with type, dtype and shape, so that these are compared too."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""PNG files as no writer at hand makes them: 16 bits, any filter of each row, interlaced."""
+"""PNG files that common libraries do not write: 16 bits, any row filter, interlaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
-# First row and column, and steps, of the passes of an interlaced image.
+# First row, first column and steps of each pass of an interlaced image.
 _PASSES = [
     (0, 0, 8, 8),
     (0, 4, 8, 8),
@@ -27,19 +27,19 @@ Wide = npt.NDArray[np.uint16]
 
 
 def wide_noise(height: int, width: int, channels: int, seed: int = 0) -> Wide:
-    """Pixels of 16 bits, of any values."""
+    """Return random pixels of 16 bits."""
     shape = (height, width, channels)
     return np.random.default_rng([seed, *shape]).integers(0, 1 << 16, shape, np.uint16)
 
 
 def chunk(kind: bytes, content: bytes) -> bytes:
-    """A chunk of a PNG file."""
+    """Return a chunk of a PNG file."""
     check = struct.pack(">I", zlib.crc32(kind + content))
     return struct.pack(">I", len(content)) + kind + content + check
 
 
 def header_of(array: Wide, **others: int) -> bytes:
-    """The IHDR chunk of 16-bit pixels; ``others``: fields that are to say something else."""
+    """Return the IHDR chunk of 16-bit pixels. ``others`` overrides fields."""
     height, width, channels = array.shape
     fields = {
         "width": width,
@@ -55,13 +55,13 @@ def header_of(array: Wide, **others: int) -> bytes:
 
 
 def rows_of(array: Wide, filters: Iterable[int] = (0,)) -> bytes:
-    """The filtered rows of pixels; the filters take turns."""
+    """Return the filtered rows of pixels. The filters alternate."""
     out = b""
     size = 2 * array.shape[2]
     turns = itertools.cycle(filters)
     above = bytes(size + 2 * array[0].size) if len(array) else b""
     for values in array:
-        row = bytes(size) + values.astype(">u2").tobytes()  # as many zeros on the left
+        row = bytes(size) + values.astype(">u2").tobytes()  # pixel of zeros on the left
         kind = next(turns)
         filtered = bytearray()
         for i in range(size, len(row)):
@@ -85,14 +85,14 @@ def png_of(
     extra: bytes = b"",
     pieces: int = 1,
 ) -> bytes:
-    """A PNG file of 16-bit pixels ``[H, W, 1 to 4]``.
+    """Return a PNG file of 16-bit pixels ``[H, W, 1 to 4]``.
 
     Args:
-        array: The pixels.
-        filters: Of the rows, by turns.
-        interlaced: Whether its rows come in seven passes.
+        array: Pixels.
+        filters: Filters of the rows, which alternate.
+        interlaced: Whether the rows are stored in seven passes.
         extra: Chunks between the header and the pixels.
-        pieces: How many chunks the pixels are cut into.
+        pieces: Number of chunks that hold the pixels.
     """
     parts = [array]
     if interlaced:
@@ -105,5 +105,5 @@ def png_of(
 
 
 def file_of(*chunks: bytes) -> bytes:
-    """A PNG file of some chunks, the last one aside."""
+    """Return a PNG file of some chunks. The last chunk is added."""
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks) + chunk(b"IEND", b"")

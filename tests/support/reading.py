@@ -1,4 +1,4 @@
-"""Reading a file from front to back, damage and all."""
+"""Sequential reading of files that may be damaged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchrec_io.records.sequential import iter_records
 
 
 def read(path: Path, **options: Any) -> tuple[list[tuple[int, bytes]], TorchRecIOError | None]:
-    """The records before the damage, with their offsets, and the damage, if any."""
+    """Return the records before the first damage, with offsets, and the error, if any."""
     found: list[tuple[int, bytes]] = []
     try:
         found.extend(iter_records(path, **options))

@@ -18,7 +18,7 @@ from torchrec_io.schema.dtypes import (
     item_bytes,
 )
 
-# Any text, hostile one too: control characters, quotes, right-to-left marks. No surrogates.
+# Any text without surrogates, also control characters, quotes and right-to-left marks.
 names = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
     st.sampled_from(["image/encoded", "a b", "\x1b[31m", "\x7f", "'", '"', "'\"", "\\", "\u202e"]),
@@ -29,7 +29,7 @@ full_shapes = st.lists(st.integers(1, 4), max_size=3)
 
 
 def values(dtype: str) -> st.SearchStrategy[Any]:
-    """Defaults of a dtype."""
+    """Return a strategy of default values of a dtype."""
     if dtype == "string":
         return st.one_of(st.binary(max_size=6), names)
     if is_integer_dtype(dtype):
@@ -44,7 +44,7 @@ def values(dtype: str) -> st.SearchStrategy[Any]:
 
 @st.composite
 def ranges(draw: st.DrawFn, dtype: str) -> Any:
-    """A ``valid_range`` of a dtype, or none."""
+    """Draw a ``valid_range`` of a dtype, or None."""
     if dtype == "string" or dtype.startswith("complex") or draw(st.booleans()):
         return None
     numbers = values(dtype).filter(lambda number: not math.isnan(number))
@@ -54,7 +54,7 @@ def ranges(draw: st.DrawFn, dtype: str) -> Any:
 
 @st.composite
 def of_numbers(draw: st.DrawFn, dtype: str, *, bits: bool = True) -> dict[str, Any]:
-    """``names`` and, with ``bits``, ``bitcast`` of a dtype that may have them."""
+    """Draw ``names`` and, with ``bits``, ``bitcast``, if the dtype allows them."""
     options: dict[str, Any] = {}
     if is_integer_dtype(dtype) and dtype != "bool" and draw(st.booleans()):
         options["names"] = draw(st.lists(names, unique=True, max_size=3))
@@ -65,7 +65,7 @@ def of_numbers(draw: st.DrawFn, dtype: str, *, bits: bool = True) -> dict[str, A
 
 @st.composite
 def fixed(draw: st.DrawFn) -> tio.FixedLenFeature:
-    """FixedLenFeatures, half of them with a default."""
+    """Draw FixedLenFeatures, half of them with a default."""
     dtype, shape = draw(st.sampled_from(DTYPES)), draw(shapes)
     default, valid = None, draw(ranges(dtype))
     if draw(st.booleans()):
@@ -79,7 +79,7 @@ def fixed(draw: st.DrawFn) -> tio.FixedLenFeature:
 
 @st.composite
 def parts(draw: st.DrawFn, in_list: bool) -> tio.FixedLenSequenceFeature:
-    """FixedLenSequenceFeatures of an Example, or of a feature list."""
+    """Draw FixedLenSequenceFeatures of an Example, or of a feature list."""
     dtype = draw(st.sampled_from(DTYPES))
     default = None if in_list else draw(st.one_of(st.none(), values(dtype)))
     missing = draw(st.booleans()) if in_list else True
@@ -89,7 +89,7 @@ def parts(draw: st.DrawFn, in_list: bool) -> tio.FixedLenSequenceFeature:
 
 @st.composite
 def sparse(draw: st.DrawFn) -> tio.SparseFeature:
-    """SparseFeatures."""
+    """Draw SparseFeatures."""
     index = draw(st.lists(keys, min_size=1, max_size=3))
     sizes = st.lists(st.integers(0, 1000), min_size=len(index), max_size=len(index))
     dtype = draw(st.sampled_from(DTYPES))
@@ -123,7 +123,7 @@ partitions = st.one_of(
 
 @st.composite
 def raggeds(draw: st.DrawFn) -> tio.RaggedFeature:
-    """RaggedFeatures, with partitions of every kind."""
+    """Draw RaggedFeatures with partitions of every kind."""
     dtype = draw(st.sampled_from(DTYPES))
     return tio.RaggedFeature(
         dtype,
@@ -141,7 +141,7 @@ ragged = raggeds()
 
 @st.composite
 def raw(draw: st.DrawFn, *, alone: bool = True) -> tio.RawFeature:
-    """RawFeatures with each of the ways to know the shape; or those that may be elements."""
+    """Draw RawFeatures with all ways to specify the shape, or only those allowed as elements."""
     dtype = draw(st.sampled_from(RAW_DTYPES))
     options: dict[str, Any] = {"little_endian": draw(st.booleans())}
     options["valid_range"] = draw(ranges(dtype))
@@ -184,7 +184,7 @@ crops = st.one_of(
 
 @st.composite
 def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
-    """ImageFeatures, some of which leave images undecoded; or those that may be elements."""
+    """Draw ImageFeatures, some without decoding, or only those allowed as elements."""
     size = draw(st.none() | st.tuples(_lengths, _lengths))
     exact: Any = {"size": size, "resize": None} if size else {}
     kinds = ["usual"] * 7 + ["bitcast", "animated"] + ["undecoded"] * alone
@@ -219,7 +219,7 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
 
 @st.composite
 def sequences(draw: st.DrawFn, *, in_list: bool = False) -> tio.SequenceFeature:
-    """SequenceFeatures of an Example, or of a feature list."""
+    """Draw SequenceFeatures of an Example, or of a feature list."""
     is_long = draw(st.booleans())
     return tio.SequenceFeature(
         draw(images(alone=False) | raw(alone=False)),
@@ -237,7 +237,7 @@ serialized = st.builds(
 
 @st.composite
 def varyings(draw: st.DrawFn) -> tio.VarLenFeature:
-    """VarLenFeatures."""
+    """Draw VarLenFeatures."""
     dtype = draw(st.sampled_from(DTYPES))
     return tio.VarLenFeature(dtype, valid_range=draw(ranges(dtype)), **draw(of_numbers(dtype)))
 
@@ -260,11 +260,11 @@ _SPECS: dict[str, st.SearchStrategy[Any]] = {
 def _schema(**parts: Any) -> tio.Schema | None:
     try:
         return tio.Schema(**parts)
-    except tio.SchemaError:  # keys of different specs that get into each other's way
+    except tio.SchemaError:  # the keys of different specs conflict
         return None
 
 
-# Less those whose own keys get into each other's way.
+# Schemas without conflicting keys.
 SPECS = {
     name: specs.filter(lambda spec: _schema(features={"some": spec}) is not None)
     for name, specs in _SPECS.items()
@@ -277,7 +277,7 @@ _in_context = [
 
 
 def _nested(specs: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Specs, and dicts of them."""
+    """Return a strategy of specs and nested dicts of specs."""
     return st.recursive(
         specs, lambda inner: st.dictionaries(names, inner, min_size=1, max_size=3), max_leaves=3
     )

@@ -1,7 +1,7 @@
 """Examples in every encoding that protobuf allows, in some invalid ones, and their meaning.
 
-The model is protobuf itself: its own classes, and a looser description of the same bytes for what
-we decide otherwise (keys that are not UTF-8, features that nobody asks for).
+The model is protobuf itself: its own classes, and a looser description of the same bytes where this
+library differs (keys that are not UTF-8, features that are not requested).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.wire import (
 KINDS = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64"}
 
 
-# ---- the loose model: entries as they come, Features unread ----
+# ---- the loose model: unmerged entries, unparsed Features ----
 
 
 def _loose_example() -> Any:
@@ -58,17 +58,17 @@ LooseExample: Any = _loose_example()
 
 
 def read_loosely(record: bytes, keys: list[str]) -> dict[str, tuple[str | None, list[Any]]]:
-    """Kind and values of some features: the last entry of a key counts, but all must be legal.
+    """Return kind and values of some features. The last entry of a key counts; all must be valid.
 
     Raises:
-        ProtobufDecodeError: the record is not legal.
+        ProtobufDecodeError: The record is invalid.
     """
     found: dict[str, tuple[str | None, list[Any]]] = {}
     for features in LooseExample.FromString(record).parts:
         for item in features.parts:
             for key in keys:
                 if item.key == key.encode():
-                    # Parts of a message are merged as if they stood end to end.
+                    # Parts of a message are merged as if they were concatenated.
                     found[key] = kind_and_values(Feature.FromString(b"".join(item.value)))
     return found
 
@@ -78,15 +78,15 @@ def kind_and_values(feature: Any) -> tuple[str | None, list[Any]]:
     return kind, [] if kind is None else list(getattr(feature, kind).value)
 
 
-# ---- every legal spelling ----
+# ---- every valid encoding ----
 
-sizes = st.sampled_from([0, 0, 0, 0, 2, 5])  # mostly as short as can be; lengths may have 5 bytes
+sizes = st.sampled_from([0, 0, 0, 0, 2, 5])  # mostly the shortest form; lengths may have 5 bytes
 fields = st.sampled_from([2, 3, 4, 15, 16, 99, 2**29 - 1])
 
 
 @st.composite
 def unknown_field(draw: st.DrawFn, known: tuple[int, ...] = (1,), depth: int = 0) -> bytes:
-    """A field that a message does not have."""
+    """Draw a field that a message does not have."""
     number = draw(fields.filter(lambda n: n not in known))
     size = draw(sizes)
     kind = draw(st.sampled_from([wire.VARINT, wire.FIXED64, wire.DELIMITED, wire.FIXED32, "group"]))
@@ -104,7 +104,7 @@ def unknown_field(draw: st.DrawFn, known: tuple[int, ...] = (1,), depth: int = 0
 
 @st.composite
 def mixed_with(draw: st.DrawFn, parts: list[bytes], unknown: st.SearchStrategy[bytes]) -> bytes:
-    """Parts in their order, now and then with an unknown field before or behind one."""
+    """Draw parts in order, sometimes with an unknown field before or after a part."""
     out = b""
     for part in parts:
         if draw(st.integers(0, 7)) == 0:
@@ -159,7 +159,7 @@ LISTS = {1: bytes_list(), 2: float_list(), 3: int_list()}
 
 @st.composite
 def feature_bytes(draw: st.DrawFn) -> bytes:
-    """A Feature of no, one or several lists, of one or several kinds."""
+    """Draw a Feature with any number of lists and kinds."""
     numbers = draw(st.one_of(st.sampled_from([[], [3]]), st.lists(st.sampled_from([1, 2, 3]))))
     parts = [delimited(n, draw(LISTS[n]), draw(sizes), draw(sizes)) for n in numbers]
     return draw(mixed_with(parts, unknown_field((1, 2, 3))))
@@ -173,7 +173,7 @@ ENTRY_FIELDS = st.sampled_from([[1, 2], [1, 2], [1, 2], [2, 1], [1], [2], [], [1
 
 @st.composite
 def entry_bytes(draw: st.DrawFn, unknown: bool) -> bytes:
-    """A map entry; key and value may come in any order, be missing or come twice."""
+    """Draw a map entry. Key and value have any order, and may be missing or duplicated."""
     parts: list[bytes] = []
     for number in draw(ENTRY_FIELDS):
         payload = draw(st.sampled_from(KEYS)).encode() if number == 1 else draw(feature_bytes())
@@ -184,7 +184,7 @@ def entry_bytes(draw: st.DrawFn, unknown: bool) -> bytes:
 
 @st.composite
 def example_bytes(draw: st.DrawFn, unknown_in_entries: bool = True) -> bytes:
-    """An Example whose Features may come in several parts."""
+    """Draw an Example whose Features may be split into several parts."""
     parts: list[bytes] = []
     entry_lists = st.lists(entry_bytes(unknown_in_entries), max_size=4)
     for entries in draw(st.lists(entry_lists, max_size=2)):
@@ -198,7 +198,7 @@ def example_bytes(draw: st.DrawFn, unknown_in_entries: bool = True) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """A legal record with some bytes changed, cut out or put in."""
+    """Draw a valid record with some bytes changed, removed or inserted."""
     record = bytearray(draw(example_bytes()))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(record)))
@@ -215,5 +215,5 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 def has_groups(record: bytes) -> bool:
-    """Whether a record may hold a group, and in it a field number 0."""
+    """Return whether a record may contain a group with a field number 0."""
     return 0 in record and any(byte & 7 == wire.GROUP for byte in record)

@@ -1,4 +1,4 @@
-"""States of datasets, as a checkpoint keeps them."""
+"""States of datasets, as a checkpoint stores them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torchrec_io as tio
 
 
 def through_json(state: Any) -> Any:
-    """A state as a checkpoint keeps it: only what any format holds."""
+    """Convert a state to JSON and back, as a checkpoint may."""
     return json.loads(json.dumps(state))
 
 
 def states_of(dataset: tio.TFRecordDataset) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The state before the first item and behind each one, with the items given so far."""
+    """Yield the state before the first and after each item, with the number of items so far."""
     iterator = iter(dataset)
     yield 0, through_json(dataset.state_dict())
     for count, _ in enumerate(iterator, 1):

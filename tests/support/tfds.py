@@ -1,4 +1,4 @@
-"""Small TFDS directories, made by hand."""
+"""Small handmade TFDS directories."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CORE = "tensorflow_datasets.core.features"
 
 
 def connector(module: str, name: str, **content: Any) -> Json:
-    """A feature as TFDS writes it: the name of its class, and what its proto says."""
+    """Return a feature as TFDS writes it: class name and fields of its proto."""
     return {"pythonClassName": f"{CORE}.{module}.{name}", **content}
 
 
 def tensor(shape: Sequence[int], dtype: str, **more: Any) -> Json:
-    """A Tensor; -1 in a shape is a dimension that is not known."""
+    """Return a Tensor feature. A dimension of -1 is unknown."""
     sizes = {"dimensions": [str(size) for size in shape]} if shape else {}
     content = {"shape": sizes, "dtype": dtype, "encoding": "none", **more}
     return connector("tensor_feature", "Tensor", tensor=content)
@@ -41,7 +41,7 @@ def image(*shape: int, dtype: str = "uint8") -> Json:
 
 def sequence(feature: Json, length: int = -1) -> Json:
     content: Json = {"feature": feature}
-    if length:  # JSON of protos leaves out what is 0
+    if length:  # JSON of protos omits zeros
         content["length"] = str(length)
     return connector("sequence_feature", "Sequence", sequence=content)
 
@@ -54,12 +54,12 @@ NUMBERS = features_dict(id=tensor([], "int64"), text=text())
 
 
 def numbered(*numbers: int) -> list[bytes]:
-    """Records that :data:`NUMBERS` describes."""
+    """Return records described by :data:`NUMBERS`."""
     return [tio.encode_example({"id": number, "text": f"text {number}"}) for number in numbers]
 
 
 def write_shard(path: Path, records: Sequence[bytes]) -> int:
-    """Writes a shard; gives the bytes of its records."""
+    """Write a shard. Return the size of its records in bytes."""
     with tio.TFRecordWriter(path) as writer:
         for record in records:
             writer.write(record)
@@ -72,7 +72,7 @@ def write_tfds(
     structure: Json | None = NUMBERS,
     **info: Any,
 ) -> Path:
-    """Writes a dataset named "data" of some shards, with what TFDS says of them beside it."""
+    """Write a dataset named "data" with the JSON files of TFDS."""
     folder.mkdir(parents=True, exist_ok=True)
     stated = []
     for name, shards in splits.items():
@@ -100,7 +100,7 @@ def shard_path(folder: Path, split: str, number: int, count: int) -> Path:
 
 
 def change_info(folder: Path, number: int = 0, **changes: Any) -> None:
-    """Changes members of a split in dataset_info.json; None takes one out."""
+    """Change members of a split in dataset_info.json. None removes a member."""
     path = folder / "dataset_info.json"
     info = json.loads(path.read_text())
     split = info["splits"][number] | changes

@@ -22,9 +22,9 @@ class GoldenSplit:
     """A split of a golden directory.
 
     Attributes:
-        directory: That of the version.
-        split: Its name.
-        shards: The records of each shard, as ``tests/data/README.md`` describes.
+        directory: Directory of the version.
+        split: Name of the split.
+        shards: Records of each shard, in the form described in ``tests/data/README.md``.
     """
 
     directory: Path
@@ -33,7 +33,7 @@ class GoldenSplit:
 
     @property
     def records(self) -> list[Any]:
-        """The records of all shards."""
+        """Records of all shards."""
         return [record for shard in self.shards for record in shard]
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class GoldenSplit:
 
 
 def golden_splits() -> Iterator[GoldenSplit]:
-    """All splits of all golden directories."""
+    """Yield all splits of all golden directories."""
     for path in sorted(GOLDEN.glob("*/expected.json")):
         for where, splits in json.loads(path.read_text("utf-8"))["directories"].items():
             for split, known in splits.items():
@@ -50,25 +50,25 @@ def golden_splits() -> Iterator[GoldenSplit]:
 
 
 def golden_split(where: str, split: str = "train") -> GoldenSplit:
-    """One split of the directory ``where``, below the folder of all."""
+    """Return a split of the golden directory ``where``."""
     (found,) = (s for s in golden_splits() if s.directory == GOLDEN / where and s.split == split)
     return found
 
 
 def at(value: Any, index: int) -> Any:
-    """What a batch, or the steps of an episode, has at one place, nested as the whole is."""
+    """Return one row of a batch or of the steps of an episode, nested like the whole."""
     if isinstance(value, dict):
         return {name: at(inner, index) for name, inner in value.items()}
     return value[index]
 
 
 def compare(found: Any, expected: Any, where: str = "") -> None:
-    """Fails unless a value is what TFDS reads, of its dtype and shape.
+    """Fail unless a value equals TFDS's, with the same dtype and shape.
 
     Args:
-        found: Of a sample.
-        expected: Of ``expected.json``.
-        where: The names that lead there.
+        found: Value of a sample.
+        expected: Value of ``expected.json``.
+        where: Path of feature names to the value.
     """
     if isinstance(expected, dict):
         assert isinstance(found, dict), where
@@ -96,23 +96,25 @@ def compare(found: Any, expected: Any, where: str = "") -> None:
 
 
 def ours_of(theirs: Any, numpy: Any) -> Any:
-    """Which of two answers of TFDS's readers is ours: NumPy's, if it has the shape it should."""
+    """Choose which of TFDS's two readers must be matched: NumPy's, if its shape is right."""
     dtype, shape, _ = theirs
-    rows = numpy[1] if numpy[0] == "ragged" else []  # so it has images of a sequence
+    rows = (
+        numpy[1] if numpy[0] == "ragged" else []
+    )  # NumPy's reader returns images of a sequence like this
     if rows and shape[:1] == [len(rows)] and all(row[:2] == [dtype, shape[1:]] for row in rows):
         return numpy
     return numpy if numpy[:2] == [dtype, shape] else theirs
 
 
 def compare_steps(found: Any, steps: list[Any], where: str) -> None:
-    """The same of a nested dataset: all leaves have one row for each step."""
+    """Compare a nested dataset: all leaves have one row for each step."""
     assert set(lengths_of(found)) == {len(steps)}, where
     for number, step in enumerate(steps):
         compare(at(found, number), step, f"{where}[{number}]")
 
 
 def lengths_of(value: Any) -> Iterator[int]:
-    """The lengths of all leaves."""
+    """Yield the lengths of all leaves."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from lengths_of(inner)
@@ -121,7 +123,7 @@ def lengths_of(value: Any) -> Iterator[int]:
 
 
 def compare_strings(found: Any, shape: list[int], values: list[str], where: str) -> None:
-    """The same of bytes, or an array of them."""
+    """Compare bytes, or an array of bytes."""
     expected = [bytes.fromhex(value) for value in values]
     if not shape:
         assert found == expected[0], where
@@ -132,19 +134,19 @@ def compare_strings(found: Any, shape: list[int], values: list[str], where: str)
 
 
 def compare_numbers(found: Any, expected: Tensor, where: str) -> None:
-    """The same of numbers, bit by bit."""
+    """Compare numbers bit by bit."""
     assert isinstance(found, Tensor), where
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape), where
     assert torch.equal(bits(found), bits(expected)), (where, found, expected)
 
 
 def bits(tensor: Tensor) -> Tensor:
-    """The bytes of a tensor."""
+    """Return the bytes of a tensor."""
     return tensor.reshape(-1).view(torch.uint8)
 
 
 def tensor_of(dtype: str, shape: list[int], values: Any) -> Tensor:
-    """The tensor that an array of ``expected.json`` is."""
+    """Return the tensor of an array of ``expected.json``."""
     if dtype == "int64":
         return torch.tensor(values, dtype=torch.int64).reshape(shape)
     content, of = bytearray.fromhex(values), getattr(torch, dtype)

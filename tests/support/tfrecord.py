@@ -1,4 +1,4 @@
-"""TFRecord files, written by other code than the code under test."""
+"""Writer of TFRecord files that is independent of the code under test."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import crc32c
 
 
 def masked_crc(data: bytes) -> int:
-    """The masked CRC-32C that TFRecord stores."""
+    """Return the masked CRC-32C that TFRecord stores."""
     crc: int = crc32c.crc32c(data)
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def frame(data: bytes) -> bytes:
-    """One record as it is in a TFRecord file."""
+    """Return the frame of one record."""
     length = struct.pack("<Q", len(data))
     return b"".join(
         [length, struct.pack("<I", masked_crc(length)), data, struct.pack("<I", masked_crc(data))]
@@ -29,7 +29,7 @@ def frame(data: bytes) -> bytes:
 def write_tfrecord(
     path: str | os.PathLike[str], records: Iterable[bytes], compression: str | None = None
 ) -> Path:
-    """Writes a TFRecord file; ``compression`` is None, ``"gzip"`` or ``"zlib"``."""
+    """Write a TFRecord file. ``compression`` is None, ``"gzip"`` or ``"zlib"``."""
     stream = b"".join(map(frame, records))
     if compression == "gzip":
         stream = gzip.compress(stream, mtime=0)

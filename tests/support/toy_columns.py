@@ -1,4 +1,4 @@
-"""Columns of the feature kinds in ``toy_features``."""
+"""Columns of the custom feature kinds of ``toy_features``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feature kinds that are not the package's: a spec class for each."""
+"""Spec classes of custom feature kinds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class DigitsFeature(Feature):
     """Numbers stored as text, such as ``b"1.5 2"``.
 
     Args:
-        count: How many there are in every record; by default each record has its own number.
-        dtype: Dtype of the column: a float dtype.
+        count: Number of values in every record. Default: any number.
+        dtype: Float dtype of the column.
         valid_range: Range of valid values.
     """
 

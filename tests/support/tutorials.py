@@ -1,4 +1,4 @@
-"""The pages of docs/tutorials, taken apart."""
+"""Parser of the pages of docs/tutorials."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FOLDER = ROOT / "docs" / "tutorials"
 class Tutorial:
     """A page: its text, and the code of both sides.
 
-    TensorFlow's blocks are marked ``py``, ours ``python``. What stands before the first table of
-    code is for both sides, and so is a block that follows such a table at once: what came of it.
+    TensorFlow's blocks are marked ``py``, those of this library ``python``. Blocks before the first
+    table of code are for both sides. So is a block directly after such a table: the output.
     """
 
     path: Path
@@ -28,12 +28,12 @@ class Tutorial:
 
 
 def read_tutorials() -> list[Tutorial]:
-    """All pages but the index."""
+    """Return all pages except the index."""
     return [_read(path) for path in sorted(FOLDER.glob("*.md")) if path.name != "index.md"]
 
 
 def make_fruit(folder: Path) -> None:
-    """The pictures that the page on apples and oranges begins with."""
+    """Write the pictures that the page on apples and oranges uses."""
     (folder / "fruit").mkdir()
     for kind, color in (("apple", "red"), ("orange", "orange")):
         for number in range(10):

@@ -1,4 +1,4 @@
-"""Protobuf's wire format by hand, for messages that no writer would write."""
+"""Protobuf's wire format, for messages that no library writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VARINT, FIXED64, DELIMITED, GROUP, END_GROUP, FIXED32 = range(6)
 
 
 def varint(value: int, size: int = 0) -> bytes:
-    """A varint of at least ``size`` bytes; negative values are 64-bit two's complement."""
+    """Encode a varint of at least ``size`` bytes. Negative values are 64-bit two's complement."""
     value %= 1 << 64
     out = bytearray()
     while value >= 0x80:
@@ -23,61 +23,61 @@ def varint(value: int, size: int = 0) -> bytes:
 
 
 def tag(number: int, wire_type: int, size: int = 0) -> bytes:
-    """A field's tag."""
+    """Encode the tag of a field."""
     return varint(number << 3 | wire_type, size)
 
 
 def delimited(number: int, payload: bytes, tag_size: int = 0, length_size: int = 0) -> bytes:
-    """A field with a length."""
+    """Encode a field with a length."""
     return tag(number, DELIMITED, tag_size) + varint(len(payload), length_size) + payload
 
 
 def example(*entries: bytes) -> bytes:
-    """An Example of one Features message."""
+    """Encode an Example with one Features message."""
     return delimited(1, b"".join(entries))
 
 
 def entry(key: str | bytes, feature: bytes) -> bytes:
-    """A map entry, as writers spell it."""
+    """Encode a map entry in the usual form."""
     name = key.encode() if isinstance(key, str) else key
     return delimited(1, delimited(1, name) + delimited(2, feature))
 
 
 def packed_ints(values: Iterable[int]) -> bytes:
-    """An Int64List of one packed chunk."""
+    """Encode an Int64List as one packed chunk."""
     return delimited(1, b"".join(varint(value) for value in values))
 
 
 def unpacked_ints(values: Iterable[int]) -> bytes:
-    """An Int64List whose values stand alone."""
+    """Encode an Int64List with unpacked values."""
     return b"".join(tag(1, VARINT) + varint(value) for value in values)
 
 
 def packed_floats(values: Iterable[float]) -> bytes:
-    """A FloatList of one packed chunk."""
+    """Encode a FloatList as one packed chunk."""
     return delimited(1, b"".join(struct.pack("<f", value) for value in values))
 
 
 def unpacked_floats(values: Iterable[float]) -> bytes:
-    """A FloatList whose values stand alone."""
+    """Encode a FloatList with unpacked values."""
     return b"".join(tag(1, FIXED32) + struct.pack("<f", value) for value in values)
 
 
 def bytes_values(values: Iterable[bytes]) -> bytes:
-    """A BytesList."""
+    """Encode a BytesList."""
     return b"".join(delimited(1, value) for value in values)
 
 
 def bytes_feature(*values: bytes) -> bytes:
-    """A Feature of a BytesList."""
+    """Encode a Feature with a BytesList."""
     return delimited(1, bytes_values(values))
 
 
 def float_feature(*values: float) -> bytes:
-    """A Feature of a FloatList."""
+    """Encode a Feature with a FloatList."""
     return delimited(2, packed_floats(values) if values else b"")
 
 
 def int_feature(*values: int) -> bytes:
-    """A Feature of an Int64List."""
+    """Encode a Feature with an Int64List."""
     return delimited(3, packed_ints(values) if values else b"")

@@ -1,11 +1,11 @@
-"""Tensors as TensorFlow 2.21 serialized them, and their values."""
+"""Tensors serialized by TensorFlow 2.21, and their values."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# What TensorFlow 2.21 wrote, in hex: the same as in tests/native/written_tensors.h. A scalar, a
-# tensor of shape [1, 2, 2], and one of shape [2, 2] whose one stored value fills it.
+# Output of TensorFlow 2.21 in hex, the same as in tests/native/written_tensors.h: a scalar, a
+# tensor of shape [1, 2, 2], and a tensor of shape [2, 2] with a single, repeated value.
 WRITTEN = {
     "float32": (
         "0801120022040000c03f",
@@ -107,7 +107,7 @@ SIGNED, UNSIGNED = [1, -2, 0, 100], [1, 2, 0, 100]
 FLOATS = [1.5, -2.0, 0.0, 100.0]
 COMPLEX = [1.5 + 0.5j, -2 + 0j, -1j, 100 + 3j]
 VALUES: dict[str, tuple[list[Any], Any]] = {
-    # The four values, and the one that fills.
+    # The four values, and the repeated one.
     **dict.fromkeys(("int8", "int16", "int32", "int64"), (SIGNED, -3)),
     **dict.fromkeys(("float32", "float64", "bfloat16"), (FLOATS, 7.5)),
     "float16": (FLOATS, -7.5),

@@ -21,7 +21,7 @@ FORMS = [(1, False), (3, False), (2, True)]
 
 
 def double(number: int) -> tuple[int, int]:
-    """A result that says who made it."""
+    """Return a result with the thread or process that computed it."""
     return 2 * number, os.getpid()
 
 
@@ -45,7 +45,7 @@ def test_results_come_in_order(jobs: int, processes: bool) -> None:
     assert all((pid == os.getpid()) != processes for _, pid in found)
 
 
-def test_a_slow_item_delays_later_results() -> None:
+def test_slow_item_delays_later_results() -> None:
     gate = threading.Event()
 
     def work(number: int) -> int:
@@ -80,7 +80,7 @@ def test_all_items_may_be_taken_in_advance() -> None:
 
     with OrderedPool(work, 2, max_items=20) as pool:
         assert list(pool.map(range(20))) == list(range(20))
-    assert done[-1] == 0  # the slow item held up no other
+    assert done[-1] == 0  # the slow item did not delay the others
 
 
 def test_work_can_see_that_it_should_stop() -> None:
@@ -96,7 +96,7 @@ def test_work_can_see_that_it_should_stop() -> None:
 
 
 @pytest.mark.parametrize(("jobs", "processes"), FORMS)
-def test_the_first_error_in_order_is_raised(jobs: int, processes: bool) -> None:
+def test_first_error_in_order_is_raised(jobs: int, processes: bool) -> None:
     found: list[int] = []
     with (
         pytest.raises(DecodeError, match="seven or more") as raised,
@@ -107,7 +107,7 @@ def test_the_first_error_in_order_is_raised(jobs: int, processes: bool) -> None:
     assert raised.value.path == "7"
 
 
-def test_leaving_drops_waiting_items_and_ends_the_threads() -> None:
+def test_exit_drops_waiting_items_and_ends_the_threads() -> None:
     done: list[int] = []
 
     def work(number: int) -> int:
@@ -121,7 +121,7 @@ def test_leaving_drops_waiting_items_and_ends_the_threads() -> None:
     assert not [thread for thread in threading.enumerate() if THREAD_NAME in thread.name]
 
 
-def test_a_killed_process_is_an_error() -> None:
+def test_killed_process_is_an_error() -> None:
     with (
         pytest.raises(RuntimeError, match="was killed"),
         OrderedPool(die, 2, processes=True) as pool,
@@ -129,7 +129,7 @@ def test_a_killed_process_is_an_error() -> None:
         list(pool.map(range(4)))
 
 
-def test_zero_jobs_are_refused() -> None:
+def test_zero_jobs_are_rejected() -> None:
     with pytest.raises(ValueError, match="jobs must be a positive integer, got 0"):
         OrderedPool(double, 0)
 
@@ -168,7 +168,7 @@ def test_processes_end_with_their_parent(tmp_path: Path, by: signal.Signals) -> 
     pids = {int(process.stdout.readline()) for _ in range(5)}
     assert pids
     if by == signal.SIGINT:
-        os.killpg(process.pid, by)  # as the terminal does
+        os.killpg(process.pid, by)  # like a terminal
     else:
         process.send_signal(by)
     _, errors = process.communicate(timeout=30)
@@ -192,7 +192,7 @@ class Heard(Watcher):
         self.calls.append((error.path,))
 
 
-def test_a_report_raises_the_first_error() -> None:
+def test_report_raises_the_first_error() -> None:
     report = JobReport()
     report.add(3, 10)
     with pytest.raises(DecodeError, match="a: bad"):
@@ -210,6 +210,6 @@ def test_a_report_counts_skipped_records() -> None:
     assert len(heard.calls) == 1503
 
 
-def test_on_error_is_one_of_two() -> None:
+def test_invalid_on_error() -> None:
     with pytest.raises(ValueError, match="on_error must be one of 'raise', 'skip', got 'ignore'"):
         JobReport("ignore")  # type: ignore[arg-type]

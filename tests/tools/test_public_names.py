@@ -22,8 +22,8 @@ def submodules(room: object) -> list[str]:
 
 
 @each_room
-def test_no_submodule_has_a_public_name(room: object) -> None:
-    """Its first import would replace the function of that name."""
+def test_submodules_have_no_public_names(room: object) -> None:
+    """The import of such a submodule would replace the function of that name."""
     assert len(submodules(room)) > 5
     assert not set(submodules(room)) & set(room.__all__)  # type: ignore[attr-defined]
 
@@ -46,7 +46,7 @@ def test_names_stay_the_same_after_all_imports(room: object) -> None:
 
 
 @each_room
-def test_other_names_are_refused(room: object) -> None:
+def test_unknown_names_are_rejected(room: object) -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         room.no_such_name  # type: ignore[attr-defined]  # noqa: B018
 

@@ -47,7 +47,7 @@ def numbered(count: int) -> list[bytes]:
     return [b"record %d" % number for number in range(count)]
 
 
-# ---- against a model ----
+# ---- comparison with models ----
 
 
 @given(files=FILES, compression=COMPRESSIONS)
@@ -81,7 +81,7 @@ def test_records_go_to_shards_in_turn(
 
 
 @given(files=FILES, seed=st.integers(-(2**70), 2**70))
-def test_a_shuffle_is_that_of_a_dataset(
+def test_shuffle_equals_that_of_a_dataset(
     files: list[tuple[list[bytes], str | None]], seed: int
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
@@ -95,7 +95,7 @@ def test_a_shuffle_is_that_of_a_dataset(
         assert not list(folder.glob(".*"))
 
 
-def test_small_records_take_little_memory_to_shuffle(tmp_path: Path) -> None:
+def test_shuffle_of_small_records_uses_little_memory(tmp_path: Path) -> None:
     count = 40_000
     path = write_tfrecord(tmp_path / "in", [b"%d" % number for number in range(count)])
     RecordIndex.build(path).save()
@@ -105,7 +105,7 @@ def test_small_records_take_little_memory_to_shuffle(tmp_path: Path) -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 150 * count  # an object for each of them takes 300
+    assert peak < 150 * count  # an object per record would take 300 bytes
 
 
 @given(
@@ -113,7 +113,9 @@ def test_small_records_take_little_memory_to_shuffle(tmp_path: Path) -> None:
     seed=st.integers(-5, 5),
     fractions=st.sampled_from([[0.6, 0.2, 0.2], [0.5, 0.5], [1.0], [0.1, 0.2, 0.3, 0.4]]),
 )
-def test_parts_are_those_of_a_dataset(counts: list[int], seed: int, fractions: list[float]) -> None:
+def test_parts_equal_those_of_a_dataset(
+    counts: list[int], seed: int, fractions: list[float]
+) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files: list[tuple[list[bytes], str | None]] = [
@@ -147,7 +149,7 @@ def test_slices(tmp_path: Path, records: str, expected: slice) -> None:
     assert done.records == len(numbered(40)[expected])
 
 
-def test_a_sample_is_the_first_part_of_a_split(tmp_path: Path) -> None:
+def test_sample_is_the_first_part_of_a_split(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(40))
     subset(path, tmp_path / "out", sample=0.1, seed=3)
     assert records_in(tmp_path / "out") == list(TFRecordDataset(path).split(0.1, 0.9, seed=3)[0])
@@ -155,7 +157,9 @@ def test_a_sample_is_the_first_part_of_a_split(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib"])
 @pytest.mark.parametrize("before", [None, "gzip", "zlib"])
-def test_compressing_and_back(tmp_path: Path, compression: Compression, before: str | None) -> None:
+def test_compress_and_decompress(
+    tmp_path: Path, compression: Compression, before: str | None
+) -> None:
     paths = [write_tfrecord(tmp_path / f"{n}.tfrecord", numbered(n), before) for n in (0, 3, 900)]
     packed = compress(paths, tmp_path / "packed", compression, jobs=2)
     suffix = {"gzip": ".gz", "zlib": ".zz"}[compression]
@@ -179,7 +183,7 @@ def test_shards_up_to_a_size_keep_the_order(tmp_path: Path) -> None:
     assert [record for path in done.paths for record in records_in(path)] == numbered(50)
 
 
-# ---- the same by any number of jobs ----
+# ---- number of jobs ----
 
 OPERATIONS: dict[str, Callable[..., Result]] = {
     "merge": lambda paths, out, **how: merge(paths, out / "all.tfrecord", **how),
@@ -194,7 +198,7 @@ each_operation = pytest.mark.parametrize("name", OPERATIONS)
 
 
 @each_operation
-def test_jobs_do_not_change_a_byte(
+def test_output_does_not_depend_on_jobs(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torchrec_io.tools.record_files._MAX_BYTES", 500)
@@ -209,12 +213,12 @@ def test_jobs_do_not_change_a_byte(
     assert sum(len(records_in(tmp_path / "out1" / file)) for file in found[0]) == 400
 
 
-# ---- what is damaged ----
+# ---- damage ----
 
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> list[Path]:
-    """Two files: record 1 of 5 damaged; and the length of record 3 of 5."""
+    """Write two files of 5 records: one with record 1 damaged, one with the length of record 3."""
     one = bytearray(b"".join(map(frame, numbered(5))))
     one[24 + 12] ^= 1
     other = bytearray(b"".join(map(frame, numbered(5))))
@@ -226,7 +230,7 @@ def damaged(tmp_path: Path) -> list[Path]:
 
 @each_operation
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_damage_ends_a_tool_and_leaves_nothing(
+def test_damage_is_an_error_and_leaves_nothing(
     tmp_path: Path, damaged: list[Path], name: str, jobs: int
 ) -> None:
     out = tmp_path / "out"
@@ -254,7 +258,7 @@ def test_skipped_damage_is_counted(
     assert sorted(kept) == sorted([*numbered(5)[:1], *numbered(5)[2:], *numbered(5)[:3]])
 
 
-# ---- what is refused ----
+# ---- invalid arguments ----
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.endswith("compress")])
@@ -284,7 +288,7 @@ def test_shards_of_unknown_number_do_not_overwrite_inputs(tmp_path: Path) -> Non
             call(path, tmp_path / "x", max_bytes=100)
 
 
-def test_another_number_of_shards_is_refused(tmp_path: Path) -> None:
+def test_set_with_another_number_of_shards_is_rejected(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(9))
     reshard(path, tmp_path / "x", num_shards=2)
     with pytest.raises(FileExistsError):
@@ -292,7 +296,7 @@ def test_another_number_of_shards_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("x*-of-00003"))
 
 
-def test_a_second_run_replaces_the_first(tmp_path: Path) -> None:
+def test_second_run_replaces_the_first(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", numbered(9))
     for count in (5, 9):
         done = split(path, tmp_path / "x", [0.5, 0.5], seed=count)

@@ -1,4 +1,4 @@
-"""A function for processes that a test stops."""
+"""A slow function for processes that a test stops."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import time
 
 
 def wait(seconds: float) -> int:
-    """Takes its time, and says which process it is."""
+    """Sleep, and return the process id."""
     time.sleep(seconds)
     return os.getpid()

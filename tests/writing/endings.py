@@ -1,6 +1,6 @@
 """Programs that ``test_endings.py`` runs in separate processes: interrupted writers.
 
-Each of the functions that it names takes a folder, and fails by an exception.
+Each function takes a folder, and raises an exception if it fails.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read(path: str) -> list[bytes]:
 
 
 def in_child(work: Callable[[], object]) -> int:
-    """Runs work in a forked process, which ends as a program does; gives its wait status."""
+    """Run work in a forked process that ends like a program. Return its wait status."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
@@ -39,13 +39,13 @@ def in_child(work: Callable[[], object]) -> int:
     sys.exit(0)
 
 
-# ---- killed ----
+# ---- killed processes ----
 
 CALLS = ("open", "writev", "fsync", "unlink", "replace")
 
 
 def die_at(step: int) -> None:
-    """Kills this process before it calls the system for the so-manieth time."""
+    """Kill this process before its system call of the given number."""
     left = [step]
 
     def dying(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,7 +68,7 @@ def write_all(writer: Writer, records: list[bytes]) -> None:
 
 
 def kill_everywhere(folder: Path, make: Callable[[], Writer], check: Callable[[], None]) -> int:
-    """Kills a writer at each of its steps, where there are old files and where there are none."""
+    """Kill a writer at each of its steps, with and without old files."""
     steps = 0
     for old in (False, True):
         step = 0
@@ -88,7 +88,7 @@ def kill_everywhere(folder: Path, make: Callable[[], Writer], check: Callable[[]
             assert os.WTERMSIG(status) == signal.SIGKILL, status
             check()
             hidden = [name for name in os.listdir(folder) if name.startswith(".")]
-            write_all(make(), NEW)  # what was left is in nobody's way
+            write_all(make(), NEW)  # leftover files do not matter
             check()
             assert set(hidden) <= set(os.listdir(folder))
             step += 1
@@ -101,7 +101,7 @@ def visible(folder: Path) -> list[str]:
 
 
 def check_index(path: str) -> None:
-    """An index beside a file is that file's own, to the last byte."""
+    """Check that an index matches its file, byte by byte."""
     with suppress(FileNotFoundError):
         beside = Path(path + SUFFIX).read_bytes()
         assert beside == RecordIndex.build(path).file_bytes.tobytes()
@@ -144,7 +144,7 @@ def killed_shards(folder: Path) -> None:
     assert steps > 50, steps
 
 
-# ---- forked ----
+# ---- forked processes ----
 
 
 def refused(call: Callable[[], object]) -> None:
@@ -157,13 +157,13 @@ def refused(call: Callable[[], object]) -> None:
 
 
 def children(writer: Writer) -> Iterator[Callable[[], object]]:
-    """What a child may do with its parent's writer."""
+    """Yield actions of a child on its parent's writer."""
 
     def leave_by_exception() -> None:
         with suppress(KeyError), writer:
             raise KeyError
 
-    yield lambda: None  # ends, with all that runs at the end
+    yield lambda: None  # only ends, including exit handlers
     yield lambda: refused(lambda: writer.write(b"child's"))
     yield lambda: refused(writer.close)
     yield writer.discard
@@ -190,11 +190,11 @@ def forked(folder: Path) -> None:
         assert read(written) == [b"before", *[b"parent's"] * count]
 
 
-# ---- full ----
+# ---- full file systems ----
 
 
 def fill(folder: Path, free: int) -> None:
-    """Fills the file system but for some bytes."""
+    """Fill the file system except for some bytes."""
     with open(folder / "filler", "wb", buffering=0) as file:
         for size in (1 << 16, 1 << 12):
             with suppress(OSError):
@@ -209,7 +209,7 @@ def is_full(error: OSError, path: str) -> bool:
 
 
 def run_full(folder: Path, writer: Writer, records: list[bytes], at: str) -> None:
-    """Writes to a file system that must be full at write(), or at close()."""
+    """Write to a file system that must become full in write() or close()."""
     path = str(folder / "x")
     failed = ""
     try:
@@ -238,7 +238,7 @@ def run_full(folder: Path, writer: Writer, records: list[bytes], at: str) -> Non
 
 
 def full(folder: Path) -> None:
-    """``folder`` must be a small file system."""
+    """Test writers in ``folder``, which must be a small file system."""
     fitting = os.urandom(16_000)
     noise = [os.urandom(1000) for _ in range(500)]
     path = folder / "x"
@@ -252,9 +252,9 @@ def full(folder: Path) -> None:
         ):
             fill(folder, 1 << 15)
             run_full(folder, make(), noise * 8, "write")
-            # What was not written yet is, on closing.
+            # close() writes the remaining data.
             run_full(folder, make(), noise[:40], "close")
-        # The data fits to the byte, the index does not.
+        # The data fits exactly, the index does not.
         fill(folder, 1 << 14)
         run_full(folder, TFRecordWriter(path, compression, index=True), [fitting], "close")
         with TFRecordWriter(path, compression) as writer:

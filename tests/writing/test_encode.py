@@ -40,7 +40,7 @@ from tests.support.wire import delimited
 
 
 @given(EXAMPLES)
-def test_the_bytes_are_protobufs(example: dict[str, Case]) -> None:
+def test_bytes_equal_those_of_protobuf(example: dict[str, Case]) -> None:
     encoded = tio.encode_example(given_part(example))
     assert encoded == delimited(1, features_bytes(stored_part(example)))
     message = Example.FromString(encoded)
@@ -55,8 +55,8 @@ FOUR_BYTES = st.one_of(
 
 
 @given(st.dictionaries(FOUR_BYTES, CASES, max_size=10))
-def test_the_order_is_protobufs(example: dict[str, Case]) -> None:
-    # Where no name starts another one: there all of protobuf's libraries agree.
+def test_order_equals_that_of_protobuf(example: dict[str, Case]) -> None:
+    # All of protobuf's libraries agree if no name is a prefix of another.
     message = Example()
     message.features.SetInParent()
     for name, stored in stored_part(example).items():
@@ -88,13 +88,13 @@ def test_names_are_sorted_by_their_bytes(names: list[str], random: Any) -> None:
     assert encoded == delimited(1, features_bytes(dict.fromkeys(names, ints(7))))
 
 
-def test_a_name_that_starts_another_comes_first() -> None:
+def test_prefix_of_a_name_comes_first() -> None:
     encoded = tio.encode_example(dict.fromkeys(["c1", "c10", "c", "c1\0"], 1))
     places = [encoded.index(delimited(1, name)) for name in (b"c", b"c1", b"c1\0", b"c10")]
     assert places == sorted(places)
 
 
-def test_an_empty_example_has_an_empty_map() -> None:
+def test_empty_example_has_an_empty_map() -> None:
     message = Example()
     message.features.SetInParent()
     assert tio.encode_example({}) == message.SerializeToString() == b"\x0a\x00"
@@ -185,7 +185,7 @@ def test_subclasses_of_other_types() -> None:
     assert tio.encode_example({"x": [_Scalar(7), 1]}) == example_bytes(x=floats(7, 1))
 
 
-def test_subclasses_of_pythons_types() -> None:
+def test_subclasses_of_python_types() -> None:
     assert tio.encode_example({"x": _Colour.RED}) == example_bytes(x=ints(3))
     assert tio.encode_example({"x": _Pair(1, 2)}) == example_bytes(x=ints(1, 2))
     assert tio.encode_example({"x": _Shouting("é")}) == example_bytes(x=texts("é".encode()))
@@ -202,8 +202,8 @@ def test_any_mapping() -> None:
         assert tio.encode_examples(iter([mapping])) == [example_bytes(x=ints(1))]
 
 
-def test_nan_stays_nan() -> None:
-    # Whose bits are kept in what is float32 already.
+def test_nans_are_kept() -> None:
+    # The bits of float32 values are kept.
     bits = np.array([0x7F800001, 0xFFC12345, 0x7FC00000], "<u4").view("<f4")
     assert bits.tobytes() in tio.encode_example({"x": bits})
     for value in (
@@ -226,8 +226,8 @@ def test_names_may_be_bytes() -> None:
     assert tio.encode_example({"x": 1}, kinds) == example_bytes(x=floats(1))
 
 
-def test_another_thread_may_write_while_a_message_is_made() -> None:
-    # What is measured is what is written, whatever becomes of the array meanwhile.
+def test_other_threads_may_modify_arrays_during_encoding() -> None:
+    # The measured size is written, even if the array changes.
     shared = np.zeros(20_000, np.int64)
     stop = threading.Event()
 
@@ -280,7 +280,7 @@ def test_named_kinds(dtype: Any, value: Any, stored: Stored) -> None:
     assert tio.encode_example({"x": value}, {"x": dtype, "y": "string"}) == example_bytes(x=stored)
 
 
-def test_a_schema_names_kinds() -> None:
+def test_schema_determines_kinds() -> None:
     schema = tio.Schema(
         {
             "image": tio.ImageFeature(),
@@ -298,7 +298,7 @@ def test_a_schema_names_kinds() -> None:
     assert tio.encode_example({"other": 1}, schema) == example_bytes(other=ints(1))
 
 
-def test_kinds_that_are_not_a_mapping() -> None:
+def test_kinds_must_be_a_mapping() -> None:
     no_kinds: Any
     for no_kinds in (["x"], "int64", {1: "int64"}):
         with pytest.raises(TypeError, match=r"kinds must be a mapping|names in kinds must be str"):

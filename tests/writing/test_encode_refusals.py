@@ -1,4 +1,4 @@
-"""Values that cannot be encoded, and values that run code while they are read."""
+"""Values that cannot be encoded, and values that run code during encoding."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
 @pytest.mark.parametrize(
     ("value", "error", "reason"), REFUSED, ids=[reason for _, _, reason in REFUSED]
 )
-def test_refused_values(value: Any, error: type[Exception], reason: str) -> None:
+def test_invalid_values(value: Any, error: type[Exception], reason: str) -> None:
     ways: list[Callable[[], object]] = [
         lambda: tio.encode_example({"é": value}),
         lambda: tio.encode_sequence_example({"é": value}, {}),
@@ -114,7 +114,7 @@ def test_refused_values(value: Any, error: type[Exception], reason: str) -> None
     assert str(caught.value).endswith((r"(example 1, feature '\xe9')", "(example 1)"))
 
 
-def test_the_greatest_depth() -> None:
+def test_maximum_depth() -> None:
     assert tio.encode_example({"x": nested_lists(64)}) == example_bytes(x=ints(1))
 
 
@@ -135,13 +135,13 @@ def test_the_greatest_depth() -> None:
         ("string", [np.float32(1)]),
     ],
 )
-def test_values_of_another_kind_than_named(dtype: str, value: Any) -> None:
+def test_values_of_a_wrong_kind(dtype: str, value: Any) -> None:
     stored = "bytes" if dtype == "string" else dtype
     with pytest.raises(TypeError, match=f"cannot be stored as {stored} \\(feature 'x'\\)"):
         tio.encode_example({"x": value}, {"x": dtype})
 
 
-def test_numbers_that_do_not_fit_a_named_kind() -> None:
+def test_numbers_out_of_range_of_a_named_kind() -> None:
     with pytest.raises(ValueError, match="does not fit in int64"):
         tio.encode_example({"x": 2**63}, {"x": "uint64"})
     with pytest.raises(ValueError, match="does not fit in float32"):
@@ -170,7 +170,7 @@ def test_values_without_steps(value: Any) -> None:
         ([nested_lists(64)], ValueError, "nested more than 64 deep"),
     ],
 )
-def test_refused_steps(value: Any, error: type[Exception], reason: str) -> None:
+def test_invalid_steps(value: Any, error: type[Exception], reason: str) -> None:
     with pytest.raises(error, match=reason) as caught:
         tio.encode_sequence_example(None, {"x": value})
     assert str(caught.value).endswith("(feature 'x')")
@@ -194,14 +194,14 @@ def test_refused_steps(value: Any, error: type[Exception], reason: str) -> None:
         ),
     ],
 )
-def test_refused_names(features: Any, error: type[Exception], reason: str) -> None:
+def test_invalid_names(features: Any, error: type[Exception], reason: str) -> None:
     with pytest.raises(error, match=reason):
         tio.encode_example(features)
     with pytest.raises(error, match=reason):
         tio.encode_sequence_example(None, {name: [1] for name in features})
 
 
-def test_features_that_are_not_a_mapping() -> None:
+def test_features_must_be_a_mapping() -> None:
     no_mapping: Any = [("x", 1)]
     with pytest.raises(TypeError, match="features must be a mapping of names to values, got list"):
         tio.encode_example(no_mapping)
@@ -220,7 +220,7 @@ def test_features_that_are_not_a_mapping() -> None:
 
 
 class _Meddler:
-    """Becomes an array, and does something else meanwhile."""
+    """Object that runs code during its conversion to an array."""
 
     def __init__(self, meddle: Callable[[], object]) -> None:
         self._meddle = meddle
@@ -230,7 +230,7 @@ class _Meddler:
         return np.array([7])
 
 
-def test_dicts_and_lists_may_change_meanwhile() -> None:
+def test_dicts_and_lists_may_change_during_encoding() -> None:
     inner: list[Any] = [f"value {i}" * 100 for i in range(50)]
     mixed: list[Any] = [1]
     features: dict[str, Any] = {"a" * 100: inner}
@@ -256,14 +256,14 @@ def test_dicts_and_lists_may_change_meanwhile() -> None:
     assert not inner
 
 
-def test_a_value_may_encode_another_example() -> None:
+def test_value_may_encode_another_example() -> None:
     inner: list[bytes] = []
     meddler = _Meddler(lambda: inner.append(tio.encode_example({"y": b"inner"})))
     assert tio.encode_example({"x": meddler}) == example_bytes(x=ints(7))
     assert inner == [example_bytes(y=texts(b"inner"))]
 
 
-def test_errors_of_values_pass() -> None:
+def test_errors_of_values_are_passed_on() -> None:
     def fail() -> None:
         raise KeyError("mine")
 
@@ -271,7 +271,7 @@ def test_errors_of_values_pass() -> None:
         tio.encode_example({"x": _Meddler(fail)})
 
 
-def test_nothing_is_kept() -> None:
+def test_no_references_are_kept() -> None:
     text, data = "é" * 1000, b"x" * 1000
     value: list[Any] = [text, text, data, bytearray(b"y")]
     before = [sys.getrefcount(kept) for kept in (text, data, value)]
@@ -282,7 +282,7 @@ def test_nothing_is_kept() -> None:
     assert [sys.getrefcount(kept) for kept in (text, data, value)] == before
 
 
-def test_other_sequences_are_taken_item_by_item() -> None:
+def test_other_sequences_are_read_item_by_item() -> None:
     assert tio.encode_example({"x": array.array("i", [1, 2])}) == example_bytes(x=ints(1, 2))
 
 

@@ -34,7 +34,7 @@ from tests.support.wire import delimited
 
 
 class Steps(NamedTuple):
-    """A value of a sequence feature, and what is to be stored for each step."""
+    """A value of a sequence feature, and the contents that must be stored for each step."""
 
     value: Any
     stored: list[Stored]
@@ -42,7 +42,7 @@ class Steps(NamedTuple):
 
 @st.composite
 def list_steps(draw: st.DrawFn) -> Steps:
-    """Lists of steps of any form, all of one kind."""
+    """Draw lists of steps of any form, all of one kind."""
     kind = draw(st.sampled_from(["int64", "float32", "string"]))
     steps: list[Any] = []
     stored: list[Stored] = []
@@ -66,7 +66,7 @@ def list_steps(draw: st.DrawFn) -> Steps:
 
 @st.composite
 def array_steps(draw: st.DrawFn) -> Steps:
-    """Arrays and Tensors whose rows are steps."""
+    """Draw arrays and Tensors whose rows are steps."""
     made = draw(arrays().filter(lambda made: made.ndim > 0 and (made.size or made.dtype != object)))
     stored = [stored_of(np.asarray(row, made.dtype)) for row in made]
     if draw(st.booleans()) and made.dtype.kind in "biuf" and made.dtype.itemsize <= 8:
@@ -79,7 +79,7 @@ SEQUENCES = st.dictionaries(NAMES, st.one_of(list_steps(), array_steps()), max_s
 
 
 @given(st.none() | EXAMPLES, st.none() | SEQUENCES)
-def test_sequence_bytes_are_protobufs(
+def test_sequence_bytes_equal_those_of_protobuf(
     context: dict[str, Case] | None, sequence: dict[str, Steps] | None
 ) -> None:
     expected = b""
@@ -157,7 +157,7 @@ def test_steps_of_named_kinds() -> None:
         encode([1, [1.5]], "int64")
 
 
-def test_parts_that_are_not_set_are_not_written() -> None:
+def test_unset_parts_are_not_written() -> None:
     assert tio.encode_sequence_example(None, None) == b""
     assert tio.encode_sequence_example({}, None) == b"\x0a\x00"
     assert tio.encode_sequence_example(None, {}) == b"\x12\x00"

@@ -25,7 +25,7 @@ def program(name: str, folder: Path) -> list[str]:
 
 
 def new_namespace() -> list[str]:
-    """A command that can mount file systems nobody else sees."""
+    """Return a command that can mount private file systems."""
     mount = 'mount -t tmpfs none "$0"'
     for command in (["unshare", "-m"], ["unshare", "-rm"]):
         tried = [*command, "sh", "-c", mount, "/mnt"]
@@ -42,16 +42,16 @@ def test_processes(tmp_path: Path, name: str) -> None:
     run(*program(name, tmp_path))
 
 
-def test_a_full_file_system(tmp_path: Path) -> None:
+def test_full_file_system(tmp_path: Path) -> None:
     mount = 'mount -t tmpfs -o size=1m none "$0" && exec "$@"'
     run(*new_namespace(), "sh", "-c", mount, str(tmp_path), *program("full", tmp_path))
-    assert os.listdir(tmp_path) == []  # it was another one
+    assert os.listdir(tmp_path) == []  # it was in another namespace
 
 
-def test_the_storage_has_all_before_anything_has_a_name(
+def test_data_is_synced_before_files_are_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A power cut must not leave names of files without their bytes."""
+    """After a power failure, files with their final names must be complete."""
     log: list[str] = []
     fsync, replace = os.fsync, os.replace
 

@@ -24,7 +24,7 @@ def write(group: OutputGroup, path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def test_files_get_their_names_at_the_end(tmp_path: Path) -> None:
+def test_files_are_renamed_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("old")
     with OutputGroup() as group:
         for name in ("new/a", "b"):
@@ -49,14 +49,14 @@ def test_all_kinds_of_files_in_one_group(tmp_path: Path) -> None:
     group.prepare()
     assert all(path.name.startswith(".") for path in tmp_path.iterdir())
     group.commit()
-    group.discard()  # nothing is left to discard
+    group.discard()  # there is nothing to discard
     assert names(tmp_path) == {"a.tfrecord", "a.tfrecord.tfidx", "a.labels.txt", "folder/x"}
     assert (tmp_path / "a.tfrecord").read_bytes() == frame(b"record")
     assert len(RecordIndex.load(tmp_path / "a.tfrecord")) == 1
     assert records.counts == [1]
 
 
-def test_a_discarded_group_leaves_nothing(tmp_path: Path) -> None:
+def test_discarded_group_leaves_nothing(tmp_path: Path) -> None:
     group = OutputGroup()
     group.open_records(tmp_path / "a", index=True).write(b"record")
     write(group, tmp_path / "b", "b")
@@ -88,7 +88,7 @@ def test_old_and_new_files_are_never_mixed(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_single_file_is_replaced_in_one_step(
+def test_single_file_is_replaced_atomically(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a"
@@ -113,7 +113,7 @@ def test_more_files_than_can_be_open_at_once(tmp_path: Path) -> None:
     assert {path.read_text() for path in tmp_path.iterdir()} == {"x"}
 
 
-def test_an_exception_removes_the_new_files(tmp_path: Path) -> None:
+def test_exception_removes_the_new_files(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("old")
     with pytest.raises(KeyboardInterrupt), OutputGroup() as group:
         for name in ("a", "b"):
@@ -123,7 +123,7 @@ def test_an_exception_removes_the_new_files(tmp_path: Path) -> None:
     assert (tmp_path / "b").read_text() == "old"
 
 
-def test_an_interrupt_while_a_file_is_created_leaves_none(
+def test_interrupt_during_creation_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = os.open
@@ -140,7 +140,7 @@ def test_an_interrupt_while_a_file_is_created_leaves_none(
         assert names(tmp_path) == set()
 
 
-def test_a_target_that_cannot_be_replaced(tmp_path: Path) -> None:
+def test_target_that_cannot_be_replaced(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "x").touch()
     with pytest.raises(OSError, match="b'"), OutputGroup() as group:
@@ -155,7 +155,7 @@ def test_missing_folders_are_created_on_request(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_duplicate_name_is_refused(tmp_path: Path) -> None:
+def test_duplicate_name_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="written twice"), OutputGroup() as group:
         write(group, tmp_path / "a", "a")
         group.open_records(f"{tmp_path}/./a")

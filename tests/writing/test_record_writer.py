@@ -45,12 +45,12 @@ def stream_of(path: Path, compression: str | None) -> bytes:
     return zlib.decompress(data) if compression == "zlib" else data
 
 
-# ---- what is written ----
+# ---- files ----
 
 RECORDS = st.lists(
     st.one_of(
         st.binary(max_size=40),
-        # Around the size from which records are not gathered.
+        # Around the size from which records are written directly.
         st.tuples(st.integers(65_520, 65_550), st.binary(min_size=1, max_size=3)).map(
             lambda drawn: (drawn[1] * drawn[0])[: drawn[0]]
         ),
@@ -61,7 +61,7 @@ RECORDS = st.lists(
 
 @every_compression
 @given(records=RECORDS, buffer_bytes=st.integers(1, 300))
-def test_any_records_come_back(
+def test_any_records_can_be_read(
     tmp_path: Path, compression: Compression | None, records: list[bytes], buffer_bytes: int
 ) -> None:
     path = tmp_path / "x.tfrecord"
@@ -95,14 +95,14 @@ def test_all_options(tmp_path: Path, compression: Compression | None, index: boo
         assert list(tio.TFRecordDataset(path, num_threads=1)) == records
 
 
-def test_reading_can_start_in_a_gzip_file(tmp_path: Path) -> None:
+def test_reading_can_start_within_a_gzip_file(tmp_path: Path) -> None:
     path = tmp_path / "x"
     rng = np.random.default_rng(0)
     records = [rng.bytes(size) for size in [200_000] * 12 + [3_000_000, 10, 10]]
     write(path, records, compression="gzip", index=True)
     restarts = tio.RecordIndex.load(path).restarts
     assert restarts == tio.RecordIndex.build(path).restarts
-    # Five records of 200,016 bytes of stream go into a MiB; the large one has a member of its own.
+    # Five records of 200,016 stream bytes fit into a MiB; the large one has its own member.
     assert [at // 200_016 for at, _ in restarts[:4]] == [0, 5, 10, 12]
     assert len(restarts) == 5
     data = path.read_bytes()
@@ -119,14 +119,14 @@ def test_reading_can_start_in_a_gzip_file(tmp_path: Path) -> None:
     assert file._temporary is None
 
 
-def test_a_zlib_file_is_one_stream(tmp_path: Path) -> None:
+def test_zlib_file_is_one_stream(tmp_path: Path) -> None:
     records = [os.urandom(500_000) for _ in range(6)]
     write(tmp_path / "x", records, compression="zlib", index=True)
     assert tio.RecordIndex.load(tmp_path / "x").restarts == [(0, 0)]
     assert zlib.decompress((tmp_path / "x").read_bytes()) == b"".join(map(frame, records))
 
 
-# ---- what records are ----
+# ---- records ----
 
 
 class Message:
@@ -153,7 +153,7 @@ def test_kinds_of_records(tmp_path: Path) -> None:
     assert read(tmp_path / "x") == [wanted for _, wanted in records]
 
 
-def test_records_may_change_once_they_are_written(tmp_path: Path) -> None:
+def test_records_may_change_after_write(tmp_path: Path) -> None:
     buffer = bytearray(b"before")
     features = {"x": [1, 2]}
     array = np.zeros(3, np.float32)
@@ -167,7 +167,7 @@ def test_records_may_change_once_they_are_written(tmp_path: Path) -> None:
     assert read(tmp_path / "x") == [b"before", b"before", *wanted]
 
 
-def test_kinds_are_of_dicts(tmp_path: Path) -> None:
+def test_kinds_need_dicts(tmp_path: Path) -> None:
     write(tmp_path / "x", [{"x": []}, {"x": 1}], kinds={"x": "float32"})
     kinds = {"x": "float32"}
     wanted = [tio.encode_example({"x": []}, kinds), tio.encode_example({"x": 1}, kinds)]
@@ -190,7 +190,7 @@ def test_kinds_are_of_dicts(tmp_path: Path) -> None:
         ("\ud800", ValueError, "surrogates"),
     ],
 )
-def test_a_refused_record_leaves_nothing(
+def test_rejected_record_leaves_nothing(
     tmp_path: Path, record: Any, error: type[Exception], reason: str
 ) -> None:
     with tio.TFRecordWriter(tmp_path / "x", index=True) as writer:
@@ -203,11 +203,13 @@ def test_a_refused_record_leaves_nothing(
     assert len(tio.RecordIndex.load(tmp_path / "x")) == 2
 
 
-# ---- how it ends ----
+# ---- closing and errors ----
 
 
 @every_compression
-def test_nothing_has_a_name_before_the_end(tmp_path: Path, compression: Compression | None) -> None:
+def test_no_file_has_its_name_before_the_end(
+    tmp_path: Path, compression: Compression | None
+) -> None:
     path = tmp_path / "x.tfrecord"
     write(path, [b"old"])
     writer = tio.TFRecordWriter(path, compression, index=True)
@@ -221,12 +223,12 @@ def test_nothing_has_a_name_before_the_end(tmp_path: Path, compression: Compress
     assert sorted(os.listdir(tmp_path)) == ["x.tfrecord", "x.tfrecord.tfidx"]
 
 
-def test_an_exception_leaves_nothing(tmp_path: Path) -> None:
+def test_exception_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyError), tio.TFRecordWriter(tmp_path / "x", index=True) as writer:
         writer.write(b"a")
         raise KeyError
     assert os.listdir(tmp_path) == []
-    writer.close()  # there is nothing left to do
+    writer.close()  # there is nothing to do
     with pytest.raises(ValueError, match="closed"):
         writer.write(b"b")
 
@@ -250,7 +252,7 @@ def test_closing_twice(tmp_path: Path) -> None:
     assert read(tmp_path / "x") == [b"a"]
 
 
-def test_a_dropped_writer(tmp_path: Path) -> None:
+def test_dropped_writer(tmp_path: Path) -> None:
     writer = tio.TFRecordWriter(tmp_path / "x")
     writer.write(b"a")
     held = [writer]
@@ -260,14 +262,14 @@ def test_a_dropped_writer(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_writer_cannot_be_pickled(tmp_path: Path) -> None:
+def test_writer_cannot_be_pickled(tmp_path: Path) -> None:
     with tio.TFRecordWriter(tmp_path / "x") as writer:
         for copied in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match="TFRecordWriter cannot be pickled or copied"):
                 copied(writer)
 
 
-def test_an_old_index_does_not_survive(tmp_path: Path) -> None:
+def test_old_index_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "x"
     write(path, [b"old"], index=True)
     write(path, [b"new"])
@@ -275,7 +277,7 @@ def test_an_old_index_does_not_survive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o000])
-def test_the_mode_is_that_of_open(tmp_path: Path, umask: int) -> None:
+def test_file_mode_equals_that_of_open(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         write(tmp_path / "x", [b"a"], index=True)
@@ -286,11 +288,11 @@ def test_the_mode_is_that_of_open(tmp_path: Path, umask: int) -> None:
     assert len(modes) == 1
 
 
-# ---- what cannot be written ----
+# ---- invalid targets ----
 
 
 @pytest.mark.parametrize("choice", ["auto", "GZIP", "", "zstd", False])
-def test_other_compressions(tmp_path: Path, choice: Any) -> None:
+def test_invalid_compressions(tmp_path: Path, choice: Any) -> None:
     with pytest.raises(ValueError, match=r"one of None, 'gzip', 'zlib', got"):
         tio.TFRecordWriter(tmp_path / "x", choice)
     assert os.listdir(tmp_path) == []
@@ -311,15 +313,15 @@ def test_targets_that_are_not_files(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-def test_names_as_long_as_can_be(tmp_path: Path) -> None:
-    name = "ü" * 100 + "x" * 49  # and ".tfidx" makes 255 bytes
+def test_longest_names(tmp_path: Path) -> None:
+    name = "ü" * 100 + "x" * 49  # 255 bytes with ".tfidx"
     write(tmp_path / name, [b"a"], index=True)
     assert sorted(os.listdir(tmp_path)) == [name, name + ".tfidx"]
     write(tmp_path / f"{name}-alone", [b"b"])
     assert read(tmp_path / f"{name}-alone") == [b"b"]
 
 
-def test_an_invalid_index_path_is_refused_at_once(tmp_path: Path) -> None:
+def test_invalid_index_path_is_rejected_immediately(tmp_path: Path) -> None:
     (tmp_path / "x.tfidx").mkdir()
     for name, error in [("y" * 250, OSError), ("x", IsADirectoryError)]:
         with pytest.raises(error) as caught:
@@ -328,7 +330,7 @@ def test_an_invalid_index_path_is_refused_at_once(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x.tfidx"]
 
 
-def test_the_working_directory_may_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_working_directory_may_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(IsADirectoryError):
@@ -342,7 +344,7 @@ def test_the_working_directory_may_change(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("call", ["writev", "fsync", "replace"])
-def test_errors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+def test_system_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     path = tmp_path / "x"
     write(path, [b"old"])
     writer = tio.TFRecordWriter(path, index=True)
@@ -364,8 +366,8 @@ def test_errors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert read(path) == [b"old"]
 
 
-def test_an_interrupted_write_is_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C may come when part of a record has been written: nobody could tell."""
+def test_interrupted_write_is_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After Ctrl-C, it is unknown whether a part of a record was written."""
     writer = tio.TFRecordWriter(tmp_path / "x")
     writev = os.writev
 

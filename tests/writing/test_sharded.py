@@ -37,7 +37,7 @@ def names(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("index", [False, True])
-def test_records_go_to_one_after_another(
+def test_records_go_to_shards_in_turn(
     tmp_path: Path, compression: Compression | None, index: bool
 ) -> None:
     records = [b"%d" % number for number in range(10)]
@@ -92,7 +92,7 @@ def test_each_key_is_in_one_shard(
         assert shards[homes[form]].count(form) == forms.count(form)
 
 
-def test_which_shard_a_key_is_in_never_changes(tmp_path: Path) -> None:
+def test_shard_of_a_key_is_stable(tmp_path: Path) -> None:
     keys: list[Any] = ["a", b"\x00\xff", "user-1", "größer", 0, 17, np.int64(17), -1, 2**70]
     with tio.ShardedWriter(tmp_path / "x", 8) as writer:
         shards = [writer._shards.shard_of(key) for key in keys]
@@ -100,7 +100,7 @@ def test_which_shard_a_key_is_in_never_changes(tmp_path: Path) -> None:
     assert shards == [0, 0, 2, 6, 4, 0, 0, 7, 7]
 
 
-def test_keys_do_not_take_turns(tmp_path: Path) -> None:
+def test_keys_do_not_alternate(tmp_path: Path) -> None:
     with tio.ShardedWriter(tmp_path / "x", 2) as writer:
         for record, key in [(b"0", None), (b"k", "k"), (b"1", None), (b"k", "k"), (b"2", None)]:
             writer.write(record, key)
@@ -109,7 +109,7 @@ def test_keys_do_not_take_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [1.5, ["a"], object()])
-def test_other_keys(tmp_path: Path, key: Any) -> None:
+def test_invalid_keys(tmp_path: Path, key: Any) -> None:
     with tio.ShardedWriter(tmp_path / "x", 2) as writer:
         with pytest.raises(TypeError, match="key must be bytes, a str or an int"):
             writer.write(b"a", key)
@@ -142,7 +142,7 @@ def test_shards_are_filled(tmp_path: Path, sizes: list[int], max_bytes: int) -> 
 
 @every_compression
 @given(sizes=st.lists(st.integers(0, 200), max_size=20), max_bytes=st.integers(1, 1000))
-def test_no_shard_is_too_large(
+def test_shard_size_is_limited(
     tmp_path: Path, compression: Compression | None, sizes: list[int], max_bytes: int
 ) -> None:
     records = [hashlib.shake_256(bytes([size])).digest(size) for size in sizes]
@@ -171,13 +171,14 @@ def test_compressed_shards_are_filled(
     for size, shard in zip(files, shards, strict=True):
         assert size <= 100_000 or len(shard) == 1
     full = [size for size in files[:-1] if size <= 100_000]
-    assert len([size for size in full if size > 85_000]) >= len(full) - 1  # before the large one
+    # Only the shard before the large record may be smaller.
+    assert len([size for size in full if size > 85_000]) >= len(full) - 1
 
 
 # ---- sets of files ----
 
 
-def test_a_set_of_another_number_is_refused(tmp_path: Path) -> None:
+def test_set_with_another_number_of_shards_is_rejected(tmp_path: Path) -> None:
     write(tmp_path / "x", [b"a"] * 3, num_shards=3)
     write(tmp_path / "x-y", [b"a"], num_shards=1)  # another name
     before = names(tmp_path)
@@ -194,7 +195,7 @@ def test_a_set_of_another_number_is_refused(tmp_path: Path) -> None:
     assert names(tmp_path) == before
 
 
-def test_the_same_number_is_replaced(tmp_path: Path) -> None:
+def test_set_with_the_same_number_of_shards_is_replaced(tmp_path: Path) -> None:
     write(tmp_path / "x", [b"a", b"b"], num_shards=2, index=True)
     for options in ({"num_shards": 2}, {"max_bytes": 17}):
         paths = write(tmp_path / "x", [b"c", b"d"], **options)
@@ -202,7 +203,7 @@ def test_the_same_number_is_replaced(tmp_path: Path) -> None:
         assert names(tmp_path) == ["x-00000-of-00002", "x-00001-of-00002"]
 
 
-def test_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with tio.ShardedWriter("train", num_shards=1) as writer:
         writer.write(b"a")
@@ -218,9 +219,7 @@ def test_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("options", [{"num_shards": 3}, {"max_bytes": 20}])
-def test_names_that_are_too_long_are_refused_at_once(
-    tmp_path: Path, options: dict[str, int]
-) -> None:
+def test_too_long_names_are_rejected_immediately(tmp_path: Path, options: dict[str, int]) -> None:
     longest = "x" * (255 - len("-00000-of-00003"))
     with pytest.raises(OSError, match="File name too long"):
         tio.ShardedWriter(tmp_path / f"{longest}x", **options)  # type: ignore[arg-type]
@@ -230,7 +229,7 @@ def test_names_that_are_too_long_are_refused_at_once(
 
 
 @pytest.mark.parametrize("options", [{"num_shards": 3}, {"max_bytes": 20}])
-def test_nothing_has_a_name_before_the_end(tmp_path: Path, options: dict[str, int]) -> None:
+def test_no_file_has_its_name_before_the_end(tmp_path: Path, options: dict[str, int]) -> None:
     writer = tio.ShardedWriter(tmp_path / "x", **options, index=True)  # type: ignore[arg-type]
     for _ in range(5):
         writer.write(b"abc")
@@ -243,10 +242,10 @@ def test_nothing_has_a_name_before_the_end(tmp_path: Path, options: dict[str, in
 
 @pytest.mark.parametrize("call", ["writev", "fsync", "replace"])
 @pytest.mark.parametrize("options", [{"num_shards": 3}, {"max_bytes": 20}])
-def test_errors_of_the_system(
+def test_system_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, options: dict[str, Any]
 ) -> None:
-    """Also when it does so only at the second file."""
+    """The error may occur at the second file."""
     write(tmp_path / "x", [b"old"] * 3, num_shards=3)
     writer = tio.ShardedWriter(tmp_path / "x", **options)
     done = []
@@ -266,7 +265,7 @@ def test_errors_of_the_system(
     monkeypatch.undo()
     with pytest.raises(OSError, match="an earlier write failed: the disk is broken"):
         writer.write(b"more")
-    if call == "replace":  # the old ones had to go first: a mixture would look like a whole set
+    if call == "replace":  # old files are removed first, because a mixture would look complete
         assert names(tmp_path) == []
     else:
         assert [read(path) for path in sorted(tmp_path.iterdir())] == [[b"old"]] * 3
@@ -295,7 +294,7 @@ def test_too_many_open_files(tmp_path: Path) -> None:
         ({"num_shards": 2, "compression": "auto"}, r"one of None, 'gzip', 'zlib', got"),
     ],
 )
-def test_bad_arguments(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
+def test_invalid_arguments(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         tio.ShardedWriter(tmp_path / "x", **options)
     assert names(tmp_path) == []
