@@ -88,7 +88,7 @@ unit: build setup-tf
 	python -m pytest -n auto -m "not slow"
 
 slow: build setup-tf
-	python -m pytest -n auto -m slow
+	python -m pytest -n auto -m slow --timeout 600
 
 # ---- tools ----
 

@@ -245,6 +245,7 @@ class TestResuming:
             assert ids_of(other) == whole[given_:]
             assert ids_of(other) == whole
 
+    @pytest.mark.slow
     @given(
         before=st.integers(1, 4),
         after=st.integers(1, 4),

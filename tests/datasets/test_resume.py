@@ -82,6 +82,7 @@ class TestInOneProcess:
             state = through_json(fresh.state_dict())
         assert seen == whole
 
+    @pytest.mark.slow
     @given(
         bad=st.sets(st.integers(0, COUNT - 1)),
         batch_size=st.one_of(st.none(), st.integers(1, 8)),

@@ -98,6 +98,7 @@ class TestFiles:
         assert flat(ids_of(plain)) == list(range(COUNT))
         assert flat(ids_of(plain.replace(batch_size=9))) == list(range(COUNT))
 
+    @pytest.mark.slow
     @given(
         bad=st.sets(st.integers(0, COUNT - 1)),
         threads=st.integers(1, 3),

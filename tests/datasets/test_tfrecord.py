@@ -316,6 +316,7 @@ class TestDamage:
                 record(i) for i in range(COUNT) if i != 33
             ]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("threads", [1, 3])
     @pytest.mark.parametrize("kind", ["schema", "bytes", "function"])
     @pytest.mark.parametrize("drop_last", [False, True])

@@ -32,6 +32,7 @@ def run(*arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_train_ddp() -> None:
     options = ("--standalone", "--nproc-per-node=2")
     printed = run("-m", "torch.distributed.run", *options, EXAMPLES / "train_ddp.py")

@@ -108,6 +108,7 @@ def test_truncated_compressed_files(
         assert error is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
 @given(data=st.data())
 def test_compressed_files_with_a_changed_bit(

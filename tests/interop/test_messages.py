@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import ROOT, TESTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["tensorflow", "torchrec_io"])
 def test_both_families_exchange_bytes_in_one_process(tf_python: str, first: str) -> None:
     script, golden = TESTS / "interop" / "tf_messages.py", TESTS / "data" / "golden"

@@ -40,6 +40,7 @@ def test_lines(tf_oracle: TfOracle, tmp_path: Path, contents: list[bytes], skip:
     assert lines[len(first["records"]) :] in ([], [""])
 
 
+@pytest.mark.slow
 @given(
     contents=st.lists(st.binary(min_size=6, max_size=20), min_size=4, max_size=4),
     size=st.integers(1, 4),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import TESTS
 
 COMMITTED = TESTS / "data" / "tfds"
@@ -18,6 +20,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_tfds_writes_the_golden_directories(tf_python: str, tmp_path: Path) -> None:
     script = TESTS / "data" / "make_tfds_golden.py"
     made = subprocess.run(

@@ -30,6 +30,7 @@ LIVES: dict[str, list[list[Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", LIVES)
 def test_killed_worker_is_an_error_and_leaves_nothing(tmp_path: Path, method: str) -> None:
     with closing(
@@ -40,6 +41,7 @@ def test_killed_worker_is_an_error_and_leaves_nothing(tmp_path: Path, method: st
         assert (said, code) == ("good", 0), errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "held"),
     [("fork", 0), ("spawn", 3), ("fork", 50)],

@@ -101,6 +101,7 @@ class Program:
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "combinations"),
     [
