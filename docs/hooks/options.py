@@ -85,7 +85,7 @@ def _add(member: griffe.Object, definitions: list[Definition], is_unchanged: boo
     assert isinstance(function, griffe.Function)
     assert member.docstring is not None
     del function.parameters["options"]
-    lines = []
+    entries = []
     for option in definitions:
         default = "<unchanged>" if is_unchanged else option.default
         function.parameters.add(
@@ -96,10 +96,20 @@ def _add(member: griffe.Object, definitions: list[Definition], is_unchanged: boo
                 default=default,
             )
         )
-        lines.append(option.text)
-    before, heading, rest = member.docstring.value.partition("\nArgs:\n")
-    if not heading:
-        before, heading = before.rstrip(), "\n\nArgs:"
-    arguments, gap, after = rest.partition("\n\n")
-    added = "\n".join([f"{before}{heading}{arguments}".rstrip(), *lines])
-    member.docstring.value = added + gap + after
+        entries.append(option.text)
+    member.docstring.value = _with_arguments(member.docstring.value, entries)
+
+
+def _with_arguments(docstring: str, entries: list[str]) -> str:
+    """Return a docstring with entries added to its "Args" section, as the package does."""
+    sections = docstring.split("\n\n")
+    for number, section in enumerate(sections):
+        if section.startswith("Args:"):
+            sections[number] = "\n".join([section, *entries])
+            break
+        if section.startswith(("Returns:", "Yields:", "Raises:")):
+            sections.insert(number, "\n".join(["Args:", *entries]))
+            break
+    else:
+        sections.append("\n".join(["Args:", *entries]))
+    return "\n\n".join(sections)

@@ -547,11 +547,16 @@ def _entry(option: Option) -> str:
     return f"{option.text}{sep}{default}"
 
 
-def _with_arguments(docstring: str | None, lines: Iterable[str]) -> str:
-    """Return a docstring with lines added to the end of its "Args" section."""
-    text = inspect.cleandoc(docstring or "")
-    before, heading, rest = text.partition("\nArgs:\n")
-    if not heading:
-        before, heading, rest = text.rstrip(), "\n\nArgs:", ""
-    arguments, gap, after = rest.partition("\n\n")
-    return "\n".join([f"{before}{heading}{arguments}".rstrip(), *lines]) + gap + after
+def _with_arguments(docstring: str | None, entries: Iterable[str]) -> str:
+    """Return a docstring with entries added to the end of its "Args" section."""
+    sections = inspect.cleandoc(docstring or "").split("\n\n")
+    for number, section in enumerate(sections):
+        if section.startswith("Args:"):
+            sections[number] = "\n".join([section, *entries])
+            break
+        if section.startswith(("Returns:", "Yields:", "Raises:")):
+            sections.insert(number, "\n".join(["Args:", *entries]))
+            break
+    else:
+        sections.append("\n".join(["Args:", *entries]))
+    return "\n\n".join(sections)
