@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import glob
+import inspect
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -66,21 +67,6 @@ _KINDS = {
     ".jsonl": SourceKind.jsonl,
     ".ndjson": SourceKind.jsonl,
 }
-# Options of each source kind and target.
-_COMMON_OPTIONS = {"jobs", "on_error"}
-_TFRECORD_OPTIONS = {"num_shards", "max_bytes", "compression", "index"}
-_SOURCE_OPTIONS: dict[SourceKind, set[str]] = {
-    SourceKind.images: {"label_pattern", "labels", "resize", "encode", "quality", "shuffle"},
-    SourceKind.npz: set(),
-    SourceKind.csv: {"columns", "types"},
-    SourceKind.parquet: set(),
-    SourceKind.jsonl: {"types"},
-}
-_TARGET_OPTIONS: dict[Target, set[str]] = {
-    Target.parquet: {"schema", "num_shards"},
-    Target.webdataset: {"schema", "max_bytes", "key", "extensions"},
-    Target.files: {"feature", "name_from", "by_class"},
-}
 
 
 def _convert(
@@ -95,18 +81,18 @@ def _convert(
     if target is not Target.tfrecord:
         if kind is not None:
             given["from"] = kind.value
-        _check_allowed(given, _TARGET_OPTIONS[target], f"--to {target.value}")
+        function = getattr(conversions, f"to_{target.value}")
+        _check_allowed(given, function, f"--to {target.value}")
         if target is Target.files and "feature" not in given:
             raise typer.BadParameter("--to files needs --feature")
-        function = getattr(conversions, f"to_{target.value}")
         files = files_of(sources)
         print_result(run_job(functools.partial(_export, function, files, destination, given)))
         return
     kind = kind or _kind_of(sources[0])
     if kind is SourceKind.images and len(sources) > 1:
         raise typer.BadParameter("--from images takes a single folder")
-    _check_allowed(given, _TFRECORD_OPTIONS | _SOURCE_OPTIONS[kind], f"--from {kind.value}")
     function = getattr(conversions, f"from_{kind.value}")
+    _check_allowed(given, function, f"--from {kind.value}")
     source = sources[0] if kind is SourceKind.images else sources
     result = run_job(functools.partial(function, source, destination, **given))
     _print_code(result, destination)
@@ -230,9 +216,13 @@ def _kind_of(source: str) -> SourceKind:
     raise typer.BadParameter(f"use --from to give the format of {source!r}: {kinds}")
 
 
-def _check_allowed(given: Iterable[str], allowed: Collection[str], choice: str) -> None:
+def _check_allowed(given: Iterable[str], function: Callable[..., Result], choice: str) -> None:
+    """Raise an error unless all options are arguments of the function that converts."""
+    allowed = set(inspect.signature(function).parameters)
+    if "options" in allowed:
+        allowed |= set(conversions.Options.__annotations__)
     for name in given:
-        if name not in allowed and name not in _COMMON_OPTIONS:
+        if name not in allowed:
             option = f"--{name.replace('_', '-')}"
             raise typer.BadParameter(f"{option} cannot be used with {choice}")
 

@@ -79,11 +79,7 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
 
 def calls(function: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command call a function with the values of its options."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        return interruptible(functools.wraps(command)(functools.partial(function)))
-
-    return decorate
+    return lambda command: interruptible(functools.wraps(command)(functools.partial(function)))
 
 
 @contextmanager
@@ -103,12 +99,8 @@ def files_of(paths: Sequence[str]) -> list[str]:
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(2) from None
     # A shell's `*` also matches the indexes of the files.
-    return [file for file in files if not _is_index_of_one(file, files)]
-
-
-def _is_index_of_one(file: str, files: dict[str, None]) -> bool:
-    stem, suffix = os.path.splitext(file)
-    return suffix in (".tfidx", ".idx") and stem in files
+    indexes = {file + suffix for file in files for suffix in (".tfidx", ".idx")}
+    return [file for file in files if file not in indexes]
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:

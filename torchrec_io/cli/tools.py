@@ -172,12 +172,4 @@ def decompress(
     """Write each file uncompressed to a folder."""
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (
-    merge,
-    split,
-    reshard,
-    shuffle,
-    subset,
-    compress,
-    decompress,
-)
+COMMANDS = (merge, split, reshard, shuffle, subset, compress, decompress)

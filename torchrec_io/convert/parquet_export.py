@@ -88,7 +88,7 @@ def to_parquet(
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report)
     refuse_inputs(files.paths, outputs)
-    reader = StoredReader(files, schema, report)
+    reader = StoredReader(files, schema)
     report.watcher.started(files.size)
     count = len(files)
     bounds = [count * shard // len(outputs) for shard in range(len(outputs) + 1)]

@@ -162,20 +162,16 @@ def _opened(path: str) -> Iterator[Any]:
         raise ConversionError(reason, path=path) from None
 
 
-def _pieces(files: Iterable[SourceFile]) -> Iterator[_Piece]:
-    for file in files:
-        yield from _pieces_of(file)
-
-
-def _pieces_of(source: SourceFile) -> Iterator[_Piece]:
-    first = 0
-    with _opened(source.path) as file:
-        metadata = file.metadata
-        per_row = source.size / max(1, metadata.num_rows)
-        for group in range(metadata.num_row_groups):
-            for batch in file.iter_batches(_piece_rows(metadata.row_group(group)), [group]):
-                yield _Piece(source.path, first, batch, int(per_row * batch.num_rows))
-                first += batch.num_rows
+def _pieces(sources: Iterable[SourceFile]) -> Iterator[_Piece]:
+    for source in sources:
+        first = 0
+        with _opened(source.path) as file:
+            metadata = file.metadata
+            per_row = source.size / max(1, metadata.num_rows)
+            for group in range(metadata.num_row_groups):
+                for batch in file.iter_batches(_piece_rows(metadata.row_group(group)), [group]):
+                    yield _Piece(source.path, first, batch, int(per_row * batch.num_rows))
+                    first += batch.num_rows
 
 
 def _piece_rows(group: Any) -> int:
