@@ -204,7 +204,9 @@ def _has_null(values: list[Any]) -> bool:
 def _values_of(column: Any) -> Iterable[Any]:
     """Return values for the encoder. Lists of numbers become arrays, which is much faster."""
     pa = import_pyarrow()
-    if not _is_list(column.type) or column.null_count or not _is_number(column.type.value_type):
+    if not _is_list(column.type) or column.null_count:
+        return _objects_of(column)
+    if _stored_dtype(column.type.value_type) not in ("int64", "float32"):
         return _objects_of(column)
     flat = column.flatten()
     if flat.null_count:
@@ -228,8 +230,3 @@ def _object_of(value: Any) -> Any:
         return value.as_py()
     except UnicodeDecodeError as error:
         return error
-
-
-def _is_number(kind: Any) -> bool:
-    types = import_pyarrow().types
-    return bool(types.is_integer(kind) or types.is_floating(kind))
