@@ -109,7 +109,11 @@ def from_npz(
     files = conversion.source_files(sources)
     archives = [_arrays_of(file.path) for file in files]
     for file, arrays in zip(files, archives, strict=True):
-        _check_same(file.path, arrays, files[0].path, archives[0])
+        if _row_formats(arrays) != _row_formats(archives[0]):
+            reason = (
+                f"names, row shapes or dtypes of the arrays differ from those of {files[0].path!r}"
+            )
+            raise ConversionError(reason, path=file.path)
     conversion.report.watcher.started(
         sum(array.row_bytes * array.shape[0] for arrays in archives for array in arrays)
     )
@@ -159,13 +163,8 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
     return np.lib.format.read_array_header_2_0(file)
 
 
-def _check_same(path: str, arrays: list[_Array], first_path: str, first: list[_Array]) -> None:
-    def formats(arrays: list[_Array]) -> dict[str, tuple[Any, ...]]:
-        return {array.name: (array.shape[1:], array.stored) for array in arrays}
-
-    if formats(arrays) != formats(first):
-        reason = f"names, row shapes or dtypes of the arrays differ from those of {first_path!r}"
-        raise ConversionError(reason, path=path)
+def _row_formats(arrays: list[_Array]) -> dict[str, tuple[Any, ...]]:
+    return {array.name: (array.shape[1:], array.stored) for array in arrays}
 
 
 @contextlib.contextmanager

@@ -239,10 +239,9 @@ def _sample(
         value = rows.columns[name].row(position)
         if member.encode is not None:
             yield member.extension, member.encode(value)
-        elif member.is_single:
-            yield _with_suffix(member, "", value[0]), value[0]
         else:
-            for number, data in _numbered(value):
+            numbered = [("", value[0])] if member.is_single else _numbered(value)
+            for number, data in numbered:
                 yield _with_suffix(member, number, data), data
 
 

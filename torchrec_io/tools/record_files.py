@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,12 +19,6 @@ from .report import JobReport
 # Limits of a block. A larger record gets a block of its own.
 _MAX_RECORDS = 1 << 12
 _MAX_BYTES = 1 << 22
-
-
-class _Fetched(NamedTuple):
-    block: RecordBlock
-    size: int  # of the frames, damaged ones included
-    errors: Sequence[TorchRecIOError]
 
 
 class RecordFiles:
@@ -104,13 +97,13 @@ class RecordFiles:
         plans = self._plans(selection, max_records or _MAX_RECORDS, max_bytes or _MAX_BYTES)
         is_plain = not any(index.compression for index in self.reader.indexes)
         with OrderedPool(self._fetch, jobs if is_plain else 1) as pool:
-            for fetched in pool.map(plans):
+            for block, errors, size in pool.map(plans):
                 if is_stopped():
                     return
-                for error in fetched.errors:
+                for error in errors:
                     self.report.skip(error)
-                yield fetched.block
-                self.report.add(len(fetched.block) if count_records else 0, fetched.size)
+                yield block
+                self.report.add(len(block) if count_records else 0, size)
 
     def _plans(self, selection: Selection, max_records: int, max_bytes: int) -> Iterator[ReadPlan]:
         for begin in range(0, len(selection), max_records):
@@ -125,9 +118,9 @@ class RecordFiles:
         for half in np.array_split(numbers, 2):
             yield from self._split_plan(half, max_bytes)
 
-    def _fetch(self, plan: ReadPlan) -> _Fetched:
-        block, errors = self.reader.fetch(plan)
-        return _Fetched(block, int(plan.frame_sizes.sum()), errors)
+    def _fetch(self, plan: ReadPlan) -> tuple[RecordBlock, Sequence[TorchRecIOError], int]:
+        """Return the intact records, errors of the others, and the size of all their frames."""
+        return *self.reader.fetch(plan), int(plan.frame_sizes.sum())
 
 
 def _with_loss(error: TorchRecIOError) -> TorchRecIOError:
