@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import functools
 import glob
+import inspect
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
-from enum import Enum
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import typer
 
 from .. import convert as conversions
 from ..errors import SchemaError
 from ..schema.schema import Schema
-from ..tools.report import Result, Watcher
+from ..tools.report import OnError, Result, Watcher
 from .options import (
     DEFAULT_JOBS,
     CompressionOption,
     MaxBytesOption,
-    OnError,
     ShardsOption,
     calls,
     files_of,
@@ -30,56 +29,17 @@ from .options import (
 from .progress import print_result, run_job, summary_of
 from .text import printable
 
+SourceKind: TypeAlias = Literal["images", "npz", "csv", "parquet", "jsonl"]
+Target: TypeAlias = Literal["tfrecord", "parquet", "webdataset", "files"]
 
-class SourceKind(str, Enum):
-    """Format of the sources."""
-
-    images = "images"
-    npz = "npz"
-    csv = "csv"
-    parquet = "parquet"
-    jsonl = "jsonl"
-
-
-class Target(str, Enum):
-    """Format of the output."""
-
-    tfrecord = "tfrecord"
-    parquet = "parquet"
-    webdataset = "webdataset"
-    files = "files"
-
-
-class Encoding(str, Enum):
-    """Format of encoded images."""
-
-    jpeg = "jpeg"
-    png = "png"
-
-
-_KINDS = {
-    ".npz": SourceKind.npz,
-    ".csv": SourceKind.csv,
-    ".tsv": SourceKind.csv,
-    ".parquet": SourceKind.parquet,
-    ".pq": SourceKind.parquet,
-    ".jsonl": SourceKind.jsonl,
-    ".ndjson": SourceKind.jsonl,
-}
-# Options of each source kind and target.
-_COMMON_OPTIONS = {"jobs", "on_error"}
-_TFRECORD_OPTIONS = {"num_shards", "max_bytes", "compression", "index"}
-_SOURCE_OPTIONS: dict[SourceKind, set[str]] = {
-    SourceKind.images: {"label_pattern", "labels", "resize", "encode", "quality", "shuffle"},
-    SourceKind.npz: set(),
-    SourceKind.csv: {"columns", "types"},
-    SourceKind.parquet: set(),
-    SourceKind.jsonl: {"types"},
-}
-_TARGET_OPTIONS: dict[Target, set[str]] = {
-    Target.parquet: {"schema", "num_shards"},
-    Target.webdataset: {"schema", "max_bytes", "key", "extensions"},
-    Target.files: {"feature", "name_from", "by_class"},
+_KINDS: dict[str, SourceKind] = {
+    ".npz": "npz",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
 }
 
 
@@ -92,22 +52,22 @@ def _convert(
     **options: Any,
 ) -> None:
     given = given_options(options)
-    if target is not Target.tfrecord:
+    if target != "tfrecord":
         if kind is not None:
-            given["from"] = kind.value
-        _check_allowed(given, _TARGET_OPTIONS[target], f"--to {target.value}")
-        if target is Target.files and "feature" not in given:
+            given["from"] = kind
+        function = getattr(conversions, f"to_{target}")
+        _check_allowed(given, function, f"--to {target}")
+        if target == "files" and "feature" not in given:
             raise typer.BadParameter("--to files needs --feature")
-        function = getattr(conversions, f"to_{target.value}")
         files = files_of(sources)
         print_result(run_job(functools.partial(_export, function, files, destination, given)))
         return
     kind = kind or _kind_of(sources[0])
-    if kind is SourceKind.images and len(sources) > 1:
+    if kind == "images" and len(sources) > 1:
         raise typer.BadParameter("--from images takes a single folder")
-    _check_allowed(given, _TFRECORD_OPTIONS | _SOURCE_OPTIONS[kind], f"--from {kind.value}")
-    function = getattr(conversions, f"from_{kind.value}")
-    source = sources[0] if kind is SourceKind.images else sources
+    function = getattr(conversions, f"from_{kind}")
+    _check_allowed(given, function, f"--from {kind}")
+    source = sources[0] if kind == "images" else sources
     result = run_job(functools.partial(function, source, destination, **given))
     _print_code(result, destination)
 
@@ -130,7 +90,7 @@ def convert(
     *,
     target: Annotated[
         Target, typer.Option("--to", help="Output format. files: a folder with a file per record.")
-    ] = Target.tfrecord,
+    ] = "tfrecord",
     kind: Annotated[
         SourceKind | None,
         typer.Option("--from", help="Format of SOURCE. Default: detected from the name."),
@@ -153,7 +113,7 @@ def convert(
         typer.Option(
             help="raise: stop at data that cannot be converted; skip: skip and report it."
         ),
-    ] = OnError.fail,
+    ] = "raise",
     label_pattern: Annotated[
         str | None,
         typer.Option(help="Images: regular expression for file names, with a group for the label."),
@@ -166,7 +126,7 @@ def convert(
         typer.Option(metavar="WxH|SHORT", help="Images: size, or length of the shorter side."),
     ] = None,
     encode: Annotated[
-        Encoding | None, typer.Option(help="Images: format to encode them to.")
+        Literal["jpeg", "png"] | None, typer.Option(help="Images: format to encode them to.")
     ] = None,
     quality: Annotated[
         int | None, typer.Option(min=1, max=100, help="Images: quality of JPEG.  [default: 90]")
@@ -222,17 +182,21 @@ def _kind_of(source: str) -> SourceKind:
     if suffix in _KINDS:
         return _KINDS[suffix]
     if os.path.isdir(source):
-        return SourceKind.images
+        return "images"
     if not os.path.exists(source):
         typer.echo(f"error: no such file: {printable(repr(source))}", err=True)
         raise typer.Exit(2)
-    kinds = ", ".join(kind.value for kind in SourceKind)
+    kinds = ", ".join(get_args(SourceKind))
     raise typer.BadParameter(f"use --from to give the format of {source!r}: {kinds}")
 
 
-def _check_allowed(given: Iterable[str], allowed: Collection[str], choice: str) -> None:
+def _check_allowed(given: Iterable[str], function: Callable[..., Result], choice: str) -> None:
+    """Raise an error unless all options are arguments of the function that converts."""
+    allowed = set(inspect.signature(function).parameters)
+    if "options" in allowed:
+        allowed |= set(conversions.Options.__annotations__)
     for name in given:
-        if name not in allowed and name not in _COMMON_OPTIONS:
+        if name not in allowed:
             option = f"--{name.replace('_', '-')}"
             raise typer.BadParameter(f"{option} cannot be used with {choice}")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from enum import Enum
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import typer
@@ -19,12 +18,7 @@ from ..storage.opening import open_file
 from .options import DEFAULT_JOBS, FileJobs, Paths, files_of, interruptible
 from .progress import FileOutcome, Meter, for_each_file
 
-
-class IndexFormat(str, Enum):
-    """Format of an index file."""
-
-    tfidx = "tfidx"
-    text = "text"
+IndexFormat: TypeAlias = Literal["tfidx", "text"]
 
 
 class _Indexed(NamedTuple):
@@ -40,7 +34,7 @@ def make_indexes(
         typer.Option(
             "--format", help="tfidx writes FILE.tfidx; text writes FILE.idx, for DALI and tfrecord."
         ),
-    ] = IndexFormat.tfidx,
+    ] = "tfidx",
     jobs: FileJobs = DEFAULT_JOBS,
     force: Annotated[
         bool, typer.Option("--force", help="Build indexes again that are up to date.")
@@ -85,7 +79,7 @@ def make_indexes(
 
 
 def _make(path: str, index_format: IndexFormat, force: bool, progress: Progress) -> _Indexed:
-    if index_format is IndexFormat.text:
+    if index_format == "text":
         _refuse_compressed(path)
     if not force:
         try:
@@ -93,7 +87,7 @@ def _make(path: str, index_format: IndexFormat, force: bool, progress: Progress)
         except (FileNotFoundError, IndexFormatError, StaleIndexError):
             pass  # the index is missing or stale, so it is built
     index = RecordIndex.build(path, progress=progress)
-    if index_format is IndexFormat.text:
+    if index_format == "text":
         index.to_text(_index_path(path, index_format))
     else:
         index.save()
@@ -115,13 +109,13 @@ def _check(path: str, index_format: IndexFormat, progress: Progress) -> _Indexed
 
 def _load(path: str, index_format: IndexFormat) -> RecordIndex:
     target = _index_path(path, index_format)
-    if index_format is IndexFormat.text:
+    if index_format == "text":
         return RecordIndex.from_text(target, path)
     return RecordIndex.load(target, path)
 
 
 def _index_path(path: str, index_format: IndexFormat) -> str:
-    return path + (SUFFIX if index_format is IndexFormat.tfidx else ".idx")
+    return path + (SUFFIX if index_format == "tfidx" else ".idx")
 
 
 def _refuse_compressed(path: str) -> None:

@@ -7,31 +7,18 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from typing import Annotated, Any, ParamSpec, TypeAlias
 
 import typer
 
+from ..storage.compression import Compression
 from ..storage.paths import expand_paths
+from ..tools.report import OnError
 from .text import printable
 
 P = ParamSpec("P")
 
 DEFAULT_JOBS = min(8, os.cpu_count() or 1)
-
-
-class Compression(str, Enum):
-    """Compression of output files."""
-
-    gzip = "gzip"
-    zlib = "zlib"
-
-
-class OnError(str, Enum):
-    """Handling of data that cannot be read or converted."""
-
-    fail = "raise"
-    skip = "skip"
 
 
 def jobs_option(text: str) -> Any:
@@ -79,11 +66,7 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
 
 def calls(function: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command call a function with the values of its options."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        return interruptible(functools.wraps(command)(functools.partial(function)))
-
-    return decorate
+    return lambda command: interruptible(functools.wraps(command)(functools.partial(function)))
 
 
 @contextmanager
@@ -103,26 +86,18 @@ def files_of(paths: Sequence[str]) -> list[str]:
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(2) from None
     # A shell's `*` also matches the indexes of the files.
-    return [file for file in files if not _is_index_of_one(file, files)]
-
-
-def _is_index_of_one(file: str, files: dict[str, None]) -> bool:
-    stem, suffix = os.path.splitext(file)
-    return suffix in (".tfidx", ".idx") and stem in files
+    indexes = {file + suffix for file in files for suffix in (".tfidx", ".idx")}
+    return [file for file in files if file not in indexes]
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given, parsed, as keyword arguments."""
     with usage_errors():
         return {
-            name: _PARSERS.get(name, _value_of)(value)
+            name: _PARSERS[name](value) if name in _PARSERS else value
             for name, value in options.items()
             if value is not None and value != []
         }
-
-
-def _value_of(value: Any) -> Any:
-    return value.value if isinstance(value, Enum) else value
 
 
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}

@@ -31,8 +31,11 @@ T = TypeVar("T")
 _FILE_ERRORS = (TorchRecIOError, OSError, ValueError, MemoryError)
 
 
-class Meter:
-    """A counter of bytes and records, with a progress bar if both outputs are terminals."""
+class Meter(Watcher):
+    """A counter of bytes and records, with a progress bar if both outputs are terminals.
+
+    It is also the watcher of a tool or conversion.
+    """
 
     def __init__(self, files: Sequence[str]) -> None:
         self.records = 0
@@ -64,19 +67,23 @@ class Meter:
         self._bar.update(self._task, description=self.rates(), completed=self._total)
         self._bar.stop()
 
-    def expect(self, file_bytes: int) -> None:
+    def started(self, total: int) -> None:
         """Set the total number of bytes, if it is not the size of the files."""
-        self._total = file_bytes
-        self._bar.update(self._task, total=file_bytes)
+        self._total = total
+        self._bar.update(self._task, total=total)
 
-    def add(self, file_bytes: int, records: int) -> None:
+    def advanced(self, size: int, records: int) -> None:
         """Count the bytes and records since the last call. Threads may call it."""
         with self._lock:
-            self.bytes += file_bytes
+            self.bytes += size
             self.records += records
-        self._bar.update(self._task, advance=file_bytes, description=self.rates())
+        self._bar.update(self._task, advance=size, description=self.rates())
 
-    def skip(self, file_bytes: int) -> None:
+    def skipped(self, error: TorchRecIOError) -> None:
+        """Print why something was skipped."""
+        self.error("skipped", error)
+
+    def advance_bar(self, file_bytes: int) -> None:
         """Advance the bar past bytes that need not be read."""
         self._bar.update(self._task, advance=file_bytes)
 
@@ -155,7 +162,7 @@ def for_each_file(
             nonlocal seen
             if pool.is_stopped:
                 raise _Cancelled
-            meter.add(file_bytes - seen[0], records - seen[1])
+            meter.advanced(file_bytes - seen[0], records - seen[1])
             seen = (file_bytes, records)
 
         value, error = None, None
@@ -164,7 +171,7 @@ def for_each_file(
         except _FILE_ERRORS as raised:
             error = raised
         size = _size(path)
-        meter.skip(size - seen[0])
+        meter.advance_bar(size - seen[0])
         return FileOutcome(path, size, time.perf_counter() - began, value, error)
 
     # All files may wait in the pool, so that no thread is idle while a large file is processed.
@@ -177,22 +184,6 @@ def for_each_file(
 # ---- commands that call a tool or conversion ----
 
 
-class _MeterWatcher(Watcher):
-    """A watcher that shows the progress on a meter."""
-
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
-
-    def started(self, total: int) -> None:
-        self._meter.expect(total)
-
-    def advanced(self, size: int, records: int) -> None:
-        self._meter.add(size, records)
-
-    def skipped(self, error: TorchRecIOError) -> None:
-        self._meter.error("skipped", error)
-
-
 def run_job(job: Callable[..., Result]) -> Result:
     """Call a function that takes a ``watcher``, and show its progress and errors.
 
@@ -200,14 +191,10 @@ def run_job(job: Callable[..., Result]) -> Result:
     """
     try:
         with usage_errors(), Meter([]) as meter:
-            return job(watcher=_MeterWatcher(meter))
-    except (TorchRecIOError, ImportError, MemoryError, RuntimeError) as error:
-        typer.echo(error_line("error", error), err=True)
-    except OSError as error:
-        typer.echo(error_line(error.filename or "error", error), err=True)
-        if isinstance(error, FileNotFoundError):
-            raise typer.Exit(2) from None
-    raise typer.Exit(1)
+            return job(watcher=meter)
+    except (TorchRecIOError, ImportError, OSError, MemoryError, RuntimeError) as error:
+        typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
+        raise typer.Exit(2 if isinstance(error, FileNotFoundError) else 1) from None
 
 
 def summary_of(result: Result) -> str:

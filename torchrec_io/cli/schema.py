@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich import box
@@ -20,19 +19,13 @@ from .options import Paths, files_of, interruptible
 from .text import TABLE_WIDTH, error_line, printable, shorten, values_text
 
 
-class SchemaFormat(str, Enum):
-    """Format of a printed schema."""
-
-    python = "python"
-    json = "json"
-
-
 @interruptible
 def print_schema(
     paths: Paths,
     schema_format: Annotated[
-        SchemaFormat, typer.Option("--format", help="Python code, or JSON for Schema.from_json.")
-    ] = SchemaFormat.python,
+        Literal["python", "json"],
+        typer.Option("--format", help="Python code, or JSON for Schema.from_json."),
+    ] = "python",
     max_records: Annotated[
         int,
         typer.Option(
@@ -59,7 +52,7 @@ def print_schema(
         why = printable(preset.why)
         typer.echo(f"tio.presets.{preset.name} reads these records: {why}.", err=True)
     _point_to_tfds(files)
-    if schema_format is SchemaFormat.json:
+    if schema_format == "json":
         typer.echo((preset.schema if preset else schema).to_json(indent=2))
     else:
         typer.echo((preset or schema).to_python(), nl=False)

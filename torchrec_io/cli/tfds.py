@@ -15,7 +15,7 @@ from ..tfds.connectors import Audio, BBox, ClassLabel, Connector, Image, Tensor,
 from ..tfds.directory import Directory, Outline
 from ..tfds.shard_index import check_shard
 from ..tfds.versions import find_configs
-from .options import DEFAULT_JOBS, FileJobs, interruptible
+from .options import DEFAULT_JOBS, FileJobs, interruptible, usage_errors
 from .progress import FileOutcome, Meter, for_each_file
 from .text import error_line, printable, shorten
 
@@ -46,11 +46,10 @@ def show_tfds(
         _list_configs(configs)
         return
     try:
-        found = Directory(directory, config, version)
-        outline = found.outline()
-        files = _shards(found)
-    except ValueError as error:
-        raise typer.BadParameter(printable(str(error))) from None
+        with usage_errors():
+            found = Directory(directory, config, version)
+            outline = found.outline()
+            files = _shards(found)
     except (TorchRecIOError, OSError, MemoryError) as error:
         typer.echo(error_line(getattr(error, "filename", None) or "error", error), err=True)
         raise typer.Exit(1) from None

@@ -9,14 +9,13 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from .. import tools
+from ..storage.compression import Compression
 from .options import (
     DEFAULT_JOBS,
-    Compression,
     CompressionOption,
     FileJobs,
     IndexOption,
     MaxBytesOption,
-    OnError,
     OnErrorOption,
     Paths,
     ShardsOption,
@@ -57,7 +56,7 @@ def merge(
     *,
     compression: CompressionOption = None,
     index: IndexOption = True,
-    on_error: OnErrorOption = OnError.fail,
+    on_error: OnErrorOption = "raise",
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write the records of all files to one file, in the order of the files."""
@@ -78,7 +77,7 @@ def split(
     seed: SeedOption = 0,
     compression: CompressionOption = None,
     index: IndexOption = True,
-    on_error: OnErrorOption = OnError.fail,
+    on_error: OnErrorOption = "raise",
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write disjoint random parts: NAME-train.tfrecord and so on.
@@ -96,7 +95,7 @@ def reshard(
     max_bytes: MaxBytesOption = None,
     compression: CompressionOption = None,
     index: IndexOption = True,
-    on_error: OnErrorOption = OnError.fail,
+    on_error: OnErrorOption = "raise",
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write the records of all files to shards: NAME-00000-of-00008 and so on."""
@@ -112,7 +111,7 @@ def shuffle(
     seed: SeedOption = 0,
     compression: CompressionOption = None,
     index: IndexOption = True,
-    on_error: OnErrorOption = OnError.fail,
+    on_error: OnErrorOption = "raise",
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write the records of all files to shards, in a uniform random order.
@@ -139,7 +138,7 @@ def subset(
     seed: SeedOption = 0,
     compression: CompressionOption = None,
     index: IndexOption = True,
-    on_error: OnErrorOption = OnError.fail,
+    on_error: OnErrorOption = "raise",
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write some of the records of all files to one file: --records, --every or --sample."""
@@ -152,9 +151,9 @@ def compress(
     *,
     compression: Annotated[
         Compression, typer.Option(help="gzip writes NAME.gz, zlib writes NAME.zz.")
-    ] = Compression.gzip,
+    ] = "gzip",
     index: IndexOption = True,
-    on_error: OnErrorOption = OnError.fail,
+    on_error: OnErrorOption = "raise",
     jobs: FileJobs = DEFAULT_JOBS,
 ) -> None:
     """Write each file compressed to a folder."""
@@ -166,18 +165,10 @@ def decompress(
     output: OutputFolder,
     *,
     index: IndexOption = True,
-    on_error: OnErrorOption = OnError.fail,
+    on_error: OnErrorOption = "raise",
     jobs: FileJobs = DEFAULT_JOBS,
 ) -> None:
     """Write each file uncompressed to a folder."""
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (
-    merge,
-    split,
-    reshard,
-    shuffle,
-    subset,
-    compress,
-    decompress,
-)
+COMMANDS = (merge, split, reshard, shuffle, subset, compress, decompress)

@@ -189,10 +189,7 @@ class Conversion:
         """
         report, counts = self.report, ValueCounts()
         compression, index = self._options.get("compression"), self._options.get("index", True)
-        with (
-            OrderedPool(work, self._jobs, processes=processes) as pool,
-            OutputGroup() as group,
-        ):
+        with OrderedPool(work, self._jobs, processes=processes) as pool, OutputGroup() as group:
             output = (
                 ShardFiles(
                     group,

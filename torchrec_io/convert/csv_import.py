@@ -158,21 +158,17 @@ def _header(path: str) -> list[str]:
 
 
 def _pieces(files: Iterable[SourceFile], columns: list[str], has_header: bool) -> Iterator[_Piece]:
-    for file in files:
-        yield from _pieces_of(file.path, columns, has_header)
-
-
-def _pieces_of(path: str, columns: list[str], has_header: bool) -> Iterator[_Piece]:
-    read = [0]
-    rows: list[_Line | TorchRecIOError] = []
-    begin = 0
-    with open(path, "rb") as file:
-        for line in _lines(path, _text(file, read), len(columns), has_header):
-            rows.append(line)
-            if read[0] - begin >= _PIECE_BYTES:
-                yield _Piece(path, columns, rows, read[0] - begin)
-                rows, begin = [], read[0]
-    yield _Piece(path, columns, rows, read[0] - begin)
+    for path, _ in files:
+        read = [0]
+        rows: list[_Line | TorchRecIOError] = []
+        begin = 0
+        with open(path, "rb") as file:
+            for line in _lines(path, _text(file, read), len(columns), has_header):
+                rows.append(line)
+                if read[0] - begin >= _PIECE_BYTES:
+                    yield _Piece(path, columns, rows, read[0] - begin)
+                    rows, begin = [], read[0]
+        yield _Piece(path, columns, rows, read[0] - begin)
 
 
 def _lines(

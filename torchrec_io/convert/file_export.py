@@ -74,19 +74,21 @@ def to_files(
         raise FileExistsError(errno.EEXIST, "the output must be a new or empty folder", target)
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report)
-    reader = StoredReader(
-        files, _schema(infer_schema(files, report), feature, name_from, by_class), report
-    )
-    namer = _Namer(reader, feature, name_from, by_class, report)
+    reader = StoredReader(files, _schema(infer_schema(files), feature, name_from, by_class))
+    namer = _Namer(reader, feature, name_from, by_class)
     report.watcher.started(files.size)
     with OutputGroup() as group:
         temporary = group.open_folder(target)
         blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
 
-        def write(contents: list[_File]) -> list[int]:
-            for path, data in contents:
-                _write(os.path.join(temporary, path), os.path.join(target, path), data)
-            return [len(data) for _, data in contents]
+        def write(files: list[_File]) -> list[int]:
+            for path, data in files:
+                inside = os.path.join(temporary, path)
+                os.makedirs(os.path.dirname(inside), exist_ok=True)
+                # "x" because the file system may treat two names as the same.
+                with open_named(inside, os.path.join(target, path), "xb") as file:
+                    file.write(data)
+            return [len(data) for _, data in files]
 
         size = 0
         with OrderedPool(write, jobs) as pool, closing(blocks):
@@ -105,18 +107,12 @@ class _Namer:
     """Names the files in the order of the records."""
 
     def __init__(
-        self,
-        reader: StoredReader,
-        feature: str,
-        name_from: str | None,
-        by_class: str | None,
-        report: JobReport,
+        self, reader: StoredReader, feature: str, name_from: str | None, by_class: str | None
     ) -> None:
         self._reader = reader
         self._feature = feature
         self._name_from = name_from
         self._by_class = by_class
-        self._report = report
         self._used = UsedPaths()
 
     def named(self, rows: StoredBlock) -> list[_File]:
@@ -131,7 +127,7 @@ class _Namer:
                 path = folder + self._name(rows, position, data)
                 self._used.add(path)
             except ValueError as error:
-                self._report.skip(self._reader.error(rows.block, position, str(error), feature))
+                self._reader.skip(int(rows.block.numbers[position]), str(error), feature)
             else:
                 found.append(_File(path, data))
         return found
@@ -165,10 +161,3 @@ def _schema(seen: Schema, feature: str, name_from: str | None, by_class: str | N
             raise ValueError(f"the feature {name!r} must be {kinds}, got {dtype}")
         specs[name] = FixedLenFeature([], dtype)
     return Schema(specs)
-
-
-def _write(temporary: str, path: str, data: bytes) -> None:
-    os.makedirs(os.path.dirname(temporary), exist_ok=True)
-    # "x" because the file system may treat two names as the same.
-    with open_named(temporary, path, "xb") as file:
-        file.write(data)

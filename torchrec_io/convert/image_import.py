@@ -261,11 +261,9 @@ def _decoded(data: bytes) -> ImageFile.ImageFile:
 
 def _check_readable(picture: ImageFile.ImageFile) -> None:
     """Raise an error if ImageFeature cannot read the pixels, which have no 8-bit form."""
-    wide = picture.mode == "I" and picture.format not in (
-        "PNG",
-        "PPM",
-    )  # in these formats pixels have 16 bits
-    if picture.mode == "F" or wide:
+    # In PNG and PPM files the pixels of this mode have 16 bits.
+    is_wide = picture.mode == "I" and picture.format not in ("PNG", "PPM")
+    if picture.mode == "F" or is_wide:
         raise ValueError(f"its pixels (mode {picture.mode}) have more bits than ImageFeature reads")
 
 

@@ -109,7 +109,11 @@ def from_npz(
     files = conversion.source_files(sources)
     archives = [_arrays_of(file.path) for file in files]
     for file, arrays in zip(files, archives, strict=True):
-        _check_same(file.path, arrays, files[0].path, archives[0])
+        if _row_formats(arrays) != _row_formats(archives[0]):
+            reason = (
+                f"names, row shapes or dtypes of the arrays differ from those of {files[0].path!r}"
+            )
+            raise ConversionError(reason, path=file.path)
     conversion.report.watcher.started(
         sum(array.row_bytes * array.shape[0] for arrays in archives for array in arrays)
     )
@@ -159,13 +163,8 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
     return np.lib.format.read_array_header_2_0(file)
 
 
-def _check_same(path: str, arrays: list[_Array], first_path: str, first: list[_Array]) -> None:
-    def formats(arrays: list[_Array]) -> dict[str, tuple[Any, ...]]:
-        return {array.name: (array.shape[1:], array.stored) for array in arrays}
-
-    if formats(arrays) != formats(first):
-        reason = f"names, row shapes or dtypes of the arrays differ from those of {first_path!r}"
-        raise ConversionError(reason, path=path)
+def _row_formats(arrays: list[_Array]) -> dict[str, tuple[Any, ...]]:
+    return {array.name: (array.shape[1:], array.stored) for array in arrays}
 
 
 @contextlib.contextmanager
@@ -189,38 +188,27 @@ def _pieces(files: Iterable[SourceFile], archives: Iterable[list[_Array]]) -> It
             zipfile.ZipFile(file.path) as archive,
             contextlib.ExitStack() as stack,
         ):
-            readers = [_RowReader(archive, array, stack) for array in arrays]
+            opened = [stack.enter_context(archive.open(array.member)) for array in arrays]
+            readers = [_read_rows(*pair, step) for pair in zip(opened, arrays, strict=True)]
             for first in range(0, arrays[0].shape[0], step):
-                count = min(step, arrays[0].shape[0] - first)
-                rows = {reader.array.name: reader.read(count) for reader in readers}
-                yield _Piece(file.path, first, rows, count * row_bytes)
+                rows = [next(reader) for reader in readers]
+                named = {array.name: part for array, part in zip(arrays, rows, strict=True)}
+                yield _Piece(file.path, first, named, len(rows[0]) * row_bytes)
 
 
-class _RowReader:
-    """A reader of the rows of one array, from first to last."""
-
-    def __init__(
-        self, archive: zipfile.ZipFile, array: _Array, stack: contextlib.ExitStack
-    ) -> None:
-        self.array = array
-        self._left = array.shape[0]
-        self._file = stack.enter_context(archive.open(array.member))
-        _read_header(self._file)
-        self._whole: npt.NDArray[Any] | None = None
-        if array.fortran:
-            transposed = array._replace(shape=array.shape[::-1])
-            self._whole = _read_array(self._file, transposed, array.shape[-1]).T
-
-    def read(self, count: int) -> npt.NDArray[Any]:
-        """Read the next rows."""
-        begin = self.array.shape[0] - self._left
-        self._left -= count
-        if self._whole is not None:
-            return self._whole[begin : begin + count]
-        rows = _read_array(self._file, self.array, count)
-        if not self._left:
-            self._file.read(1)  # at the end of the file its checksum is verified
-        return rows
+def _read_rows(file: IO[bytes], array: _Array, step: int) -> Iterator[npt.NDArray[Any]]:
+    """Yield all rows of an array, ``step`` at a time."""
+    _read_header(file)
+    whole = None
+    if array.fortran:
+        transposed = array._replace(shape=array.shape[::-1])
+        whole = _read_array(file, transposed, array.shape[-1]).T
+    for begin in range(0, array.shape[0], step):
+        end = min(begin + step, array.shape[0])
+        rows = _read_array(file, array, end - begin) if whole is None else whole[begin:end]
+        if end == array.shape[0]:
+            file.read(1)  # at the end of the file its checksum is verified
+        yield rows
 
 
 def _read_array(file: IO[bytes], array: _Array, count: int) -> npt.NDArray[Any]:
@@ -238,13 +226,8 @@ def _read_array(file: IO[bytes], array: _Array, count: int) -> npt.NDArray[Any]:
 
 
 def _convert(piece: _Piece, dtypes: dict[str, str]) -> ConvertedPiece:
-    count = len(next(iter(piece.arrays.values())))
     rows = [
-        Row(
-            piece.path,
-            f"row {piece.first + i}",
-            {name: array[i] for name, array in piece.arrays.items()},
-        )
-        for i in range(count)
+        Row(piece.path, f"row {number}", dict(zip(piece.arrays, values, strict=True)))
+        for number, values in enumerate(zip(*piece.arrays.values(), strict=True), piece.first)
     ]
     return encode_rows(rows, dtypes, piece.size)

@@ -10,7 +10,6 @@ from contextlib import closing
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from ..checks import check_integer
 from ..order.selection import Span
@@ -88,7 +87,7 @@ def to_parquet(
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report)
     refuse_inputs(files.paths, outputs)
-    reader = StoredReader(files, schema, report)
+    reader = StoredReader(files, schema)
     report.watcher.started(files.size)
     count = len(files)
     bounds = [count * shard // len(outputs) for shard in range(len(outputs) + 1)]
@@ -160,10 +159,5 @@ def _array(column: StoredColumn, records: int) -> Any:
     if column.shape:
         splits = (np.arange(records + 1) * math.prod(column.shape),)
     for offsets in reversed(splits):
-        array = _list_array(offsets, array)
+        array = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), array)
     return array
-
-
-def _list_array(offsets: npt.NDArray[np.int64], values: Any) -> Any:
-    pa = import_pyarrow()
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)

@@ -162,20 +162,16 @@ def _opened(path: str) -> Iterator[Any]:
         raise ConversionError(reason, path=path) from None
 
 
-def _pieces(files: Iterable[SourceFile]) -> Iterator[_Piece]:
-    for file in files:
-        yield from _pieces_of(file)
-
-
-def _pieces_of(source: SourceFile) -> Iterator[_Piece]:
-    first = 0
-    with _opened(source.path) as file:
-        metadata = file.metadata
-        per_row = source.size / max(1, metadata.num_rows)
-        for group in range(metadata.num_row_groups):
-            for batch in file.iter_batches(_piece_rows(metadata.row_group(group)), [group]):
-                yield _Piece(source.path, first, batch, int(per_row * batch.num_rows))
-                first += batch.num_rows
+def _pieces(sources: Iterable[SourceFile]) -> Iterator[_Piece]:
+    for source in sources:
+        first = 0
+        with _opened(source.path) as file:
+            metadata = file.metadata
+            per_row = source.size / max(1, metadata.num_rows)
+            for group in range(metadata.num_row_groups):
+                for batch in file.iter_batches(_piece_rows(metadata.row_group(group)), [group]):
+                    yield _Piece(source.path, first, batch, int(per_row * batch.num_rows))
+                    first += batch.num_rows
 
 
 def _piece_rows(group: Any) -> int:
@@ -208,7 +204,9 @@ def _has_null(values: list[Any]) -> bool:
 def _values_of(column: Any) -> Iterable[Any]:
     """Return values for the encoder. Lists of numbers become arrays, which is much faster."""
     pa = import_pyarrow()
-    if not _is_list(column.type) or column.null_count or not _is_number(column.type.value_type):
+    if not _is_list(column.type) or column.null_count:
+        return _objects_of(column)
+    if _stored_dtype(column.type.value_type) not in ("int64", "float32"):
         return _objects_of(column)
     flat = column.flatten()
     if flat.null_count:
@@ -232,8 +230,3 @@ def _object_of(value: Any) -> Any:
         return value.as_py()
     except UnicodeDecodeError as error:
         return error
-
-
-def _is_number(kind: Any) -> bool:
-    types = import_pyarrow().types
-    return bool(types.is_integer(kind) or types.is_floating(kind))

@@ -48,11 +48,11 @@ def encode_rows(
         lists: Names of feature lists. If there are any, the records are SequenceExamples.
     """
     valid = [row for row in rows if isinstance(row, Row)]
-    errors: list[TorchRecIOError] = [row for row in rows if not isinstance(row, Row)]
+    errors = [row for row in rows if not isinstance(row, Row)]
     try:
         records = _encode(valid, dtypes, lists)
     except (TypeError, ValueError):
-        records, valid, errors = _encode_one_by_one(rows, dtypes, lists)
+        return encode_rows([_checked(row, dtypes, lists) for row in rows], dtypes, size, lists)
     counts = ValueCounts.of((row.features for row in valid), lists)
     return ConvertedPiece(records, size, errors, counts)
 
@@ -71,21 +71,16 @@ def _encode(rows: Sequence[Row], dtypes: Mapping[str, str], lists: frozenset[str
     return encode_sequence_examples(pairs, dtypes)
 
 
-def _encode_one_by_one(
-    rows: Sequence[Row | TorchRecIOError], dtypes: Mapping[str, str], lists: frozenset[str]
-) -> tuple[list[bytes], list[Row], list[TorchRecIOError]]:
-    records, valid, errors = [], [], list[TorchRecIOError]()
-    for row in rows:
-        if not isinstance(row, Row):
-            errors.append(row)
-            continue
+def _checked(
+    row: Row | TorchRecIOError, dtypes: Mapping[str, str], lists: frozenset[str]
+) -> Row | TorchRecIOError:
+    """Return a row, or the error if it cannot be serialized."""
+    if isinstance(row, Row):
         try:
-            records += _encode([row], dtypes, lists)
+            _encode([row], dtypes, lists)
         except (TypeError, ValueError) as error:
-            errors.append(_with_feature(row, str(error)))
-        else:
-            valid.append(row)
-    return records, valid, errors
+            return _with_feature(row, str(error))
+    return row
 
 
 def _with_feature(row: Row, reason: str) -> ConversionError:

@@ -21,7 +21,6 @@ from ..records.record_block import RecordBlock
 from ..schema.feature import Feature
 from ..schema.schema import Schema
 from ..tools.record_files import RecordFiles
-from ..tools.report import JobReport
 
 _INFERRED_FROM = 1000
 
@@ -78,7 +77,6 @@ class StoredReader:
     Args:
         files: Files to read.
         schema: Features to read. By default :meth:`Schema.infer` finds them.
-        report: Report that counts records that do not fit the schema.
 
     Attributes:
         schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
@@ -89,14 +87,11 @@ class StoredReader:
             be left out, or a spec reads several stored features.
     """
 
-    def __init__(
-        self, files: RecordFiles, schema: Schema | Mapping[str, Any] | None, report: JobReport
-    ) -> None:
+    def __init__(self, files: RecordFiles, schema: Schema | Mapping[str, Any] | None) -> None:
         self._files = files
-        self._report = report
         self._inferred = schema is None
         if schema is None:
-            schema = infer_schema(files, report)
+            schema = infer_schema(files)
             _refuse_left_out(schema)
         self.schema = _as_stored(Schema.of(schema))
         self._parser = ExampleParser(self.schema)
@@ -119,21 +114,16 @@ class StoredReader:
             CorruptRecordError: If a record is damaged, unless the report skips errors.
         """
         for block in self._files.blocks(
-            selection,
-            self._report,
-            jobs,
-            count_records=False,
-            max_records=max_records,
-            max_bytes=max_bytes,
+            selection, jobs, count_records=False, max_records=max_records, max_bytes=max_bytes
         ):
             yield self._parse(block)
 
-    def error(
-        self, block: RecordBlock, position: int, reason: str, feature: str | None = None
-    ) -> DecodeError:
-        """Return an error of a record."""
-        path, record, offset = self._files.reader.location(int(block.numbers[position]))
-        return DecodeError(reason, path=path, record=record, offset=offset, feature=feature)
+    def skip(self, number: int, reason: str, feature: str | None) -> None:
+        """Count a record as skipped, or raise the reason."""
+        path, record, offset = self._files.reader.location(number)
+        self._files.report.skip(
+            DecodeError(reason, path=path, record=record, offset=offset, feature=feature)
+        )
 
     def _parse(self, block: RecordBlock) -> StoredBlock:
         """Parse a block, without the records that do not fit the schema."""
@@ -149,10 +139,8 @@ class StoredReader:
             for failure in found:
                 failures.setdefault(int(rest.numbers[failure.position]), failure)
             rest = rest.without([failure.position for failure in found])
-        for position, number in enumerate(block.numbers.tolist() if failures else []):
-            if number in failures:
-                reason, feature = self._reason(failures[number]), failures[number].feature
-                self._report.skip(self.error(block, position, reason, feature))
+        for number, failure in sorted(failures.items()):
+            self.skip(number, self._reason(failure), failure.feature)
         return StoredBlock(rest, self._views(columns, arena))
 
     def _reason(self, failure: RecordFailure) -> str:
@@ -199,9 +187,9 @@ def _column(
 # ---- schemas ----
 
 
-def infer_schema(files: RecordFiles, report: JobReport) -> Schema:
-    """Infer a schema. Damaged records are skipped if the report does so, which then counts them."""
-    return Schema.infer(files.paths, _INFERRED_FROM, on_error=report.on_error)
+def infer_schema(files: RecordFiles) -> Schema:
+    """Infer a schema. Damaged records are skipped if the report does so, and counted later."""
+    return Schema.infer(files.paths, _INFERRED_FROM, on_error=files.report.on_error)
 
 
 def _refuse_left_out(schema: Schema) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..schema.feature import Feature
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 
@@ -60,26 +61,20 @@ class ValueCounts:
             records: Number of records.
             lists: Names of feature lists.
         """
-        context: dict[str, FixedLenFeature | VarLenFeature] = {}
-        sequence: dict[str, FixedLenSequenceFeature | VarLenFeature] = {}
+        context: dict[str, Feature] = {}
+        sequence: dict[str, Feature] = {}
         for name, dtype in dtypes.items():
             if name not in self._seen:
                 continue
             present, least, most = self._seen[name]
-            is_fixed = least == most > 0
-            shape = [] if most == 1 else [most]
-            if name in lists:
-                sequence[name] = (
-                    FixedLenSequenceFeature(shape, dtype, allow_missing=present < records)
-                    if is_fixed
-                    else VarLenFeature(dtype)
-                )
-            else:
-                context[name] = (
-                    FixedLenFeature(shape, dtype)
-                    if is_fixed and present == records
-                    else VarLenFeature(dtype)
-                )
+            spec: Feature = VarLenFeature(dtype)
+            if least == most > 0:
+                shape = [] if most == 1 else [most]
+                if name in lists:
+                    spec = FixedLenSequenceFeature(shape, dtype, allow_missing=present < records)
+                elif present == records:
+                    spec = FixedLenFeature(shape, dtype)
+            (sequence if name in lists else context)[name] = spec
         if not (context or sequence):
             return None
         return Schema(context=context, sequence=sequence) if lists else Schema(context)

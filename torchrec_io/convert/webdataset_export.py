@@ -108,11 +108,15 @@ def to_webdataset(
         max_bytes = check_integer("max_bytes", max_bytes, 1)
     report = JobReport(on_error, watcher)
     files = RecordFiles(paths, report)
-    reader = StoredReader(files, schema, report)
+    reader = StoredReader(files, schema)
     members = _members(reader.schema, extensions or {}, key)
     report.watcher.started(files.size)
     blocks = reader.blocks(files.all, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
-    with OutputGroup() as group, _TarFiles(group, name, max_bytes) as tars, closing(blocks):
+    with (
+        OutputGroup() as group,
+        closing(_TarFiles(group, name, max_bytes)) as tars,
+        closing(blocks),
+    ):
         for rows in blocks:
             count = 0
             for position in range(len(rows.block)):
@@ -120,7 +124,7 @@ def to_webdataset(
                     tars.add(_key_of(rows, position, key), _sample(members, rows, position))
                     count += 1
                 except ValueError as error:
-                    report.skip(reader.error(rows.block, position, str(error), key))
+                    reader.skip(int(rows.block.numbers[position]), str(error), key)
             report.add(count, 0)
         tars.close()
         refuse_inputs(files.paths, tars.paths)
@@ -235,10 +239,9 @@ def _sample(
         value = rows.columns[name].row(position)
         if member.encode is not None:
             yield member.extension, member.encode(value)
-        elif member.is_single:
-            yield _with_suffix(member, "", value[0]), value[0]
         else:
-            for number, data in _numbered(value):
+            numbered = [("", value[0])] if member.is_single else _numbered(value)
+            for number, data in numbered:
                 yield _with_suffix(member, number, data), data
 
 
@@ -300,12 +303,6 @@ class _TarFiles:
         self._max_bytes = max_bytes
         self._stack = ExitStack()
         self._begin()
-
-    def __enter__(self) -> _TarFiles:  # noqa: PYI034  # it has no subclasses
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Finish the last tar file."""

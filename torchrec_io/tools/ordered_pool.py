@@ -18,7 +18,6 @@ ends the work in progress, then discards the output.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
@@ -127,8 +126,12 @@ class OrderedPool(Generic[Item, Value]):
     def _submit(self, executor: Executor, item: Item) -> Future[Value]:
         if not self._processes:
             return executor.submit(self._work, item)
-        with _interrupts_blocked():  # the first call starts processes, which inherit the mask
+        # The first call starts processes, which inherit the mask.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
             return executor.submit(self._work, item)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _process_pool(jobs: int) -> Executor:
@@ -153,12 +156,3 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-@contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

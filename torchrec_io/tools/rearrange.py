@@ -56,11 +56,8 @@ def merge(
         FileNotFoundError: If a path matches no file.
         ValueError: If an argument is invalid or the output is an input.
     """
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report)
-    return _write_one(
-        files, files.all, output, report, compression=compression, index=index, jobs=jobs
-    )
+    files = RecordFiles(paths, JobReport(on_error, watcher))
+    return _write_one(files, files.all, output, compression=compression, index=index, jobs=jobs)
 
 
 def subset(
@@ -111,8 +108,7 @@ def subset(
     step = None if every is None else check_integer("every", every, 1)
     if sample is not None and not 0 < sample < 1:
         raise ValueError(f"sample must be a fraction between 0 and 1, got {sample}")
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report)
+    files = RecordFiles(paths, JobReport(on_error, watcher))
     selection: Selection
     if records is not None:
         selection = parse_slice(records, len(files))
@@ -121,9 +117,7 @@ def subset(
     else:
         assert sample is not None
         selection = _random_parts(files, [sample, 1 - sample], seed)[0]
-    return _write_one(
-        files, selection, output, report, compression=compression, index=index, jobs=jobs
-    )
+    return _write_one(files, selection, output, compression=compression, index=index, jobs=jobs)
 
 
 def split(
@@ -175,7 +169,7 @@ def split(
     refuse_inputs(files.paths, outputs)
     parts = _random_parts(files, fractions, seed)
     report.watcher.started(files.size)
-    blocks = files.blocks(files.all, report, jobs)
+    blocks = files.blocks(files.all, jobs)
     with OutputGroup() as group, closing(blocks):
         writers = [group.open_records(path, compression, index=index) for path in outputs]
         for block in blocks:
@@ -233,7 +227,7 @@ def reshard(
             group, name, num_shards, max_bytes=max_bytes, compression=compression, index=index
         )
         report.watcher.started(files.size)
-        copy_records(files.blocks(files.all, report, jobs), shards.write)
+        copy_records(files.blocks(files.all, jobs), shards.write)
         outputs = shards.finish()
     return report.result(outputs, shards.counts)
 
@@ -242,7 +236,6 @@ def _write_one(
     files: RecordFiles,
     selection: Selection,
     output: StrPath,
-    report: JobReport,
     *,
     compression: Compression | None,
     index: bool,
@@ -250,12 +243,12 @@ def _write_one(
 ) -> Result:
     refuse_inputs(files.paths, [output])
     fraction = len(selection) / len(files) if len(files) else 0
-    report.watcher.started(int(files.size * fraction))
+    files.report.watcher.started(int(files.size * fraction))
     with OutputGroup() as group:
         writer = group.open_records(output, compression, index=index)
-        copy_records(files.blocks(selection, report, jobs), writer.write)
+        copy_records(files.blocks(selection, jobs), writer.write)
         outputs = writer.finish()
-    return report.result(outputs, writer.counts)
+    return files.report.result(outputs, writer.counts)
 
 
 def _random_parts(files: RecordFiles, fractions: Sequence[float], seed: int) -> list[Subset]:

@@ -118,7 +118,7 @@ def _rewrite(
         path, output = pair
         own = JobReport(report.on_error)
         files = RecordFiles(path, own)
-        blocks = files.blocks(files.all, own, is_stopped=lambda: pool.is_stopped)
+        blocks = files.blocks(files.all, is_stopped=lambda: pool.is_stopped)
         writer = group.open_records(output, compression, index=index)
         copy_records(blocks, writer.write)
         writer.prepare()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,12 +21,6 @@ _MAX_RECORDS = 1 << 12
 _MAX_BYTES = 1 << 22
 
 
-class _Fetched(NamedTuple):
-    block: RecordBlock
-    size: int  # of the frames, damaged ones included
-    errors: Sequence[TorchRecIOError]
-
-
 class RecordFiles:
     """The records of TFRecord files, numbered across all files.
 
@@ -36,9 +29,11 @@ class RecordFiles:
 
     Args:
         paths: Files, glob patterns or directories.
-        report: Report that counts files whose rest cannot be read because a length is damaged.
+        report: Report that counts the records that are read, the damaged ones, and files whose rest
+            cannot be read because a length is damaged.
 
     Attributes:
+        report: Report of the job.
         paths: Paths of the files.
         reader: Reader of the records.
         size: Size of all records with their frames in bytes.
@@ -52,6 +47,7 @@ class RecordFiles:
     """
 
     def __init__(self, paths: StrPath | Iterable[StrPath], report: JobReport) -> None:
+        self.report = report
         self.paths = expand_paths(paths)
         indexes, errors = open_indexes(self.paths, "auto", "auto")
         for error in errors:
@@ -70,7 +66,6 @@ class RecordFiles:
     def blocks(
         self,
         selection: Selection,
-        report: JobReport,
         jobs: int = 1,
         *,
         count_records: bool = True,
@@ -84,7 +79,6 @@ class RecordFiles:
 
         Args:
             selection: Records to read.
-            report: Report that counts the records and the damaged ones.
             jobs: Number of threads that read. Compressed files are read by one thread, from start
                 to end.
             count_records: Whether the report counts the records, or only the bytes.
@@ -101,18 +95,15 @@ class RecordFiles:
             OSError: If a file cannot be read.
         """
         plans = self._plans(selection, max_records or _MAX_RECORDS, max_bytes or _MAX_BYTES)
-        with OrderedPool(self._fetch, jobs if self._is_plain else 1) as pool:
-            for fetched in pool.map(plans):
+        is_plain = not any(index.compression for index in self.reader.indexes)
+        with OrderedPool(self._fetch, jobs if is_plain else 1) as pool:
+            for block, errors, size in pool.map(plans):
                 if is_stopped():
                     return
-                for error in fetched.errors:
-                    report.skip(error)
-                yield fetched.block
-                report.add(len(fetched.block) if count_records else 0, fetched.size)
-
-    @property
-    def _is_plain(self) -> bool:
-        return not any(index.compression for index in self.reader.indexes)
+                for error in errors:
+                    self.report.skip(error)
+                yield block
+                self.report.add(len(block) if count_records else 0, size)
 
     def _plans(self, selection: Selection, max_records: int, max_bytes: int) -> Iterator[ReadPlan]:
         for begin in range(0, len(selection), max_records):
@@ -127,9 +118,9 @@ class RecordFiles:
         for half in np.array_split(numbers, 2):
             yield from self._split_plan(half, max_bytes)
 
-    def _fetch(self, plan: ReadPlan) -> _Fetched:
-        block, errors = self.reader.fetch(plan)
-        return _Fetched(block, int(plan.frame_sizes.sum()), errors)
+    def _fetch(self, plan: ReadPlan) -> tuple[RecordBlock, Sequence[TorchRecIOError], int]:
+        """Return the intact records, errors of the others, and the size of all their frames."""
+        return *self.reader.fetch(plan), int(plan.frame_sizes.sum())
 
 
 def _with_loss(error: TorchRecIOError) -> TorchRecIOError:

@@ -91,8 +91,10 @@ def shuffle(
             group, name, num_shards, max_bytes=max_bytes, compression=compression, index=index
         )
         report.watcher.started(2 * files.size)
-        with _Buckets(name, len(files), files.size, seed) as buckets:
-            buckets.fill(files, report, jobs)
+        folder, start = os.path.split(os.path.abspath(name))
+        with tempfile.TemporaryDirectory(prefix=f".{start}-", dir=folder) as temporary:
+            buckets = _Buckets(temporary, name, files, seed)
+            buckets.fill(jobs)
             for bucket in range(len(buckets)):
                 block = buckets.take(bucket)
                 for position in range(len(block)):
@@ -108,32 +110,30 @@ class _Buckets:
 
     A bucket consists of chunks: the number of records, their numbers, their lengths, all int64, and
     their data. One object per record in memory would take more space than most records.
+
+    Args:
+        folder: Existing folder of the buckets.
+        name: Path that errors of the system name.
+        files: Records to distribute.
+        seed: Seed of the order.
     """
 
-    def __init__(self, name: StrPath, records: int, size: int, seed: int) -> None:
-        count = min(_MAX_BUCKETS, max(1, -(-size // _BUCKET_BYTES)))
-        self._bounds = [records * number // count for number in range(count + 1)]
-        self._seed = seed
+    def __init__(self, folder: str, name: str, files: RecordFiles, seed: int) -> None:
+        count = min(_MAX_BUCKETS, max(1, -(-files.size // _BUCKET_BYTES)))
+        self._bounds = [len(files) * number // count for number in range(count + 1)]
+        self._paths = [os.path.join(folder, str(bucket)) for bucket in range(count)]
         self._name = name
-        target = os.path.abspath(name)
-        self._folder = tempfile.TemporaryDirectory(
-            prefix=f".{os.path.basename(target)}-", dir=os.path.dirname(target)
-        )
-
-    def __enter__(self) -> _Buckets:  # noqa: PYI034  # it has no subclasses
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
+        self._files = files
+        self._seed = seed
 
     def __len__(self) -> int:
         return len(self._bounds) - 1
 
-    def fill(self, files: RecordFiles, report: JobReport, jobs: int) -> None:
+    def fill(self, jobs: int) -> None:
         """Write each record to its bucket."""
         bucket_of = self._bucket_of_each()
         # Records are counted in the second pass, when they are written to the shards.
-        blocks = files.blocks(files.all, report, jobs, count_records=False)
+        blocks = self._files.blocks(self._files.all, jobs, count_records=False)
         with ExitStack() as stack, closing(blocks):
             opened = [stack.enter_context(open_named(path, self._name)) for path in self._paths]
             for block in blocks:
@@ -151,10 +151,6 @@ class _Buckets:
         wanted = wanted[np.isin(wanted, numbers)]  # damaged records are missing
         order = np.searchsorted(numbers, wanted)  # they were written in ascending order
         return RecordBlock(buffer, starts[order], lengths[order], wanted)
-
-    @property
-    def _paths(self) -> list[str]:
-        return [os.path.join(self._folder.name, f"{i}") for i in range(len(self))]
 
     def _numbers_of(self, bucket: int) -> Numbers:
         """Return the numbers of the records of a bucket, in the new order."""

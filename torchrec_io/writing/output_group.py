@@ -8,7 +8,7 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..checks import check_choice
@@ -87,9 +87,8 @@ class OutputGroup:
         self._records.append(file)
         return file
 
-    @contextlib.contextmanager
-    def open_file(self, path: StrPath) -> Iterator[BinaryIO]:
-        """Open a file of any other kind. The descriptor is closed at the end of the block.
+    def open_file(self, path: StrPath) -> BinaryIO:
+        """Open a file of any other kind. It must be closed before the group is committed.
 
         Raises:
             ValueError: If the group already has this path.
@@ -98,8 +97,7 @@ class OutputGroup:
         self._add_target(path)
         file = PendingFile(path)
         self._others.append(file)
-        with open_named(file.release(), path) as opened:
-            yield opened
+        return open_named(file.release(), path)
 
     def open_folder(self, path: StrPath) -> str:
         """Create a folder, which must be new or empty when the group is committed.
@@ -171,7 +169,7 @@ class OutputGroup:
             raise ValueError(f"{target!r} would be written twice; choose another name")
         self._targets.add(target)
         if self._create_folders:
-            create_folder_of(target)
+            os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
 
 
 class PendingFolder:
@@ -204,13 +202,7 @@ class PendingFolder:
         shutil.rmtree(self.temporary, ignore_errors=True)
 
 
-def create_folder_of(path: StrPath) -> None:
-    """Create the folder of a file, with its parents, if it does not exist."""
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-
-
-@contextlib.contextmanager
-def open_named(temporary: StrPath, path: StrPath, mode: str = "wb") -> Iterator[BinaryIO]:
+def open_named(temporary: StrPath, path: StrPath, mode: str = "wb") -> BinaryIO:
     """Open a temporary file for writing; errors of the system name its target.
 
     Args:
@@ -218,8 +210,7 @@ def open_named(temporary: StrPath, path: StrPath, mode: str = "wb") -> Iterator[
         path: Path that errors name.
         mode: ``"wb"``, or ``"xb"`` if the file must not exist.
     """
-    with io.BufferedWriter(_NamedFile(temporary, path, mode), 1 << 16) as file:
-        yield file
+    return io.BufferedWriter(_NamedFile(temporary, path, mode), 1 << 16)
 
 
 class _NamedFile(io.FileIO):

@@ -297,10 +297,8 @@ def refuse_other_shards(name: StrPath, suffix: re.Pattern[str], outputs: Sequenc
     """
     folder, start = os.path.split(os.path.abspath(name))
     written = {os.path.basename(path) for path in outputs}
-    for other in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+    for other in sorted({*os.listdir(folder)} - written) if os.path.isdir(folder) else []:
         if other.startswith(start) and suffix.fullmatch(other[len(start) :]):
-            if other in written:
-                continue
             raise FileExistsError(
                 errno.EEXIST,
                 f"readers would mix it up with the {counted(len(outputs), 'shard')} to be written; "
