@@ -205,7 +205,6 @@ class Directory:
         self.path = find_directory(directory, config, version)
         self._info = info = read_info(self.path)
         check_names(info, config, version)
-        info.check_format()
         self.name = info.name
         self.config = info.config
         self.version = info.version
@@ -311,10 +310,10 @@ class Directory:
                 f"split {str(wanted)!r} has no records; the splits are {list_splits(lengths)}"
             )
         chosen = self.choose(features)
-        opened = open_shards(ranges, shards, chosen.keys)
+        indexes, selection = open_shards(ranges, shards, chosen.keys)
         used = dict.fromkeys(each.split for each in ranges if each.end > each.begin)
         described = f"{self._full_name} {'+'.join(used)}"
-        return OpenedSplit(opened.indexes, opened.selection, self._schema(chosen), described)
+        return OpenedSplit(indexes, selection, self._schema(chosen), described)
 
     def group_of_steps(self, schema: Schema) -> str:
         """Return the name of the nested dataset in each record, such as ``"steps"`` of RLDS.

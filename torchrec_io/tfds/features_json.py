@@ -176,14 +176,12 @@ def _parse_features_dict(parser: _Parser, content: _Content) -> Connector:
     node = content.node
     if content.is_proto:
         node = node.get("features") or Node({}, node.path, node.where)
-    features = {name: _parse_named(parser, name, feature) for name, feature in node.members()}
+    features = {}
+    for name, feature in node.members():
+        if not name:
+            raise feature.error("the name of a feature must not be empty")
+        features[name] = parser.child(name).feature(feature)
     return FeaturesDict(features=features)
-
-
-def _parse_named(parser: _Parser, name: str, node: Node) -> Connector:
-    if not name:
-        raise node.error("the name of a feature must not be empty")
-    return parser.child(name).feature(node)
 
 
 def _parse_tensor(_: _Parser, content: _Content) -> Connector:
@@ -221,10 +219,8 @@ def _parse_labeled_image(parser: _Parser, content: _Content) -> Connector:
     node = content.node
     shape = _parse_shape(node) or (None, None, 1)
     label = node.get("label")
-    if label is not None:
-        count = label.whole("num_classes", 0, _MOST_SIZE)
-    else:
-        count = node.whole("labels", 0, _MOST_SIZE)
+    owner, name = (node, "labels") if label is None else (label, "num_classes")
+    count = owner.whole(name, 0, _MOST_SIZE)
     return replace(_make_image(node, shape), names=parser.names(node, count or None))
 
 

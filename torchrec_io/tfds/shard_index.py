@@ -17,10 +17,7 @@ from .feature_choice import StoredKeys
 from .info import INFO_FILE
 
 # Attributes of a RecordIndex that are set on first use.
-_FOUND_ATTRIBUTES = (
-    "data_stamp",
-    "_file",
-)
+_FOUND_ATTRIBUTES = ("data_stamp", "_file")
 
 
 class ShardIndex(RecordIndex):

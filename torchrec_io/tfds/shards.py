@@ -58,21 +58,9 @@ class Piece(NamedTuple):
     take: int
 
 
-class OpenedShards(NamedTuple):
-    """Shards, and a selection of their records.
-
-    Attributes:
-        indexes: Index of the shard of each piece.
-        selection: Selection of the records of these shards.
-    """
-
-    indexes: list[ShardIndex]
-    selection: Selection
-
-
 def open_shards(
     ranges: Sequence[SplitRange], splits: Mapping[str, Shards], keys: StoredKeys
-) -> OpenedShards:
+) -> tuple[list[ShardIndex], Selection]:
     """Open the shards of some records, and check as much as is possible without reading them.
 
     If the files of a split have the total size that dataset_info.json says, the split is complete,
@@ -83,6 +71,9 @@ def open_shards(
         ranges: The records. Each range lists its own shards, in order.
         splits: Shards of each split.
         keys: Stored features that the first record of each shard must have.
+
+    Returns:
+        Index of the shard of each piece of the ranges, and the selection of their records.
 
     Raises:
         FileNotFoundError: If shards are missing.
@@ -100,10 +91,8 @@ def open_shards(
         for number, index in zip(numbers, indexes, strict=True):
             path = shards.paths[number]
             found[name, number] = ShardIndex(path, shards.lengths[number], sizes[path], keys, index)
-    return OpenedShards(
-        [found[piece.split, piece.shard] for piece in pieces],
-        _select(pieces, [splits[piece.split].lengths[piece.shard] for piece in pieces]),
-    )
+    lengths = [splits[piece.split].lengths[piece.shard] for piece in pieces]
+    return [found[piece.split, piece.shard] for piece in pieces], _select(pieces, lengths)
 
 
 def find_pieces(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[Piece]:
