@@ -15,7 +15,7 @@ from ..checks import counted, is_integer
 from ..errors import SchemaError
 from ..parsing.parser import RecordFailure
 from ..schema import dtypes
-from ..schema.checks import is_text
+from ..schema.checks import errors_of, is_text
 from ..schema.specs import FixedLenFeature, as_feature
 from ..schema.valid_range import Limits
 from .numbers import parse_floats, parse_integers
@@ -25,11 +25,13 @@ Columns: TypeAlias = "dict[str, npt.NDArray[Any] | list[bytes]]"
 Faults: TypeAlias = "dict[int, str]"
 
 _BREAK_FAULT = "a field contains a line break"
+_MISSING_FAULT = "the value is missing, and the column has no default_value"
 _QUOTE_FAULT = (
     "a quote or line break is misplaced: a field that contains a quote must start and end with a "
     "quote, quotes inside it must be doubled, and it must not contain a line break"
 )
 _FLOATS = ("float32", "float64")
+_OPTIONS = ("field_delim", "use_quote_delim", "na_value", "select_cols")
 
 
 class Schema:
@@ -88,11 +90,6 @@ class Schema:
         self.select_cols = _check_positions(select_cols, len(self._columns))
         most = None if self.select_cols is None else self.select_cols[-1] + 1
         self._grammar = _compile_grammar(field_delim.encode(), most, quotes=self.use_quote_delim)
-        self._dialect: dict[str, Any] = {
-            "delimiter": field_delim,
-            "quoting": csv.QUOTE_MINIMAL if self.use_quote_delim else csv.QUOTE_NONE,
-            "strict": True,
-        }
         self._fault = _QUOTE_FAULT if self.use_quote_delim else _BREAK_FAULT
         self._missing = (b"", na_value.encode())
 
@@ -109,16 +106,12 @@ class Schema:
     __hash__ = None  # type: ignore[assignment]  # like other schemas
 
     def __repr__(self) -> str:
-        return (
-            f"csv.Schema({self._columns!r}, field_delim={self.field_delim!r}, "
-            f"use_quote_delim={self.use_quote_delim}, na_value={self.na_value!r}, "
-            f"select_cols={self.select_cols})"
-        )
+        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in _OPTIONS)
+        return f"csv.Schema({self._columns!r}, {options})"
 
-    def _arguments(self) -> tuple[Any, ...]:
-        columns = tuple(self._columns.items())  # the order of columns matters
-        quotes = self.use_quote_delim
-        return columns, self.field_delim, quotes, self.na_value, self.select_cols
+    def _arguments(self) -> list[Any]:
+        columns = list(self._columns.items())  # the order of columns matters
+        return [columns, *(getattr(self, name) for name in _OPTIONS)]
 
     # ---- parsing ----
 
@@ -175,7 +168,12 @@ class Schema:
         _allow_field_size(max(map(len, texts), default=0))
         rows: list[Sequence[str]] = []
         kept: list[int] = []
-        reader = csv.reader(texts, **self._dialect)
+        reader = csv.reader(
+            texts,
+            delimiter=self.field_delim,
+            quoting=csv.QUOTE_MINIMAL if self.use_quote_delim else csv.QUOTE_NONE,
+            strict=True,
+        )
         for number in numbers:
             try:
                 row = self._select(next(reader))
@@ -205,15 +203,11 @@ class Schema:
         self, spec: FixedLenFeature, texts: list[bytes]
     ) -> tuple[npt.NDArray[Any] | list[bytes], dict[int, str]]:
         """Return the values of a column, and the reasons for invalid rows by row."""
-        wrong: dict[int, str] = {}
         default = None if spec.default_value is None else spec.default_value[0]
         absent: list[int] = []
         if any(missing in texts for missing in self._missing):
             absent = [row for row, text in enumerate(texts) if text in self._missing]
-        if absent and default is None:
-            wrong = dict.fromkeys(
-                absent, "the value is missing, and the column has no default_value"
-            )
+        wrong = dict.fromkeys(absent, _MISSING_FAULT) if default is None else {}
         if spec.dtype == "string":
             for row in absent:
                 texts[row] = default or b""
@@ -259,10 +253,8 @@ def _check_column(name: Any, spec: Any) -> FixedLenFeature:
     """Validate one of ``columns``."""
     if not isinstance(name, str) or not is_text(name):
         raise SchemaError(f"the name of a column must be text, got {name!r}")
-    try:
+    with errors_of(name):
         feature = as_feature(spec)
-    except SchemaError as error:
-        raise SchemaError(error.reason, feature=name) from None
     if not isinstance(feature, FixedLenFeature) or feature.shape != ():
         raise SchemaError(
             f"a CSV column must be a FixedLenFeature([], dtype), got {spec!r}", feature=name

@@ -102,14 +102,10 @@ class SplitInfo:
             SchemaError: If the template of their names is not valid, or leads out of the directory.
             FileNotFoundError: If the lengths of the shards are not known and shards are missing.
         """
-        count = self._stated.num_shards
         if self.shard_lengths is not None:
             names = self._template.paths(len(self.shard_lengths))
-        elif count is not None:
-            self._check_number(count)
-            names = self._template.paths(count)
         else:
-            names = self._existing()
+            names = self._find_names()
         return tuple(os.path.join(self._folder, name) for name in names)
 
     def shards(self) -> Shards:
@@ -137,34 +133,29 @@ class SplitInfo:
             )
         return Shards(self.paths, lengths, self.num_bytes, indexes)
 
-    def _check_number(self, count: int) -> None:
-        """Raise an error if there are fewer files than shards, before making names for them."""
-        folder, _ = self._template.pattern()
-        files = len(self._list(folder))
-        if count > files:
-            reason = (
-                f"shards of split {self.name!r} are missing: it has {counted(count, 'shard')}, but "
-                f"the directory has {counted(files, 'file')}"
-            )
-            raise FileNotFoundError(errno.ENOENT, reason, os.path.join(self._folder, folder))
+    def _find_names(self) -> list[str]:
+        """Return the shards, relative to the dataset's directory, if their lengths are not known.
 
-    def _existing(self) -> list[str]:
-        """Return the existing shards, relative to the dataset's directory, if none is missing."""
+        The files are listed before a name is made for each of the shards: there may be billions.
+        """
         folder, pattern = self._template.pattern()
-        found = [
-            os.path.join(folder, name) for name in self._list(folder) if pattern.fullmatch(name)
-        ]
-        names = self._template.paths(len(found))
-        if not found or sorted(names) != sorted(found):
-            reason = f"shards of split {self.name!r} are missing"
-            raise FileNotFoundError(errno.ENOENT, reason, os.path.join(self._folder, folder))
-        return names
-
-    def _list(self, folder: str) -> list[str]:
-        try:
-            return os.listdir(os.path.join(self._folder, folder))
-        except FileNotFoundError:
-            return []
+        path = os.path.join(self._folder, folder)
+        files = os.listdir(path) if os.path.exists(path) else []
+        reason = f"shards of split {self.name!r} are missing"
+        count = self._stated.num_shards
+        if count is None:
+            found = [os.path.join(folder, name) for name in files if pattern.fullmatch(name)]
+            names = self._template.paths(len(found))
+            if found and sorted(names) == sorted(found):
+                return names
+        elif count <= len(files):
+            return self._template.paths(count)
+        else:
+            reason += (
+                f": it has {counted(count, 'shard')}, but the directory has "
+                f"{counted(len(files), 'file')}"
+            )
+        raise FileNotFoundError(errno.ENOENT, reason, path)
 
 
 class Directory:

@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..errors import SchemaError
@@ -283,23 +284,14 @@ def _parse_translations(_: _Parser, __: _Content) -> Connector:
     return TranslationVariableLanguages(feature=inner)
 
 
-def _parse_sequence(parser: _Parser, content: _Content) -> Connector:
-    return Sequence(feature=_parse_element(parser, content), length=_parse_length(content))
-
-
-def _parse_dataset(parser: _Parser, content: _Content) -> Connector:
-    return Dataset(feature=_parse_element(parser, content), length=_parse_length(content))
-
-
-def _parse_element(parser: _Parser, content: _Content) -> Connector:
-    return parser.element().feature(content.node.need("feature"))
-
-
-def _parse_length(content: _Content) -> int | None:
+def _parse_sequence(
+    parser: _Parser, content: _Content, make: type[Sequence] = Sequence
+) -> Connector:
+    feature = parser.element().feature(content.node.need("feature"))
     # The JSON of a proto omits 0, and -1 stands for an unknown length.
     default = 0 if content.is_proto else None
     length = content.node.whole("length", -1, _MOST_SIZE, default)
-    return None if length == -1 else length
+    return make(feature=feature, length=None if length == -1 else length)
 
 
 _CONNECTORS: Mapping[str, Callable[[_Parser, _Content], Connector]] = {
@@ -315,7 +307,7 @@ _CONNECTORS: Mapping[str, Callable[[_Parser, _Content], Connector]] = {
     "Audio": _parse_audio,
     "Video": _parse_video,
     "Sequence": _parse_sequence,
-    "Dataset": _parse_dataset,
+    "Dataset": partial(_parse_sequence, make=Dataset),
     "Translation": _parse_translation,
     "TranslationVariableLanguages": _parse_translations,
 }

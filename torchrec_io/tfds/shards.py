@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -97,16 +96,11 @@ def open_shards(
 
 def find_pieces(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[Piece]:
     """Yield the part of a range of records that each shard holds, in order."""
-    lengths = splits[wanted.split].lengths
-    ends = list(accumulate(lengths))
-    first = bisect_right(ends, wanted.begin)
-    last = bisect_left(ends, wanted.end)
-    for shard in range(first, last + 1 if wanted.begin < wanted.end else first):
-        start = ends[shard] - lengths[shard]
-        skip = max(wanted.begin - start, 0)
-        take = min(wanted.end, ends[shard]) - start - skip
-        if take:  # a shard may be empty
-            yield Piece(wanted.split, shard, skip, take)
+    starts = accumulate(splits[wanted.split].lengths, initial=0)
+    for shard, (start, end) in enumerate(pairwise(starts)):
+        begin, stop = max(wanted.begin, start), min(wanted.end, end)
+        if begin < stop:
+            yield Piece(wanted.split, shard, begin - start, stop - begin)
 
 
 def get_sizes(paths: Iterable[str]) -> dict[str, int]:
