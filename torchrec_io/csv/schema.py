@@ -14,8 +14,8 @@ import numpy.typing as npt
 from ..checks import counted, is_integer
 from ..errors import SchemaError
 from ..parsing.parser import RecordFailure
-from ..schema import dtypes
 from ..schema.checks import errors_of, is_text
+from ..schema.dtypes import is_integer_dtype
 from ..schema.specs import FixedLenFeature, as_feature
 from ..schema.valid_range import Limits
 from .numbers import parse_floats, parse_integers
@@ -131,9 +131,10 @@ class Schema:
             An array ``[n]`` or a list of n bytes for each column, where n is the number of valid
             lines; and a failure for each invalid line, in the order of the lines.
         """
-        rows, numbers, faults = self._split(lines)
+        rows, faults = self._split(lines)
+        numbers = list(rows)
         failures = {n: RecordFailure(n, None, None, reason) for n, reason in faults.items()}
-        fields = zip(*rows, strict=True) if rows else [()] * len(self._columns)
+        fields = zip(*rows.values(), strict=True) if rows else [()] * len(self._columns)
         made: Columns = {}
         bad: set[int] = set()  # positions in rows
         for (name, spec), texts in zip(self._columns.items(), fields, strict=True):
@@ -147,14 +148,13 @@ class Schema:
             made = {name: _take(values, keep) for name, values in made.items()}
         return made, [failures[number] for number in sorted(failures)]
 
-    def _split(self, lines: Sequence[bytes]) -> tuple[list[Sequence[str]], list[int], Faults]:
-        """Return the fields of each valid line as Latin-1, the line numbers, and the faults.
+    def _split(self, lines: Sequence[bytes]) -> tuple[dict[int, Sequence[str]], Faults]:
+        """Return the fields of valid lines as Latin-1, by line number, and the faults.
 
         The csv module splits the lines. It differs from TensorFlow only where a line contains
         quotes or line breaks, so ``_grammar`` checks these lines first.
         """
-        texts: list[str] = []
-        numbers: list[int] = []
+        texts: dict[int, str] = {}
         faults: Faults = {}
         for number, line in enumerate(lines):
             if b'"' in line or b"\r" in line or b"\n" in line:
@@ -163,18 +163,16 @@ class Schema:
                     faults[number] = self._fault
                     continue
                 line = found[0]  # noqa: PLW2901  # without the fields that are ignored
-            texts.append(line.decode("latin-1"))
-            numbers.append(number)
-        _allow_field_size(max(map(len, texts), default=0))
-        rows: list[Sequence[str]] = []
-        kept: list[int] = []
+            texts[number] = line.decode("latin-1")
+        _allow_field_size(max(map(len, texts.values()), default=0))
+        rows: dict[int, Sequence[str]] = {}
         reader = csv.reader(
-            texts,
+            texts.values(),
             delimiter=self.field_delim,
             quoting=csv.QUOTE_MINIMAL if self.use_quote_delim else csv.QUOTE_NONE,
             strict=True,
         )
-        for number in numbers:
+        for number in texts:
             try:
                 row = self._select(next(reader))
             except csv.Error as error:  # before Python 3.11, for a NUL
@@ -182,9 +180,8 @@ class Schema:
             if isinstance(row, str):
                 faults[number] = row
             else:
-                rows.append(row)
-                kept.append(number)
-        return rows, kept, faults
+                rows[number] = row
+        return rows, faults
 
     def _select(self, fields: list[str]) -> Sequence[str] | str:
         """Return the fields of the columns, or the reason why the line lacks one of them."""
@@ -214,10 +211,8 @@ class Schema:
             return texts, wrong
         for row in absent:
             texts[row] = b"0"
-        if dtypes.is_integer_dtype(spec.dtype):
-            values, misfits = parse_integers(texts, spec.dtype, dtypes.integer_range(spec.dtype))
-        else:
-            values, misfits = parse_floats(texts, spec.dtype)
+        parse = parse_integers if is_integer_dtype(spec.dtype) else parse_floats
+        values, misfits = parse(texts, spec.dtype)
         if default is not None:
             values[absent] = default
         limits = Limits.of(spec.valid_range, spec.dtype)
@@ -262,7 +257,7 @@ def _check_column(name: Any, spec: Any) -> FixedLenFeature:
     if feature.bitcast:
         raise SchemaError("CSV fields are text, so bitcast is not supported", feature=name)
     dtype = feature.dtype
-    if not dtypes.is_integer_dtype(dtype) and dtype not in (*_FLOATS, "string"):
+    if not is_integer_dtype(dtype) and dtype not in (*_FLOATS, "string"):
         raise SchemaError(
             "the dtype of a CSV column must be an integer dtype, 'float32', 'float64' or "
             f"'string', got {dtype!r}",
