@@ -210,11 +210,6 @@ class Directory:
     def __repr__(self) -> str:
         return f"tfds.Directory({self.path!r})"
 
-    @property
-    def _full_name(self) -> str:
-        """Name in the form of TFDS, ``"name/config:version"``."""
-        return "/".join(filter(None, (self.name, self.config))) + f":{self.version}"
-
     @cached_property
     def features(self) -> Connector | None:
         """Features of the dataset, as a tree of what TFDS calls connectors.
@@ -303,7 +298,8 @@ class Directory:
         chosen = self.choose(features)
         indexes, selection = open_shards(ranges, shards, chosen.keys)
         used = dict.fromkeys(each.split for each in ranges if each.end > each.begin)
-        described = f"{self._full_name} {'+'.join(used)}"
+        name = "/".join(filter(None, (self.name, self.config)))
+        described = f"{name}:{self.version} {'+'.join(used)}"
         return OpenedSplit(indexes, selection, self._schema(chosen), described)
 
     def group_of_steps(self, schema: Schema) -> str:

@@ -145,10 +145,6 @@ class _Parser:
             file_name = f"{self.file_name}-{file_name}"
         return _Parser(self.labels, file_name, self.depth + 1)
 
-    def element(self) -> _Parser:
-        """Return the parser of the elements of this sequence, which have no name of their own."""
-        return replace(self, depth=self.depth + 1)
-
     def names(self, node: Node, num_classes: int | None) -> tuple[str, ...] | None:
         """Return the names of the feature's classes."""
         return self.labels.find(self.file_name, num_classes, node)
@@ -287,7 +283,8 @@ def _parse_translations(_: _Parser, __: _Content) -> Connector:
 def _parse_sequence(
     parser: _Parser, content: _Content, make: type[Sequence] = Sequence
 ) -> Connector:
-    feature = parser.element().feature(content.node.need("feature"))
+    inner = replace(parser, depth=parser.depth + 1)  # elements have no name of their own
+    feature = inner.feature(content.node.need("feature"))
     # The JSON of a proto omits 0, and -1 stands for an unknown length.
     default = 0 if content.is_proto else None
     length = content.node.whole("length", -1, _MOST_SIZE, default)
