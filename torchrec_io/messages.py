@@ -17,12 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _PACKAGE = "torchrec_io"
 _Field = descriptor_pb2.FieldDescriptorProto
-_SCALARS = {
-    "bytes": _Field.TYPE_BYTES,
-    "float": _Field.TYPE_FLOAT,
-    "int64": _Field.TYPE_INT64,
-    "string": _Field.TYPE_STRING,
-}
+_SCALARS = ("bytes", "float", "int64", "string")
 
 # The files of proto/, which document the fields: each message with its fields, numbered from 1.
 # "oneof" is a member of the oneof "kind", and the keys of a "map" are strings.
@@ -58,7 +53,7 @@ def _add_field(message: descriptor_pb2.DescriptorProto, name: str, rule: str, ki
     if rule == "map":
         kind = _add_map_entry(message, name, kind)
     if kind in _SCALARS:
-        field.type = _SCALARS[kind]
+        field.type = _Field.Type.Value(f"TYPE_{kind.upper()}")
     else:
         field.type = _Field.TYPE_MESSAGE
         field.type_name = f".{_PACKAGE}.{kind}"

@@ -14,25 +14,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..schema.dtypes import integer_range
+
 _MOST_SHOWN_BYTES = 40
 
 
-def parse_integers(
-    texts: list[bytes], dtype: str, limits: tuple[int, int]
-) -> tuple[npt.NDArray[Any], dict[int, str]]:
+def parse_integers(texts: list[bytes], dtype: str) -> tuple[npt.NDArray[Any], dict[int, str]]:
     """Convert texts to integers.
 
     Args:
         texts: Texts to convert.
         dtype: NumPy dtype of the result.
-        limits: Smallest and largest integer of the dtype.
 
     Returns:
         An array of the dtype, and the reason for each text that is not such an integer, by its
         position. The array holds 0 at these positions.
     """
     numbers, faults = _parse_all(texts, int, dtype)
-    low, high = limits
+    low, high = integer_range(dtype)
     if numbers and not (low <= min(numbers) and max(numbers) <= high):
         for row, number in enumerate(numbers):
             if not low <= number <= high:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from ..checks import counted, is_integer
 from ..errors import SchemaError
 from ..parsing.parser import RecordFailure
-from ..schema import dtypes
-from ..schema.checks import is_text
+from ..schema.checks import errors_of, is_text
+from ..schema.dtypes import is_integer_dtype
 from ..schema.specs import FixedLenFeature, as_feature
 from ..schema.valid_range import Limits
 from .numbers import parse_floats, parse_integers
@@ -25,11 +25,13 @@ Columns: TypeAlias = "dict[str, npt.NDArray[Any] | list[bytes]]"
 Faults: TypeAlias = "dict[int, str]"
 
 _BREAK_FAULT = "a field contains a line break"
+_MISSING_FAULT = "the value is missing, and the column has no default_value"
 _QUOTE_FAULT = (
     "a quote or line break is misplaced: a field that contains a quote must start and end with a "
     "quote, quotes inside it must be doubled, and it must not contain a line break"
 )
 _FLOATS = ("float32", "float64")
+_OPTIONS = ("field_delim", "use_quote_delim", "na_value", "select_cols")
 
 
 class Schema:
@@ -88,11 +90,6 @@ class Schema:
         self.select_cols = _check_positions(select_cols, len(self._columns))
         most = None if self.select_cols is None else self.select_cols[-1] + 1
         self._grammar = _compile_grammar(field_delim.encode(), most, quotes=self.use_quote_delim)
-        self._dialect: dict[str, Any] = {
-            "delimiter": field_delim,
-            "quoting": csv.QUOTE_MINIMAL if self.use_quote_delim else csv.QUOTE_NONE,
-            "strict": True,
-        }
         self._fault = _QUOTE_FAULT if self.use_quote_delim else _BREAK_FAULT
         self._missing = (b"", na_value.encode())
 
@@ -109,16 +106,12 @@ class Schema:
     __hash__ = None  # type: ignore[assignment]  # like other schemas
 
     def __repr__(self) -> str:
-        return (
-            f"csv.Schema({self._columns!r}, field_delim={self.field_delim!r}, "
-            f"use_quote_delim={self.use_quote_delim}, na_value={self.na_value!r}, "
-            f"select_cols={self.select_cols})"
-        )
+        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in _OPTIONS)
+        return f"csv.Schema({self._columns!r}, {options})"
 
-    def _arguments(self) -> tuple[Any, ...]:
-        columns = tuple(self._columns.items())  # the order of columns matters
-        quotes = self.use_quote_delim
-        return columns, self.field_delim, quotes, self.na_value, self.select_cols
+    def _arguments(self) -> list[Any]:
+        columns = list(self._columns.items())  # the order of columns matters
+        return [columns, *(getattr(self, name) for name in _OPTIONS)]
 
     # ---- parsing ----
 
@@ -138,9 +131,10 @@ class Schema:
             An array ``[n]`` or a list of n bytes for each column, where n is the number of valid
             lines; and a failure for each invalid line, in the order of the lines.
         """
-        rows, numbers, faults = self._split(lines)
+        rows, faults = self._split(lines)
+        numbers = list(rows)
         failures = {n: RecordFailure(n, None, None, reason) for n, reason in faults.items()}
-        fields = zip(*rows, strict=True) if rows else [()] * len(self._columns)
+        fields = zip(*rows.values(), strict=True) if rows else [()] * len(self._columns)
         made: Columns = {}
         bad: set[int] = set()  # positions in rows
         for (name, spec), texts in zip(self._columns.items(), fields, strict=True):
@@ -154,14 +148,13 @@ class Schema:
             made = {name: _take(values, keep) for name, values in made.items()}
         return made, [failures[number] for number in sorted(failures)]
 
-    def _split(self, lines: Sequence[bytes]) -> tuple[list[Sequence[str]], list[int], Faults]:
-        """Return the fields of each valid line as Latin-1, the line numbers, and the faults.
+    def _split(self, lines: Sequence[bytes]) -> tuple[dict[int, Sequence[str]], Faults]:
+        """Return the fields of valid lines as Latin-1, by line number, and the faults.
 
         The csv module splits the lines. It differs from TensorFlow only where a line contains
         quotes or line breaks, so ``_grammar`` checks these lines first.
         """
-        texts: list[str] = []
-        numbers: list[int] = []
+        texts: dict[int, str] = {}
         faults: Faults = {}
         for number, line in enumerate(lines):
             if b'"' in line or b"\r" in line or b"\n" in line:
@@ -170,13 +163,16 @@ class Schema:
                     faults[number] = self._fault
                     continue
                 line = found[0]  # noqa: PLW2901  # without the fields that are ignored
-            texts.append(line.decode("latin-1"))
-            numbers.append(number)
-        _allow_field_size(max(map(len, texts), default=0))
-        rows: list[Sequence[str]] = []
-        kept: list[int] = []
-        reader = csv.reader(texts, **self._dialect)
-        for number in numbers:
+            texts[number] = line.decode("latin-1")
+        _allow_field_size(max(map(len, texts.values()), default=0))
+        rows: dict[int, Sequence[str]] = {}
+        reader = csv.reader(
+            texts.values(),
+            delimiter=self.field_delim,
+            quoting=csv.QUOTE_MINIMAL if self.use_quote_delim else csv.QUOTE_NONE,
+            strict=True,
+        )
+        for number in texts:
             try:
                 row = self._select(next(reader))
             except csv.Error as error:  # before Python 3.11, for a NUL
@@ -184,9 +180,8 @@ class Schema:
             if isinstance(row, str):
                 faults[number] = row
             else:
-                rows.append(row)
-                kept.append(number)
-        return rows, kept, faults
+                rows[number] = row
+        return rows, faults
 
     def _select(self, fields: list[str]) -> Sequence[str] | str:
         """Return the fields of the columns, or the reason why the line lacks one of them."""
@@ -205,25 +200,19 @@ class Schema:
         self, spec: FixedLenFeature, texts: list[bytes]
     ) -> tuple[npt.NDArray[Any] | list[bytes], dict[int, str]]:
         """Return the values of a column, and the reasons for invalid rows by row."""
-        wrong: dict[int, str] = {}
         default = None if spec.default_value is None else spec.default_value[0]
         absent: list[int] = []
         if any(missing in texts for missing in self._missing):
             absent = [row for row, text in enumerate(texts) if text in self._missing]
-        if absent and default is None:
-            wrong = dict.fromkeys(
-                absent, "the value is missing, and the column has no default_value"
-            )
+        wrong = dict.fromkeys(absent, _MISSING_FAULT) if default is None else {}
         if spec.dtype == "string":
             for row in absent:
                 texts[row] = default or b""
             return texts, wrong
         for row in absent:
             texts[row] = b"0"
-        if dtypes.is_integer_dtype(spec.dtype):
-            values, misfits = parse_integers(texts, spec.dtype, dtypes.integer_range(spec.dtype))
-        else:
-            values, misfits = parse_floats(texts, spec.dtype)
+        parse = parse_integers if is_integer_dtype(spec.dtype) else parse_floats
+        values, misfits = parse(texts, spec.dtype)
         if default is not None:
             values[absent] = default
         limits = Limits.of(spec.valid_range, spec.dtype)
@@ -259,10 +248,8 @@ def _check_column(name: Any, spec: Any) -> FixedLenFeature:
     """Validate one of ``columns``."""
     if not isinstance(name, str) or not is_text(name):
         raise SchemaError(f"the name of a column must be text, got {name!r}")
-    try:
+    with errors_of(name):
         feature = as_feature(spec)
-    except SchemaError as error:
-        raise SchemaError(error.reason, feature=name) from None
     if not isinstance(feature, FixedLenFeature) or feature.shape != ():
         raise SchemaError(
             f"a CSV column must be a FixedLenFeature([], dtype), got {spec!r}", feature=name
@@ -270,7 +257,7 @@ def _check_column(name: Any, spec: Any) -> FixedLenFeature:
     if feature.bitcast:
         raise SchemaError("CSV fields are text, so bitcast is not supported", feature=name)
     dtype = feature.dtype
-    if not dtypes.is_integer_dtype(dtype) and dtype not in (*_FLOATS, "string"):
+    if not is_integer_dtype(dtype) and dtype not in (*_FLOATS, "string"):
         raise SchemaError(
             "the dtype of a CSV column must be an integer dtype, 'float32', 'float64' or "
             f"'string', got {dtype!r}",

@@ -57,7 +57,7 @@ class StepOrder(RecordOrder):
     def describe(self) -> dict[str, Any]:
         window = self.numbers.window
         steps = "each" if window is None else f"windows of {window}"
-        return {**super().describe(), "steps": f"{steps}, {self.numbers.fingerprint()}"}
+        return {**super().describe(), "steps": f"{steps}, {self.numbers.fingerprint}"}
 
     def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return a reader of samples."""

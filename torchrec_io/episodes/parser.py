@@ -15,7 +15,7 @@ from ..schema.schema import Schema
 from ..tensors.batch import Batch
 from ..tensors.block_parser import BlockParser, ExampleBlockParser
 from ..tensors.parse import parse_all, parse_sound
-from .columns import Gathering, StepRows, count_steps
+from .columns import StepRows, count_steps, gather
 from .reader import StepNumbers
 from .step_counts import StepCounter, step_features
 
@@ -101,9 +101,7 @@ class StepParser(BlockParser):
         if failures := self._disagreements(batch, self.numbers.counts[episodes.numbers]):
             return failures
         places = {**dict.fromkeys(self._whole, taken), **dict.fromkeys(self._picked, picked)}
-        gathering = Gathering()
-        gathering.add(batch, rows, places)
-        return gathering.finish(self.schema, len(rows))
+        return gather(batch, self.schema, rows, places)
 
     def _disagreements(self, batch: Batch, counts: Ints) -> list[RecordFailure]:
         """Return a failure for each record whose features have different numbers of steps."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,6 @@ class StepNumbers:
         self.window = window
         samples = np.where(counts < 0, 1, np.maximum(counts - ((window or 1) - 1), 0))
         self.starts: _Ints = np.concatenate((np.zeros(1, np.int64), np.cumsum(samples)))
-        self._fingerprint: str | None = None
 
     @classmethod
     def joined(cls, numbers: Sequence[StepNumbers]) -> StepNumbers:
@@ -63,12 +63,10 @@ class StepNumbers:
         records = np.searchsorted(self.starts, numbers, side="right") - 1
         return records, numbers - self.starts[records]
 
+    @cached_property  # it is part of every saved state
     def fingerprint(self) -> str:
-        """Return a short text that is equal for equal numberings."""
-        if self._fingerprint is None:  # part of every saved state
-            counts = self.counts.astype("<i8")
-            self._fingerprint = digest_text(f"{self.window}:", counts.data)
-        return self._fingerprint
+        """Short text that is equal for equal numberings."""
+        return digest_text(f"{self.window}:", self.counts.astype("<i8").data)
 
 
 @dataclass(slots=True)
@@ -92,9 +90,8 @@ class StepPlan:
 
     def continues(self, other: StepPlan) -> bool:
         """Return whether nothing needs to be announced if ``other`` was read just before."""
-        if np.isin(self.records, other.records).all():
-            return True
-        return self.reads.continues(other.reads)
+        are_read = bool(np.isin(self.records, other.records).all())
+        return are_read or self.reads.continues(other.reads)
 
 
 class StepReader(Reader):

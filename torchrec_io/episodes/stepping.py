@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,22 +22,6 @@ from .step_counts import UNKNOWN, StepCounter
 logger = logging.getLogger("torchrec_io")
 
 
-@dataclass(frozen=True)
-class StepParsers:
-    """Makes the parsers of steps.
-
-    Attributes:
-        group: Name of the features that have steps.
-        numbers: Numbers of all samples.
-    """
-
-    group: str
-    numbers: StepNumbers
-
-    def __call__(self, schema: Any) -> StepParser:
-        return StepParser(_checked(schema), self.group, self.numbers)
-
-
 def step_pipeline(pipeline: IndexedPipeline, group: str, window: int | None) -> IndexedPipeline:
     """Return the parts of a dataset of steps; see :meth:`torchrec_io.TFRecordDataset.steps`."""
     if pipeline.loader.parser.sample_kind != "records":
@@ -53,8 +37,12 @@ def step_pipeline(pipeline: IndexedPipeline, group: str, window: int | None) -> 
         logger.info("%d of %d records have fewer than %d steps", short, len(counts), window or 1)
     return pipeline.rebuild(
         record_order=StepOrder.from_records(pipeline.record_order, numbers),
-        make_parser=StepParsers(group, numbers),
+        make_parser=partial(_make_parser, group, numbers),
     )
+
+
+def _make_parser(group: str, numbers: StepNumbers, schema: Any) -> StepParser:
+    return StepParser(_checked(schema), group, numbers)
 
 
 def _checked(schema: Any) -> Schema:

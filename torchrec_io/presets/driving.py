@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from ..schema.dtypes import DType
 from ..schema.schema import Schema
 from ..schema.specs import FixedLenFeature
 
@@ -41,33 +43,23 @@ def waymo_motion(*, roadgraph_points: int = 30_000, future: bool = True) -> Sche
             Default: True.
     """
     features: dict[str, Any] = {"scenario/id": FixedLenFeature([], "string")}
-    for name, size, dtype in (
-        ("xyz", 3, "float32"),
-        ("dir", 3, "float32"),
-        *((name, 1, "int64") for name in ("type", "valid", "id")),
-    ):
-        features[f"roadgraph_samples/{name}"] = FixedLenFeature([roadgraph_points, size], dtype)
-    for name in ("id", "type"):
-        features[f"state/{name}"] = FixedLenFeature([_OBJECTS], "float32")
-    for name in ("is_sdc", "tracks_to_predict", "objects_of_interest"):
-        features[f"state/{name}"] = FixedLenFeature([_OBJECTS], "int64")
+    roadgraph = "roadgraph_samples"
+    features |= _fixed(roadgraph, ("xyz", "dir"), [roadgraph_points, 3], "float32")
+    features |= _fixed(roadgraph, ("type", "valid", "id"), [roadgraph_points, 1], "int64")
+    features |= _fixed("state", ("id", "type"), [_OBJECTS], "float32")
+    flags = ("is_sdc", "tracks_to_predict", "objects_of_interest")
+    features |= _fixed("state", flags, [_OBJECTS], "int64")
     for when, steps in _STEPS.items():
         if when != "future" or future:
-            features |= _object_features(f"state/{when}", [_OBJECTS, steps])
+            objects = f"state/{when}"
+            features |= _fixed(objects, _STATE_FLOATS, [_OBJECTS, steps], "float32")
+            features |= _fixed(objects, ("valid", "timestamp_micros"), [_OBJECTS, steps], "int64")
         if when != "future":
-            features |= _light_features(f"traffic_light_state/{when}", [steps, _LIGHTS])
+            lights = f"traffic_light_state/{when}"
+            features |= _fixed(lights, ("state", "valid", "id"), [steps, _LIGHTS], "int64")
+            features |= _fixed(lights, ("x", "y", "z"), [steps, _LIGHTS], "float32")
     return Schema(features)
 
 
-def _object_features(prefix: str, shape: list[int]) -> dict[str, Any]:
-    features = {f"{prefix}/{name}": FixedLenFeature(shape, "float32") for name in _STATE_FLOATS}
-    for name in ("valid", "timestamp_micros"):
-        features[f"{prefix}/{name}"] = FixedLenFeature(shape, "int64")
-    return features
-
-
-def _light_features(prefix: str, shape: list[int]) -> dict[str, Any]:
-    features = {
-        f"{prefix}/{name}": FixedLenFeature(shape, "int64") for name in ("state", "valid", "id")
-    }
-    return features | {f"{prefix}/{name}": FixedLenFeature(shape, "float32") for name in "xyz"}
+def _fixed(prefix: str, names: Iterable[str], shape: list[int], dtype: DType) -> dict[str, Any]:
+    return {f"{prefix}/{name}": FixedLenFeature(shape, dtype) for name in names}

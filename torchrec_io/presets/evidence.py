@@ -57,17 +57,14 @@ class Evidence:
             )
         if found.where != part:
             return False
+        if not isinstance(spec, (VarLenFeature, FixedLenFeature)):
+            return found.kind == "bytes" and self._fits_bytes(name, found, spec)
+        if DTYPES.get(found.kind) != stored_dtype(spec.dtype):
+            return False
         if isinstance(spec, VarLenFeature):
-            return DTYPES.get(found.kind) == stored_dtype(spec.dtype)
-        if isinstance(spec, FixedLenFeature):
-            return self._fits_fixed(found, spec)
-        return found.kind == "bytes" and self._fits_bytes(name, found, spec)
-
-    @staticmethod
-    def _fits_fixed(found: Finding, spec: FixedLenFeature) -> bool:
+            return True
         is_present = spec.default_value is not None or found.present == found.records
-        has_dtype = DTYPES.get(found.kind) == stored_dtype(spec.dtype)
-        return has_dtype and is_present and found.counts == (spec.count, spec.count)
+        return is_present and found.counts == (spec.count, spec.count)
 
     def _fits_bytes(self, name: str, found: Finding, spec: Any) -> bool:
         """Return whether bytes match an image, an array, or a sequence of these."""

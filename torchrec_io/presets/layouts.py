@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from ..errors import SchemaError
 from ..schema.infer import sample_records
@@ -45,76 +45,69 @@ def suggest_layouts(evidence: Evidence) -> Iterator[Layout]:
         yield from find(evidence)
 
 
+def _layout(preset: Callable[..., Schema], marks: Iterable[str], **arguments: Any) -> Layout:
+    schema = preset(**arguments)
+    source = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    return Layout(preset.__name__, source.replace("'", '"'), schema, tuple(marks))
+
+
+def _suggest_fixed(_: Evidence) -> Iterator[Layout]:
+    """Yield the layouts of presets without arguments."""
+    for preset in (audioset, nsynth):
+        yield _layout(preset, preset())
+
+
 def _suggest_imagenet(evidence: Evidence) -> Iterator[Layout]:
     if "image/object/class/label" not in evidence.findings:
-        marks = ("image/encoded", "image/class/label", "image/class/synset")
-        yield Layout("imagenet", "", imagenet(), marks)
+        yield _layout(imagenet, ("image/encoded", "image/class/label", "image/class/synset"))
 
 
 def _suggest_object_detection(evidence: Evidence) -> Iterator[Layout]:
-    boxes = tuple(f"image/object/bbox/{end}" for end in ("ymin", "xmin", "ymax", "xmax"))
+    boxes = [f"image/object/bbox/{end}" for end in ("ymin", "xmin", "ymax", "xmax")]
     # Masks that are stored as numbers are not read by the preset.
-    for masks in (True, False) if "image/object/mask" in evidence.findings else (False,):
+    for options in ({"masks": True}, {}) if "image/object/mask" in evidence.findings else ({},):
         for label in ("label", "text"):
             marks = ("image/encoded", *boxes, f"image/object/class/{label}")
-            arguments = "masks=True" if masks else ""
-            yield Layout("object_detection", arguments, object_detection(masks=masks), marks)
+            yield _layout(object_detection, marks, **options)
 
 
 def _suggest_kaggle_images(evidence: Evidence) -> Iterator[Layout]:
     choices = (("class", "id"), ("target", "image_name"), (None, "id"), (None, "image_name"))
     for names in (*choices, ("class", None)):
-        label, name = names
-        marks = ("image", *(mark for mark in names if mark is not None))
-        keys = {"label_key": label, "id_key": name}
-        usual = {"label_key": "class", "id_key": "id"}
-        arguments = ", ".join(f"{key}={keys[key]!r}" for key in keys if keys[key] != usual[key])
+        marks = ("image", *(name for name in names if name is not None))
         # These names are common: unless both are known, no other feature is allowed.
         if None not in names or set(evidence.findings) == {*marks}:
-            schema = kaggle_images(label_key=label, id_key=name)
-            yield Layout("kaggle_images", arguments.replace("'", '"'), schema, marks)
+            keys = zip(("label_key", "id_key"), names, ("class", "id"), strict=True)
+            options = {key: name for key, name, usual in keys if name != usual}
+            yield _layout(kaggle_images, marks, **options)
 
 
 def _suggest_youtube8m(evidence: Evidence) -> Iterator[Layout]:
+    segments = {"segments": True} if "segment_start_times" in evidence.findings else {}
     for id_key in ("id", "video_id"):
-        options = [] if id_key == "id" else [f'id_key="{id_key}"']
-        video = youtube8m_video(id_key=id_key)
+        options = {} if id_key == "id" else {"id_key": id_key}
         # Labels are not marks, because those of test data are not published.
-        marks = (id_key, "mean_rgb", "mean_audio")
-        yield Layout("youtube8m_video", ", ".join(options), video, marks)
-        segments = "segment_start_times" in evidence.findings
-        frames = youtube8m_frames(id_key=id_key, segments=segments)
-        arguments = ", ".join([*options, *(["segments=True"] if segments else [])])
-        yield Layout("youtube8m_frames", arguments, frames, (id_key, "rgb", "audio"))
-
-
-def _suggest_audioset(_: Evidence) -> Iterator[Layout]:
-    schema = audioset()
-    yield Layout("audioset", "", schema, (*schema,))
-
-
-def _suggest_nsynth(_: Evidence) -> Iterator[Layout]:
-    schema = nsynth()
-    yield Layout("nsynth", "", schema, (*schema,))
+        yield _layout(youtube8m_video, (id_key, "mean_rgb", "mean_audio"), **options)
+        yield _layout(youtube8m_frames, (id_key, "rgb", "audio"), **options, **segments)
 
 
 def _suggest_waymo_motion(evidence: Evidence) -> Iterator[Layout]:
     points = evidence.count("roadgraph_samples/id")
     if points:
-        future = "state/future/x" in evidence.findings
-        options = [] if points == 30_000 else [f"roadgraph_points={points}"]
-        options += [] if future else ["future=False"]
-        schema = waymo_motion(roadgraph_points=points, future=future)
+        options: dict[str, Any] = {} if points == 30_000 else {"roadgraph_points": points}
+        if "state/future/x" not in evidence.findings:
+            options["future"] = False
         marks = ("scenario/id", "roadgraph_samples/xyz", "state/past/x", "state/current/x")
-        yield Layout("waymo_motion", ", ".join(options), schema, marks)
+        yield _layout(waymo_motion, marks, **options)
 
 
 def _suggest_bert_pretraining(evidence: Evidence) -> Iterator[Layout]:
     tokens, masked = evidence.count("input_ids"), evidence.count("masked_lm_ids")
     if tokens and masked:
         schema = bert_pretraining(tokens, masked)
-        arguments = f"max_seq_length={tokens}, max_predictions_per_seq={masked}"
-        yield Layout("bert_pretraining", arguments, schema, (*schema,))
+        yield _layout(
+            bert_pretraining, schema, max_seq_length=tokens, max_predictions_per_seq=masked
+        )
 
 
 def _suggest_gqn(evidence: Evidence) -> Iterator[Layout]:
@@ -122,8 +115,7 @@ def _suggest_gqn(evidence: Evidence) -> Iterator[Layout]:
     if views and evidence.count("cameras") == 5 * views:
         size = _find_frame_size(evidence)
         if size is not None:
-            arguments = f"sequence_length={views}, frame_size={size}"
-            yield Layout("gqn", arguments, gqn(views, size), ("frames", "cameras"))
+            yield _layout(gqn, ("frames", "cameras"), sequence_length=views, frame_size=size)
 
 
 def _find_frame_size(evidence: Evidence) -> int | None:
@@ -156,8 +148,7 @@ _FINDERS: tuple[Callable[[Evidence], Iterator[Layout]], ...] = (
     _suggest_imagenet,
     _suggest_object_detection,
     _suggest_youtube8m,
-    _suggest_audioset,
-    _suggest_nsynth,
+    _suggest_fixed,
     _suggest_waymo_motion,
     _suggest_bert_pretraining,
     _suggest_gqn,

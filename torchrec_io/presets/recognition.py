@@ -106,9 +106,8 @@ def recognize_schema(schema: AnySchema, files: list[str]) -> Preset | None:
     evidence = Evidence(schema.findings or {}, schema.is_sequence, tuple(files))
     for layout in suggest_layouts(evidence):
         if set(layout.marks) <= set(evidence.findings) and evidence.fits(layout.schema):
-            reasons = [f"the records have {_list_names(layout.marks)}"]
-            reasons += [layout.also] if layout.also else []
-            why = ", and ".join(reasons)
+            why = f"the records have {_list_names(layout.marks)}"
+            why += f", and {layout.also}" if layout.also else ""
             return _compare(Preset(layout.name, layout.arguments, layout.schema, why), schema)
     return None
 

@@ -31,12 +31,8 @@ def encode(
         ValueError: If a value cannot be stored; see :func:`encode_example`.
         SchemaError: If ``kinds`` is not valid; see :func:`encode_example`.
     """
-    context_kinds: Kinds | None
-    example_kinds: Kinds | None
-    if isinstance(kinds, Schema):
-        context_kinds, example_kinds = kinds.context_schema, kinds.example_schema
-    else:
-        context_kinds = example_kinds = kinds
+    context_kinds = kinds.context_schema if isinstance(kinds, Schema) else kinds
+    example_kinds = kinds.example_schema if isinstance(kinds, Schema) else kinds
     parts = [(_EXAMPLES, example) for example in encode_examples(examples, example_kinds)]
     if context is not None:
         parts.append((_CONTEXT, encode_example(context, context_kinds)))

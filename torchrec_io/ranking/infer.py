@@ -73,34 +73,29 @@ def _in_list(finding: Finding) -> Finding:
 
 
 def _survey(sample: Iterator[SampledRecord]) -> tuple[Survey, Survey] | None:
-    contexts = _SeenExamples()
-    examples = _SeenExamples()
+    """Return the facts about the contexts and the examples of lists; None for other records."""
+    records = count = 0
+    contexts: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
+    examples: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
     for record in sample:
         lists = inspect_example_list(record.data)
         if lists is None or _has_values(record.data):
             return None
-        contexts.add(lists.context)
+        records += 1
+        count += len(lists.examples)
+        _add_features(contexts, lists.context)
         for example in lists.examples:
-            examples.add(example)
-    if not any(seen.present for seen in examples.seen.values()):
+            _add_features(examples, example)
+    if not any(summary.present for summary in examples.values()):
         return None
-    return contexts.survey(), examples.survey()
+    return Survey(records, contexts, {}), Survey(count, examples, {})
 
 
-class _SeenExamples:
-    """Features that were seen in some Examples."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.seen: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
-
-    def add(self, features: Mapping[str, InspectedFeature]) -> None:
-        self.count += 1
-        for name, feature in features.items():
-            self.seen[name].add(feature)
-
-    def survey(self) -> Survey:
-        return Survey(self.count, self.seen, {})
+def _add_features(
+    summaries: defaultdict[str, FeatureSummary], features: Mapping[str, InspectedFeature]
+) -> None:
+    for name, feature in features.items():
+        summaries[name].add(feature)
 
 
 def _has_values(data: bytes) -> bool:

@@ -57,41 +57,30 @@ def split_lists(block: RecordBlock) -> tuple[ListBlock, list[RecordFailure]]:
     examples = RecordBlock(
         block.buffer, block.starts[owners] + example_at, parts.example_sizes, block.numbers[owners]
     )
-    contexts, positions = _merge_contexts(
-        block, parts.context_records, parts.context_offsets, parts.context_sizes
-    )
+    contexts, positions = _merge_contexts(block, parts)
     found = [RecordFailure(each.record, None, each.offset, each.reason) for each in parts.failures]
     return ListBlock(contexts, examples, offsets, positions, example_at), found
 
 
 def _merge_contexts(
-    block: RecordBlock,
-    owners: npt.NDArray[np.int64],
-    at: npt.NDArray[np.int64],
-    sizes: npt.NDArray[np.int64],
+    block: RecordBlock, parts: _core.ListParts
 ) -> tuple[RecordBlock, npt.NDArray[np.int64]]:
-    """Return one context for each record, and its byte offset in the record.
-
-    Args:
-        block: The records.
-        owners: Record of each part of a context, in ascending order.
-        at: Byte offset of each part in its record.
-        sizes: Size of each part in bytes.
-    """
+    """Return one context for each record, and its byte offset in the record."""
+    owners, at, sizes = parts.context_records, parts.context_offsets, parts.context_sizes
     positions = np.zeros(len(block), np.int64)
     lengths = np.zeros(len(block), np.int64)
     positions[owners], lengths[owners] = at, sizes  # where there are several parts, the last one
     starts = block.starts + positions
-    pieces, end = [block.buffer], len(block.buffer)
+    pieces, size = [block.buffer], len(block.buffer)
     firsts = np.searchsorted(owners, np.arange(len(block) + 1))
     for record in np.flatnonzero(np.diff(firsts) > 1).tolist():
         # Protobuf merges serialized messages that are concatenated.
-        parts = slice(int(firsts[record]), int(firsts[record + 1]))
-        begins = (block.starts[record] + at[parts]).tolist()
-        ends = [begin + size for begin, size in zip(begins, sizes[parts].tolist(), strict=True)]
-        pieces += [block.buffer[i:j] for i, j in zip(begins, ends, strict=True)]
-        starts[record], lengths[record] = end, sizes[parts].sum()
-        end += int(lengths[record])
+        own = slice(int(firsts[record]), int(firsts[record + 1]))
+        begins = block.starts[record] + at[own]
+        spans = zip(begins.tolist(), (begins + sizes[own]).tolist(), strict=True)
+        pieces += [block.buffer[begin:end] for begin, end in spans]
+        starts[record], lengths[record] = size, sizes[own].sum()
+        size += int(lengths[record])
         positions[record] = -1
     buffer = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
     return RecordBlock(buffer, starts, lengths, block.numbers), positions

@@ -91,8 +91,7 @@ class ExampleListParser(BlockParser):
             parser = ExampleParser.of(self.schema.context_schema)
             located.insert(0, _locate(parser, lists.contexts, random))
             padded = parser.padded
-        failures = _failures(lists, located)
-        if failures:
+        if failures := _failures(lists, located):
             return failures
 
         room = ArenaLayout()
@@ -107,8 +106,7 @@ class ExampleListParser(BlockParser):
         arena = tensor.numpy()
         for part, start in zip(located, starts, strict=True):
             part.fill(arena[start : start + part.arena_bytes])
-        failures = _failures(lists, located)
-        if failures:
+        if failures := _failures(lists, located):
             return failures
         view_of(arena, splits)[...] = lists.offsets
         return Batch(tensor, columns, tuple(self.schema), padded, dict(self.schema.paths))

@@ -102,14 +102,10 @@ class SplitInfo:
             SchemaError: If the template of their names is not valid, or leads out of the directory.
             FileNotFoundError: If the lengths of the shards are not known and shards are missing.
         """
-        count = self._stated.num_shards
         if self.shard_lengths is not None:
             names = self._template.paths(len(self.shard_lengths))
-        elif count is not None:
-            self._check_number(count)
-            names = self._template.paths(count)
         else:
-            names = self._existing()
+            names = self._find_names()
         return tuple(os.path.join(self._folder, name) for name in names)
 
     def shards(self) -> Shards:
@@ -137,34 +133,29 @@ class SplitInfo:
             )
         return Shards(self.paths, lengths, self.num_bytes, indexes)
 
-    def _check_number(self, count: int) -> None:
-        """Raise an error if there are fewer files than shards, before making names for them."""
-        folder, _ = self._template.pattern()
-        files = len(self._list(folder))
-        if count > files:
-            reason = (
-                f"shards of split {self.name!r} are missing: it has {counted(count, 'shard')}, but "
-                f"the directory has {counted(files, 'file')}"
-            )
-            raise FileNotFoundError(errno.ENOENT, reason, os.path.join(self._folder, folder))
+    def _find_names(self) -> list[str]:
+        """Return the shards, relative to the dataset's directory, if their lengths are not known.
 
-    def _existing(self) -> list[str]:
-        """Return the existing shards, relative to the dataset's directory, if none is missing."""
+        The files are listed before a name is made for each of the shards: there may be billions.
+        """
         folder, pattern = self._template.pattern()
-        found = [
-            os.path.join(folder, name) for name in self._list(folder) if pattern.fullmatch(name)
-        ]
-        names = self._template.paths(len(found))
-        if not found or sorted(names) != sorted(found):
-            reason = f"shards of split {self.name!r} are missing"
-            raise FileNotFoundError(errno.ENOENT, reason, os.path.join(self._folder, folder))
-        return names
-
-    def _list(self, folder: str) -> list[str]:
-        try:
-            return os.listdir(os.path.join(self._folder, folder))
-        except FileNotFoundError:
-            return []
+        path = os.path.join(self._folder, folder)
+        files = os.listdir(path) if os.path.exists(path) else []
+        reason = f"shards of split {self.name!r} are missing"
+        count = self._stated.num_shards
+        if count is None:
+            found = [os.path.join(folder, name) for name in files if pattern.fullmatch(name)]
+            names = self._template.paths(len(found))
+            if found and sorted(names) == sorted(found):
+                return names
+        elif count <= len(files):
+            return self._template.paths(count)
+        else:
+            reason += (
+                f": it has {counted(count, 'shard')}, but the directory has "
+                f"{counted(len(files), 'file')}"
+            )
+        raise FileNotFoundError(errno.ENOENT, reason, path)
 
 
 class Directory:
@@ -205,7 +196,6 @@ class Directory:
         self.path = find_directory(directory, config, version)
         self._info = info = read_info(self.path)
         check_names(info, config, version)
-        info.check_format()
         self.name = info.name
         self.config = info.config
         self.version = info.version
@@ -219,11 +209,6 @@ class Directory:
 
     def __repr__(self) -> str:
         return f"tfds.Directory({self.path!r})"
-
-    @property
-    def _full_name(self) -> str:
-        """Name in the form of TFDS, ``"name/config:version"``."""
-        return "/".join(filter(None, (self.name, self.config))) + f":{self.version}"
 
     @cached_property
     def features(self) -> Connector | None:
@@ -311,10 +296,11 @@ class Directory:
                 f"split {str(wanted)!r} has no records; the splits are {list_splits(lengths)}"
             )
         chosen = self.choose(features)
-        opened = open_shards(ranges, shards, chosen.keys)
+        indexes, selection = open_shards(ranges, shards, chosen.keys)
         used = dict.fromkeys(each.split for each in ranges if each.end > each.begin)
-        described = f"{self._full_name} {'+'.join(used)}"
-        return OpenedSplit(opened.indexes, opened.selection, self._schema(chosen), described)
+        name = "/".join(filter(None, (self.name, self.config)))
+        described = f"{name}:{self.version} {'+'.join(used)}"
+        return OpenedSplit(indexes, selection, self._schema(chosen), described)
 
     def group_of_steps(self, schema: Schema) -> str:
         """Return the name of the nested dataset in each record, such as ``"steps"`` of RLDS.

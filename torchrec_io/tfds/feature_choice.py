@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..schema.nesting import Path, dict_of, leaves_of
+from ..schema.stored_keys import StoredKey
 from .to_schema import SpecTree, Unreadable
 
 # Names of features to read; or a dict from name to a spec, a dict of specs, or None to leave out.
@@ -68,7 +69,9 @@ def choose(specs: SpecTree, features: FeatureChoice | None = None) -> ChosenFeat
     """
     # Empty dicts are leaves for leaves_of(), but not features.
     own = {path: leaf for path, leaf in leaves_of(specs) if dict_of(leaf) is None}
-    keys = tuple(_stored_keys(own))
+    any_of: tuple[str, ...] = ()
+    if not any(isinstance(leaf, Unreadable) for leaf in own.values()):
+        any_of = tuple(stored.key for stored in _stored_keys(own) if stored.kind != "shape")
     given: _Leaves = {}
     if isinstance(features, Mapping):
         own, given = _replace(own, features)
@@ -81,7 +84,8 @@ def choose(specs: SpecTree, features: FeatureChoice | None = None) -> ChosenFeat
         own = {path: leaf for path, leaf in own.items() if path in wanted}
     if not own and not given:
         raise ValueError("features must leave at least one feature to read")
-    return ChosenFeatures(_nest({**own, **given}), StoredKeys(tuple(_required_keys(own)), keys))
+    all_of = tuple(stored.key for stored in _stored_keys(own) if stored.is_required)
+    return ChosenFeatures(_nest({**own, **given}), StoredKeys(all_of, any_of))
 
 
 def _replace(own: _Leaves, features: Mapping[str, Any]) -> tuple[_Leaves, _Leaves]:
@@ -103,21 +107,22 @@ def _locate(own: _Leaves, name: str) -> tuple[Path, list[Path]]:
         if isinstance(leaf, Unreadable) and leaf.class_name and name.startswith(f"{flat}/"):
             return (*path, name[len(flat) + 1 :]), [path]
     found = _find(own, name)
-    depth = next(n for n in range(1, len(found[0]) + 1) if "/".join(found[0][:n]) == name)
-    return found[0][:depth], found
+    return found[0][: _depth_of(name, found[0])], found
 
 
 def _find(own: _Leaves, name: str) -> list[Path]:
     """Return the paths of the features that a name stands for."""
-    found = [
-        path
-        for path in own
-        if any("/".join(path[:depth]) == name for depth in range(1, len(path) + 1))
-    ]
+    found = [path for path in own if _depth_of(name, path)]
     if not found:
         known = ", ".join(repr("/".join(path)) for path in own)
         raise ValueError(f"the dataset has no feature {name!r}; its features are {known}")
     return found
+
+
+def _depth_of(name: str, path: Path) -> int:
+    """Return the depth at which a path has a flat name; 0 if it is not on the path."""
+    depths = range(1, len(path) + 1)
+    return next((depth for depth in depths if "/".join(path[:depth]) == name), 0)
 
 
 def _nest(leaves: _Leaves) -> dict[str, Any]:
@@ -130,17 +135,8 @@ def _nest(leaves: _Leaves) -> dict[str, Any]:
     return nested
 
 
-def _stored_keys(own: _Leaves) -> Iterator[str]:
-    """Yield all stored features that specs read; none if some of them are not known."""
-    if any(isinstance(spec, Unreadable) for spec in own.values()):
-        return
-    for path, spec in own.items():
-        keys = spec.stored_keys("/".join(path))
-        yield from (stored.key for stored in keys if stored.kind != "shape")
-
-
-def _required_keys(own: _Leaves) -> Iterator[str]:
+def _stored_keys(own: _Leaves) -> Iterator[StoredKey]:
+    """Yield the stored features that specs read."""
     for path, spec in own.items():
         if not isinstance(spec, Unreadable):
-            keys = spec.stored_keys("/".join(path))
-            yield from (stored.key for stored in keys if stored.is_required)
+            yield from spec.stored_keys("/".join(path))

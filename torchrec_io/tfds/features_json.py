@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..errors import SchemaError
@@ -144,10 +145,6 @@ class _Parser:
             file_name = f"{self.file_name}-{file_name}"
         return _Parser(self.labels, file_name, self.depth + 1)
 
-    def element(self) -> _Parser:
-        """Return the parser of the elements of this sequence, which have no name of their own."""
-        return replace(self, depth=self.depth + 1)
-
     def names(self, node: Node, num_classes: int | None) -> tuple[str, ...] | None:
         """Return the names of the feature's classes."""
         return self.labels.find(self.file_name, num_classes, node)
@@ -176,14 +173,12 @@ def _parse_features_dict(parser: _Parser, content: _Content) -> Connector:
     node = content.node
     if content.is_proto:
         node = node.get("features") or Node({}, node.path, node.where)
-    features = {name: _parse_named(parser, name, feature) for name, feature in node.members()}
+    features = {}
+    for name, feature in node.members():
+        if not name:
+            raise feature.error("the name of a feature must not be empty")
+        features[name] = parser.child(name).feature(feature)
     return FeaturesDict(features=features)
-
-
-def _parse_named(parser: _Parser, name: str, node: Node) -> Connector:
-    if not name:
-        raise node.error("the name of a feature must not be empty")
-    return parser.child(name).feature(node)
 
 
 def _parse_tensor(_: _Parser, content: _Content) -> Connector:
@@ -221,10 +216,8 @@ def _parse_labeled_image(parser: _Parser, content: _Content) -> Connector:
     node = content.node
     shape = _parse_shape(node) or (None, None, 1)
     label = node.get("label")
-    if label is not None:
-        count = label.whole("num_classes", 0, _MOST_SIZE)
-    else:
-        count = node.whole("labels", 0, _MOST_SIZE)
+    owner, name = (node, "labels") if label is None else (label, "num_classes")
+    count = owner.whole(name, 0, _MOST_SIZE)
     return replace(_make_image(node, shape), names=parser.names(node, count or None))
 
 
@@ -287,23 +280,15 @@ def _parse_translations(_: _Parser, __: _Content) -> Connector:
     return TranslationVariableLanguages(feature=inner)
 
 
-def _parse_sequence(parser: _Parser, content: _Content) -> Connector:
-    return Sequence(feature=_parse_element(parser, content), length=_parse_length(content))
-
-
-def _parse_dataset(parser: _Parser, content: _Content) -> Connector:
-    return Dataset(feature=_parse_element(parser, content), length=_parse_length(content))
-
-
-def _parse_element(parser: _Parser, content: _Content) -> Connector:
-    return parser.element().feature(content.node.need("feature"))
-
-
-def _parse_length(content: _Content) -> int | None:
+def _parse_sequence(
+    parser: _Parser, content: _Content, make: type[Sequence] = Sequence
+) -> Connector:
+    inner = replace(parser, depth=parser.depth + 1)  # elements have no name of their own
+    feature = inner.feature(content.node.need("feature"))
     # The JSON of a proto omits 0, and -1 stands for an unknown length.
     default = 0 if content.is_proto else None
     length = content.node.whole("length", -1, _MOST_SIZE, default)
-    return None if length == -1 else length
+    return make(feature=feature, length=None if length == -1 else length)
 
 
 _CONNECTORS: Mapping[str, Callable[[_Parser, _Content], Connector]] = {
@@ -319,7 +304,7 @@ _CONNECTORS: Mapping[str, Callable[[_Parser, _Content], Connector]] = {
     "Audio": _parse_audio,
     "Video": _parse_video,
     "Sequence": _parse_sequence,
-    "Dataset": _parse_dataset,
+    "Dataset": partial(_parse_sequence, make=Dataset),
     "Translation": _parse_translation,
     "TranslationVariableLanguages": _parse_translations,
 }

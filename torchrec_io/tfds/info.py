@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..checks import MOST
 from ..schema.bounded_json import shown
 from .json_text import Node, read_json
 
 INFO_FILE = "dataset_info.json"
 
 _MOST_BYTES = 32 << 20  # parsing takes ten times as much memory, and seconds
-_MOST_COUNT = 2**62
 _MOST_SHARDS = 1_000_000
 _MOST_NESTED = 64
 
@@ -60,8 +60,6 @@ class DatasetInfo:
         config: Name of the config; "" for none.
         version: Version, such as "1.0.0".
         description: Description of the dataset.
-        file_format: Format of the files, such as "tfrecord".
-        other_formats: Other formats in which the files exist.
         supervised_keys: Names of the inputs and targets of a model, nested in tuples and dicts as
             in the file; None if the file does not say.
         splits: Splits by name.
@@ -74,35 +72,20 @@ class DatasetInfo:
     config: str
     version: str
     description: str
-    file_format: str
-    other_formats: tuple[str, ...]
     supervised_keys: Any
     splits: Mapping[str, StatedSplit]
     features: Node | None
-
-    def check_format(self) -> None:
-        """Raise an error unless the files exist in TFRecord format.
-
-        Raises:
-            SchemaError: If they do not.
-        """
-        if "tfrecord" not in (self.file_format, *self.other_formats):
-            node = Node(None, self.path, "fileFormat")
-            raise node.error(
-                f"the format must be 'tfrecord', got {self.file_format!r}: convert the dataset "
-                "with 'tfds convert_format'"
-            )
 
 
 def read_info(directory: str) -> DatasetInfo:
     """Read the dataset_info.json of a directory.
 
     Raises:
-        SchemaError: If the file is not valid.
+        SchemaError: If the file is not valid, or if the files do not exist in TFRecord format.
         FileNotFoundError: If the directory has no dataset_info.json.
     """
     node = read_json(os.path.join(directory, INFO_FILE), _MOST_BYTES)
-    formats = node.get("alternative_file_formats")
+    _check_format(node)
     splits = node.get("splits")
     stated = [_parse_split(split) for split in splits.items()] if splits is not None else []
     if any(split.shard_lengths for split in stated):
@@ -119,12 +102,21 @@ def read_info(directory: str) -> DatasetInfo:
         config=node.text("config_name"),
         version=node.text("version"),
         description=node.text("description"),
-        file_format=node.text("file_format") or "tfrecord",
-        other_formats=tuple(f.as_text() for f in formats.items()) if formats is not None else (),
         supervised_keys=_parse_supervised_keys(node.get("supervised_keys")),
         splits=by_name,
         features=node.get("features"),
     )
+
+
+def _check_format(node: Node) -> None:
+    own = node.text("file_format") or "tfrecord"
+    others = node.get("alternative_file_formats")
+    formats = [own] if others is None else [own, *(other.as_text() for other in others.items())]
+    if "tfrecord" not in formats:
+        raise Node(None, node.path, "fileFormat").error(
+            f"the format must be 'tfrecord', got {own!r}: convert the dataset with "
+            "'tfds convert_format'"
+        )
 
 
 def _parse_split(node: Node) -> StatedSplit:
@@ -135,18 +127,15 @@ def _parse_split(node: Node) -> StatedSplit:
     found = () if lengths is None else _parse_counts(lengths)
     if len(found) > _MOST_SHARDS:
         raise node.error(f"a split must have at most {_MOST_SHARDS} shards, got {len(found)}")
-    if sum(found) > _MOST_COUNT:
-        raise node.error(f"a split must have at most {_MOST_COUNT} records, got {sum(found)}")
-    statistics = node.get("statistics")
-    stated = None
-    if statistics is not None:
-        stated = statistics.whole("num_examples", 0, _MOST_COUNT)
+    if sum(found) > MOST:
+        raise node.error(f"a split must have at most {MOST} records, got {sum(found)}")
+    statistics = node.get("statistics") or Node({}, node.path, "")
     return StatedSplit(
         name=name,
         shard_lengths=found or None,
-        num_shards=node.whole("num_shards", 0, _MOST_COUNT) or None,
-        num_examples=stated,
-        num_bytes=node.whole("num_bytes", 0, _MOST_COUNT, 0) or 0,
+        num_shards=node.whole("num_shards", 0, MOST) or None,
+        num_examples=statistics.whole("num_examples", 0, MOST),
+        num_bytes=node.whole("num_bytes", 0, MOST, 0) or 0,
         template=node.text("filepath_template"),
     )
 
@@ -159,7 +148,7 @@ def _parse_counts(node: Node) -> tuple[int, ...]:
             counts.append(int(value))
         else:
             item = Node(value, node.path, f"{node.where}[{number}]")
-            counts.append(item.as_whole(0, _MOST_COUNT))
+            counts.append(item.as_whole(0, MOST))
     return tuple(counts)
 
 

@@ -125,14 +125,14 @@ class Node:
         for number, item in enumerate(self.value):
             yield Node(item, self.path, f"{self.where}[{number}]")
 
-    def text(self, name: str, default: str = "") -> str:
-        """Return a member that is a string.
+    def text(self, name: str) -> str:
+        """Return a member that is a string; "" if it is missing.
 
         Raises:
             SchemaError: If it is not a string of valid Unicode.
         """
         found = self.get(name)
-        return default if found is None else found.as_text()
+        return "" if found is None else found.as_text()
 
     def flag(self, name: str) -> bool:
         """Return a member that is true or false; False if it is missing.

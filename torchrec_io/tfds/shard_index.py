@@ -17,10 +17,7 @@ from .feature_choice import StoredKeys
 from .info import INFO_FILE
 
 # Attributes of a RecordIndex that are set on first use.
-_FOUND_ATTRIBUTES = (
-    "data_stamp",
-    "_file",
-)
+_FOUND_ATTRIBUTES = ("data_stamp", "_file")
 
 
 class ShardIndex(RecordIndex):
@@ -59,7 +56,6 @@ class ShardIndex(RecordIndex):
         self._size = size
         self._keys = keys
         if found is not None:
-            self._check(found)
             self._take(found)
 
     def __getattr__(self, name: str) -> Any:
@@ -69,7 +65,6 @@ class ShardIndex(RecordIndex):
         found, error = find_or_build(self.data_path, None)
         if error is not None:
             raise error
-        self._check(found)
         self._take(found)
         return self.__dict__[name]
 
@@ -92,16 +87,11 @@ class ShardIndex(RecordIndex):
         return self._records, self._size, 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        facts = (self.data_path, self._records, self._size, self._keys)
-        found = super().__reduce__() if self.is_loaded else None
-        return _rebuild, (facts, found)
+        # Unlike other indexes, a shard's may have no file yet. Reading it reports its errors.
+        return object.__new__, (ShardIndex,), self.__dict__
 
     def _take(self, found: RecordIndex) -> None:
-        """Take the attributes of an index."""
-        self.__dict__.update({name: getattr(found, name) for name in _FOUND_ATTRIBUTES})
-
-    def _check(self, found: RecordIndex) -> None:
-        """Compare an index with the facts."""
+        """Compare an index with the facts, and take its attributes."""
         data_bytes = found.identity[1]
         if data_bytes != self._size:
             raise StaleIndexError(
@@ -116,6 +106,7 @@ class ShardIndex(RecordIndex):
                 path=self.data_path,
             )
         self._check_first_record(found)
+        self.__dict__.update({name: getattr(found, name) for name in _FOUND_ATTRIBUTES})
 
     def _check_first_record(self, found: RecordIndex) -> None:
         if not self._records or not any(self._keys):
@@ -162,13 +153,3 @@ def check_shard(path: str, records: int | None, keys: StoredKeys) -> int:
         raise error
     expected = len(found) if records is None else records
     return len(ShardIndex(path, expected, found.identity[1], keys, found))
-
-
-def _rebuild(facts: tuple[Any, ...], found: tuple[Any, ...] | None) -> ShardIndex:
-    index = ShardIndex(*facts)
-    if found is not None:
-        make, arguments, state = found
-        known = make(*arguments)
-        known.data_stamp = state["data_stamp"]
-        index._take(known)  # noqa: SLF001  # reading the shard reports its errors
-    return index

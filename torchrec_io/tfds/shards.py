@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -58,21 +57,9 @@ class Piece(NamedTuple):
     take: int
 
 
-class OpenedShards(NamedTuple):
-    """Shards, and a selection of their records.
-
-    Attributes:
-        indexes: Index of the shard of each piece.
-        selection: Selection of the records of these shards.
-    """
-
-    indexes: list[ShardIndex]
-    selection: Selection
-
-
 def open_shards(
     ranges: Sequence[SplitRange], splits: Mapping[str, Shards], keys: StoredKeys
-) -> OpenedShards:
+) -> tuple[list[ShardIndex], Selection]:
     """Open the shards of some records, and check as much as is possible without reading them.
 
     If the files of a split have the total size that dataset_info.json says, the split is complete,
@@ -83,6 +70,9 @@ def open_shards(
         ranges: The records. Each range lists its own shards, in order.
         splits: Shards of each split.
         keys: Stored features that the first record of each shard must have.
+
+    Returns:
+        Index of the shard of each piece of the ranges, and the selection of their records.
 
     Raises:
         FileNotFoundError: If shards are missing.
@@ -100,24 +90,17 @@ def open_shards(
         for number, index in zip(numbers, indexes, strict=True):
             path = shards.paths[number]
             found[name, number] = ShardIndex(path, shards.lengths[number], sizes[path], keys, index)
-    return OpenedShards(
-        [found[piece.split, piece.shard] for piece in pieces],
-        _select(pieces, [splits[piece.split].lengths[piece.shard] for piece in pieces]),
-    )
+    lengths = [splits[piece.split].lengths[piece.shard] for piece in pieces]
+    return [found[piece.split, piece.shard] for piece in pieces], _select(pieces, lengths)
 
 
 def find_pieces(wanted: SplitRange, splits: Mapping[str, Shards]) -> Iterator[Piece]:
     """Yield the part of a range of records that each shard holds, in order."""
-    lengths = splits[wanted.split].lengths
-    ends = list(accumulate(lengths))
-    first = bisect_right(ends, wanted.begin)
-    last = bisect_left(ends, wanted.end)
-    for shard in range(first, last + 1 if wanted.begin < wanted.end else first):
-        start = ends[shard] - lengths[shard]
-        skip = max(wanted.begin - start, 0)
-        take = min(wanted.end, ends[shard]) - start - skip
-        if take:  # a shard may be empty
-            yield Piece(wanted.split, shard, skip, take)
+    starts = accumulate(splits[wanted.split].lengths, initial=0)
+    for shard, (start, end) in enumerate(pairwise(starts)):
+        begin, stop = max(wanted.begin, start), min(wanted.end, end)
+        if begin < stop:
+            yield Piece(wanted.split, shard, begin - start, stop - begin)
 
 
 def get_sizes(paths: Iterable[str]) -> dict[str, int]:

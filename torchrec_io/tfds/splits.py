@@ -99,13 +99,12 @@ class _EvenPart:
 
     def _part(self, whole: SplitRange) -> SplitRange:
         each, left = divmod(whole.end - whole.begin, self.count)
-        bounds = [whole.begin + each * place for place in (self.index, self.index + 1)]
-        if left and not self.drop_remainder:
-            bounds = [
-                bound + min(place, left)
-                for bound, place in zip(bounds, (self.index, self.index + 1), strict=True)
-            ]
-        return SplitRange(whole.split, *bounds)
+        longer = 0 if self.drop_remainder else left  # number of parts with one record more
+        begin, end = (
+            whole.begin + each * place + min(place, longer)
+            for place in (self.index, self.index + 1)
+        )
+        return SplitRange(whole.split, begin, end)
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -56,32 +56,13 @@ class ShardTemplate:
             SchemaError: If the template is not valid; see :meth:`paths`.
         """
         folder = os.path.dirname(self._path(0, 1))
-        found = self._fill(
-            {
-                "DATASET": re.escape(self.dataset),
-                "SPLIT": re.escape(self.split),
-                "FILEFORMAT": "tfrecord",
-                "SHARD_INDEX": r"(\d{5,})",
-                "NUM_SHARDS": r"\d{5,}",
-                "SHARD_X_OF_Y": r"(\d{5,})-of-\d{5,}",
-            },
-            re.escape,
-        )
+        found = self._fill(r"(\d{5,})", r"\d{5,}", re.escape)
         return folder, re.compile(found.rpartition("/")[2])
 
     def _path(self, shard: int, num_shards: int) -> str:
         digits = max(_LEAST_DIGITS, len(str(num_shards)))
         index, count = f"{shard:0{digits}}", f"{num_shards:0{digits}}"
-        path = self._fill(
-            {
-                "DATASET": self.dataset,
-                "SPLIT": self.split,
-                "FILEFORMAT": "tfrecord",
-                "SHARD_INDEX": index,
-                "NUM_SHARDS": count,
-                "SHARD_X_OF_Y": f"{index}-of-{count}",
-            }
-        )
+        path = self._fill(index, count)
         parts = path.split("/")
         if "\0" in path or "\\" in path or path.startswith("/") or not parts[-1]:
             raise self.node.error(f"{shown(path)} is not a valid path in the dataset's directory")
@@ -89,15 +70,24 @@ class ShardTemplate:
             raise self.node.error(f"{shown(path)} leads out of the dataset's directory")
         return path
 
-    def _fill(self, values: dict[str, str], between: Callable[[str], str] = str) -> str:
+    def _fill(self, index: str, count: str, escape: Callable[[str], str] = str) -> str:
         """Return the template with values in place of variables.
 
         ``str.format`` is not used, because it would evaluate expressions.
 
         Args:
-            values: Value of each variable.
-            between: Function that is applied to the text between variables.
+            index: Number of the shard.
+            count: Number of shards.
+            escape: Function that is applied to all other text.
         """
+        values = {
+            "DATASET": escape(self.dataset),
+            "SPLIT": escape(self.split),
+            "FILEFORMAT": "tfrecord",
+            "SHARD_INDEX": index,
+            "NUM_SHARDS": count,
+            "SHARD_X_OF_Y": f"{index}-of-{count}",
+        }
         text = self.text or _USUAL
         text = text[: text.rfind("%")] if "%" in text else text
         parts = _VARIABLE.split(text)  # text and variables in turn
@@ -109,5 +99,5 @@ class ShardTemplate:
             if number % 2 and part not in values:
                 raise self.node.error(f"the template {shown(text)} has an unknown variable, {part}")
         return "".join(
-            values[part] if number % 2 else between(part) for number, part in enumerate(parts)
+            values[part] if number % 2 else escape(part) for number, part in enumerate(parts)
         )

@@ -100,7 +100,7 @@ def _convert(feature: Connector, stored: _Stored, defaults: _Defaults) -> Any:
         )
     try:
         if isinstance(feature, Image):
-            return _one_or_sequence(_convert_image(feature), stored.key, stored.lengths)
+            return _one_or_sequence(_convert_image(feature), stored)
         assert isinstance(feature, Tensor)
         return _convert_tensor(feature, stored, defaults)
     except SchemaError as error:
@@ -178,7 +178,8 @@ def _convert_tensor(feature: Tensor, stored: _Stored, defaults: _Defaults) -> Fe
             f"{_format_shape(shape)}; TFDS cannot read it either"
         )
     if len(stored.lengths) > 1:
-        return _convert_ragged(feature, stored, inner)
+        partitions = [*stored.partitions, *_make_uniform(_known_sizes(inner))]
+        return _make_ragged(feature, partitions, stored.value_key)
     if unknown:
         return _convert_variable(feature, shape)
     default = defaults.of(feature, shape) if feature.optional and not stored.lengths else None
@@ -196,20 +197,12 @@ def _convert_variable(feature: Tensor, shape: TfdsShape) -> Feature:
         # First rows for all outer dimensions together, then one partition for each of them.
         rows = RaggedFeature.UniformRowCount(math.prod(outer))
         partitions = [*_make_uniform(outer[1:]), rows, *partitions]
-    return RaggedFeature(
-        feature.dtype, None, partitions, row_splits_dtype="int64", **_extra_arguments(feature)
-    )
+    return _make_ragged(feature, partitions)
 
 
-def _convert_ragged(feature: Tensor, stored: _Stored, inner: TfdsShape) -> Feature:
-    """Return the spec of values in sequences of sequences."""
-    partitions = [*stored.partitions, *_make_uniform(_known_sizes(inner))]
+def _make_ragged(feature: Tensor, partitions: list[Any], key: str | None = None) -> Feature:
     return RaggedFeature(
-        feature.dtype,
-        stored.value_key,
-        partitions,
-        row_splits_dtype="int64",
-        **_extra_arguments(feature),
+        feature.dtype, key, partitions, row_splits_dtype="int64", **_extra_arguments(feature)
     )
 
 
@@ -227,40 +220,36 @@ def _convert_raw(feature: Tensor, stored: _Stored) -> Feature:
     compression: Literal["zlib"] | None = "zlib" if feature.encoding == "zlib" else None
     if feature.shape.count(None) < 2:
         spec = RawFeature(feature.dtype, feature.shape, compression=compression)
-        return _one_or_sequence(spec, stored.key, stored.lengths)
-    shape_at = _Stored(f"{stored.key}/shape", stored.lengths)
-    value_at = _Stored(f"{stored.key}/value", stored.lengths)
+        return _one_or_sequence(spec, stored)
+    shape_at, value_at = stored.inside("shape"), stored.inside("value")
     if not stored.lengths:
         return RawFeature(
-            feature.dtype,
-            shape_key=shape_at.key,
-            value_key=value_at.key,
-            compression=compression,
+            feature.dtype, shape_key=shape_at.key, value_key=value_at.key, compression=compression
         )
     element = RawFeature(feature.dtype, shape_key=shape_at.value_key, compression=compression)
-    return _make_sequence(element, value_at)
+    return _one_or_sequence(element, value_at)
 
 
 def _convert_image(feature: Image) -> ImageFeature:
-    height, width, channels = feature.shape[-3:]
+    height, width = feature.shape[-3:-1]
+    channels: Any = feature.shape[-1] or 0
     size = None if height is None or width is None else (height, width)
-    more: dict[str, Any] = {"names": feature.names} if feature.names is not None else {}
-    if size is not None:
-        more |= {"size": size, "resize": None}
-    if len(feature.shape) == 4:
-        more["animated"] = True
-    if feature.dtype == "float32":
-        more["bitcast"] = True
-    more["channels"] = channels or 0
-    return ImageFeature(dtype=feature.dtype, layout="HWC", **more)
+    return ImageFeature(
+        channels,
+        feature.dtype,
+        "HWC",
+        size,
+        resize="stretch" if size is None else None,
+        bitcast=feature.dtype == "float32",
+        animated=len(feature.shape) == 4,
+        names=feature.names,
+    )
 
 
-def _one_or_sequence(spec: ImageFeature | RawFeature, key: str, lengths: TfdsShape) -> Feature:
+def _one_or_sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
     """Return the spec of one bytes value in each record, or of a sequence of them."""
-    return _make_sequence(spec, _Stored(key, lengths)) if lengths else spec
-
-
-def _make_sequence(element: ImageFeature | RawFeature, stored: _Stored) -> Feature:
+    if not stored.lengths:
+        return element
     length = stored.lengths[0] if len(stored.lengths) == 1 else None
     return SequenceFeature(
         element,
