@@ -18,11 +18,10 @@ from ... import _core
 from ...checks import counted
 from ...images.bad_value import BadValueError
 from ...schema.feature import Feature
+from ...schema.stored_keys import StoredKey
 from ..layout import Column, ListColumn, Numbers
 from ..threads import run_each
 from .base import (
-    ASIDE,
-    SPAN,
     Arena,
     ColumnBuilder,
     ElementSelection,
@@ -225,12 +224,8 @@ class DecodedBuilder(ColumnBuilder):
         super().__init__(name, feature, in_lists=in_lists)
         self.decoder = decoder_of(name, feature)
 
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        values, *others = self.feature.stored_keys(self.name)
-        return [
-            native_spec(values.key, "string", SPAN),
-            *(native_spec(key.key, "int64", ASIDE) for key in others),
-        ]
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(stored.key, "string", _core.ColumnType.span)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         shape = (len(block), *(self.decoder.known_shape or ()))
