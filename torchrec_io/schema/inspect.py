@@ -8,8 +8,8 @@ decoded become surrogates.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Kind: TypeAlias = Literal["bytes", "float", "int64", "none"]
 
@@ -133,8 +133,6 @@ _ONE_VARINT, _ONE_FIXED32 = 0x08, 0x0D
 # Tags of the fields of a TensorProto with values: bytes, or a list of each kind of number.
 _TENSOR_VALUES = {number << 3 | 2 for number in (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17)}
 
-_KINDS: dict[int, Kind] = {_FIRST: "bytes", _SECOND: "float", _THIRD: "int64"}
-
 
 def _read_example(data: bytes, at: int, end: int, features: dict[str, InspectedFeature]) -> None:
     for tag, part_at, part_end in _fields(data, at, end):
@@ -175,48 +173,50 @@ def _split_entry(data: bytes, at: int, end: int) -> tuple[str, list[tuple[int, i
 
 def _read_feature(data: bytes, parts: list[tuple[int, int]]) -> InspectedFeature:
     """Return a feature of the last kind that is stored; its lists in sequence are joined."""
-    texts: list[bytes] = []
-    floats: list[float] = []
-    ints: list[int] = []
     kind: Kind = "none"
+    values: list[Any] = []
     for at, end in parts:
         for tag, list_at, list_end in _fields(data, at, end):
-            found = _KINDS.get(tag)
-            if found is None:
+            if tag not in _LISTS:
                 continue
+            found, read_values = _LISTS[tag]
             if found != kind:
-                texts, floats, ints = [], [], []
-            kind = found
-            if kind == "bytes":
-                _read_texts(data, list_at, list_end, texts)
-            elif kind == "float":
-                _read_floats(data, list_at, list_end, floats)
-            else:
-                _read_ints(data, list_at, list_end, ints)
-    return InspectedFeature(kind, texts or floats or ints)
+                kind, values = found, []
+            values += read_values(data, list_at, list_end)
+    return InspectedFeature(kind, values)
 
 
-def _read_texts(data: bytes, at: int, end: int, texts: list[bytes]) -> None:
-    texts += [data[start:stop] for tag, start, stop in _fields(data, at, end) if tag == _FIRST]
+def _read_texts(data: bytes, at: int, end: int) -> Iterator[bytes]:
+    for tag, start, stop in _fields(data, at, end):
+        if tag == _FIRST:
+            yield data[start:stop]
 
 
-def _read_floats(data: bytes, at: int, end: int, floats: list[float]) -> None:
+def _read_floats(data: bytes, at: int, end: int) -> Iterator[float]:
     for tag, start, stop in _fields(data, at, end):
         if tag in (_FIRST, _ONE_FIXED32):
             count, spare = divmod(stop - start, 4)
             if spare:
                 raise _InvalidError
-            floats += struct.unpack_from(f"<{count}f", data, start)
+            yield from struct.unpack_from(f"<{count}f", data, start)
 
 
-def _read_ints(data: bytes, at: int, end: int, ints: list[int]) -> None:
+def _read_ints(data: bytes, at: int, end: int) -> Iterator[int]:
     for tag, start, stop in _fields(data, at, end):
         if tag in (_FIRST, _ONE_VARINT):
             offset = start
             while offset < stop:
                 value, offset = _varint(data, offset, stop, 10)
                 value &= (1 << 64) - 1
-                ints.append(value - (1 << 64) if value >> 63 else value)
+                yield value - (1 << 64) if value >> 63 else value
+
+
+# Kind and reader of each list of values, by the tag of its field.
+_LISTS: dict[int, tuple[Kind, Callable[[bytes, int, int], Iterator[Any]]]] = {
+    _FIRST: ("bytes", _read_texts),
+    _SECOND: ("float", _read_floats),
+    _THIRD: ("int64", _read_ints),
+}
 
 
 # ---- the wire format ----

@@ -38,16 +38,13 @@ class SerializedTensorBuilder(ColumnBuilder):
         if block.failures:
             return []
         if self.feature.shape is None:
-            return self._lay_out_list(block, tensors, headers)
+            dtype = self.feature.dtype
+            arrays = [
+                block.layout.reserve_values(dtype, each.shape, each.bytes) for each in headers
+            ]
+            block.save(self, (tensors, [array.target for array in arrays], None))
+            return [ListColumn(self.name, tuple(arrays))]
         return self._lay_out_together(block, tensors, [header.bytes for header in headers])
-
-    def _lay_out_list(
-        self, block: LocatedBlock, tensors: _core.TensorBatch, headers: list[_core.TensorHeader]
-    ) -> list[Column]:
-        dtype = self.feature.dtype
-        arrays = [block.layout.reserve_values(dtype, each.shape, each.bytes) for each in headers]
-        block.save(self, (tensors, [array.target for array in arrays], None))
-        return [ListColumn(self.name, tuple(arrays))]
 
     def _lay_out_together(
         self, block: LocatedBlock, tensors: _core.TensorBatch, sizes: list[int]
