@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,7 +22,7 @@ from ..records.index import RecordIndex
 from ..records.index_cache import cache_path
 from ..records.record_block import RecordBlock
 from ..records.record_reader import RecordReader
-from ..schema.feature import Feature, Place
+from ..schema.feature import Place
 from ..schema.schema import Schema
 from ..schema.specs import VarLenFeature
 from ..storage.digest import digest, digest_text
@@ -65,20 +65,17 @@ class LengthFeature:
     @classmethod
     def all_of(cls, schema: Schema) -> dict[str, LengthFeature]:
         """Return the features of a schema that records can have their lengths from, by name."""
-        place: Place = "context" if schema.is_sequence else "example"
-        features = cls._among(schema.context, place)
-        return {**features, **cls._among(schema.sequence or {}, "sequence")}
-
-    @classmethod
-    def _among(cls, features: Mapping[str, Feature], place: Place) -> dict[str, LengthFeature]:
-        counts = {name: feature.length_count(name) for name, feature in features.items()}
-        return {
-            name: cls(
-                count.key, count.dtype, place, 1 if place == "sequence" else count.values_per_item
-            )
-            for name, count in counts.items()
-            if count is not None
-        }
+        found: dict[str, LengthFeature] = {}
+        for name, feature in schema.items():
+            count = feature.length_count(name)
+            if count is None:
+                continue
+            if schema.sequence is not None and name in schema.sequence:
+                found[name] = cls(count.key, count.dtype, "sequence")
+            else:
+                place: Place = "context" if schema.is_sequence else "example"
+                found[name] = cls(count.key, count.dtype, place, count.values_per_item)
+        return found
 
     def parser(self) -> ExampleParser:
         """Return a parser that locates only this feature, which records may lack."""

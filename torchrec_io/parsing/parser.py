@@ -6,6 +6,7 @@ second pass fills it. Both run in the native core for a whole block at once.
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,14 +14,7 @@ from .. import _core
 from ..records.record_block import RecordBlock, RecordList
 from ..records.record_reader import NativeReads
 from ..schema.schema import Schema
-from .columns.base import (
-    MAX_ARENA_BYTES,
-    Arena,
-    ColumnBuilder,
-    ElementSelection,
-    LocatedBlock,
-    builder_of,
-)
+from .columns.base import MAX_ARENA_BYTES, Arena, ColumnBuilder, ElementSelection, LocatedBlock
 from .layout import ArenaLayout, Column
 from .record_random import DEFAULT_RANDOM, RecordRandom
 
@@ -67,8 +61,9 @@ class ExampleParser:
         self.schema = schema
         features = [(name, spec, False) for name, spec in schema.context.items()]
         features += [(name, spec, True) for name, spec in (schema.sequence or {}).items()]
-        self.builders = [
-            builder_of(name, spec, in_lists=in_lists) for name, spec, in_lists in features
+        self.builders: list[ColumnBuilder] = [
+            pkgutil.resolve_name(spec.column)(name, spec, in_lists=in_lists)
+            for name, spec, in_lists in features
         ]
         # Name of the feature and of the stored feature of each native spec.
         self._owners: list[tuple[str, str]] = []

@@ -192,20 +192,17 @@ class Ragged(_TensorParts):
     def __getitem__(self, index: int | slice) -> Tensor | BytesArray | Ragged:
         """Return a row, or a Ragged of a slice of rows. Values are shared, not copied."""
         if isinstance(index, slice):
-            return self._slice(index)
+            begin, end, step = index.indices(len(self))
+            if step != 1:
+                raise ValueError(f"the step of a slice of a Ragged must be 1, got {step}")
+            offsets = self.offsets[begin : max(begin, end) + 1]
+            first, last = offsets[[0, -1]].tolist()
+            return Ragged(_cut(self.values, first, last), offsets - first)
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} is out of range for {len(self)} rows")
         begin, end = self.offsets[index % len(self) :][:2].tolist()
         row: Tensor | BytesArray | Ragged = _cut(self.values, begin, end)
         return row
-
-    def _slice(self, index: slice) -> Ragged:
-        begin, end, step = index.indices(len(self))
-        if step != 1:
-            raise ValueError(f"the step of a slice of a Ragged must be 1, got {step}")
-        offsets = self.offsets[begin : max(begin, end) + 1]
-        first, last = offsets[[0, -1]].tolist()
-        return Ragged(_cut(self.values, first, last), offsets - first)
 
     def __iter__(self) -> Iterator[Tensor | BytesArray | Ragged]:
         return iter(self.rows())

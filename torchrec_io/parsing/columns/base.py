@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import pkgutil
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -14,7 +13,6 @@ import numpy.typing as npt
 from ... import _core
 from ...records.record_block import RecordBlock, RecordList
 from ...schema.dtypes import numeric_bytes
-from ...schema.feature import Feature
 from ...schema.stored_keys import StoredKey
 from ...schema.valid_range import Limits, as_numbers
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
@@ -118,12 +116,6 @@ class ColumnBuilder:
         records, firsts = np.unique(np.searchsorted(starts, outside, "right"), return_index=True)
         for record, position in zip(records.tolist(), outside[firsts].tolist(), strict=True):
             block.fail(record - 1, self.first_spec, self.limits.reason(values[position]))
-
-
-def builder_of(name: str, feature: Feature, *, in_lists: bool) -> ColumnBuilder:
-    """Return the builder of a feature's column, importing its module if necessary."""
-    builder: ColumnBuilder = pkgutil.resolve_name(feature.column)(name, feature, in_lists=in_lists)
-    return builder
 
 
 class ElementSelection(NamedTuple):

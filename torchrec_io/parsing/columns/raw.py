@@ -59,7 +59,10 @@ class RawDecoder(ElementDecoder):
             block.records.copy_parts(elements.records, elements.offsets, size, stored.reshape(-1))
         else:
             self._inflate_rows(block, spec, elements, stored)
-        self._finish(stored, rows)
+        if self._steps is not None:
+            np.take(self._steps, stored, out=rows, mode="clip")  # no byte is out of range
+        else:
+            swap_bytes(stored, self.feature)
         for number in self.bad_bools(stored):
             block.fail(int(elements.records[number]), spec, _BAD_BOOL)
 
@@ -80,13 +83,6 @@ class RawDecoder(ElementDecoder):
             return []
         found: list[int] = np.flatnonzero((rows > 1).any(axis=1)).tolist()
         return found
-
-    def _finish(self, stored: npt.NDArray[np.uint8], rows: npt.NDArray[Any]) -> None:
-        """Convert stored bytes to numbers; without dequantization they are in the column."""
-        if self._steps is not None:
-            np.take(self._steps, stored, out=rows, mode="clip")  # no byte is out of range
-        else:
-            swap_bytes(stored, self.feature)
 
     # ---- arrays of any shape ----
 
