@@ -184,6 +184,18 @@ class ElementDecoder:
         elements.each(block, spec, work, self.threads(block))
         return decoded
 
+    def decode_into(
+        self, value: memoryview, block: LocatedBlock, record: int, out: npt.NDArray[Any]
+    ) -> None:
+        """Decode a value of the known shape into an array of this shape."""
+        decoded = self.decode(value, block, record)
+        if decoded.shape != self.known_shape:
+            raise BadValueError(
+                f"its value has the shape {list(decoded.shape)}, the schema wants "
+                f"{list(self.known_shape or ())}"
+            )
+        self.store(decoded, out.reshape(-1))
+
     def store(self, decoded: Any, out: npt.NDArray[Any]) -> None:
         """Write a result of :meth:`decode` to its memory, a one-dimensional array.
 
@@ -200,13 +212,7 @@ class ElementDecoder:
         records = elements.records.tolist()
 
         def work(position: int) -> None:
-            decoded = self.decode(values[position], block, records[position])
-            if decoded.shape != self.known_shape:
-                raise BadValueError(
-                    f"its value has the shape {list(decoded.shape)}, the schema wants "
-                    f"{list(self.known_shape or ())}"
-                )
-            self.store(decoded, out[position].reshape(-1))
+            self.decode_into(values[position], block, records[position], out[position])
 
         elements.each(block, spec, work, self.threads(block))
 
