@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from torchrec_io import _core
 from torchrec_io.images.bad_value import BadValueError
-from torchrec_io.parsing.columns.base import ASIDE, ColumnBuilder, LocatedBlock, native_spec
+from torchrec_io.parsing.columns.base import ColumnBuilder, LocatedBlock
 from torchrec_io.parsing.columns.decoded import ElementDecoder
 from torchrec_io.parsing.layout import Column, Numbers
 
@@ -27,10 +26,6 @@ class DigitsDecoder(ElementDecoder):
 
 class OneHotBuilder(ColumnBuilder):
     """Builder of the column of a OneHotFeature."""
-
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        [stored] = self.feature.stored_keys(self.name)
-        return [native_spec(stored.key, stored.dtype, ASIDE)]
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         labels, starts, _ = block.integers(self.first_spec)

@@ -3,7 +3,7 @@
 These classes are plain tuples, because they are sent with every batch between processes. Every kind
 of column has the same methods:
 
-* ``names``: Names of its columns; only :class:`DenseColumns` has several.
+* ``name``: Its name. Only :class:`DenseColumns` has ``names``; see :func:`names_of`.
 * ``form``: Its dtype and shape in words, for error messages.
 * ``size``: Size of its data in bytes.
 * ``moved(move)``: The column with its arrays at other offsets. ``move`` is called with the offset
@@ -143,10 +143,6 @@ class BytesColumn(NamedTuple):
     values: Texts
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    @property
     def form(self) -> str:
         return self.values.form
 
@@ -177,10 +173,6 @@ class RaggedColumn(NamedTuple):
     name: str
     splits: tuple[Numbers, ...]
     values: Values
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.name,)
 
     @property
     def form(self) -> str:
@@ -220,10 +212,6 @@ class SparseColumn(NamedTuple):
     values: Values
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    @property
     def form(self) -> str:
         return f"sparse {self.values.form}"
 
@@ -246,10 +234,6 @@ class ListColumn(NamedTuple):
 
     name: str
     arrays: tuple[Values | RaggedColumn, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.name,)
 
     @property
     def form(self) -> str:
@@ -282,6 +266,11 @@ class Padding(NamedTuple):
 
 
 Column: TypeAlias = DenseColumns | BytesColumn | RaggedColumn | SparseColumn | ListColumn
+
+
+def names_of(column: Column) -> tuple[str, ...]:
+    """Return the names of the columns that are laid out as one."""
+    return column.names if isinstance(column, DenseColumns) else (column.name,)
 
 
 class ArenaLayout:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,7 +22,7 @@ from ..records.index import RecordIndex
 from ..records.index_cache import cache_path
 from ..records.record_block import RecordBlock
 from ..records.record_reader import RecordReader
-from ..schema.feature import Feature, Place
+from ..schema.feature import Place
 from ..schema.schema import Schema
 from ..schema.specs import VarLenFeature
 from ..storage.digest import digest, digest_text
@@ -65,29 +65,23 @@ class LengthFeature:
     @classmethod
     def all_of(cls, schema: Schema) -> dict[str, LengthFeature]:
         """Return the features of a schema that records can have their lengths from, by name."""
-        place: Place = "context" if schema.is_sequence else "example"
-        features = cls._among(schema.context, place)
-        return {**features, **cls._among(schema.sequence or {}, "sequence")}
-
-    @classmethod
-    def _among(cls, features: Mapping[str, Feature], place: Place) -> dict[str, LengthFeature]:
-        counts = {name: feature.length_count(name) for name, feature in features.items()}
-        return {
-            name: cls(
-                count.key, count.dtype, place, 1 if place == "sequence" else count.values_per_item
-            )
-            for name, count in counts.items()
-            if count is not None
-        }
+        found: dict[str, LengthFeature] = {}
+        for name, feature in schema.items():
+            count = feature.length_count(name)
+            if count is None:
+                continue
+            if schema.sequence is not None and name in schema.sequence:
+                found[name] = cls(count.key, count.dtype, "sequence")
+            else:
+                place: Place = "context" if schema.is_sequence else "example"
+                found[name] = cls(count.key, count.dtype, place, count.values_per_item)
+        return found
 
     def parser(self) -> ExampleParser:
         """Return a parser that locates only this feature, which records may lack."""
         spec = {self.key: VarLenFeature(self.dtype)}
-        if self.place == "example":
-            return ExampleParser(Schema(spec))
-        if self.place == "context":
-            return ExampleParser(Schema(context=spec, sequence={}))
-        return ExampleParser(Schema(context={}, sequence=spec))
+        part = "features" if self.place == "example" else self.place
+        return ExampleParser(Schema(**{part: spec}))
 
     def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
         """Return the lengths of the records of a block that can be parsed, and these records."""
@@ -149,7 +143,7 @@ def find_lengths(
     files = map_in_threads(file_of, nonempty)  # an index may have to be read first
     unknown = [file for file in files if not file.load(lengths)]
     if unknown:
-        _Search(reader, measure, lengths).find(unknown)
+        _measure_files(unknown, reader, measure, lengths)
     return lengths
 
 
@@ -221,48 +215,42 @@ class _File:
         yield from [[one] for one in ranges] if self._index.compression is None else [ranges]
 
 
-class _Search:
-    """The pass over files whose lengths are not known."""
+def _measure_files(
+    files: list[_File], reader: RecordReader, measure: LengthMeasure, lengths: Ints
+) -> None:
+    """Find the lengths of files by a pass over their records, and cache them."""
 
-    def __init__(self, reader: RecordReader, measure: LengthMeasure, lengths: Ints) -> None:
-        self._reader = reader
-        self._measure = measure
-        self._lengths = lengths
-
-    def find(self, files: list[_File]) -> None:
-        """Find the lengths of files and cache them."""
-        total = sum(file.size for file in files)
-        logger.info("finding the lengths of %s by %r", counted(total, "record"), self._measure.key)
-        tasks = [(file, ranges) for file in files for ranges in file.tasks()]
-        last_of = {file: number for number, (file, _) in enumerate(tasks)}
-        damaged: set[_File] = set()
-        done, reported = 0, time.monotonic()
-        saving: list[Future[None]] = []
-        with storage_threads() as pool, storage_threads() as saver:
-            results = pool.map(self._find_in, [ranges for _, ranges in tasks])
-            for number, ((file, ranges), is_sound) in enumerate(zip(tasks, results, strict=True)):
-                if not is_sound:
-                    damaged.add(file)
-                if last_of[file] == number and file not in damaged:
-                    saving.append(saver.submit(file.save, self._lengths))
-                done += ranges[-1][1] - ranges[0][0]
-                if time.monotonic() > reported + _SECONDS_BETWEEN_REPORTS:
-                    reported = time.monotonic()
-                    logger.info("found the lengths of %d of %d records", done, total)
-        for future in saving:
-            future.result()
-        if damaged:
-            number_text = counted(len(damaged), "file")
-            logger.info("lengths of %s with damaged records are not cached", number_text)
-
-    def _find_in(self, ranges: list[tuple[int, int]]) -> bool:
+    def find_in(ranges: list[tuple[int, int]]) -> bool:
         """Find the lengths of some records; return whether all of them can be parsed."""
-        parser = self._measure.parser()
+        parser = measure.parser()
         is_sound = True
         for begin, end in ranges:
-            plan = self._reader.plan(np.arange(begin, end, dtype=np.int64))
-            block, errors = self._reader.fetch(plan)
-            found, parsed = self._measure.lengths_of(parser, block)
-            self._lengths[parsed.numbers] = found
+            block, errors = reader.fetch(reader.plan(np.arange(begin, end, dtype=np.int64)))
+            found, parsed = measure.lengths_of(parser, block)
+            lengths[parsed.numbers] = found
             is_sound = is_sound and not errors and len(parsed) == len(block)
         return is_sound
+
+    total = sum(file.size for file in files)
+    logger.info("finding the lengths of %s by %r", counted(total, "record"), measure.key)
+    tasks = [(file, ranges) for file in files for ranges in file.tasks()]
+    last_of = {file: number for number, (file, _) in enumerate(tasks)}
+    damaged: set[_File] = set()
+    done, reported = 0, time.monotonic()
+    saving: list[Future[None]] = []
+    with storage_threads() as pool, storage_threads() as saver:
+        results = pool.map(find_in, [ranges for _, ranges in tasks])
+        for number, ((file, ranges), is_sound) in enumerate(zip(tasks, results, strict=True)):
+            if not is_sound:
+                damaged.add(file)
+            if last_of[file] == number and file not in damaged:
+                saving.append(saver.submit(file.save, lengths))
+            done += ranges[-1][1] - ranges[0][0]
+            if time.monotonic() > reported + _SECONDS_BETWEEN_REPORTS:
+                reported = time.monotonic()
+                logger.info("found the lengths of %d of %d records", done, total)
+    for future in saving:
+        future.result()
+    if damaged:
+        number_text = counted(len(damaged), "file")
+        logger.info("lengths of %s with damaged records are not cached", number_text)

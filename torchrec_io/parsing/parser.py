@@ -6,6 +6,8 @@ second pass fills it. Both run in the native core for a whole block at once.
 
 from __future__ import annotations
 
+import functools
+import pkgutil
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,14 +15,7 @@ from .. import _core
 from ..records.record_block import RecordBlock, RecordList
 from ..records.record_reader import NativeReads
 from ..schema.schema import Schema
-from .columns.base import (
-    MAX_ARENA_BYTES,
-    Arena,
-    ColumnBuilder,
-    ElementSelection,
-    LocatedBlock,
-    builder_of,
-)
+from .columns.base import MAX_ARENA_BYTES, Arena, ColumnBuilder, ElementSelection, LocatedBlock
 from .layout import ArenaLayout, Column
 from .record_random import DEFAULT_RANDOM, RecordRandom
 
@@ -61,14 +56,16 @@ class ExampleParser:
         paths: Paths of nested features, by flat name.
         padded: Padding of the padded columns, by flat name.
         selectable: Flat names of the features that can decode only selected elements.
+        dense_layout: Function that returns the layout of the dense columns for a number of records.
     """
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         features = [(name, spec, False) for name, spec in schema.context.items()]
         features += [(name, spec, True) for name, spec in (schema.sequence or {}).items()]
-        self.builders = [
-            builder_of(name, spec, in_lists=in_lists) for name, spec, in_lists in features
+        self.builders: list[ColumnBuilder] = [
+            pkgutil.resolve_name(spec.column)(name, spec, in_lists=in_lists)
+            for name, spec, in_lists in features
         ]
         # Name of the feature and of the stored feature of each native spec.
         self._owners: list[tuple[str, str]] = []
@@ -81,7 +78,8 @@ class ExampleParser:
         self.located_builders = [b for b in self.builders if b.dense is None]
         self.checked_builders = [b for b in self.builders if b.limits is not None]
         self._dense_groups = _group_dense(self.builders)
-        self._dense_layouts: dict[int, DenseLayout] = {}
+        # Batches usually have two sizes; other sizes must not fill the memory.
+        self.dense_layout = functools.lru_cache(maxsize=8)(self._make_dense_layout)
         self.names = tuple(schema)
         self.paths = dict(schema.paths)
         self.padded = {b.name: b.padding for b in self.builders if b.padding is not None}
@@ -191,27 +189,20 @@ class ExampleParser:
 
     # ---- for LocatedBlock ----
 
-    def dense_layout(self, rows: int) -> DenseLayout:
+    def _make_dense_layout(self, rows: int) -> DenseLayout:
         """Return the layout of the dense columns of a block of that many records."""
-        layout = self._dense_layouts.get(rows)
-        if layout is None:
-            arena = ArenaLayout()
-            targets = _core.ColumnTargets(len(self._owners))
-            columns: list[Column] = []
-            for builders, dtype, shape in self._dense_groups:
-                names = tuple(builder.name for builder in builders)
-                dense = arena.reserve_dense(names, dtype, (rows, *shape))
-                columns.append(dense)
-                if arena.size > MAX_ARENA_BYTES:
-                    continue
-                for number, builder in enumerate(builders):
-                    targets.set(builder.first_spec, data=dense.at + number * dense.stride)
-            layout = DenseLayout(tuple(columns), targets, arena.size)
-            # Batches usually have two sizes; other sizes must not fill the memory.
-            if len(self._dense_layouts) > 8:
-                self._dense_layouts.clear()
-            self._dense_layouts[rows] = layout
-        return layout
+        arena = ArenaLayout()
+        targets = _core.ColumnTargets(len(self._owners))
+        columns: list[Column] = []
+        for builders, dtype, shape in self._dense_groups:
+            names = tuple(builder.name for builder in builders)
+            dense = arena.reserve_dense(names, dtype, (rows, *shape))
+            columns.append(dense)
+            if arena.size > MAX_ARENA_BYTES:
+                continue
+            for number, builder in enumerate(builders):
+                targets.set(builder.first_spec, data=dense.at + number * dense.stride)
+        return DenseLayout(tuple(columns), targets, arena.size)
 
     def failures(self, found: list[_core.Failure]) -> list[RecordFailure]:
         """Return failures of the native core, with the names of features."""

@@ -31,12 +31,9 @@ _ALIASES = {
 }
 # Includes NumPy's names of strings with a size, such as "bytes40".
 _STRING_NAME = re.compile(r"string|(bytes|str)(\d+|_)?|object_?")
+# NumPy has no bfloat16.
 _ITEM_BYTES = {
-    "complex128": 16,
-    **dict.fromkeys(("int64", "uint64", "float64", "complex64"), 8),
-    **dict.fromkeys(("int32", "uint32", "float32"), 4),
-    **dict.fromkeys(("int16", "uint16", "float16", "bfloat16"), 2),
-    **dict.fromkeys(("int8", "uint8", "bool"), 1),
+    dtype: 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize for dtype in RAW_DTYPES
 }
 # The smallest numbers that round to infinity.
 FLOAT_ENDS = {

@@ -8,8 +8,8 @@ decoded become surrogates.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Kind: TypeAlias = Literal["bytes", "float", "int64", "none"]
 
@@ -48,11 +48,9 @@ def feature_names(record: bytes) -> list[str] | None:
     """
     try:
         return [
-            _split_entry(record, entry_at, entry_end)[0]
-            for tag, at, end in _fields(record, 0, len(record))
-            if tag == _FIRST
-            for entry, entry_at, entry_end in _fields(record, at, end)
-            if entry == _FIRST
+            _split_entry(record, *entry)[0]
+            for features in _firsts(record, 0, len(record))
+            for entry in _firsts(record, *features)
         ]
     except _InvalidError:
         return None
@@ -113,14 +111,12 @@ def is_tensor_proto(data: bytes) -> bool:
     if not data.startswith(bytes([_ONE_VARINT])):
         return False
     try:
-        tags = [tag for tag, _, _ in _fields(data, 0, len(data))]
-        shape_at, shape_end = next(
-            (at, end) for tag, at, end in _fields(data, 0, len(data)) if tag == _SECOND
-        )
-        shape = [tag for tag, _, _ in _fields(data, shape_at, shape_end)]
+        fields = list(_fields(data, 0, len(data)))
+        _, shape_at, shape_end = next(field for field in fields if field[0] == _SECOND)
+        shape = {tag for tag, _, _ in _fields(data, shape_at, shape_end)}
     except (_InvalidError, StopIteration):
         return False
-    return set(shape) <= {_SECOND} and set(tags[2:]) <= _TENSOR_VALUES
+    return shape <= {_SECOND} and {tag for tag, _, _ in fields[2:]} <= _TENSOR_VALUES
 
 
 # ---- messages ----
@@ -133,32 +129,24 @@ _ONE_VARINT, _ONE_FIXED32 = 0x08, 0x0D
 # Tags of the fields of a TensorProto with values: bytes, or a list of each kind of number.
 _TENSOR_VALUES = {number << 3 | 2 for number in (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17)}
 
-_KINDS: dict[int, Kind] = {_FIRST: "bytes", _SECOND: "float", _THIRD: "int64"}
-
 
 def _read_example(data: bytes, at: int, end: int, features: dict[str, InspectedFeature]) -> None:
-    for tag, part_at, part_end in _fields(data, at, end):
-        if tag == _FIRST:
-            _read_features(data, part_at, part_end, features)
+    for part_at, part_end in _firsts(data, at, end):
+        _read_features(data, part_at, part_end, features)
 
 
 def _read_features(data: bytes, at: int, end: int, features: dict[str, InspectedFeature]) -> None:
-    for tag, entry_at, entry_end in _fields(data, at, end):
-        if tag == _FIRST:
-            key, values = _split_entry(data, entry_at, entry_end)
-            features[key] = _read_feature(data, values)
+    for entry in _firsts(data, at, end):
+        key, values = _split_entry(data, *entry)
+        features[key] = _read_feature(data, values)
 
 
 def _read_lists(data: bytes, at: int, end: int, lists: dict[str, list[InspectedFeature]]) -> None:
-    for tag, entry_at, entry_end in _fields(data, at, end):
-        if tag == _FIRST:
-            key, values = _split_entry(data, entry_at, entry_end)
-            lists[key] = [
-                _read_feature(data, [(step_at, step_end)])
-                for list_at, list_end in values
-                for step, step_at, step_end in _fields(data, list_at, list_end)
-                if step == _FIRST
-            ]
+    for entry in _firsts(data, at, end):
+        key, values = _split_entry(data, *entry)
+        lists[key] = [
+            _read_feature(data, [step]) for steps in values for step in _firsts(data, *steps)
+        ]
 
 
 def _split_entry(data: bytes, at: int, end: int) -> tuple[str, list[tuple[int, int]]]:
@@ -175,48 +163,49 @@ def _split_entry(data: bytes, at: int, end: int) -> tuple[str, list[tuple[int, i
 
 def _read_feature(data: bytes, parts: list[tuple[int, int]]) -> InspectedFeature:
     """Return a feature of the last kind that is stored; its lists in sequence are joined."""
-    texts: list[bytes] = []
-    floats: list[float] = []
-    ints: list[int] = []
     kind: Kind = "none"
+    values: list[Any] = []
     for at, end in parts:
         for tag, list_at, list_end in _fields(data, at, end):
-            found = _KINDS.get(tag)
-            if found is None:
+            if tag not in _LISTS:
                 continue
+            found, read_values = _LISTS[tag]
             if found != kind:
-                texts, floats, ints = [], [], []
-            kind = found
-            if kind == "bytes":
-                _read_texts(data, list_at, list_end, texts)
-            elif kind == "float":
-                _read_floats(data, list_at, list_end, floats)
-            else:
-                _read_ints(data, list_at, list_end, ints)
-    return InspectedFeature(kind, texts or floats or ints)
+                kind, values = found, []
+            values += read_values(data, list_at, list_end)
+    return InspectedFeature(kind, values)
 
 
-def _read_texts(data: bytes, at: int, end: int, texts: list[bytes]) -> None:
-    texts += [data[start:stop] for tag, start, stop in _fields(data, at, end) if tag == _FIRST]
+def _read_texts(data: bytes, at: int, end: int) -> Iterator[bytes]:
+    for start, stop in _firsts(data, at, end):
+        yield data[start:stop]
 
 
-def _read_floats(data: bytes, at: int, end: int, floats: list[float]) -> None:
+def _read_floats(data: bytes, at: int, end: int) -> Iterator[float]:
     for tag, start, stop in _fields(data, at, end):
         if tag in (_FIRST, _ONE_FIXED32):
             count, spare = divmod(stop - start, 4)
             if spare:
                 raise _InvalidError
-            floats += struct.unpack_from(f"<{count}f", data, start)
+            yield from struct.unpack_from(f"<{count}f", data, start)
 
 
-def _read_ints(data: bytes, at: int, end: int, ints: list[int]) -> None:
+def _read_ints(data: bytes, at: int, end: int) -> Iterator[int]:
     for tag, start, stop in _fields(data, at, end):
         if tag in (_FIRST, _ONE_VARINT):
             offset = start
             while offset < stop:
                 value, offset = _varint(data, offset, stop, 10)
                 value &= (1 << 64) - 1
-                ints.append(value - (1 << 64) if value >> 63 else value)
+                yield value - (1 << 64) if value >> 63 else value
+
+
+# Kind and reader of each list of values, by the tag of its field.
+_LISTS: dict[int, tuple[Kind, Callable[[bytes, int, int], Iterator[Any]]]] = {
+    _FIRST: ("bytes", _read_texts),
+    _SECOND: ("float", _read_floats),
+    _THIRD: ("int64", _read_ints),
+}
 
 
 # ---- the wire format ----
@@ -240,6 +229,13 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
             continue
         start, at = _content(data, at, end, tag)
         yield tag, start, at
+
+
+def _firsts(data: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each field 1 of a message, which is bytes or a message."""
+    for tag, start, stop in _fields(data, at, end):
+        if tag == _FIRST:
+            yield start, stop
 
 
 def _tag(data: bytes, at: int, end: int) -> tuple[int, int]:

@@ -29,6 +29,7 @@ class Partition(Spec, is_abstract=True):
         return None
 
 
+@dataclass(frozen=True)
 class _KeyPartition(Partition, is_abstract=True):
     """Base of partitions whose numbers are in a stored feature."""
 
@@ -46,16 +47,12 @@ class _KeyPartition(Partition, is_abstract=True):
 class RowSplits(_KeyPartition):
     """Start offset of each row, then the end offset of the last one; the first is 0."""
 
-    key: str
-
 
 @dataclass(frozen=True)
 class RowLengths(_KeyPartition):
     """Number of values of each row."""
 
     has_number_per_row = True
-
-    key: str
 
 
 @dataclass(frozen=True)
@@ -64,8 +61,6 @@ class RowStarts(_KeyPartition):
 
     has_number_per_row = True
 
-    key: str
-
 
 @dataclass(frozen=True)
 class RowLimits(_KeyPartition):
@@ -73,14 +68,10 @@ class RowLimits(_KeyPartition):
 
     has_number_per_row = True
 
-    key: str
-
 
 @dataclass(frozen=True)
 class ValueRowIds(_KeyPartition):
     """Number of the row of each value."""
-
-    key: str
 
 
 @dataclass(frozen=True)

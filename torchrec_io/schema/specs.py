@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -16,7 +16,6 @@ from .checks import Shape, check_default, check_key, check_names, check_shape, s
 from .dtypes import DType, dtype_name, stored_dtype
 from .feature import Feature, Place, spec_class
 from .row_partitions import (
-    Partition,
     RowLengths,
     RowLimits,
     RowSplits,
@@ -149,21 +148,15 @@ class VarLenFeature(Feature):
     has_tf_class = True
     has_steps = True
 
-    dtype: str
+    dtype: DType
+    _: KW_ONLY
     valid_range: Range = None
-    names: tuple[str, ...] | None = field(default=None, repr=False)
+    names: Sequence[str] | None = field(default=None, repr=False)
     bitcast: bool = False
 
-    def __init__(
-        self,
-        dtype: DType,
-        *,
-        valid_range: Range = None,
-        names: Sequence[str] | None = None,
-        bitcast: bool = False,
-    ) -> None:
-        set_fields(self, dtype=dtype_name(dtype))
-        _set_options(self, valid_range, names, bitcast=bitcast)
+    def __post_init__(self) -> None:
+        set_fields(self, dtype=dtype_name(self.dtype))
+        _set_options(self, self.valid_range, self.names, bitcast=self.bitcast)
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         return [StoredKey(name, "sparse", stored_dtype(self.dtype))]
@@ -360,33 +353,23 @@ class RaggedFeature(Feature):
     UniformRowLength: ClassVar = UniformRowLength
     UniformRowCount: ClassVar = UniformRowCount
 
-    dtype: str
+    dtype: DType
     value_key: str | None = None
-    partitions: tuple[Partition, ...] = ()
-    row_splits_dtype: str = "int32"
+    partitions: Sequence[Any] = ()
+    row_splits_dtype: DType = "int32"
     validate: bool = False
+    _: KW_ONLY
     valid_range: Range = None
-    names: tuple[str, ...] | None = field(default=None, repr=False)
+    names: Sequence[str] | None = field(default=None, repr=False)
     bitcast: bool = False
 
-    def __init__(
-        self,
-        dtype: DType,
-        value_key: str | None = None,
-        partitions: Sequence[Any] = (),
-        row_splits_dtype: DType = "int32",
-        validate: bool = False,
-        *,
-        valid_range: Range = None,
-        names: Sequence[str] | None = None,
-        bitcast: bool = False,
-    ) -> None:
-        if value_key is not None:
-            check_key("value_key", value_key)
-        set_fields(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
-        set_fields(self, partitions=as_partitions(partitions))
-        set_fields(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
-        _set_options(self, valid_range, names, bitcast=bitcast)
+    def __post_init__(self) -> None:
+        if self.value_key is not None:
+            check_key("value_key", self.value_key)
+        set_fields(self, dtype=dtype_name(self.dtype), validate=bool(self.validate))
+        set_fields(self, partitions=as_partitions(self.partitions))
+        set_fields(self, row_splits_dtype=dtype_name(self.row_splits_dtype, ("int32", "int64")))
+        _set_options(self, self.valid_range, self.names, bitcast=self.bitcast)
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         splits_dtype = self.row_splits_dtype

@@ -12,7 +12,7 @@ from ..errors import SchemaError
 from .checks import Shape, check_integer, check_key, check_shape, set_fields
 from .dtypes import RAW_DTYPES, DType, dtype_name, item_bytes
 from .feature import Feature, Place
-from .row_partitions import Partition, as_partitions, outer_row_count, partition_keys
+from .row_partitions import as_partitions, outer_row_count, partition_keys
 from .specs import VarLenFeature
 from .stored_keys import StoredCount, StoredKey
 from .valid_range import Range, check_range
@@ -273,26 +273,21 @@ class SequenceFeature(Feature):
     element: Feature
     length: int | None = None
     value_key: str | None = None
-    partitions: tuple[Partition, ...] = ()
-    row_splits_dtype: str = "int64"
+    partitions: Sequence[Any] = ()
+    row_splits_dtype: DType = "int64"
 
-    def __init__(
-        self,
-        element: Feature,
-        length: int | None = None,
-        value_key: str | None = None,
-        partitions: Sequence[Any] = (),
-        row_splits_dtype: DType = "int64",
-    ) -> None:
+    def __post_init__(self) -> None:
+        element: Any = self.element
         if not isinstance(element, Feature):
             raise SchemaError(f"the element of a SequenceFeature must be a spec, got {element!r}")
         element.check_place("element")
-        if value_key is not None:
-            check_key("value_key", value_key)
-        set_fields(self, element=element, dtype=element.dtype, valid_range=element.valid_range)
-        set_fields(self, length=None if length is None else check_integer("length", length))
-        set_fields(self, value_key=value_key, partitions=as_partitions(partitions))
-        set_fields(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
+        if self.value_key is not None:
+            check_key("value_key", self.value_key)
+        set_fields(self, dtype=element.dtype, valid_range=element.valid_range)
+        if self.length is not None:
+            set_fields(self, length=check_integer("length", self.length))
+        set_fields(self, partitions=as_partitions(self.partitions))
+        set_fields(self, row_splits_dtype=dtype_name(self.row_splits_dtype, ("int32", "int64")))
         if self.length is not None and self.partitions:
             raise SchemaError("a SequenceFeature takes either length or partitions")
 

@@ -115,16 +115,9 @@ def _rounded(low: float, high: float, dtype: str) -> tuple[Any, Any]:
     if is_integer_dtype(dtype):
         smallest, largest = integer_range(dtype)
         # A bound beyond the dtype leaves no valid value: low is then greater than high.
-        first = largest + 1 if low == math.inf else max(smallest, _whole(math.ceil, low, smallest))
-        last = (
-            smallest - 1 if high == -math.inf else min(largest, _whole(math.floor, high, largest))
-        )
-        return first, last
+        low, high = min(max(low, smallest), largest + 1), max(min(high, largest), smallest - 1)
+        return math.ceil(low), math.floor(high)
     return _round_float(low, dtype, inward=1), _round_float(high, dtype, inward=-1)
-
-
-def _whole(rounded: Any, bound: float, if_infinite: int) -> int:
-    return if_infinite if math.isinf(bound) else int(rounded(bound))
 
 
 def _round_float(bound: float, dtype: str, *, inward: int) -> Any:

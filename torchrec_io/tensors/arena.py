@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from torch import Tensor
 
 from ..checks import counted
-from ..parsing.layout import Column
+from ..parsing.layout import Column, names_of
 from .batch import allocate_arena
 
 # More than the address space of any machine.
@@ -47,7 +47,7 @@ def allocate_for(
     if columns:
         largest = max(columns, key=_size_of_one)
         # The lengths of a padded column are a column with a hidden name.
-        name = largest.names[0].partition("\0")[0]
+        name = names_of(largest)[0].partition("\0")[0]
         reason += f"; its column {name!r}, {largest.form}, needs "
         reason += f"{_describe_size(_size_of_one(largest))} of that"
         if name in padded:
@@ -56,7 +56,7 @@ def allocate_for(
 
 
 def _size_of_one(column: Column) -> int:
-    return column.size // len(column.names)
+    return column.size // len(names_of(column))
 
 
 def _describe_size(size: int) -> str:

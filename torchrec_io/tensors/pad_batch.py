@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..parsing.layout import Column, DenseColumns, RaggedColumn
+from ..parsing.layout import Column, DenseColumns, RaggedColumn, names_of
 from .batch import Batch
 from .batch_builder import BatchBuilder
 from .padding import PaddedLength
@@ -57,7 +57,7 @@ class _PaddedColumns:
                 self._pad(column.name, values[column.name])
                 continue
             for part in _split(column, self._fills.keys() | hidden):
-                name = part.names[0]
+                name = names_of(part)[0]
                 if name in self._fills:
                     self._pad_again(name, values[name], batch.lengths[name])
                 elif name not in hidden:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import Tensor
@@ -13,8 +14,44 @@ from torch import Tensor
 from ..checks import counted
 from .padding import PaddedLength, fill_rows
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-class BytesArray:
+
+class _TensorParts:
+    """Base of columns that are made of several Tensors, or of columns that are."""
+
+    __slots__ = ()
+    _PARTS: ClassVar[tuple[str, ...]]
+
+    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Self:
+        """Return a copy on another device. Arguments are those of ``Tensor.to``."""
+        return self._changed(lambda part: part.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Self:
+        """Return a copy in page-locked memory."""
+        return self._changed(lambda part: part.pin_memory())
+
+    def record_stream(self, stream: Any) -> None:
+        """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
+        for name in self._PARTS:
+            getattr(self, name).record_stream(stream)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the data."""
+        device: torch.device = getattr(self, self._PARTS[0]).device
+        return device
+
+    def _changed(self, change: Callable[[Any], Any]) -> Self:
+        """Return a copy whose parts are the results of a function."""
+        changed = copy.copy(self)
+        for name in self._PARTS:
+            setattr(changed, name, change(getattr(self, name)))
+        return changed
+
+
+class BytesArray(_TensorParts):
     """An array of bytes values of any size, stored in two Tensors.
 
     Value ``i`` of the flattened array is ``data[offsets[i] : offsets[i + 1]]``.
@@ -27,6 +64,7 @@ class BytesArray:
     """
 
     __slots__ = ("data", "offsets", "shape")
+    _PARTS = ("data", "offsets")
 
     def __init__(self, data: Tensor, offsets: Tensor, shape: tuple[int, ...] | None = None) -> None:
         self.data = data
@@ -104,28 +142,6 @@ class BytesArray:
             values = [values[i * size : (i + 1) * size] for i in range(rows)]
         return values if self.shape else values[0]
 
-    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> BytesArray:
-        """Return a copy on another device. Arguments are those of ``Tensor.to``."""
-        return BytesArray(
-            self.data.to(device, non_blocking=non_blocking),
-            self.offsets.to(device, non_blocking=non_blocking),
-            self.shape,
-        )
-
-    def pin_memory(self) -> BytesArray:
-        """Return a copy in page-locked memory."""
-        return BytesArray(self.data.pin_memory(), self.offsets.pin_memory(), self.shape)
-
-    def record_stream(self, stream: Any) -> None:
-        """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
-        self.data.record_stream(stream)
-        self.offsets.record_stream(stream)
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the data."""
-        return self.offsets.device
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BytesArray):
             return NotImplemented
@@ -137,7 +153,7 @@ class BytesArray:
         return f"BytesArray(shape={self.shape}, {self.data.numel()} bytes of data)"
 
 
-class Ragged:
+class Ragged(_TensorParts):
     """Rows of any length: values in one array, and the offsets of the rows in it.
 
     Row ``i`` is ``values[offsets[i] : offsets[i + 1]]``. The values may be rows themselves.
@@ -150,6 +166,7 @@ class Ragged:
     """
 
     __slots__ = ("offsets", "values")
+    _PARTS = ("offsets", "values")
 
     def __init__(self, values: Tensor | BytesArray | Ragged, offsets: Tensor) -> None:
         self.values = values
@@ -175,20 +192,17 @@ class Ragged:
     def __getitem__(self, index: int | slice) -> Tensor | BytesArray | Ragged:
         """Return a row, or a Ragged of a slice of rows. Values are shared, not copied."""
         if isinstance(index, slice):
-            return self._slice(index)
+            begin, end, step = index.indices(len(self))
+            if step != 1:
+                raise ValueError(f"the step of a slice of a Ragged must be 1, got {step}")
+            offsets = self.offsets[begin : max(begin, end) + 1]
+            first, last = offsets[[0, -1]].tolist()
+            return Ragged(_cut(self.values, first, last), offsets - first)
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} is out of range for {len(self)} rows")
         begin, end = self.offsets[index % len(self) :][:2].tolist()
         row: Tensor | BytesArray | Ragged = _cut(self.values, begin, end)
         return row
-
-    def _slice(self, index: slice) -> Ragged:
-        begin, end, step = index.indices(len(self))
-        if step != 1:
-            raise ValueError(f"the step of a slice of a Ragged must be 1, got {step}")
-        offsets = self.offsets[begin : max(begin, end) + 1]
-        first, last = offsets[[0, -1]].tolist()
-        return Ragged(_cut(self.values, first, last), offsets - first)
 
     def __iter__(self) -> Iterator[Tensor | BytesArray | Ragged]:
         return iter(self.rows())
@@ -280,27 +294,6 @@ class Ragged:
             check_invariants=False,
         )
 
-    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Ragged:
-        """Return a copy on another device. Arguments are those of ``Tensor.to``."""
-        return Ragged(
-            self.values.to(device, non_blocking=non_blocking),
-            self.offsets.to(device, non_blocking=non_blocking),
-        )
-
-    def pin_memory(self) -> Ragged:
-        """Return a copy in page-locked memory."""
-        return Ragged(self.values.pin_memory(), self.offsets.pin_memory())
-
-    def record_stream(self, stream: Any) -> None:
-        """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
-        self.values.record_stream(stream)
-        self.offsets.record_stream(stream)
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the data."""
-        return self.offsets.device
-
     def __repr__(self) -> str:
         return f"Ragged({len(self)} rows, values={self.values!r})"
 
@@ -323,7 +316,7 @@ def _cut(values: Any, begin: int, end: int) -> Any:
     return values[max(begin, 0) : max(end, 0)]
 
 
-class Sparse:
+class Sparse(_TensorParts):
     """A sparse array: values and their indices.
 
     Attributes:
@@ -334,6 +327,7 @@ class Sparse:
     """
 
     __slots__ = ("dense_shape", "indices", "values")
+    _PARTS = ("indices", "values")
 
     def __init__(
         self, indices: Tensor, values: Tensor | BytesArray, dense_shape: tuple[int, ...]
@@ -365,28 +359,6 @@ class Sparse:
         return torch.sparse_coo_tensor(
             self.indices.t(), self.values, self.dense_shape, check_invariants=False
         )
-
-    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Sparse:
-        """Return a copy on another device. Arguments are those of ``Tensor.to``."""
-        return Sparse(
-            self.indices.to(device, non_blocking=non_blocking),
-            self.values.to(device, non_blocking=non_blocking),
-            self.dense_shape,
-        )
-
-    def pin_memory(self) -> Sparse:
-        """Return a copy in page-locked memory."""
-        return Sparse(self.indices.pin_memory(), self.values.pin_memory(), self.dense_shape)
-
-    def record_stream(self, stream: Any) -> None:
-        """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
-        self.indices.record_stream(stream)
-        self.values.record_stream(stream)
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the data."""
-        return self.indices.device
 
     def __repr__(self) -> str:
         return f"Sparse({len(self.indices)} values in {list(self.dense_shape)})"

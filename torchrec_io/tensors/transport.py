@@ -14,6 +14,7 @@ and the system frees them when the processes end.
 from __future__ import annotations
 
 import errno
+import functools
 import itertools
 import mmap
 import multiprocessing
@@ -209,7 +210,6 @@ class _Receiver:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._slots: dict[bytes, dict[int, npt.NDArray[np.uint8]]] = {}
-        self._layouts: dict[bytes, Any] = {}
 
     def take(self, place: _Place, new: _NewSlot | None, pickled_layout: bytes) -> Batch:
         """Return the batch at a position.
@@ -229,9 +229,8 @@ class _Receiver:
                 memory = slots[place.number] = _attach(place, new)
             if new is not None and new.replaced is not None:
                 slots.pop(new.replaced, None)
-            layout = self._layout(pickled_layout)
         arena = _core.lend_slot(memory, place.size)
-        return Batch(torch.from_numpy(arena), *layout)
+        return Batch(torch.from_numpy(arena), *_load_layout(pickled_layout))
 
     def _slots_of(self, place: _Place) -> dict[int, npt.NDArray[np.uint8]]:
         """Return the slots of a worker, which are kept until DataLoader releases the worker."""
@@ -249,15 +248,6 @@ class _Receiver:
     def close(self) -> None:
         """Release all slots. The memory of batches that are in use is kept until they are gone."""
         self._slots.clear()
-
-    def _layout(self, pickled: bytes) -> Any:
-        layout = self._layouts.get(pickled)
-        if layout is None:
-            if len(self._layouts) > 8:  # the layouts of ragged batches are rarely repeated
-                self._layouts.clear()
-            layout = pickle.loads(pickled)  # noqa: S301  # trusted like the message that contains it
-            self._layouts[pickled] = layout
-        return layout
 
 
 class _Ends:
@@ -305,6 +295,11 @@ def reduce_batch(batch: Batch) -> Any:
 
 def _receive(place: _Place, new: _NewSlot | None, pickled_layout: bytes) -> Batch:
     return _ends.receiver.take(place, new, pickled_layout)
+
+
+@functools.lru_cache(maxsize=8)  # the layouts of ragged batches are rarely repeated
+def _load_layout(pickled: bytes) -> Any:
+    return pickle.loads(pickled)  # noqa: S301  # trusted like the message that contains it
 
 
 def _child(pid: int) -> Any:

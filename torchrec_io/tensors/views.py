@@ -17,9 +17,7 @@ Value: TypeAlias = (
     "Tensor | BytesArray | Ragged | Sparse | list[Tensor] | list[BytesArray] | list[Ragged]"
 )
 
-_TORCH_DTYPES: dict[str, torch.dtype] = {
-    dtype: getattr(torch, dtype) for dtype in RAW_DTYPES if dtype != "string"
-}
+_TORCH_DTYPES: dict[str, torch.dtype] = {dtype: getattr(torch, dtype) for dtype in RAW_DTYPES}
 
 
 def make_views(arena: Tensor, columns: Iterable[Column]) -> dict[str, Any]:

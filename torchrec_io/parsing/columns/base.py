@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import pkgutil
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from ... import _core
 from ...records.record_block import RecordBlock, RecordList
 from ...schema.dtypes import numeric_bytes
-from ...schema.feature import Feature
+from ...schema.stored_keys import StoredKey
 from ...schema.valid_range import Limits, as_numbers
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
 from ..record_random import DEFAULT_RANDOM, RecordRandom
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 Arena: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
-
-_TYPES = _core.ColumnType
-FIXED, RAGGED, FLAT, PADDED = _TYPES.fixed, _TYPES.ragged, _TYPES.flat, _TYPES.padded
-RAW, RESIZED, SPAN, ASIDE = (_TYPES.raw_bytes, _TYPES.resized_bytes, _TYPES.span, _TYPES.on_request)
 
 # A byte of a record becomes at most 8 bytes of a column, except for defaults of missing features.
 _PLAUSIBLE_GROWTH = 8
@@ -75,7 +70,17 @@ class ColumnBuilder:
 
     def native_specs(self) -> list[_core.FeatureSpec]:
         """Return the specs for the native parser; the first one reads the values."""
-        raise NotImplementedError
+        values, *others = self.feature.stored_keys(self.name)
+        return [self.value_spec(values), *map(self._on_request, others)]
+
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        """Return the native spec of the stored values; by default Python asks for them."""
+        return self._on_request(stored)
+
+    def _on_request(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(
+            stored.key, stored.dtype, _core.ColumnType.on_request, in_lists=self.in_lists
+        )
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         """Reserve memory in ``block.layout`` and return the columns in it.
@@ -88,8 +93,19 @@ class ColumnBuilder:
         """Complete the column after the native parser has filled the arena."""
 
     def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        """Return the values of the records in a finished column, without padding."""
-        raise NotImplementedError
+        """Return the values of the records in a finished column, without padding.
+
+        By default the column is dense, or has all values of the first native spec and no others.
+        """
+        if self.dense is None:
+            numbers = block.target(self.first_spec)
+            assert isinstance(numbers, Numbers)  # specs of bytes values have no range
+            offsets, units = block.counts(self.first_spec)
+            return RecordValues(numbers.dtype, view_of(arena, numbers), offsets[units])
+        dtype, shape = self.dense
+        at = block.targets.data_offset(self.first_spec)
+        values = view_of(arena, Numbers(dtype, (len(block), *shape), at))
+        return RecordValues(dtype, values, np.arange(len(block)) * math.prod(shape))
 
     def check_range(self, block: LocatedBlock, arena: Arena) -> None:
         """Call ``block.fail`` for the records of a finished column with values out of range."""
@@ -100,12 +116,6 @@ class ColumnBuilder:
         records, firsts = np.unique(np.searchsorted(starts, outside, "right"), return_index=True)
         for record, position in zip(records.tolist(), outside[firsts].tolist(), strict=True):
             block.fail(record - 1, self.first_spec, self.limits.reason(values[position]))
-
-
-def builder_of(name: str, feature: Feature, *, in_lists: bool) -> ColumnBuilder:
-    """Return the builder of a feature's column, importing its module if necessary."""
-    builder: ColumnBuilder = pkgutil.resolve_name(feature.column)(name, feature, in_lists=in_lists)
-    return builder
 
 
 class ElementSelection(NamedTuple):
@@ -227,10 +237,6 @@ class LocatedBlock:
         """Number of threads that decode images."""
         return self._threads or default_threads()
 
-    def sizes(self, spec: int) -> _core.ColumnSize:
-        """Return the sizes that the column of a native spec needs room for."""
-        return self.located.size(spec)
-
     def counts(self, spec: int) -> tuple[Ints, Ints]:
         """Return the offsets of each unit's values, and the offsets of each record's units.
 
@@ -295,10 +301,6 @@ class LocatedBlock:
         """Return the memory of the values that was set."""
         return self._target_of[spec]
 
-    def data_at(self, spec: int) -> int:
-        """Return the offset of the data of a dense column in the arena."""
-        return self.targets.data_offset(spec)
-
     def write_later(self, numbers: Numbers, values: Ints) -> None:
         """Write values to an array of the arena once it is allocated."""
         self._writes.append((numbers, values))
@@ -334,23 +336,6 @@ class RecordValues(NamedTuple):
     dtype: str
     values: npt.NDArray[Any]
     starts: Ints
-
-    @classmethod
-    def of_dense(
-        cls, block: LocatedBlock, arena: Arena, spec: int, dense: tuple[str, tuple[int, ...]]
-    ) -> RecordValues:
-        """Return the values of the dense column of a native spec."""
-        dtype, shape = dense
-        numbers = Numbers(dtype, (len(block), *shape), block.data_at(spec))
-        return cls(dtype, view_of(arena, numbers), np.arange(len(block)) * math.prod(shape))
-
-    @classmethod
-    def of_rows(cls, block: LocatedBlock, arena: Arena, spec: int) -> RecordValues:
-        """Return the values of a column that has all values of a native spec and no others."""
-        numbers = block.target(spec)
-        assert isinstance(numbers, Numbers)  # specs of bytes values have no range
-        offsets, units = block.counts(spec)
-        return cls(numbers.dtype, view_of(arena, numbers), offsets[units])
 
 
 def native_spec(

@@ -18,11 +18,10 @@ from ... import _core
 from ...checks import counted
 from ...images.bad_value import BadValueError
 from ...schema.feature import Feature
+from ...schema.stored_keys import StoredKey
 from ..layout import Column, ListColumn, Numbers
 from ..threads import run_each
 from .base import (
-    ASIDE,
-    SPAN,
     Arena,
     ColumnBuilder,
     ElementSelection,
@@ -185,6 +184,18 @@ class ElementDecoder:
         elements.each(block, spec, work, self.threads(block))
         return decoded
 
+    def decode_into(
+        self, value: memoryview, block: LocatedBlock, record: int, out: npt.NDArray[Any]
+    ) -> None:
+        """Decode a value of the known shape into an array of this shape."""
+        decoded = self.decode(value, block, record)
+        if decoded.shape != self.known_shape:
+            raise BadValueError(
+                f"its value has the shape {list(decoded.shape)}, the schema wants "
+                f"{list(self.known_shape or ())}"
+            )
+        self.store(decoded, out.reshape(-1))
+
     def store(self, decoded: Any, out: npt.NDArray[Any]) -> None:
         """Write a result of :meth:`decode` to its memory, a one-dimensional array.
 
@@ -201,13 +212,7 @@ class ElementDecoder:
         records = elements.records.tolist()
 
         def work(position: int) -> None:
-            decoded = self.decode(values[position], block, records[position])
-            if decoded.shape != self.known_shape:
-                raise BadValueError(
-                    f"its value has the shape {list(decoded.shape)}, the schema wants "
-                    f"{list(self.known_shape or ())}"
-                )
-            self.store(decoded, out[position].reshape(-1))
+            self.decode_into(values[position], block, records[position], out[position])
 
         elements.each(block, spec, work, self.threads(block))
 
@@ -225,12 +230,8 @@ class DecodedBuilder(ColumnBuilder):
         super().__init__(name, feature, in_lists=in_lists)
         self.decoder = decoder_of(name, feature)
 
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        values, *others = self.feature.stored_keys(self.name)
-        return [
-            native_spec(values.key, "string", SPAN),
-            *(native_spec(key.key, "int64", ASIDE) for key in others),
-        ]
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(stored.key, "string", _core.ColumnType.span)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         shape = (len(block), *(self.decoder.known_shape or ()))

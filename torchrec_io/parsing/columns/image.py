@@ -49,19 +49,12 @@ class ImageDecoder(ElementDecoder):
     def store(self, decoded: _Image, out: npt.NDArray[Any]) -> None:
         store_image(decoded.image, self.feature, out.reshape(decoded.shape))
 
-    def fill(
-        self, block: LocatedBlock, spec: int, elements: Elements, out: npt.NDArray[Any]
+    def decode_into(
+        self, value: memoryview, block: LocatedBlock, record: int, out: npt.NDArray[Any]
     ) -> None:
-        values = elements.values(block)
-        records = elements.records.tolist()
         is_direct = self.feature.layout == "HWC" and self.feature.dtype == "uint8"
-
-        def work(position: int) -> None:
-            into = out[position] if is_direct else None
-            image = self._decode(values[position], block, records[position], into)
-            store_image(image, self.feature, out[position])
-
-        elements.each(block, spec, work, self.threads(block))
+        image = self._decode(value, block, record, out if is_direct else None)
+        store_image(image, self.feature, out)
 
 
 class _PaddedImageBuilder(DecodedListBuilder):

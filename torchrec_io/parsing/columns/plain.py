@@ -10,6 +10,7 @@ import numpy as np
 from ... import _core
 from ...checks import counted
 from ...schema.specs import FixedLenFeature, FixedLenSequenceFeature, RaggedFeature, SparseFeature
+from ...schema.stored_keys import StoredKey
 from ..layout import (
     BytesColumn,
     Column,
@@ -21,11 +22,6 @@ from ..layout import (
     Texts,
 )
 from .base import (
-    ASIDE,
-    FIXED,
-    FLAT,
-    PADDED,
-    RAGGED,
     Arena,
     ColumnBuilder,
     Ints,
@@ -48,29 +44,22 @@ class FixedBuilder(ColumnBuilder):
         if feature.dtype != "string":
             self.dense = feature.dtype, feature.shape
 
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        default = self.feature.default_value
-        return [
-            native_spec(
-                self.name,
-                self.feature.dtype,
-                FIXED,
-                count=self.feature.count,
-                optional=default is not None,
-                default=default,
-                bitcast=self.feature.bitcast,
-            )
-        ]
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(
+            stored.key,
+            self.feature.dtype,
+            _core.ColumnType.fixed,
+            count=self.feature.count,
+            optional=not stored.is_required,
+            default=self.feature.default_value,
+            bitcast=self.feature.bitcast,
+        )
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:  # of bytes; others are `dense`
         shape = (len(block), *self.feature.shape)
-        texts = block.layout.reserve_texts(shape, block.sizes(self.first_spec).bytes)
+        texts = block.layout.reserve_texts(shape, block.located.size(self.first_spec).bytes)
         block.set_target(self.first_spec, texts)
         return [BytesColumn(self.name, texts)]
-
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        assert self.dense is not None  # specs of bytes values have no range
-        return RecordValues.of_dense(block, arena, self.first_spec, self.dense)
 
 
 class PaddedBuilder(ColumnBuilder):
@@ -87,21 +76,19 @@ class PaddedBuilder(ColumnBuilder):
     def _fill(self) -> tuple[Any, ...]:
         return self.feature.default_value or (b"" if self.feature.dtype == "string" else 0,)
 
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        return [
-            native_spec(
-                self.name,
-                self.feature.dtype,
-                PADDED,
-                count=self.feature.count,
-                in_lists=self.in_lists,
-                optional=self.feature.allow_missing,
-                default=self._fill(),
-            )
-        ]
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(
+            stored.key,
+            self.feature.dtype,
+            _core.ColumnType.padded,
+            count=self.feature.count,
+            in_lists=self.in_lists,
+            optional=not stored.is_required,
+            default=self._fill(),
+        )
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        sizes = block.sizes(self.first_spec)
+        sizes = block.located.size(self.first_spec)
         shape = (len(block), sizes.longest, *self.feature.shape)
         lengths = block.layout.reserve_dense((self.padding.lengths,), "int64", (len(block),))
         column: BytesColumn | DenseColumns
@@ -135,29 +122,23 @@ class RaggedBuilder(ColumnBuilder):
         super().__init__(name, feature, in_lists=in_lists)
         self._splits_dtype = feature.stored_keys(name)[0].splits_dtype or "int64"
 
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        [values] = self.feature.stored_keys(self.name)
-        return [
-            native_spec(
-                values.key,
-                self.feature.dtype,
-                RAGGED,
-                in_lists=self.in_lists,
-                narrow_splits=values.splits_dtype == "int32",
-                bitcast=self.feature.bitcast,
-            )
-        ]
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(
+            stored.key,
+            self.feature.dtype,
+            _core.ColumnType.ragged,
+            in_lists=self.in_lists,
+            narrow_splits=stored.splits_dtype == "int32",
+            bitcast=self.feature.bitcast,
+        )
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        sizes = block.sizes(self.first_spec)
+        sizes = block.located.size(self.first_spec)
         levels = [len(block), sizes.steps] if self.in_lists else [len(block)]
         splits = block.layout.reserve_splits(levels, self._splits_dtype)
         values = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
         block.set_target(self.first_spec, values, rows=splits[0].at, steps=splits[-1].at)
         return [RaggedColumn(self.name, splits, values)]
-
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        return RecordValues.of_rows(block, arena, self.first_spec)
 
 
 class PartitionedBuilder(ColumnBuilder):
@@ -165,21 +146,14 @@ class PartitionedBuilder(ColumnBuilder):
 
     feature: RaggedFeature
 
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        values, *partitions = self.feature.stored_keys(self.name)
-        return [
-            native_spec(
-                values.key,
-                self.feature.dtype,
-                FLAT,
-                in_lists=self.in_lists,
-                bitcast=self.feature.bitcast,
-            ),
-            *(
-                native_spec(partition.key, "int64", ASIDE, in_lists=self.in_lists)
-                for partition in partitions
-            ),
-        ]
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(
+            stored.key,
+            self.feature.dtype,
+            _core.ColumnType.flat,
+            in_lists=self.in_lists,
+            bitcast=self.feature.bitcast,
+        )
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         offsets, record_units = block.counts(self.first_spec)
@@ -194,15 +168,12 @@ class PartitionedBuilder(ColumnBuilder):
         if rows is None:
             return []
         levels = [record_units, *rows.splits] if self.in_lists else rows.splits
-        sizes = block.sizes(self.first_spec)
+        sizes = block.located.size(self.first_spec)
         splits = block.reserve_splits(levels, self.feature.row_splits_dtype)
         shape = (sizes.values // math.prod(rows.inner), *rows.inner)
         values = block.layout.reserve_values(self.feature.dtype, shape, sizes.bytes)
         block.set_target(self.first_spec, values)
         return [RaggedColumn(self.name, splits, values)]
-
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        return RecordValues.of_rows(block, arena, self.first_spec)
 
 
 def build_ragged(name: str, feature: RaggedFeature, *, in_lists: bool = False) -> ColumnBuilder:
@@ -215,16 +186,12 @@ def build_ragged(name: str, feature: RaggedFeature, *, in_lists: bool = False) -
 
 
 class SparseBuilder(ColumnBuilder):
-    """Builder of the column of a SparseFeature."""
+    """Builder of the column of a SparseFeature. Sorting keeps each record's values together."""
 
     feature: SparseFeature
 
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        values, *indices = self.feature.stored_keys(self.name)
-        return [
-            native_spec(values.key, self.feature.dtype, FLAT),
-            *(native_spec(index.key, "int64", ASIDE) for index in indices),
-        ]
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(stored.key, self.feature.dtype, _core.ColumnType.flat)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         offsets, _ = block.counts(self.first_spec)
@@ -243,7 +210,7 @@ class SparseBuilder(ColumnBuilder):
             return []
         order = self._order(indices)
         block.save(self, order)
-        sizes = block.sizes(self.first_spec)
+        sizes = block.located.size(self.first_spec)
         indices_at = block.layout.reserve_numbers("int64", (sizes.values, len(indices)))
         values_at = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
         block.set_target(self.first_spec, values_at)
@@ -282,10 +249,6 @@ class SparseBuilder(ColumnBuilder):
         else:
             view = view_of(arena, values)
             view[...] = view[order]
-
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        # Sorting keeps the values of each record together.
-        return RecordValues.of_rows(block, arena, self.first_spec)
 
 
 def _reorder_texts(arena: Arena, texts: Texts, order: Ints) -> None:

@@ -14,8 +14,9 @@ from ...checks import counted
 from ...images.bad_value import BadValueError
 from ...images.inflate import inflate
 from ...schema.dtypes import MOST_VALUES, item_bytes
+from ...schema.stored_keys import StoredKey
 from ...schema.stored_specs import RawFeature
-from .base import RAW, RESIZED, Arena, ColumnBuilder, LocatedBlock, RecordValues, native_spec
+from .base import Arena, ColumnBuilder, LocatedBlock, native_spec
 from .decoded import ElementDecoder, Elements, build_decoded
 
 _BAD_BOOL = "a byte of a bool array is neither 0 nor 1"
@@ -58,7 +59,10 @@ class RawDecoder(ElementDecoder):
             block.records.copy_parts(elements.records, elements.offsets, size, stored.reshape(-1))
         else:
             self._inflate_rows(block, spec, elements, stored)
-        self._finish(stored, rows)
+        if self._steps is not None:
+            np.take(self._steps, stored, out=rows, mode="clip")  # no byte is out of range
+        else:
+            swap_bytes(stored, self.feature)
         for number in self.bad_bools(stored):
             block.fail(int(elements.records[number]), spec, _BAD_BOOL)
 
@@ -79,13 +83,6 @@ class RawDecoder(ElementDecoder):
             return []
         found: list[int] = np.flatnonzero((rows > 1).any(axis=1)).tolist()
         return found
-
-    def _finish(self, stored: npt.NDArray[np.uint8], rows: npt.NDArray[Any]) -> None:
-        """Convert stored bytes to numbers; without dequantization they are in the column."""
-        if self._steps is not None:
-            np.take(self._steps, stored, out=rows, mode="clip")  # no byte is out of range
-        else:
-            swap_bytes(stored, self.feature)
 
     # ---- arrays of any shape ----
 
@@ -230,10 +227,10 @@ class _CopiedBuilder(ColumnBuilder):
         self._decoder = RawDecoder(name, feature)
         self.dense = feature.dtype, feature.known_shape or ()
 
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        values = self.feature.stored_keys(self.name)[0]
-        code = RAW if self.feature.fixed_length is None else RESIZED
-        return [native_spec(values.key, "string", code, count=self._bytes_per_record())]
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        types = _core.ColumnType
+        column_type = types.raw_bytes if self.feature.fixed_length is None else types.resized_bytes
+        return native_spec(stored.key, "string", column_type, count=self._bytes_per_record())
 
     def _bytes_per_record(self) -> int:
         return math.prod(self.feature.known_shape or ()) * item_bytes(self.feature.dtype)
@@ -242,15 +239,11 @@ class _CopiedBuilder(ColumnBuilder):
         if not len(block):
             return  # NumPy refuses an array of no rows whose rows are too large
         size = self._bytes_per_record()
-        at = block.data_at(self.first_spec)
+        at = block.targets.data_offset(self.first_spec)
         rows = arena[at : at + len(block) * size].reshape(len(block), size)
         swap_bytes(rows, self.feature)
         for record in self._decoder.bad_bools(rows):
             block.fail(record, self.first_spec, _BAD_BOOL)
-
-    def record_values(self, block: LocatedBlock, arena: Arena) -> RecordValues:
-        assert self.dense is not None
-        return RecordValues.of_dense(block, arena, self.first_spec, self.dense)
 
 
 def build_raw(name: str, feature: RawFeature, *, in_lists: bool = False) -> ColumnBuilder:

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ... import _core
 from ...checks import counted
 from ...schema.stored_specs import SequenceFeature
 from ..layout import Column, ListColumn, Numbers, RaggedColumn
 from .base import (
-    ASIDE,
     Arena,
     ColumnBuilder,
     ElementSelection,
@@ -20,7 +18,6 @@ from .base import (
     LocatedBlock,
     RecordValues,
     flat_view_of,
-    native_spec,
     view_of,
 )
 from .decoded import Elements, decoder_of, list_values
@@ -37,12 +34,6 @@ class _SequenceBuilder(ColumnBuilder):
         self.decoder = decoder_of(name, feature.element)
         self.takes_selection = not feature.partitions
         self._element_keys = len(feature.element.stored_keys(name))  # before those of partitions
-
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        return [
-            native_spec(key.key, key.dtype, ASIDE, in_lists=self.in_lists)
-            for key in self.feature.stored_keys(self.name)
-        ]
 
     def _selection(self, block: LocatedBlock) -> ElementSelection | None:
         """Return the elements to decode; None for all."""

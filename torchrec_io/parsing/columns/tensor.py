@@ -8,9 +8,10 @@ import numpy as np
 
 from ... import _core
 from ...schema.dtypes import MOST_VALUES
+from ...schema.stored_keys import StoredKey
 from ...schema.stored_specs import SerializedTensorFeature
 from ..layout import BytesColumn, Column, ListColumn, Numbers
-from .base import SPAN, Arena, ColumnBuilder, LocatedBlock, native_spec, offsets_of, view_of
+from .base import Arena, ColumnBuilder, LocatedBlock, native_spec, offsets_of, view_of
 
 
 class SerializedTensorBuilder(ColumnBuilder):
@@ -18,8 +19,8 @@ class SerializedTensorBuilder(ColumnBuilder):
 
     feature: SerializedTensorFeature
 
-    def native_specs(self) -> list[_core.FeatureSpec]:
-        return [native_spec(self.name, "string", SPAN)]
+    def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
+        return native_spec(stored.key, "string", _core.ColumnType.span)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         tensors = block.tensors(self.first_spec, _core.TensorType[self.feature.dtype])
@@ -37,16 +38,13 @@ class SerializedTensorBuilder(ColumnBuilder):
         if block.failures:
             return []
         if self.feature.shape is None:
-            return self._lay_out_list(block, tensors, headers)
+            dtype = self.feature.dtype
+            arrays = [
+                block.layout.reserve_values(dtype, each.shape, each.bytes) for each in headers
+            ]
+            block.save(self, (tensors, [array.target for array in arrays], None))
+            return [ListColumn(self.name, tuple(arrays))]
         return self._lay_out_together(block, tensors, [header.bytes for header in headers])
-
-    def _lay_out_list(
-        self, block: LocatedBlock, tensors: _core.TensorBatch, headers: list[_core.TensorHeader]
-    ) -> list[Column]:
-        dtype = self.feature.dtype
-        arrays = [block.layout.reserve_values(dtype, each.shape, each.bytes) for each in headers]
-        block.save(self, (tensors, [array.target for array in arrays], None))
-        return [ListColumn(self.name, tuple(arrays))]
 
     def _lay_out_together(
         self, block: LocatedBlock, tensors: _core.TensorBatch, sizes: list[int]
