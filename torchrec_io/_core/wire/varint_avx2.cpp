@@ -37,11 +37,10 @@ alignas(64) constexpr auto kCompress = make_compress_table();
 // byte is joined with the byte before it if that one continues. Then the lanes of the continuation
 // bytes are removed. Stops before a longer value, or if fewer than eight bytes or free slots are
 // left.
-TIO_TARGET std::size_t decode_short(Bytes packed, std::size_t& position, std::int64_t* out,
+TIO_TARGET std::size_t decode_short(Bytes packed, std::size_t& at, std::int64_t* out,
                                     std::size_t limit) {
   std::size_t done = 0;
-  std::size_t at = position;  // a copy, because `out` may alias the reference
-  std::uint64_t carry = 0;    // the previous byte if it continues, else 0
+  std::uint64_t carry = 0;  // the previous byte if it continues, else 0
   while (packed.size() - at >= 8 && limit - done >= 8) {
     const auto word = load<std::uint64_t>(packed, at);
     const std::uint64_t before = word << 8 | carry;
@@ -63,7 +62,7 @@ TIO_TARGET std::size_t decode_short(Bytes packed, std::size_t& position, std::in
     at += 8;
     carry = word >> 63 ? word >> 56 : 0;
   }
-  position = carry ? at - 1 : at;  // the caller decodes a value that was begun
+  if (carry) --at;  // the caller decodes a value that was begun
   return done;
 }
 

@@ -18,11 +18,10 @@ namespace {
 
 // Decodes values of one or two bytes, 32 bytes per step, as varint_avx2.cpp does for eight. Here
 // one instruction removes the lanes of the continuation bytes.
-TIO_TARGET std::size_t decode_short(Bytes packed, std::size_t& position, std::int64_t* out,
+TIO_TARGET std::size_t decode_short(Bytes packed, std::size_t& at, std::int64_t* out,
                                     std::size_t limit) {
   std::size_t done = 0;
-  std::size_t at = position;  // a copy, because `out` may alias the reference
-  std::uint32_t carry = 0;    // the previous byte if it continues, else 0
+  std::uint32_t carry = 0;  // the previous byte if it continues, else 0
   while (packed.size() - at >= 32 && limit - done >= 32) {
     const auto* from = reinterpret_cast<const __m256i*>(packed.data() + at);
     const __m256i raw = _mm256_loadu_si256(from);
@@ -50,7 +49,7 @@ TIO_TARGET std::size_t decode_short(Bytes packed, std::size_t& position, std::in
     at += 32;
     carry = continues >> 31 ? std::to_integer<std::uint32_t>(packed[at - 1]) : 0;
   }
-  position = carry ? at - 1 : at;  // the caller decodes a value that was begun
+  if (carry) --at;  // the caller decodes a value that was begun
   return done;
 }
 
