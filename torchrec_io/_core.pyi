@@ -221,7 +221,7 @@ class ReadPlan:
     """
 
     @property
-    def numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]:
+    def numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Numbers of the records; int64 [n]."""
 
     @property

@@ -1,5 +1,7 @@
 // Gathering frames from blocks: the right bytes, missing records and damaged offsets.
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -18,6 +20,19 @@ Content content(std::size_t size, std::uint64_t key) {
   return bytes;
 }
 
+ReadPlan plan_of(Numbers numbers, Numbers starts, Numbers sizes) {
+  ReadPlan plan;
+  plan.numbers = std::move(numbers);
+  plan.frame_starts = std::move(starts);
+  plan.frame_sizes = std::move(sizes);
+  return plan;
+}
+
+FrameBlock block_of(Bytes bytes, Numbers numbers, Numbers starts, Numbers sizes) {
+  ReadPlan plan = plan_of(std::move(numbers), std::move(starts), std::move(sizes));
+  return {std::make_shared<const ReadPlan>(std::move(plan)), bytes, nullptr};
+}
+
 // A block of records whose frames are in the order of their numbers, with gaps between them.
 struct Block {
   Block(Numbers of, std::uint64_t key) : numbers(std::move(of)), bytes(content(200, key)) {
@@ -28,7 +43,7 @@ struct Block {
       at += number % 7 + 2;
     }
   }
-  FrameBlock view() const { return {bytes, numbers, frame_starts, frame_sizes}; }
+  FrameBlock view() const { return block_of(bytes, numbers, frame_starts, frame_sizes); }
 
   Numbers numbers;
   Content bytes;
@@ -39,25 +54,22 @@ struct Block {
 struct Wanted {
   void add(std::int64_t block, std::int64_t number) {
     blocks.push_back(block);
-    numbers.push_back(number);
-    frame_starts.push_back(end);
-    frame_sizes.push_back(number % 7);
-    end += number % 7;
+    plan.numbers.push_back(number);
+    plan.frame_starts.push_back(plan.buffer_bytes);
+    plan.frame_sizes.push_back(number % 7);
+    plan.buffer_bytes += number % 7;
   }
-  WantedFrames view() const { return {numbers, blocks, frame_starts, frame_sizes}; }
 
   Numbers blocks;
-  Numbers numbers;
-  Numbers frame_starts;
-  Numbers frame_sizes;
-  std::int64_t end = 0;
+  ReadPlan plan;
 };
 
 const Block kNeighbors({10, 11, 12, 13}, 1);
 const Block kScattered({3, 20, 21, 40, 41}, 2);
 
 void test_frames_of_blocks() {
-  const std::vector<FrameBlock> blocks = {kNeighbors.view(), kScattered.view()};
+  const FrameBlock stored[] = {kNeighbors.view(), kScattered.view()};
+  const std::vector blocks = {&stored[0], &stored[1]};
   const Numbers block_numbers = {5, 9};
   Wanted wanted;
   Content expected;
@@ -73,12 +85,13 @@ void test_frames_of_blocks() {
     expected.insert(expected.end(), 2, std::byte{0});
   }
   Content out(expected.size());
-  CHECK_EQ(gather_frames(blocks, block_numbers, wanted.view(), out), std::nullopt);
+  CHECK_EQ(gather_frames(blocks, block_numbers, wanted.plan, wanted.blocks, out), std::nullopt);
   CHECK(out == expected);
 }
 
 void test_frames_that_are_not_there() {
-  const std::vector<FrameBlock> blocks = {kNeighbors.view(), kScattered.view()};
+  const FrameBlock stored[] = {kNeighbors.view(), kScattered.view()};
+  const std::vector blocks = {&stored[0], &stored[1]};
   const Numbers block_numbers = {5, 9};
   Content out(20);
   for (const std::int64_t number :
@@ -86,17 +99,18 @@ void test_frames_that_are_not_there() {
     Wanted wanted;
     wanted.add(5, 12);
     wanted.add(5, number);
-    CHECK_EQ_IN(gather_frames(blocks, block_numbers, wanted.view(), out), 1U, number);
+    CHECK_EQ_IN(gather_frames(blocks, block_numbers, wanted.plan, wanted.blocks, out), 1U, number);
   }
   for (const std::int64_t number : {2, 4, 19, 22, 39, 42}) {
     Wanted wanted;
     wanted.add(9, number);
-    CHECK_EQ_IN(gather_frames(blocks, block_numbers, wanted.view(), out), 0U, number);
+    CHECK_EQ_IN(gather_frames(blocks, block_numbers, wanted.plan, wanted.blocks, out), 0U, number);
   }
-  const std::vector<FrameBlock> empty = {{}};
+  const FrameBlock nothing = block_of({}, {}, {}, {});
+  const std::vector empty = {&nothing};
   Wanted wanted;
   wanted.add(0, 0);
-  CHECK_EQ(gather_frames(empty, Numbers{0}, wanted.view(), out), 0U);
+  CHECK_EQ(gather_frames(empty, Numbers{0}, wanted.plan, wanted.blocks, out), 0U);
 }
 
 // Damaged numbers never lead outside of a buffer.
@@ -109,14 +123,16 @@ void test_frames_stay_inside() {
     const Numbers size = {4};
     const Numbers name = {0};
     Content out(10);
-    const std::vector<FrameBlock> sound = {{bytes, numbers, inside, size}};
-    CHECK_EQ_IN(gather_frames(sound, name, {numbers, name, inside, size}, out), std::nullopt, bad);
-    CHECK_EQ_IN(gather_frames(sound, name, {numbers, name, outside, size}, out), 0U, bad);
-    CHECK_EQ_IN(gather_frames(sound, name, {numbers, name, inside, outside}, out), 0U, bad);
-    const std::vector<FrameBlock> misframe_offsets = {{bytes, numbers, outside, size}};
-    CHECK_EQ_IN(gather_frames(misframe_offsets, name, {numbers, name, inside, size}, out), 0U, bad);
-    const std::vector<FrameBlock> missized = {{bytes, numbers, inside, outside}};
-    CHECK_EQ_IN(gather_frames(missized, name, {numbers, name, inside, outside}, out), 0U, bad);
+    const auto gather = [&](const Numbers& stored_starts, const Numbers& stored_sizes,
+                            const Numbers& starts, const Numbers& sizes) {
+      const FrameBlock block = block_of(bytes, numbers, stored_starts, stored_sizes);
+      return gather_frames(std::vector{&block}, name, plan_of(numbers, starts, sizes), name, out);
+    };
+    CHECK_EQ_IN(gather(inside, size, inside, size), std::nullopt, bad);
+    CHECK_EQ_IN(gather(inside, size, outside, size), 0U, bad);
+    CHECK_EQ_IN(gather(inside, size, inside, outside), 0U, bad);
+    CHECK_EQ_IN(gather(outside, size, inside, size), 0U, bad);
+    CHECK_EQ_IN(gather(inside, outside, inside, outside), 0U, bad);
   }
 }
 

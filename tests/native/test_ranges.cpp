@@ -28,7 +28,7 @@ void test_ranges_of_several_files() {
   const Numbers bounds = {1, 3, 3, 4};  // neither the first range nor any of the second file
   const std::vector<Range> ranges = {{0, 5, 0}, {990, 10, 20}, {0, 20, 0}, {4, 6, 30}};
   Content out(36);
-  const ReadResult result = read_ranges(fds, {ranges, bounds}, out);
+  const ReadResult result = read_ranges(fds, ranges, bounds, out);
   CHECK_EQ(result.error, 0);
   CHECK(!result.truncated_range);
   Content expected(first.begin(), first.begin() + 20);
@@ -41,10 +41,10 @@ void test_a_file_that_ends_early_and_one_that_is_not_open() {
   const File file(content(10, 1));
   const std::vector<Range> ranges = {{0, 5, 0}, {5, 5, 0}, {5, 6, 0}, {0, 5, 0}};
   Content out(6);
-  ReadResult result = read_ranges(std::vector{file.fd()}, {ranges, Numbers{0, 4}}, out);
+  ReadResult result = read_ranges(std::vector{file.fd()}, ranges, Numbers{0, 4}, out);
   CHECK_EQ(result.error, 0);
   CHECK_EQ(result.truncated_range, 2U);
-  result = read_ranges(std::vector{file.fd(), -1}, {ranges, Numbers{0, 2, 3}}, out);
+  result = read_ranges(std::vector{file.fd(), -1}, ranges, Numbers{0, 2, 3}, out);
   CHECK_EQ(result.error, EBADF);
   CHECK(!result.truncated_range);
 }

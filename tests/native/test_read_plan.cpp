@@ -17,7 +17,8 @@ using Numbers = std::vector<std::int64_t>;
 // Three records. The last one is read before the other two.
 struct Batch {
   std::string bytes = frame("ab") + frame("") + frame("cde");
-  ReadPlan plan{.frame_sizes = {18, 16, 19},
+  ReadPlan plan{.numbers = {1, 2, 0},
+                .frame_sizes = {18, 16, 19},
                 .frame_starts = {19, 37, 0},
                 .files = {0},
                 .range_bounds = {0, 2},

@@ -222,9 +222,8 @@ class RecordReader(Reader):
     def _check_files(self, files: list[int], epoch: int) -> None:
         """Check files and their indexes, unless that was done in an epoch."""
         with self._lock:
-            unchecked = self._index_set.unchecked(
-                files, epoch
-            )  # another thread may have been faster
+            # Another thread may have been faster.
+            unchecked = self._index_set.unchecked(files, epoch)
             load_deferred([self.indexes[file] for file in unchecked])
             for file in unchecked:
                 index = self.indexes[file]

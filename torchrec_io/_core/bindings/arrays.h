@@ -1,7 +1,6 @@
 // Arrays that are passed between Python and the core.
 #pragma once
 
-#include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
@@ -10,11 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/bindings.h"
 #include "wire/bytes.h"
 
 namespace tio {
-
-namespace nb = nanobind;
 
 using Buffer = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using WritableBuffer = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -34,6 +32,13 @@ inline Bytes bytes_of(const Buffer& buffer) {
 
 inline MutableBytes writable_bytes(const WritableBuffer& buffer) {
   return {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()};
+}
+
+// Returns the bytes of a record.
+inline Bytes bytes_of(nb::handle record) {
+  if (!PyBytes_Check(record.ptr())) throw nb::type_error("a record must be bytes");
+  return {reinterpret_cast<const std::byte*>(PyBytes_AsString(record.ptr())),
+          static_cast<std::size_t>(PyBytes_Size(record.ptr()))};
 }
 
 template <class T>
@@ -63,11 +68,13 @@ NumpyVector<T> to_numpy(std::vector<T> values) {
   return to_numpy(data, size, std::move(owner));
 }
 
-// Makes an array that shares the memory of a vector. To be returned by property getters only: they
-// make the array keep the object alive.
-template <class T>
-NumpyVector<T> view_of(std::vector<T>& values) {
-  return NumpyVector<T>(values.data(), {values.size()});
+// Makes the getter of a property that is an array. It shares the memory of a vector and keeps the
+// object alive.
+template <class Object, class T>
+auto array_of(std::vector<T> Object::* member) {
+  return [member](Object& self) {
+    return NumpyVector<T>((self.*member).data(), {(self.*member).size()});
+  };
 }
 
 // Returns an uninitialized array from the memory pool.

@@ -1,8 +1,6 @@
 // Serializes dicts of Python values. A Python function converts values that ValueReader does not
 // know. It may run any code and change the dicts and lists that are being read. So it is called
 // after everything else was read, and objects that a view refers to are held.
-#include <nanobind/stl/optional.h>
-
 #include <functional>
 #include <optional>
 #include <string>
@@ -11,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/bindings.h"
 #include "bindings/python_values.h"
 #include "example/encoder.h"
 
@@ -31,21 +28,16 @@ const char* stored_name(Kind kind) {
 
 std::string name_of_type(nb::handle value) {
   const auto name = nb::steal<nb::object>(PyObject_GetAttrString(value.type().ptr(), "__name__"));
-  const char* text = name.is_valid() ? PyUnicode_AsUTF8AndSize(name.ptr(), nullptr) : nullptr;
-  if (text == nullptr) PyErr_Clear();
-  return text == nullptr ? "value of an unknown type" : text;
+  return std::string(utf8_of(name).value_or("value of an unknown type"));
 }
 
 // Returns the repr() of a value in ASCII, truncated if it is long.
 std::string describe(nb::handle value) {
   constexpr std::size_t kMaxSize = 80;
   const auto repr = nb::steal<nb::object>(PyObject_ASCII(value.ptr()));
-  const char* text = repr.is_valid() ? PyUnicode_AsUTF8AndSize(repr.ptr(), nullptr) : nullptr;
-  if (text == nullptr) {
-    PyErr_Clear();  // for example, an int with too many digits
-    return "a value of type " + name_of_type(value);
-  }
-  const std::string whole(text);
+  const auto text = utf8_of(repr);
+  if (!text) return "a value of type " + name_of_type(value);  // as for an int with many digits
+  const std::string whole(*text);
   return whole.size() <= kMaxSize ? whole : whole.substr(0, kMaxSize) + "...";
 }
 
@@ -53,18 +45,11 @@ std::string describe(nb::handle value) {
 class KindMap {
  public:
   // Names that are not UTF-8 cannot be stored, so they are ignored.
-  explicit KindMap(const nb::dict& kinds) {
-    for (const auto& [name, kind] : kinds) {
-      Py_ssize_t size = 0;
-      const char* data = PyUnicode_AsUTF8AndSize(name.ptr(), &size);
-      if (data == nullptr) {
-        PyErr_Clear();
-      } else {
-        kinds_.emplace(std::string(data, static_cast<std::size_t>(size)), nb::cast<Kind>(kind));
-      }
+  KindMap(const std::optional<nb::dict>& kinds) {
+    for (const auto& [name, kind] : kinds.value_or(nb::dict())) {
+      if (const auto text = utf8_of(name)) kinds_.emplace(*text, nb::cast<Kind>(kind));
     }
   }
-  KindMap() = default;
 
   // Returns none for names that are missing.
   Kind find(Bytes name) const {
@@ -310,13 +295,9 @@ class MessageReader {
   }
 
   Bytes bytes_of(nb::handle name) const {
-    Py_ssize_t size = 0;
-    const char* data = PyUnicode_AsUTF8AndSize(name.ptr(), &size);
-    if (data == nullptr) {
-      PyErr_Clear();
-      reject(PyExc_ValueError, "the feature name cannot be encoded as UTF-8", name);
-    }
-    return {reinterpret_cast<const std::byte*>(data), static_cast<std::size_t>(size)};
+    const auto text = utf8_of(name);
+    if (!text) reject(PyExc_ValueError, "the feature name cannot be encoded as UTF-8", name);
+    return std::as_bytes(std::span(*text));
   }
 
   // ---- values of other types ----
@@ -342,10 +323,7 @@ class MessageReader {
       for (PyObject* type : {PyExc_TypeError, PyExc_ValueError}) {
         if (!error.matches(type)) continue;
         const auto reason = nb::steal<nb::object>(PyObject_Str(error.value().ptr()));
-        const char* text =
-            reason.is_valid() ? PyUnicode_AsUTF8AndSize(reason.ptr(), nullptr) : nullptr;
-        if (text == nullptr) PyErr_Clear();
-        const std::string message = text == nullptr ? "the value cannot be read" : text;
+        const std::string message(utf8_of(reason).value_or("the value cannot be read"));
         nb::raise_from(error, type, "%s", (message + describe_position(deferred.name)).c_str());
       }
       throw;
@@ -399,28 +377,21 @@ nb::list encode_messages(const EncoderOptions& self, const nb::list& contexts,
 }  // namespace
 
 void bind_encode(nb::module_& m) {
-  using namespace nb::literals;
   m.attr("MAX_LIST_DEPTH") = ValueReader::kMaxDepth;
   nb::class_<EncoderOptions>(m, "MessageEncoder", "Encoder of Examples and SequenceExamples.")
-      .def(
-          "__init__",
-          [](EncoderOptions* self, const std::optional<nb::dict>& kinds, nb::object array_type,
-             nb::object scalar_type, nb::object simplify) {
-            new (self) EncoderOptions{kinds ? KindMap(*kinds) : KindMap(), std::move(array_type),
-                                      std::move(scalar_type), std::move(simplify)};
-          },
-          "kinds"_a.none(), "array_type"_a, "scalar_type"_a, "simplify"_a,
-          nb::sig("def __init__(self, kinds: dict[str, Kind] | None, array_type: type, "
-                  "scalar_type: type, simplify: collections.abc.Callable[[object, bool], object]) "
-                  "-> None"),
-          "Args:\n"
-          "    kinds: Kind of each feature, by name. The kinds of others follow from their "
-          "values.\n"
-          "    array_type: numpy.ndarray.\n"
-          "    scalar_type: numpy.generic.\n"
-          "    simplify: Function of a value and whether it has steps. It converts values of "
-          "other\n"
-          "        types to Python scalars, lists or arrays.")
+      .def(nb::init<std::optional<nb::dict>, nb::object, nb::object, nb::object>(),
+           "kinds"_a.none(), "array_type"_a, "scalar_type"_a, "simplify"_a,
+           nb::sig("def __init__(self, kinds: dict[str, Kind] | None, array_type: type, "
+                   "scalar_type: type, simplify: collections.abc.Callable[[object, bool], object]) "
+                   "-> None"),
+           "Args:\n"
+           "    kinds: Kind of each feature, by name. The kinds of others follow from their "
+           "values.\n"
+           "    array_type: numpy.ndarray.\n"
+           "    scalar_type: numpy.generic.\n"
+           "    simplify: Function of a value and whether it has steps. It converts values of "
+           "other\n"
+           "        types to Python scalars, lists or arrays.")
       .def("encode", &encode_messages, "contexts"_a, "sequences"_a.none(), "numbered"_a,
            nb::sig("def encode(self, contexts: list[dict[object, object] | None], "
                    "sequences: list[dict[object, object] | None] | None, numbered: bool) "

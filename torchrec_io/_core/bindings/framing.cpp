@@ -1,27 +1,14 @@
 #include "records/framing.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
-
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bindings/arrays.h"
-#include "bindings/bindings.h"
 #include "wire/crc32c.h"
 
 namespace tio {
 namespace {
-
-std::uint32_t bind_crc32c(const Buffer& data) {
-  const Bytes bytes = bytes_of(data);
-  const nb::gil_scoped_release unlocked;
-  return crc32c(bytes);
-}
 
 FrameScan bind_scan_frames(const Buffer& window, std::uint64_t at, std::uint64_t stream_end) {
   if (at > stream_end) throw nb::value_error("at must not exceed stream_end");
@@ -38,12 +25,6 @@ auto bind_check_frames(const Buffer& buffer, const Numbers& starts, const Number
   return check_frames(bytes_of(buffer), span_of(starts), span_of(lengths), check_data);
 }
 
-Bytes record_bytes(nb::handle record) {
-  if (!PyBytes_Check(record.ptr())) throw nb::type_error("a record must be bytes");
-  return {reinterpret_cast<const std::byte*>(PyBytes_AsString(record.ptr())),
-          static_cast<std::size_t>(PyBytes_Size(record.ptr()))};
-}
-
 auto bind_frame_records(const nb::list& list) {
   // A copy, because another thread may change the list while the GIL is released.
   const nb::tuple records(list);
@@ -54,7 +35,7 @@ auto bind_frame_records(const nb::list& list) {
   std::size_t size = 0;
   for (const nb::handle record : records) {
     starts.push_back(size);
-    views.push_back(record_bytes(record));
+    views.push_back(bytes_of(record));
     size += views.back().size() + kFrameOverheadBytes;
   }
   NumpyVector<std::uint8_t> frames = allocate_array(size);
@@ -66,7 +47,7 @@ auto bind_frame_records(const nb::list& list) {
 }
 
 auto bind_frame_ends(const nb::bytes& record) {
-  const Bytes bytes = record_bytes(record);
+  const Bytes bytes = bytes_of(record);
   FrameEnds ends;
   {
     const nb::gil_scoped_release unlocked;
@@ -79,8 +60,9 @@ auto bind_frame_ends(const nb::bytes& record) {
 }  // namespace
 
 void bind_framing(nb::module_& m) {
-  using namespace nb::literals;
-  m.def("crc32c", &bind_crc32c, "data"_a, "Return the CRC-32C of data.");
+  m.def(
+      "crc32c", [](const Buffer& data) { return crc32c(bytes_of(data)); }, Unlocked(), "data"_a,
+      "Return the CRC-32C of data.");
   m.def("mask_crc", &mask_crc, "crc"_a,
         "Return the masked form of a CRC, as TFRecord files store it.");
 
@@ -96,9 +78,8 @@ void bind_framing(nb::module_& m) {
              "The file ends inside a header. Reported by callers, which know where it ends.");
 
   nb::class_<FrameScan>(m, "FrameScan", "The frames found in a part of a stream.")
-      .def_prop_ro(
-          "starts", [](FrameScan& self) { return view_of(self.starts); },
-          "Stream offsets of the whole frames; uint64 [n].")
+      .def_prop_ro("starts", array_of(&FrameScan::starts),
+                   "Stream offsets of the whole frames; uint64 [n].")
       .def_ro("next", &FrameScan::next, "Stream offset where the next header should start.")
       .def_ro("fault", &FrameScan::fault, "Fault of the frame at `next`; None if it has none.");
   m.def("scan_frames", &bind_scan_frames, "window"_a, "at"_a, "stream_end"_a,

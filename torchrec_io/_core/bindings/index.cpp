@@ -1,18 +1,11 @@
 #include "records/index.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
-
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bindings/arrays.h"
-#include "bindings/bindings.h"
-#include "bindings/read_plan.h"
 #include "records/index_set.h"
 
 namespace tio {
@@ -117,85 +110,63 @@ FrameLocations bind_locate(const IndexSet& self, const Numbers& numbers, std::ui
   return locations;
 }
 
-PythonReadPlan bind_plan(const IndexSet& self, decltype(PythonReadPlan::numbers) numbers,
-                         std::uint64_t epoch, std::int64_t gap) {
+ReadPlan bind_plan(const IndexSet& self, const Numbers& numbers, std::uint64_t epoch,
+                   std::int64_t gap) {
   if (gap < 0) throw nb::value_error("gap must not be negative");
-  auto plan = std::make_shared<ReadPlan>();
+  ReadPlan plan;
   Lookup lookup{};
   {
     const nb::gil_scoped_release unlocked;
-    lookup = self.plan({numbers.data(), numbers.size()}, epoch, gap, *plan);
+    lookup = self.plan(span_of(numbers), epoch, gap, plan);
   }
   check_lookup(self, lookup);
-  return {std::move(plan), std::move(numbers)};
+  return plan;
 }
 
-// Arrays of a plan share its memory, which never changes. They are writable for NumPy's sake only.
-template <auto Member>
-NumpyVector<std::int64_t> plan_array(PythonReadPlan& self) {
-  return view_of(const_cast<std::vector<std::int64_t>&>((*self.plan).*Member));
-}
-
-NumpyMatrix<const std::int64_t> plan_ranges(PythonReadPlan& self) {
+NumpyMatrix<const std::int64_t> plan_ranges(ReadPlan& self) {
   static_assert(sizeof(Range) == 3 * sizeof(std::int64_t));
-  const std::vector<Range>& ranges = self.plan->ranges;
-  return {reinterpret_cast<const std::int64_t*>(ranges.data()), {ranges.size(), 3}};
+  const auto* data = reinterpret_cast<const std::int64_t*>(self.ranges.data());
+  return {data, {self.ranges.size(), 3}, nb::find(self)};
 }
 
-nb::list plan_by_file(PythonReadPlan& self) {
-  const auto* data = reinterpret_cast<const std::int64_t*>(self.plan->ranges.data());
-  const NumpyMatrix<const std::int64_t> all(data, {self.plan->ranges.size(), 3}, nb::find(self));
-  const nb::object ranges = nb::cast(all);
+nb::list plan_by_file(ReadPlan& self) {
+  const nb::object ranges = nb::cast(plan_ranges(self));
   nb::list files;
-  for (std::size_t i = 0; i < self.plan->files.size(); ++i) {
-    const nb::slice part(self.plan->range_bounds[i], self.plan->range_bounds[i + 1]);
-    files.append(nb::make_tuple(self.plan->files[i], ranges[part]));
+  for (std::size_t i = 0; i < self.files.size(); ++i) {
+    const nb::slice part(self.range_bounds[i], self.range_bounds[i + 1]);
+    files.append(nb::make_tuple(self.files[i], ranges[part]));
   }
   return files;
 }
 
 void bind_index_set(nb::module_& m) {
-  using namespace nb::literals;
   nb::class_<FrameLocations>(m, "FrameLocations", "Locations of the frames of some records.")
       .def_ro("files", &FrameLocations::files, "File of each record.")
       .def_ro("starts", &FrameLocations::starts, "Stream offset of each record's frame.")
       .def_ro("unchecked_files", &FrameLocations::unchecked_files,
               "Files that must be checked first. If there are any, the locations are missing.");
 
-  nb::class_<PythonReadPlan>(
-      m, "ReadPlan", "A plan of the reads that fetch the frames of some records into a buffer.")
-      .def_prop_ro(
-          "numbers", [](PythonReadPlan& self) { return self.numbers; },
-          "Numbers of the records; int64 [n].")
-      .def_prop_ro("frame_sizes", &plan_array<&ReadPlan::frame_sizes>,
+  nb::class_<ReadPlan>(m, "ReadPlan",
+                       "A plan of the reads that fetch the frames of some records into a buffer.")
+      .def_prop_ro("numbers", array_of(&ReadPlan::numbers), "Numbers of the records; int64 [n].")
+      .def_prop_ro("frame_sizes", array_of(&ReadPlan::frame_sizes),
                    "Bytes of each record's frame; int64 [n].")
-      .def_prop_ro("frame_starts", &plan_array<&ReadPlan::frame_starts>,
+      .def_prop_ro("frame_starts", array_of(&ReadPlan::frame_starts),
                    "Offset of each frame in the buffer; int64 [n].")
-      .def_prop_ro(
-          "files", [](const PythonReadPlan& self) { return self.plan->files; },
-          "Numbers of the files that are read, ascending.")
-      .def_prop_ro(
-          "range_bounds", [](const PythonReadPlan& self) { return self.plan->range_bounds; },
-          "Number of the first range of each file, and the number of ranges; [files + 1].")
+      .def_ro("files", &ReadPlan::files, "Numbers of the files that are read, ascending.")
+      .def_ro("range_bounds", &ReadPlan::range_bounds,
+              "Number of the first range of each file, and the number of ranges; [files + 1].")
       .def_prop_ro("ranges", &plan_ranges,
                    "Ranges to read; int64 [reads, 3]: file offset, size, offset in the buffer.")
-      .def_prop_ro(
-          "buffer_bytes", [](const PythonReadPlan& self) { return self.plan->buffer_bytes; },
-          "Size of the buffer.")
-      .def_prop_ro(
-          "unchecked_files", [](const PythonReadPlan& self) { return self.plan->unchecked_files; },
-          "Files that must be checked first. If there are any, the plan is incomplete.")
+      .def_ro("buffer_bytes", &ReadPlan::buffer_bytes, "Size of the buffer.")
+      .def_ro("unchecked_files", &ReadPlan::unchecked_files,
+              "Files that must be checked first. If there are any, the plan is incomplete.")
       .def("by_file", &plan_by_file,
            nb::sig("def by_file(self) -> list[tuple[int, NDArray[numpy.int64]]]"),
            "Return each file with its ranges.")
-      .def(
-          "continues",
-          [](const PythonReadPlan& self, const PythonReadPlan& other) {
-            return self.plan->continues(*other.plan);
-          },
-          "other"_a,
-          "Return whether this is a single read that starts where the single read of `other` "
-          "ends.");
+      .def("continues", &ReadPlan::continues, "other"_a,
+           "Return whether this is a single read that starts where the single read of `other` "
+           "ends.");
 
   nb::class_<IndexSet>(m, "IndexSet",
                        "The indexes of files whose records are numbered consecutively.\n\n"
@@ -220,7 +191,6 @@ void bind_index_set(nb::module_& m) {
 }  // namespace
 
 void bind_index(nb::module_& m) {
-  using namespace nb::literals;
   m.attr("INDEX_HEADER_BYTES") = kIndexHeaderBytes;
   m.attr("INDEX_SIGNATURE") = nb::bytes(kIndexSignature.data(), kIndexSignature.size());
   nb::enum_<Compression>(m, "Compression", "Compression of a data file.")
@@ -229,20 +199,10 @@ void bind_index(nb::module_& m) {
       .value("zlib", Compression::zlib);
 
   nb::class_<IndexHeader>(m, "IndexHeader", "The header of an index file.")
-      .def(
-          "__init__",
-          [](IndexHeader* self, std::uint32_t format, Compression compression,
-             std::uint64_t data_bytes, std::int64_t data_mtime_ns, std::uint64_t data_fingerprint,
-             std::uint64_t stream_end) {
-            new (self) IndexHeader{.format = format,
-                                   .compression = compression,
-                                   .data_bytes = data_bytes,
-                                   .data_mtime_ns = data_mtime_ns,
-                                   .data_fingerprint = data_fingerprint,
-                                   .stream_end = stream_end};
-          },
-          nb::kw_only(), "format"_a, "compression"_a, "data_bytes"_a, "data_mtime_ns"_a,
-          "data_fingerprint"_a, "stream_end"_a)
+      .def(nb::init<std::uint32_t, Compression, std::uint64_t, std::int64_t, std::uint64_t,
+                    std::uint64_t>(),
+           nb::kw_only(), "format"_a, "compression"_a, "data_bytes"_a, "data_mtime_ns"_a,
+           "data_fingerprint"_a, "stream_end"_a)
       .def_ro("format", &IndexHeader::format, "Code of the record format; 0 is TFRecord.")
       .def_ro("compression", &IndexHeader::compression, "Compression of the data file.")
       .def_ro("records", &IndexHeader::records, "Number of records.")

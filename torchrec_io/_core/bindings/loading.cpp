@@ -1,35 +1,30 @@
 // Several batches in one call. Threads that leave Python and return for each small step spend most
 // of their time waiting for each other.
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/vector.h>
-
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "bindings/arrays.h"
-#include "bindings/bindings.h"
 #include "bindings/parser.h"
-#include "bindings/read_plan.h"
 #include "example/located_batch.h"
 
 namespace tio {
 namespace {
 
-void init_reads(BatchReads* self, std::vector<int> descriptors, const PythonReadPlan& plan,
-                WritableBuffer buffer, std::shared_ptr<const Records> records) {
-  if (descriptors.size() != plan.plan->files.size()) {
+void init_reads(BatchReads* self, std::vector<int> descriptors,
+                std::shared_ptr<const ReadPlan> plan, WritableBuffer buffer,
+                std::shared_ptr<const Records> records) {
+  if (descriptors.size() != plan->files.size()) {
     throw nb::value_error("there must be one descriptor for each file of the plan");
   }
-  if (records->size() != plan.plan->frame_sizes.size()) {
+  if (records->size() != plan->frame_sizes.size()) {
     throw nb::value_error("there must be one record for each record of the plan");
   }
   const MutableBytes bytes = writable_bytes(buffer);
-  if (bytes.size() < static_cast<std::size_t>(plan.plan->buffer_bytes)) {
+  if (bytes.size() < static_cast<std::size_t>(plan->buffer_bytes)) {
     throw nb::value_error("the buffer is smaller than the plan requires");
   }
-  new (self) BatchReads{std::move(descriptors), plan.plan, bytes, owner_of(std::move(buffer)),
+  new (self) BatchReads{std::move(descriptors), std::move(plan), bytes, owner_of(std::move(buffer)),
                         std::move(records)};
 }
 
@@ -46,38 +41,16 @@ std::vector<BatchTarget> to_targets(const std::vector<const ColumnTargets*>& col
   return targets;
 }
 
-struct LoadResult {
-  std::vector<LocatedBatch> located;
-  std::uint64_t waits = 0;
-};
-
-struct FixedLoadResult {
-  std::size_t loaded = 0;
-  std::uint64_t waits = 0;
-};
-
-LoadResult bind_load_batches(const std::shared_ptr<const ExampleParser>& parser,
-                             const std::vector<const BatchReads*>& reads, bool check_data) {
-  LoadResult result;
-  const nb::gil_scoped_release unlocked;
-  result.located = load_batches(parser, reads, check_data, result.waits);
-  return result;
-}
-
 FixedLoadResult bind_load_fixed_batches(const ExampleParser& parser,
                                         const std::vector<const BatchReads*>& reads,
                                         const std::vector<const ColumnTargets*>& column_targets,
                                         const std::vector<WritableBuffer>& arenas,
                                         bool check_data) {
   const std::vector<BatchTarget> targets = to_targets(column_targets, arenas, reads.size());
-  FixedLoadResult result;
-  bool fits = true;
-  {
-    const nb::gil_scoped_release unlocked;
-    result.loaded = load_fixed_batches(parser, reads, targets, check_data, result.waits, fits);
-  }
-  check_fits(fits);
-  return result;
+  const nb::gil_scoped_release unlocked;
+  const auto result = load_fixed_batches(parser, reads, targets, check_data);
+  check_fits(result.has_value());
+  return *result;
 }
 
 std::size_t bind_fill_batches(const std::vector<const LocatedBatch*>& located,
@@ -94,7 +67,6 @@ std::size_t bind_fill_batches(const std::vector<const LocatedBatch*>& located,
 }  // namespace
 
 void bind_loading(nb::module_& m) {
-  using namespace nb::literals;
   nb::class_<BatchReads>(m, "BatchReads",
                          "The reads that fetch one batch. Keeps its buffer and records alive.")
       .def("__init__", &init_reads, "descriptors"_a, "plan"_a, "buffer"_a, "records"_a,
@@ -108,7 +80,7 @@ void bind_loading(nb::module_& m) {
       .def_ro("located", &LoadResult::located, "Located batches.")
       .def_ro("waits", &LoadResult::waits,
               "Number of times that the thread slept because data was not cached.");
-  m.def("load_batches", &bind_load_batches, "parser"_a, "reads"_a, "check_data"_a,
+  m.def("load_batches", &load_batches, Unlocked(), "parser"_a, "reads"_a, "check_data"_a,
         "Read, check and locate batches. Stop at the first that cannot be read or parsed.\n\n"
         "Args:\n"
         "    parser: Parser of the records.\n"

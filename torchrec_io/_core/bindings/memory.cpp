@@ -1,9 +1,6 @@
-#include <nanobind/nanobind.h>
-
 #include <memory>
 
 #include "bindings/arrays.h"
-#include "bindings/bindings.h"
 #include "memory/mapped_file.h"
 #include "memory/pool.h"
 #include "memory/shared_slot.h"
@@ -58,7 +55,6 @@ NumpyVector<std::uint8_t> bind_lend_slot(WritableBuffer memory, std::size_t size
 }  // namespace
 
 void bind_memory(nb::module_& m) {
-  using namespace nb::literals;
   m.def("allocate", &allocate_array, "size"_a,
         "Return an uninitialized array of bytes, aligned to 64 bytes, from the memory pool.");
   m.def("kept_bytes", &pool::kept_bytes,

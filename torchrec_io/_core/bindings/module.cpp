@@ -1,5 +1,3 @@
-#include <nanobind/nanobind.h>
-
 #include "bindings/bindings.h"
 
 NB_MODULE(_core, module) {

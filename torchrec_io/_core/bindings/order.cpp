@@ -1,5 +1,3 @@
-#include <nanobind/nanobind.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -8,7 +6,6 @@
 #include <vector>
 
 #include "bindings/arrays.h"
-#include "bindings/bindings.h"
 #include "order/permutation.h"
 #include "order/selection.h"
 
@@ -95,7 +92,6 @@ NumpyVector<std::int64_t> query_bits(const Words& words, const Numbers& counts,
 }  // namespace
 
 void bind_order(nb::module_& m) {
-  using namespace nb::literals;
   m.def("permute", &bind_permute, "positions"_a, "size"_a, "key"_a,
         "Return the values at `positions` of a keyed uniform permutation of 0..size-1.");
   m.def(

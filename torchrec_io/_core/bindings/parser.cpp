@@ -1,18 +1,11 @@
 #include "example/parser.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings/arrays.h"
-#include "bindings/bindings.h"
 #include "bindings/parser.h"
 #include "example/located_batch.h"
 #include "example/stored_values.h"
@@ -36,13 +29,7 @@ void init_records_of_buffer(Records* self, Buffer buffer, const Numbers& starts,
 void init_records_of_tuple(Records* self, nb::tuple items) {
   std::vector<Bytes> views;
   views.reserve(items.size());
-  for (const nb::handle item : items) {
-    if (!PyBytes_Check(item.ptr())) throw nb::type_error("records must be bytes");
-    char* data = nullptr;
-    Py_ssize_t size = 0;
-    if (PyBytes_AsStringAndSize(item.ptr(), &data, &size) != 0) throw nb::python_error();
-    views.emplace_back(reinterpret_cast<const std::byte*>(data), static_cast<std::size_t>(size));
-  }
+  for (const nb::handle item : items) views.push_back(bytes_of(item));
   new (self) Records(std::move(views), owner_of(std::move(items)));
 }
 
@@ -75,12 +62,6 @@ void init_spec(FeatureSpec* self, const nb::bytes& key, Dtype dtype, ColumnType 
                    .default_sizes = default_sizes};
   if (const char* fault = spec.fault()) throw nb::value_error(fault);
   new (self) FeatureSpec(std::move(spec));
-}
-
-LocatedBatch bind_locate(std::shared_ptr<const ExampleParser> self,
-                         std::shared_ptr<const Records> records) {
-  const nb::gil_scoped_release unlocked;
-  return {std::move(self), std::move(records)};
 }
 
 std::vector<Failure> bind_parse_fixed(const ExampleParser& self, const Records& records,
@@ -218,7 +199,6 @@ void bind_enums(nb::module_& m) {
 }
 
 void bind_records(nb::module_& m) {
-  using namespace nb::literals;
   nb::class_<Records>(m, "Records", "The records of a batch. Keeps their bytes alive.")
       .def("__init__", &init_records_of_buffer, "buffer"_a, "starts"_a, "sizes"_a,
            "Args:\n"
@@ -240,7 +220,6 @@ void bind_records(nb::module_& m) {
 }
 
 void bind_results(nb::module_& m) {
-  using namespace nb::literals;
   nb::class_<Failure>(m, "Failure", "A record that cannot be parsed.")
       .def_ro("record", &Failure::record, "Position of the record in the batch.")
       .def_ro("feature", &Failure::feature,
@@ -257,14 +236,9 @@ void bind_results(nb::module_& m) {
 
   nb::class_<ColumnTargets>(m, "ColumnTargets",
                             "Offsets in an arena that the columns of a batch are written to.")
-      .def(
-          "__init__",
-          [](ColumnTargets* self, std::size_t columns) {
-            new (self) ColumnTargets{std::vector<ColumnOffsets>(columns)};
-          },
-          "columns"_a,
-          "Args:\n"
-          "    columns: Number of columns.")
+      .def(nb::init<std::size_t>(), "columns"_a,
+           "Args:\n"
+           "    columns: Number of columns.")
       .def(
           "copy", [](const ColumnTargets& self) { return ColumnTargets(self); },
           "Return a copy of the targets.")
@@ -283,32 +257,26 @@ void bind_results(nb::module_& m) {
           "    data: Elements, or the joined bytes values.")
       .def(
           "data_offset",
-          [](const ColumnTargets& self, std::size_t column) { return self.at(column).data; },
-          "column"_a, "Return the offset of the data of a column.");
+          [](ColumnTargets& self, std::size_t column) { return self.at(column).data; }, "column"_a,
+          "Return the offset of the data of a column.");
 
   nb::class_<UnitOffsets>(m, "UnitOffsets",
                           "Division of the values of a feature into units.\n\n"
                           "A unit is a record, or a step of a feature list.")
+      .def_prop_ro("values", array_of(&UnitOffsets::values),
+                   "Number of the first value of each unit, and of all values; int64 [units + 1].")
       .def_prop_ro(
-          "values", [](UnitOffsets& self) { return view_of(self.values); },
-          "Number of the first value of each unit, and of all values; int64 [units + 1].")
-      .def_prop_ro(
-          "records", [](UnitOffsets& self) { return view_of(self.records); },
+          "records", array_of(&UnitOffsets::records),
           "Number of the first unit of each record, and of all units; int64 [records + 1].");
 
   nb::class_<ByteSpans>(m, "ByteSpans", "Locations of bytes values in their records.")
-      .def_prop_ro(
-          "offsets", [](ByteSpans& self) { return view_of(self.offsets); },
-          "Offset of each value in its record; int64 [values].")
-      .def_prop_ro(
-          "sizes", [](ByteSpans& self) { return view_of(self.sizes); },
-          "Bytes of each value; int64 [values].")
+      .def_prop_ro("offsets", array_of(&ByteSpans::offsets),
+                   "Offset of each value in its record; int64 [values].")
+      .def_prop_ro("sizes", array_of(&ByteSpans::sizes), "Bytes of each value; int64 [values].")
       .def_ro("units", &ByteSpans::units, "Division of the values into units.");
 
   nb::class_<StoredInts>(m, "StoredInts", "Decoded integers of a feature.")
-      .def_prop_ro(
-          "values", [](StoredInts& self) { return view_of(self.values); },
-          "Values; int64 [values].")
+      .def_prop_ro("values", array_of(&StoredInts::values), "Values; int64 [values].")
       .def_ro("units", &StoredInts::units, "Division of the values into units.")
       .def_ro("failures", &StoredInts::failures, "Records with invalid values.");
 
@@ -335,7 +303,6 @@ void bind_results(nb::module_& m) {
 }  // namespace
 
 void bind_parser(nb::module_& m) {
-  using namespace nb::literals;
   bind_enums(m);
   bind_records(m);
   bind_results(m);
@@ -386,7 +353,12 @@ void bind_parser(nb::module_& m) {
            "    sequences: Whether the records are SequenceExamples.")
       .def_prop_ro("is_fixed", &ExampleParser::is_fixed,
                    "Whether all columns hold numbers and their sizes do not depend on the data.")
-      .def("locate", &bind_locate, "records"_a, "First pass: locate the values of the records.")
+      .def(
+          "locate",
+          [](std::shared_ptr<const ExampleParser> self, std::shared_ptr<const Records> records) {
+            return LocatedBatch(std::move(self), std::move(records));
+          },
+          Unlocked(), "records"_a, "First pass: locate the values of the records.")
       .def("parse_fixed", &bind_parse_fixed, "records"_a, "targets"_a, "arena"_a,
            "Run both passes at once, if the parser is fixed, and return the failures.");
 }

@@ -12,13 +12,12 @@ namespace tio {
 struct ColumnTargets {
   std::vector<ColumnOffsets> columns;
 
-  template <class Self>
-  static auto& at(Self& self, std::size_t column) {
-    if (column >= self.columns.size()) throw nb::index_error("the column does not exist");
-    return self.columns[column];
+  explicit ColumnTargets(std::size_t count) : columns(count) {}
+
+  ColumnOffsets& at(std::size_t column) {
+    if (column >= columns.size()) throw nb::index_error("the column does not exist");
+    return columns[column];
   }
-  ColumnOffsets& at(std::size_t column) { return at(*this, column); }
-  const ColumnOffsets& at(std::size_t column) const { return at(*this, column); }
 };
 
 inline void check_fits(bool fits) {

@@ -1,21 +1,16 @@
 #include "image/png.h"
 
-#include <nanobind/nanobind.h>
-
 #include "bindings/arrays.h"
-#include "bindings/bindings.h"
 
 namespace tio {
 
 void bind_png(nb::module_& m) {
-  using namespace nb::literals;
   m.def(
       "unfilter_png",
       [](const WritableBuffer& data, std::size_t row_bytes, std::size_t pixel_bytes) {
-        const nb::gil_scoped_release unlocked;
         return unfilter_png(writable_bytes(data), row_bytes, pixel_bytes);
       },
-      "data"_a, "row_bytes"_a, "pixel_bytes"_a,
+      Unlocked(), "data"_a, "row_bytes"_a, "pixel_bytes"_a,
       "Reverse the filters of the rows of a PNG image, in place.\n\n"
       "Args:\n"
       "    data: Rows; each has a byte that names its filter, and `row_bytes` bytes of pixels.\n"

@@ -3,18 +3,27 @@
 // change later, so every object that a view refers to is held.
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <cstring>
+#include <optional>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "bindings/arrays.h"
 #include "example/encoder.h"
 
 namespace tio {
 
-namespace nb = nanobind;
+// Returns the UTF-8 text of a str, which the str owns. Returns nothing, without an error, if the
+// str is null or cannot be encoded.
+inline std::optional<std::string_view> utf8_of(nb::handle text) {
+  Py_ssize_t size = 0;
+  const char* data = text.is_valid() ? PyUnicode_AsUTF8AndSize(text.ptr(), &size) : nullptr;
+  if (data != nullptr) return std::string_view(data, static_cast<std::size_t>(size));
+  PyErr_Clear();
+  return std::nullopt;
+}
 
 // A C-contiguous buffer of elements in this machine's byte order.
 class ArrayView {
@@ -280,18 +289,14 @@ class ValueReader {
   }
 
   Conversion append_bytes(nb::handle value, Message& to) {
-    Py_ssize_t size = 0;
-    const char* data = nullptr;
     if (PyBytes_Check(value.ptr())) {
-      data = PyBytes_AsString(value.ptr());
-      size = PyBytes_Size(value.ptr());
+      to.bytes.push_back(bytes_of(value));
+    } else if (const auto text = utf8_of(value)) {
+      to.bytes.push_back(std::as_bytes(std::span(*text)));
     } else {
-      data = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
-      if (data == nullptr) PyErr_Clear();
+      return reject(value, Conversion::not_text);
     }
-    if (data == nullptr) return reject(value, Conversion::not_text);
     hold(nb::borrow<nb::object>(value));
-    to.bytes.emplace_back(reinterpret_cast<const std::byte*>(data), static_cast<std::size_t>(size));
     return Conversion::good;
   }
 

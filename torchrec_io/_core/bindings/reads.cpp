@@ -1,7 +1,3 @@
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <memory>
@@ -10,17 +6,22 @@
 #include <vector>
 
 #include "bindings/arrays.h"
-#include "bindings/bindings.h"
-#include "bindings/read_plan.h"
 #include "records/frame_gather.h"
 #include "records/ranges.h"
 
 namespace tio {
 namespace {
 
-bool is_inside(std::int64_t at, std::int64_t size, std::size_t whole) {
-  const auto end = static_cast<std::int64_t>(whole);
-  return at >= 0 && at <= end && size <= end - at;
+// Converts rows of an array [n, 3]; see Range.
+std::vector<Range> to_ranges(const Matrix<std::int64_t>& rows) {
+  if (rows.shape(1) != 3) throw nb::value_error("ranges must have three columns");
+  std::vector<Range> ranges(rows.shape(0));
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const std::int64_t* row = rows.data() + 3 * i;
+    ranges[i] = {row[0], row[1], row[2]};
+    if (row[0] < 0 || row[1] < 0) throw nb::value_error("ranges must not be negative");
+  }
+  return ranges;
 }
 
 void check_targets(const std::vector<Range>& ranges, MutableBytes buffer) {
@@ -51,7 +52,7 @@ ReadResult bind_read_ranges(const std::vector<int>& descriptors,
   ReadResult result;
   {
     const nb::gil_scoped_release unlocked;
-    result = read_ranges(descriptors, {ranges, bounds}, target);
+    result = read_ranges(descriptors, ranges, bounds, target);
   }
   if (result.error != 0) {
     errno = result.error;
@@ -59,12 +60,6 @@ ReadResult bind_read_ranges(const std::vector<int>& descriptors,
     throw nb::python_error();
   }
   return result;
-}
-
-void bind_advise_ranges(int descriptor, const Matrix<std::int64_t>& rows) {
-  const std::vector<Range> ranges = to_ranges(rows);
-  const nb::gil_scoped_release unlocked;
-  advise_ranges(descriptor, ranges);
 }
 
 void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
@@ -81,50 +76,30 @@ void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
   copy_ranges(bytes_of(source), ranges, target);
 }
 
-// The frames of a plan in a buffer. Shares both.
-struct PythonFrameBlock {
-  PythonReadPlan plan;
-  Buffer buffer;
+void init_frame_block(FrameBlock* self, std::shared_ptr<const ReadPlan> plan, Buffer buffer) {
+  const Bytes bytes = bytes_of(buffer);
+  new (self) FrameBlock{std::move(plan), bytes, owner_of(std::move(buffer))};
+}
 
-  FrameBlock view() const {
-    return {bytes_of(buffer),
-            {plan.numbers.data(), plan.numbers.size()},
-            plan.plan->frame_starts,
-            plan.plan->frame_sizes};
-  }
-};
-
-std::optional<std::size_t> bind_gather_frames(const std::vector<const PythonFrameBlock*>& blocks,
-                                              const Numbers& block_numbers,
-                                              const PythonReadPlan& plan,
+std::optional<std::size_t> bind_gather_frames(const std::vector<const FrameBlock*>& blocks,
+                                              const Numbers& block_numbers, const ReadPlan& plan,
                                               const Numbers& record_blocks,
                                               const WritableBuffer& buffer) {
   if (block_numbers.size() != blocks.size()) throw nb::value_error("each block must have a number");
   if (record_blocks.size() != plan.numbers.size()) {
     throw nb::value_error("each record must have a block");
   }
-  std::vector<FrameBlock> views;
-  for (const PythonFrameBlock* block : blocks) views.push_back(block->view());
   const nb::gil_scoped_release unlocked;
-  return gather_frames(views, span_of(block_numbers),
-                       {{plan.numbers.data(), plan.numbers.size()},
-                        span_of(record_blocks),
-                        plan.plan->frame_starts,
-                        plan.plan->frame_sizes},
+  return gather_frames(blocks, span_of(block_numbers), plan, span_of(record_blocks),
                        writable_bytes(buffer));
 }
 
 }  // namespace
 
 void bind_reads(nb::module_& m) {
-  using namespace nb::literals;
   nb::class_<ReadResult>(m, "ReadResult", "The result of reading ranges.")
-      .def(
-          "__init__",
-          [](ReadResult* self, std::optional<std::size_t> truncated_range, std::uint64_t waits) {
-            new (self) ReadResult{.truncated_range = truncated_range, .waits = waits};
-          },
-          "truncated_range"_a = nb::none(), "waits"_a = 0)
+      .def(nb::init<std::optional<std::size_t>, std::uint64_t>(), "truncated_range"_a = nb::none(),
+           "waits"_a = 0)
       .def_ro("truncated_range", &ReadResult::truncated_range,
               "Number of the range that extends past the end of its file; None if there is none.")
       .def_ro("waits", &ReadResult::waits,
@@ -138,8 +113,13 @@ void bind_reads(nb::module_& m) {
         "    buffer: Bytes that receive the data.\n\n"
         "Raises:\n"
         "    OSError: If reading fails.");
-  m.def("advise_ranges", &bind_advise_ranges, "descriptor"_a, "ranges"_a,
-        "Advise the system that ranges will be read soon; as in `read_ranges`.");
+  m.def(
+      "advise_ranges",
+      [](int descriptor, const Matrix<std::int64_t>& rows) {
+        advise_ranges(descriptor, to_ranges(rows));
+      },
+      Unlocked(), "descriptor"_a, "ranges"_a,
+      "Advise the system that ranges will be read soon; as in `read_ranges`.");
   m.def("gather", &bind_gather, "source"_a, "ranges"_a, "buffer"_a,
         "Copy ranges from `source` to `buffer`, one after another. The two may overlap.\n\n"
         "Args:\n"
@@ -147,8 +127,8 @@ void bind_reads(nb::module_& m) {
         "    ranges: int64 [n, 3]: offset in the source, size, offset in the buffer.\n"
         "    buffer: Bytes that receive the data.");
 
-  nb::class_<PythonFrameBlock>(m, "FrameBlock", "The frames of a block of records, in memory.")
-      .def(nb::init<PythonReadPlan, Buffer>(), "plan"_a, "buffer"_a,
+  nb::class_<FrameBlock>(m, "FrameBlock", "The frames of a block of records, in memory.")
+      .def("__init__", &init_frame_block, "plan"_a, "buffer"_a,
            "Args:\n"
            "    plan: Plan of the records, whose numbers ascend.\n"
            "    buffer: Bytes that were read by the plan.");

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "example/feature_spec.h"
 #include "wire/bytes.h"

@@ -1,7 +1,6 @@
 // Explains why the parser rejected a record.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "wire/bytes.h"

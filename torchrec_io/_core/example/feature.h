@@ -60,59 +60,34 @@ inline std::uint32_t unpacked_tag(Kind kind) {
 // Calls `visit(content)` for each field of `message` with this tag, and skips the other fields.
 template <class Visit>
 bool walk_fields(Bytes message, std::uint32_t wanted, Visit&& visit) {
-  Cursor cursor(message);
-  while (!cursor.done()) {
-    std::uint32_t tag = 0;
-    if (!cursor.read_tag(tag)) return false;
+  return wire::walk_tags(message, [&](std::uint32_t tag, Cursor& cursor) {
     Bytes content;
-    if (tag != wanted) {
-      if (!wire::skip_field(cursor, tag)) return false;
-    } else if (!cursor.read_delimited(content) || !visit(content)) {
-      return false;
-    }
-  }
-  return true;
+    if (tag != wanted) return wire::skip_field(cursor, tag);
+    return cursor.read_delimited(content) && visit(content);
+  });
 }
 
 // Calls `visit(payload)` for each chunk of a list: a packed run, a single number, or a bytes value.
 template <class Visit>
 bool walk_list(Bytes list, Kind kind, Visit&& visit) {
-  Cursor cursor(list);
-  while (!cursor.done()) {
-    std::uint32_t tag = 0;
-    if (!cursor.read_tag(tag)) return false;
+  return wire::walk_tags(list, [&](std::uint32_t tag, Cursor& cursor) {
     Bytes payload;
-    if (tag == fields::kListValue) {
-      if (!cursor.read_delimited(payload)) return false;
-    } else if (tag == unpacked_tag(kind)) {
-      const std::size_t from = cursor.position();
-      if (!wire::skip_field(cursor, tag)) return false;
-      payload = list.subspan(from, cursor.position() - from);
-    } else {
-      if (!wire::skip_field(cursor, tag)) return false;
-      continue;
-    }
-    if (!visit(payload)) return false;
-  }
-  return true;
+    if (tag == fields::kListValue) return cursor.read_delimited(payload) && visit(payload);
+    const std::size_t from = cursor.position();
+    if (!wire::skip_field(cursor, tag)) return false;
+    return tag != unpacked_tag(kind) || visit(list.subspan(from, cursor.position() - from));
+  });
 }
 
 // Calls `visit(kind, list)` for each list of a Feature.
 template <class Visit>
 bool walk_feature(Bytes feature, Visit&& visit) {
-  Cursor cursor(feature);
-  while (!cursor.done()) {
-    std::uint32_t tag = 0;
-    if (!cursor.read_tag(tag)) return false;
-    const Kind kind = kind_of_tag(tag);
-    if (kind == Kind::none) {
-      if (!wire::skip_field(cursor, tag)) return false;
-      continue;
-    }
+  return wire::walk_tags(feature, [&](std::uint32_t tag, Cursor& cursor) {
     Bytes list;
-    if (!cursor.read_delimited(list) || !visit(kind, list)) return false;
-  }
-  return true;
+    const Kind kind = kind_of_tag(tag);
+    if (kind == Kind::none) return wire::skip_field(cursor, tag);
+    return cursor.read_delimited(list) && visit(kind, list);
+  });
 }
 
 // Calls `visit(kind, list)` for each list of a feature of form `feature` or `entry`.

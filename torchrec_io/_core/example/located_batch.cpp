@@ -2,31 +2,34 @@
 
 namespace tio {
 
-std::vector<LocatedBatch> load_batches(const std::shared_ptr<const ExampleParser>& parser,
-                                       std::span<const BatchReads* const> batches, bool check_data,
-                                       std::uint64_t& waits) {
-  std::vector<LocatedBatch> loaded;
+LoadResult load_batches(const std::shared_ptr<const ExampleParser>& parser,
+                        const std::vector<const BatchReads*>& batches, bool check_data) {
+  LoadResult result;
   for (const BatchReads* batch : batches) {
-    if (!read_frames(*batch->plan, batch->descriptors, batch->buffer, check_data, waits)) break;
+    if (!read_frames(*batch->plan, batch->descriptors, batch->buffer, check_data, result.waits)) {
+      break;
+    }
     LocatedBatch located(parser, batch->records);
     if (located.has_failed()) break;
-    loaded.push_back(std::move(located));
+    result.located.push_back(std::move(located));
   }
-  return loaded;
+  return result;
 }
 
-std::size_t load_fixed_batches(const ExampleParser& parser,
-                               std::span<const BatchReads* const> batches,
-                               std::span<const BatchTarget> targets, bool check_data,
-                               std::uint64_t& waits, bool& fits) {
+std::optional<FixedLoadResult> load_fixed_batches(const ExampleParser& parser,
+                                                  std::span<const BatchReads* const> batches,
+                                                  std::span<const BatchTarget> targets,
+                                                  bool check_data) {
+  FixedLoadResult result;
   std::vector<Failure> failures;
-  for (std::size_t i = 0; i < batches.size(); ++i) {
+  for (std::size_t& i = result.loaded; i < batches.size(); ++i) {
     const BatchReads& batch = *batches[i];
-    if (!read_frames(*batch.plan, batch.descriptors, batch.buffer, check_data, waits)) return i;
-    fits = parser.parse_fixed(*batch.records, targets[i].columns, targets[i].arena, failures);
-    if (!fits || !failures.empty()) return i;
+    if (!read_frames(*batch.plan, batch.descriptors, batch.buffer, check_data, result.waits)) break;
+    const BatchTarget& target = targets[i];
+    if (!parser.parse_fixed(*batch.records, target.columns, target.arena, failures)) return {};
+    if (!failures.empty()) break;
   }
-  return batches.size();
+  return result;
 }
 
 std::size_t fill_batches(std::span<const LocatedBatch* const> batches,

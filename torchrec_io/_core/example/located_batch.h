@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,21 +58,29 @@ struct BatchReads {
   std::shared_ptr<const Records> records;
 };
 
+struct LoadResult {
+  std::vector<LocatedBatch> located;
+  std::uint64_t waits = 0;  // how often the thread slept
+};
+
+struct FixedLoadResult {
+  std::size_t loaded = 0;   // batches
+  std::uint64_t waits = 0;  // how often the thread slept
+};
+
 // The functions below stop at the first batch that cannot be read or parsed. Callers that need the
-// reason load that batch again by itself. They add the number of times that the thread slept to
-// `waits`.
+// reason load that batch again by itself.
 
 // Reads, checks and locates batches.
-std::vector<LocatedBatch> load_batches(const std::shared_ptr<const ExampleParser>& parser,
-                                       std::span<const BatchReads* const> batches, bool check_data,
-                                       std::uint64_t& waits);
+LoadResult load_batches(const std::shared_ptr<const ExampleParser>& parser,
+                        const std::vector<const BatchReads*>& batches, bool check_data);
 
 // Reads, checks and parses batches of a parser that is fixed. Batches may share a buffer. Returns
-// the number of loaded batches. Sets `fits` to false if the columns of a batch do not fit.
-std::size_t load_fixed_batches(const ExampleParser& parser,
-                               std::span<const BatchReads* const> batches,
-                               std::span<const BatchTarget> targets, bool check_data,
-                               std::uint64_t& waits, bool& fits);
+// nothing if the columns of a batch do not fit.
+std::optional<FixedLoadResult> load_fixed_batches(const ExampleParser& parser,
+                                                  std::span<const BatchReads* const> batches,
+                                                  std::span<const BatchTarget> targets,
+                                                  bool check_data);
 
 // Fills the columns of located batches, which fit. Returns the number of filled batches.
 std::size_t fill_batches(std::span<const LocatedBatch* const> batches,

@@ -24,23 +24,17 @@ class RecordLocator {
     record_ = record;
     row_ = row;
     entry_number_ = 0;
-    Cursor cursor(record);
-    while (!cursor.done()) {
-      std::uint32_t tag = 0;
+    return wire::walk_tags(record, [&](std::uint32_t tag, Cursor& cursor) {
       Bytes part;
-      if (!cursor.read_tag(tag)) return false;
       if (tag == fields::kContext) {
-        if (!cursor.read_delimited(part) ||
-            !locate_features(cursor.position() - part.size(), cursor.position())) {
-          return false;
-        }
-      } else if (tag == fields::kFeatureLists && parser_.has_lists()) {
-        if (!cursor.read_delimited(part) || !locate_lists(part)) return false;
-      } else if (!wire::skip_field(cursor, tag)) {
-        return false;
+        return cursor.read_delimited(part) &&
+               locate_features(cursor.position() - part.size(), cursor.position());
       }
-    }
-    return true;
+      if (tag == fields::kFeatureLists && parser_.has_lists()) {
+        return cursor.read_delimited(part) && locate_lists(part);
+      }
+      return wire::skip_field(cursor, tag);
+    });
   }
 
   // Walks a record whose entries are all encoded as predicted. Calls `take(predictor, offset,
@@ -122,20 +116,12 @@ class RecordLocator {
   };
 
   static bool split_entry(Bytes bytes, Entry& entry) {
-    Cursor cursor(bytes);
-    while (!cursor.done()) {
-      std::uint32_t tag = 0;
-      if (!cursor.read_tag(tag)) return false;
-      if (tag == fields::kMapKey) {
-        if (!cursor.read_delimited(entry.key)) return false;
-      } else if (tag == fields::kMapValue) {
-        if (!cursor.read_delimited(entry.value)) return false;
-        ++entry.values;
-      } else if (!wire::skip_field(cursor, tag)) {
-        return false;
-      }
-    }
-    return true;
+    return wire::walk_tags(bytes, [&](std::uint32_t tag, Cursor& cursor) {
+      if (tag == fields::kMapKey) return cursor.read_delimited(entry.key);
+      if (tag != fields::kMapValue) return wire::skip_field(cursor, tag);
+      ++entry.values;
+      return cursor.read_delimited(entry.value);
+    });
   }
 
   bool read_entry(std::size_t tag_at, Bytes bytes) {

@@ -1,7 +1,6 @@
 #include "example/stored_values.h"
 
 #include <iterator>
-#include <utility>
 
 #include "example/sequence.h"
 

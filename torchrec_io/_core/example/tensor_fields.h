@@ -61,22 +61,13 @@ constexpr bool find_entry_type(std::uint32_t field, wire::Type& type) {
 // of a number, or the content of a field with a length. Stops when `visit` returns false.
 template <class Visit>
 bool walk_fields(Bytes message, Visit&& visit) {
-  Cursor cursor(message);
-  while (!cursor.done()) {
-    std::uint32_t tag = 0;
-    if (!cursor.read_tag(tag)) return false;
+  return wire::walk_tags(message, [&](std::uint32_t tag, Cursor& cursor) {
     Bytes payload;
-    if ((tag & 7) == wire::delimited) {
-      if (!cursor.read_delimited(payload)) return false;
-    } else {
-      const std::size_t from = cursor.position();
-      if (!wire::skip_field(cursor, tag)) return false;
-      if ((tag & 7) == wire::group) continue;
-      payload = message.subspan(from, cursor.position() - from);
-    }
-    if (!visit(tag, payload)) return false;
-  }
-  return true;
+    if ((tag & 7) == wire::delimited) return cursor.read_delimited(payload) && visit(tag, payload);
+    const std::size_t from = cursor.position();
+    if (!wire::skip_field(cursor, tag)) return false;
+    return (tag & 7) == wire::group || visit(tag, message.subspan(from, cursor.position() - from));
+  });
 }
 
 // Returns whether a field has entries of the list `field`: a single one or a packed run.

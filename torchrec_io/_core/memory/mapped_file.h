@@ -1,6 +1,8 @@
 // A file mapped to memory.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 
 #include "wire/bytes.h"
@@ -11,8 +13,13 @@ namespace tio {
 class MappedFile {
  public:
   // `size` is positive. On failure, is_open() is false and errno has the reason.
-  MappedFile(int descriptor, std::size_t size);
-  ~MappedFile();
+  MappedFile(int descriptor, std::size_t size) : size_(size) {
+    void* memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+    if (memory != MAP_FAILED) memory_ = memory;
+  }
+  ~MappedFile() {
+    if (memory_ != nullptr) munmap(memory_, size_);
+  }
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 

@@ -1,7 +1,6 @@
 #include "memory/pool.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdlib>

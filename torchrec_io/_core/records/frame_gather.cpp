@@ -26,24 +26,27 @@ std::size_t find_near(std::span<const std::int64_t> ascending, std::int64_t numb
 // Returns a part of some bytes, or nothing if it does not lie inside of them.
 template <class T>
 std::optional<std::span<T>> part_of(std::span<T> bytes, std::int64_t at, std::int64_t size) {
-  const auto end = static_cast<std::int64_t>(bytes.size());
-  if (at < 0 || size < 0 || at > end || size > end - at) return std::nullopt;
+  if (!is_inside(at, size, bytes.size())) return std::nullopt;
   return bytes.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(size));
 }
 
 }  // namespace
 
-std::optional<std::size_t> gather_frames(std::span<const FrameBlock> blocks,
+std::optional<std::size_t> gather_frames(std::span<const FrameBlock* const> blocks,
                                          std::span<const std::int64_t> block_numbers,
-                                         const WantedFrames& wanted, MutableBytes buffer) {
-  for (std::size_t i = 0; i < wanted.numbers.size(); ++i) {
-    const std::size_t which = find_near(block_numbers, wanted.blocks[i]);
+                                         const ReadPlan& plan,
+                                         std::span<const std::int64_t> record_blocks,
+                                         MutableBytes buffer) {
+  for (std::size_t i = 0; i < plan.numbers.size(); ++i) {
+    const std::size_t which = find_near(block_numbers, record_blocks[i]);
     if (which == block_numbers.size()) continue;
-    const FrameBlock& block = blocks[which];
-    const std::size_t at = find_near(block.numbers, wanted.numbers[i]);
-    if (at == block.numbers.size() || block.frame_sizes[at] != wanted.frame_sizes[i]) return i;
-    const auto from = part_of(block.buffer, block.frame_starts[at], wanted.frame_sizes[i]);
-    const auto to = part_of(buffer, wanted.frame_starts[i], wanted.frame_sizes[i]);
+    const FrameBlock& block = *blocks[which];
+    const ReadPlan& stored = *block.plan;
+    const std::size_t at = find_near(stored.numbers, plan.numbers[i]);
+    const std::int64_t size = plan.frame_sizes[i];
+    if (at == stored.numbers.size() || stored.frame_sizes[at] != size) return i;
+    const auto from = part_of(block.buffer, stored.frame_starts[at], size);
+    const auto to = part_of(buffer, plan.frame_starts[i], size);
     if (!from || !to) return i;
     if (!from->empty()) std::memcpy(to->data(), from->data(), from->size());
   }

@@ -27,8 +27,8 @@ enum class FrameFault : std::uint8_t {
 };
 
 struct FrameScan {
-  std::vector<std::uint64_t>
-      starts;                       // stream offsets of the whole frames with headers in the window
+  // Stream offsets of the whole frames with headers in the window.
+  std::vector<std::uint64_t> starts;
   std::uint64_t next = 0;           // stream offset where the next header should start
   std::optional<FrameFault> fault;  // fault of the frame at `next`, if any
 };

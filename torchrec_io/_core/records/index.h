@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "wire/bytes.h"
@@ -24,12 +23,12 @@ enum class Compression : std::uint32_t { none = 0, gzip = 1, zlib = 2 };
 struct IndexHeader {
   std::uint32_t format = 0;  // code of the record format; 0 is TFRecord
   Compression compression = Compression::none;
-  std::uint64_t records = 0;
   std::uint64_t data_bytes = 0;        // size of the data file
   std::int64_t data_mtime_ns = 0;      // modification time of the data file
   std::uint64_t data_fingerprint = 0;  // of the file's content; made and compared by the caller
   std::uint64_t stream_end = 0;        // end of the last record in the decompressed stream
-  std::uint64_t restarts = 0;          // number of restart points
+  std::uint64_t records = 0;
+  std::uint64_t restarts = 0;  // number of restart points
 };
 
 // A point where decompression can start.

@@ -109,6 +109,7 @@ Lookup IndexSet::locate(std::span<const std::int64_t> numbers, std::uint64_t epo
 
 Lookup IndexSet::plan(std::span<const std::int64_t> numbers, std::uint64_t epoch, std::int64_t gap,
                       ReadPlan& plan) const {
+  plan.numbers.assign(numbers.begin(), numbers.end());
   plan.frame_sizes.resize(numbers.size());
   plan.frame_starts.resize(numbers.size());
   Frame last;

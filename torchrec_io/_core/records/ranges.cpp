@@ -43,14 +43,14 @@ std::uint64_t count_sleeps() {
 
 }  // namespace
 
-ReadResult read_ranges(std::span<const int> descriptors, const FileRanges& reads,
-                       MutableBytes buffer) {
+ReadResult read_ranges(std::span<const int> descriptors, std::span<const Range> ranges,
+                       std::span<const std::int64_t> bounds, MutableBytes buffer) {
   ReadResult result;
   const std::uint64_t before = count_sleeps();
   for (std::size_t file = 0; file < descriptors.size(); ++file) {
-    const auto end = static_cast<std::size_t>(reads.bounds[file + 1]);
-    for (auto i = static_cast<std::size_t>(reads.bounds[file]); i < end; ++i) {
-      const Range& range = reads.ranges[i];
+    const auto end = static_cast<std::size_t>(bounds[file + 1]);
+    for (auto i = static_cast<std::size_t>(bounds[file]); i < end; ++i) {
+      const Range& range = ranges[i];
       const auto target = buffer.subspan(static_cast<std::size_t>(range.target),
                                          static_cast<std::size_t>(range.size));
       if (read_range(descriptors[file], range, target, result.error)) continue;

@@ -17,24 +17,18 @@ struct Range {
   std::int64_t target = 0;  // offset in the buffer that receives the bytes
 };
 
-// Ranges of several files: those of file i are ranges[bounds[i]] to ranges[bounds[i + 1] - 1].
-struct FileRanges {
-  std::span<const Range> ranges;
-  std::span<const std::int64_t> bounds;
-};
-
 // The result of reading ranges.
 struct ReadResult {
-  int error = 0;  // an errno; 0 if there was no error
-  std::optional<std::size_t>
-      truncated_range;      // the range that extends past the end of its file, if any
+  // The range that extends past the end of its file, if any.
+  std::optional<std::size_t> truncated_range;
   std::uint64_t waits = 0;  // how often the thread slept, because data was not cached
+  int error = 0;            // an errno; 0 if there was no error
 };
 
-// Reads ranges of several files with pread. The bounds ascend, and every target lies inside the
-// buffer.
-ReadResult read_ranges(std::span<const int> descriptors, const FileRanges& reads,
-                       MutableBytes buffer);
+// Reads ranges of several files with pread: those of file i are ranges[bounds[i]] to
+// ranges[bounds[i + 1] - 1]. The bounds ascend, and every target lies inside the buffer.
+ReadResult read_ranges(std::span<const int> descriptors, std::span<const Range> ranges,
+                       std::span<const std::int64_t> bounds, MutableBytes buffer);
 
 // Advises the system that the ranges will be read soon. Errors are ignored.
 void advise_ranges(int descriptor, std::span<const Range> ranges);

@@ -11,7 +11,7 @@ bool ReadPlan::continues(const ReadPlan& other) const {
 
 bool read_frames(const ReadPlan& plan, std::span<const int> descriptors, MutableBytes buffer,
                  bool check_data, std::uint64_t& waits) {
-  const ReadResult read = read_ranges(descriptors, {plan.ranges, plan.range_bounds}, buffer);
+  const ReadResult read = read_ranges(descriptors, plan.ranges, plan.range_bounds, buffer);
   waits += read.waits;
   if (read.error != 0 || read.truncated_range) return false;
   for (std::size_t i = 0; i < plan.frame_sizes.size(); ++i) {

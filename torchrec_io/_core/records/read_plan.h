@@ -10,11 +10,11 @@
 namespace tio {
 
 struct ReadPlan {
-  std::vector<std::int64_t> frame_sizes;   // [records]; bytes of each record's frame
-  std::vector<std::int64_t> frame_starts;  // [records]; where each frame starts in the buffer
-  std::vector<std::int64_t> files;         // the files that are read, ascending
-  std::vector<std::int64_t> range_bounds{
-      0};  // [files + 1]; the ranges of each file, see FileRanges
+  std::vector<std::int64_t> numbers;          // [records]; in the requested order
+  std::vector<std::int64_t> frame_sizes;      // [records]; bytes of each record's frame
+  std::vector<std::int64_t> frame_starts;     // [records]; where each frame starts in the buffer
+  std::vector<std::int64_t> files;            // the files that are read, ascending
+  std::vector<std::int64_t> range_bounds{0};  // [files + 1]; the ranges of each, see read_ranges
   std::vector<Range> ranges;
   std::int64_t buffer_bytes = 0;
   std::vector<std::int64_t> unchecked_files;  // if any, the plan is incomplete; see IndexSet

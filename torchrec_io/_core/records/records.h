@@ -23,11 +23,8 @@ class Records {
   static bool fits(Bytes buffer, std::span<const std::int64_t> starts,
                    std::span<const std::int64_t> sizes) {
     if (starts.size() != sizes.size()) return false;
-    const auto end = static_cast<std::int64_t>(buffer.size());
     for (std::size_t i = 0; i < starts.size(); ++i) {
-      if (starts[i] < 0 || sizes[i] < 0 || starts[i] > end || sizes[i] > end - starts[i]) {
-        return false;
-      }
+      if (!is_inside(starts[i], sizes[i], buffer.size())) return false;
     }
     return true;
   }
@@ -68,9 +65,8 @@ class Records {
     }
     for (std::size_t i = 0; i < which.size(); ++i) {
       if (which[i] < 0 || static_cast<std::size_t>(which[i]) >= views_.size()) return false;
-      const std::size_t length = views_[static_cast<std::size_t>(which[i])].size();
-      if (offsets[i] < 0 || static_cast<std::size_t>(offsets[i]) > length) return false;
-      if (size > length - static_cast<std::size_t>(offsets[i])) return false;
+      const Bytes record = views_[static_cast<std::size_t>(which[i])];
+      if (!is_inside(offsets[i], static_cast<std::int64_t>(size), record.size())) return false;
     }
     for (std::size_t i = 0; i < which.size() && size != 0; ++i) {
       const Bytes part = views_[static_cast<std::size_t>(which[i])];

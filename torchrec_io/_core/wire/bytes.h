@@ -20,6 +20,12 @@ static_assert(sizeof(std::size_t) == 8,
               "record files exceed 4 GiB, so a 64-bit platform is needed");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the core reads little-endian formats");
 
+// Returns whether `size` bytes at offset `at` lie inside of `whole` bytes.
+constexpr bool is_inside(std::int64_t at, std::int64_t size, std::size_t whole) {
+  const auto end = static_cast<std::int64_t>(whole);
+  return at >= 0 && size >= 0 && at <= end && size <= end - at;
+}
+
 // Reads a T at offset `at`. The caller checks that it lies inside `bytes`.
 template <class T>
 inline T load(Bytes bytes, std::size_t at) {

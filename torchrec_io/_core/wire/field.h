@@ -23,4 +23,16 @@ constexpr std::uint32_t tag(std::uint32_t field, Type type) { return field << 3 
 // Returns false if the field is truncated or invalid.
 bool skip_field(Cursor& cursor, std::uint32_t tag);
 
+// Calls `visit(tag, cursor)` for each field of a message, which reads or skips its content. Stops
+// when it returns false.
+template <class Visit>
+bool walk_tags(Bytes message, Visit&& visit) {
+  Cursor cursor(message);
+  std::uint32_t tag = 0;
+  while (!cursor.done()) {
+    if (!cursor.read_tag(tag) || !visit(tag, cursor)) return false;
+  }
+  return true;
+}
+
 }  // namespace tio::wire

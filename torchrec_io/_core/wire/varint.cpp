@@ -1,6 +1,7 @@
 #include "wire/varint.h"
 
 #include "wire/varint_paths.h"
+#include "wire/varint_portable.h"
 
 namespace tio {
 namespace {

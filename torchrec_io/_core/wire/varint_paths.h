@@ -10,12 +10,8 @@ namespace tio::varint_paths {
 // Each `decode` function decodes up to `limit` values from offset `at` of a packed list into `out`,
 // moves `at` past them, and returns their number. Each may overwrite the rest of `out`.
 
-// Stops early only at the end of the list, or before an invalid varint.
-std::size_t decode_portable(Bytes packed, std::size_t& at, std::int64_t* out, std::size_t limit);
-
-// Count the values that end in whole blocks of the list from offset `at` on, and move `at` past
-// those blocks. Fewer bytes than a block may be left.
-std::uint64_t count_portable(Bytes packed, std::size_t& at);
+// Each `count` function counts the values that end in whole blocks of the list from offset `at` on,
+// and moves `at` past those blocks. Fewer bytes than a block may be left.
 
 #if defined(__x86_64__)
 

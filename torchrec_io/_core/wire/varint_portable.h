@@ -1,13 +1,14 @@
+// Varint decoding without special instructions, inline: it ends every other path.
+#pragma once
+
 #include "wire/cursor.h"
 #include "wire/varint.h"
-#include "wire/varint_paths.h"
 
 namespace tio::varint_paths {
-namespace {
 
-constexpr std::uint64_t kContinue = 0x8080808080808080U;
+inline constexpr std::uint64_t kContinue = 0x8080808080808080U;
 
-bool decode_one(Bytes packed, std::size_t& at, std::int64_t& out) {
+inline bool decode_one(Bytes packed, std::size_t& at, std::int64_t& out) {
   if (packed.size() - at >= 8) {
     const auto word = load<std::uint64_t>(packed, at);
     if (const std::uint64_t ends = ~word & kContinue) {
@@ -24,15 +25,15 @@ bool decode_one(Bytes packed, std::size_t& at, std::int64_t& out) {
   return true;
 }
 
-}  // namespace
-
-std::size_t decode_portable(Bytes packed, std::size_t& at, std::int64_t* out, std::size_t limit) {
+// Stops early only at the end of the list, or before an invalid varint.
+inline std::size_t decode_portable(Bytes packed, std::size_t& at, std::int64_t* out,
+                                   std::size_t limit) {
   std::size_t done = 0;
   while (done < limit && at < packed.size() && decode_one(packed, at, out[done])) ++done;
   return done;
 }
 
-std::uint64_t count_portable(Bytes packed, std::size_t& at) {
+inline std::uint64_t count_portable(Bytes packed, std::size_t& at) {
   std::uint64_t count = 0;
   for (; packed.size() - at >= 8; at += 8) {
     const auto ends = ~load<std::uint64_t>(packed, at) & kContinue;
