@@ -21,6 +21,7 @@ from ..parsing.layout import (
     SparseColumn,
     Texts,
     Values,
+    names_of,
 )
 from ..tensors.arena import allocate_for
 from ..tensors.batch import Batch
@@ -49,7 +50,7 @@ def count_steps(batch: Batch, names: Collection[str]) -> dict[str, Ints]:
     counts = {
         name: _steps_in(arena, column)
         for column in columns
-        for name in column.names
+        for name in names_of(column)
         if name in names
     }
     lengths = batch.lengths
