@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.loading import error_of
+from tests.support.tfrecord import write_tfrecord
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -189,3 +192,33 @@ def test_no_shared_memory_remains(paths: list[str]) -> None:
     # Names are torch_PID_...; other tests may run at the same time.
     left = [name for name in os.listdir("/dev/shm") if pids & set(name.split("_"))]
     assert left == []
+
+
+class FrozenObjects(tio.TFRecordDataset):
+    """Yields the number of objects that the garbage collector of the process leaves out."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for _ in super().__iter__():
+            yield gc.get_freeze_count()
+
+
+@pytest.mark.parametrize("method", START_METHODS)
+def test_workers_do_not_collect_the_objects_that_they_start_with(
+    tmp_path: Path, method: str
+) -> None:
+    """A collection would copy the memory that forked workers share with their parent."""
+    path = write_tfrecord(tmp_path / "a.tfrecord", [b"1", b"2"])
+    before = gc.get_freeze_count()
+    dataset = FrozenObjects(path)
+    loader: DataLoader[Any] = DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=1,
+        multiprocessing_context=method,
+        persistent_workers=True,
+    )
+    first, second = list(loader), list(loader)
+    assert min(first) > 10_000
+    assert max(second) <= max(first)  # the second iteration excludes no further objects
+    list(dataset)
+    assert gc.get_freeze_count() == before  # only in workers
