@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import gc
 import logging
 import multiprocessing
@@ -206,11 +207,11 @@ class Session:
         self.state.resume_from(progress, layout)
 
 
+@functools.cache  # persistent workers start several iterations
 def _share_memory_with_parent() -> None:
     """Exclude the objects that a worker starts with from garbage collection.
 
     A collection would visit all objects of PyTorch and so copy the memory that is shared with the
     parent. It takes 0.1 s and would delay the first batch of each worker.
     """
-    if gc.get_freeze_count() == 0:  # persistent workers start several iterations
-        gc.freeze()
+    gc.freeze()
