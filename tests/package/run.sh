@@ -26,12 +26,14 @@ PYTHONPATH="$build/site" SKBUILD_EDITABLE_SKIP=1 python "$here/check_wheel.py" "
   "$root/examples/data/digits"
 
 # Test the messages with every supported release line of protobuf, native and pure Python. -S hides
-# other installed packages, which proves that the messages do not need them.
+# other installed packages, which proves that the messages need only lazy-loader.
+lazy="$build/lazy-loader"
+[ -d "$lazy" ] || pip install -q --no-deps --target "$lazy" -c "$root/constraints.txt" lazy-loader
 for version in 4.25.0 5.29.6 6.33.6 "$(sed -n 's/^protobuf==//p' "$root/constraints.txt")"; do
   protobuf="$build/protobuf-$version"
   [ -d "$protobuf" ] || pip install -q --no-deps --target "$protobuf" "protobuf==$version"
   for implementation in upb python; do
-    PYTHONPATH="$build/site:$protobuf" PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=$implementation \
+    PYTHONPATH="$build/site:$lazy:$protobuf" PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=$implementation \
       python -S -W error "$here/check_messages.py" "$version" "$implementation"
   done
 done
