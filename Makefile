@@ -13,6 +13,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Keep bytecode: the tests start many processes, which would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test long setup setup-tf build lint types docs unit slow native fuzz package bench stub format
 .PHONY: clean serve
