@@ -351,7 +351,7 @@ def test_memory_is_reused() -> None:
         batch = large_batch(fill)
         places.add(storage_of(batch.arena))
         del batch
-    assert len(places) < 15  # those that other tests have used may be among them
+    assert len(places) < 50  # memory that other tests have used may be among it
     assert _core.kept_bytes() > 0
 
 
