@@ -46,7 +46,7 @@ def _measure(path: str, shuffle: bool | int) -> dict[str, float]:
     """Return the milliseconds to open the dataset, and from ``iter()`` to the first batch."""
     schema = schema_of(WORKLOADS["tabular"])
     dataset_class = tio.TFRecordDataset  # imported before the clock starts
-    # Python collects the 400,000 objects of PyTorch once in a process, at whatever allocates next.
+    # Python collects the 165,000 objects of PyTorch once in a process, at whatever allocates next.
     gc.collect()
     start = time.perf_counter()
     dataset = dataset_class(path, schema, batch_size=BATCH_SIZE, shuffle=shuffle)

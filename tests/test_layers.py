@@ -204,6 +204,8 @@ def test_a_dataset_loads_only_what_its_schema_needs(tmp_path: Path) -> None:
     rooms = {f"torchrec_io.{room}" for room in (*ROOMS[FIRST_OPTIONAL:], "images", "writing")}
     assert "torchrec_io.datasets.tfrecord" in loaded
     assert not loaded & {*rooms, "PIL", "isal", "google.protobuf", "pyarrow", "typer"}
+    lazy = ("tensors.collate", "tensors.transport", "records.stream_reader", "parsing.lengths")
+    assert not loaded & {f"torchrec_io.{module}" for module in lazy}
     assert "torchrec_io.convert" in loaded_after("import torchrec_io; torchrec_io.convert.from_csv")
 
 
