@@ -86,23 +86,6 @@ class Cell:
         return self.mode not in ("unprepared", "ranked prepared") or self.loader != "make_loader"
 
 
-@dataclasses.dataclass(frozen=True)
-class Expected:
-    """What must come of a cell.
-
-    Attributes:
-        repeated: Number of records that come twice in an epoch, in all processes.
-        new_order: True if each epoch must have another order. None if that is not defined.
-        steps: Number of steps in an epoch, if not all records are read.
-        error: Text of the error that must be raised before the first step, if it must.
-    """
-
-    repeated: int = 0
-    new_order: bool | None = True
-    steps: int | None = None
-    error: str | None = None
-
-
 def all_cells(trainer: str) -> list[Cell]:
     """Return the cells of a trainer, without those that are impossible."""
     values = itertools.product(
@@ -111,7 +94,7 @@ def all_cells(trainer: str) -> list[Cell]:
         LOADERS,
         ("iterable", "map"),
         ("loader", "dataset"),
-        (1, 2),
+        (2, 1),
         ("none", "2 fork", "2 spawn"),
     )
     return [cell for cell in itertools.starmap(Cell, values) if cell.is_possible()]

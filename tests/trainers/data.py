@@ -61,8 +61,6 @@ def make_loader(cell: Cell, dataset: Any, *, sampler: Any = None, collate_fn: An
     workers: dict[str, Any] = {"num_workers": cell.num_workers}
     if cell.loader == "make_loader":
         return tio.make_loader(dataset, **sizes, **workers, sampler=sampler, collate_fn=collate_fn)
-    if cell.kind == "map":
-        collate_fn = collate_fn or tio.collate
     # Forked workers are started for each epoch; others, which start slowly, are kept.
     workers["persistent_workers"] = cell.start_method == "spawn"
     load: Any = StatefulDataLoader if cell.loader == "StatefulDataLoader" else DataLoader

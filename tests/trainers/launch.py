@@ -29,7 +29,6 @@ class Outcome:
         error: Error that was raised before the first step.
         problem: What else went wrong: an error after the first step, or a rank that had to be
             stopped.
-        seconds: Time that it took.
     """
 
     lost: tuple[int, ...] = ()
@@ -38,7 +37,15 @@ class Outcome:
     equal_steps: bool = True
     error: str | None = None
     problem: str | None = None
-    seconds: float = 0.0
+
+    def summary(self) -> str:
+        """Return the outcome in a few words."""
+        if self.problem is not None or self.error is not None:
+            return self.problem or f"error: {self.error}"
+        lost, repeated = max(self.lost), max(self.repeated)
+        order = "new order" if self.new_order else "same order"
+        coming = f"{lost} lost" if lost else "each once"
+        return f"{coming}, {repeated} repeated, {order}"
 
 
 def launch(cells: Sequence[Cell], folder: Path, python: str = sys.executable) -> list[Outcome]:
