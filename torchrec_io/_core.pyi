@@ -29,6 +29,13 @@ def map_file(descriptor: int, size: int) -> Annotated[NDArray[numpy.uint8], dict
     The array is read-only. It stays valid when the file is closed.
     """
 
+def compare_exchange(word: Annotated[NDArray[numpy.int64], dict(shape=(1), order='C', device='cpu')], expected: int, desired: int) -> bool:
+    """
+    Store `desired` in a word of shared memory if it is `expected`. Return whether it was.
+
+    This is atomic between processes.
+    """
+
 SLOT_HEADER_BYTES: int = 64
 
 def take_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> bool:

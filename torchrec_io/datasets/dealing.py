@@ -79,7 +79,7 @@ class Dealer(ABC):
             ValueError: If ranks would get different numbers of batches and ``uneven`` is None.
         """
         epochs = self.options["epochs"]
-        while epochs is None or progress.epoch < progress.first_epoch + epochs:
+        while epochs is None or progress.epoch < self.epoch_after(progress):
             self.check_uneven(progress, layout)
             reader.begin_epoch()
             has_any = progress.consumed > 0
@@ -89,6 +89,34 @@ class Dealer(ABC):
             if not has_any and not self._has_later(progress, layout):
                 return
             progress = self.next_epoch(progress, layout)
+
+    def epoch_after(self, progress: Progress) -> int:
+        """Return the epoch after the last one of an iteration that is not endless."""
+        return progress.first_epoch + int(self.options["epochs"])
+
+    def is_last_epoch(self, progress: Progress) -> bool:
+        """Return whether an iteration is in its last epoch."""
+        return self.options["epochs"] is not None and progress.epoch + 1 == self.epoch_after(
+            progress
+        )
+
+    def is_done(self, progress: Progress, layout: ProcessLayout) -> bool:
+        """Return whether a process has taken everything of its iteration.
+
+        False at the start of an iteration without records.
+        """
+        has_begun = progress.begin > 0 or progress.consumed > 0
+        if not has_begun or not self.is_last_epoch(progress):
+            return False
+        units = self.num_units(progress, layout)
+        return units is not None and progress.consumed >= units
+
+    @abstractmethod
+    def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        """Return the number of units of a process in the epoch of a progress, from ``begin`` on.
+
+        None if it is not known.
+        """
 
     def check_in_worker(self, reader: Any) -> None:
         """Raise ValueError if the files cannot be read in a DataLoader worker."""
@@ -174,6 +202,9 @@ class EpochDealer(Dealer):
             uneven=self.options["uneven"] or "keep",
         )
 
+    def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        return self.plan(layout, progress).num_worker_records
+
     def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
         is_endless = self.options["epochs"] is None or len(self.order) == ENDLESS
         if self.options["uneven"] is not None or layout.world_size == 1 or is_endless:
@@ -254,6 +285,8 @@ class EpochDealer(Dealer):
 class StreamDealer(Dealer):
     """Assigns the files of a stream, or every n-th record if there are too few files.
 
+    The number of records is not known: ``begin`` is 1 at the end of the last epoch, else 0.
+
     Args:
         order: Order of the stream.
         options: Batch size, epochs, ranks and so on.
@@ -266,6 +299,10 @@ class StreamDealer(Dealer):
     @property
     def unit_batch_size(self) -> int:
         return self.options["batch_size"] or _MOST_AT_ONCE
+
+    def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        del layout
+        return 0 if progress.begin else None
 
     def check_in_worker(self, reader: StreamReader) -> None:
         reader.check_no_pipe()
@@ -282,6 +319,8 @@ class StreamDealer(Dealer):
     def _epoch_batches(
         self, reader: StreamReader, progress: Progress, layout: ProcessLayout
     ) -> Iterator[Chunk]:
+        if progress.begin:
+            return iter(())
         return reader.chunks(
             layout.worker * layout.world_size + layout.rank,
             layout.world_size * layout.num_workers,
@@ -313,7 +352,7 @@ class StreamDealer(Dealer):
 
     def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
         del layout
-        return progress
+        return dataclasses.replace(progress, begin=1)
 
 
 def _chunk_size(num_records: int, world_size: int) -> int:

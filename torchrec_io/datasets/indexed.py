@@ -60,7 +60,7 @@ class CountedDataset(RecordDataset):
             raise TypeError("an endless dataset has no length")
         if not self._dealer.order.has_batches:
             return int(self._dealer.num_steps(0) * epochs)
-        first = self.session.state.epoch
+        first = self.session.state.clock.epoch
         return sum(self._dealer.num_steps(epoch) for epoch in range(first, first + epochs))
 
     def resume(self, *, epoch: int, batches: int) -> None:
@@ -90,7 +90,7 @@ class CountedDataset(RecordDataset):
                 f"batches must be at most {most}, the number of batches in the epoch, got {batches}"
             )
         assigned = batches * layout.world_size * layout.batch_size
-        self.session.state.epoch = epoch
+        self.session.state.clock.set(epoch)
         self.session.resume(Progress(epoch, epoch, min(assigned, dealer.count(epoch))), layout)
 
 

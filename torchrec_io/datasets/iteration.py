@@ -20,6 +20,7 @@ from ..tensors.batch import Batch
 from .dealing import Dealer
 from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
+from .turn import Turn
 from .worker_state import WorkerState
 
 logger = logging.getLogger("torchrec_io")
@@ -136,17 +137,21 @@ class Iteration:
         """Handler of the errors of bad records."""
         return ErrorHandler(self.options["on_error"], self.state)
 
-    def items(self, position: Position, threads: int, times_set: int) -> Iterator[Any]:
+    def items(self, position: Position, threads: int, turn: Turn) -> Iterator[Any]:
         """Yield batches or samples from a position on, and move it with each of them.
 
         Args:
             position: Position of the first item.
             threads: Number of threads that read and parse; 1 is the calling thread.
-            times_set: Number of calls of ``set_epoch`` before the iteration was created.
+            turn: Moves the clock of the epochs at the end of the iteration.
         """
         # Not before the first item is requested: the workers of a StatefulDataLoader all load their
         # states before that, and must see the same number.
-        self.state.times_seen = times_set
+        self.state.times_seen = turn.times_set
+        if turn.starts_after(position):
+            progress = self.dealer.next_epoch(position.progress, position.layout)
+            position.enter(dataclasses.replace(progress, first_epoch=progress.epoch))
+        turn.expect(self.dealer, position)
         handler = self.errors
         queue = JobQueue(
             self.dealer.batches(self.loader.reader, position.progress, position.layout),
@@ -163,10 +168,10 @@ class Iteration:
         try:
             while (done := prefetcher.next()) is not None:
                 job, loaded = done
-                if not self._enter(position, job.epoch):
+                if not self._enter(position, job.epoch, turn):
                     return
                 if not self.dealer.in_batches:
-                    yield from self._samples(loaded, job, position, handler)
+                    yield from self._samples(loaded, job, position, handler, turn)
                     continue
                 handler.handle(loaded.errors, position.layout.worker)
                 taken = len(job.chunk)
@@ -177,8 +182,11 @@ class Iteration:
                 position.consumed += taken if self.dealer.fills_up else 1
                 if self._is_yielded(len(loaded.numbers)):
                     position.has_yielded = True
-                    yield self._with_keys(loaded)
+                    items = self._with_keys(loaded)
+                    turn.take(position)
+                    yield items
             self._finish(position)
+            turn.end()
         finally:
             prefetcher.close()
 
@@ -186,7 +194,7 @@ class Iteration:
         """Move to the end of the epoch, if its position is known to this process."""
         position.move_to(self.dealer.end_of(position.progress, position.layout))
 
-    def _enter(self, position: Position, epoch: int) -> bool:
+    def _enter(self, position: Position, epoch: int, turn: Turn) -> bool:
         """Move to the epoch of the next batch; return False if the iteration must end."""
         if epoch != position.epoch:
             if position.was_tried and not position.has_yielded and self.options["epochs"] is None:
@@ -200,6 +208,7 @@ class Iteration:
             while progress.epoch != epoch:
                 progress = self.dealer.next_epoch(progress, position.layout)
             position.enter(progress)
+            turn.expect(self.dealer, position)
         position.was_tried = True
         return True
 
@@ -235,22 +244,32 @@ class Iteration:
         return self.loader.reader.keys(loaded.numbers), items
 
     def _samples(
-        self, loaded: Loaded, job: LoadJob, position: Position, handler: ErrorHandler
+        self,
+        loaded: Loaded,
+        job: LoadJob,
+        position: Position,
+        handler: ErrorHandler,
+        turn: Turn,
     ) -> Iterator[Any]:
         """Yield the samples of a job; if an error is raised, those before it."""
         if handler.will_raise(loaded.errors):
             planned = job.chunk.numbers[: len(loaded.numbers)]
             lost = np.flatnonzero(loaded.numbers != planned)
             sound = int(lost[0]) if len(lost) else len(loaded.numbers)
-            yield from self._each(loaded, job, position, sound)
+            yield from self._each(loaded, job, position, turn, sound)
         handler.handle(loaded.errors, position.layout.worker)
         before = position.consumed
         position.ahead += len(job.chunk) - len(loaded.numbers)
-        yield from self._each(loaded, job, position)
+        yield from self._each(loaded, job, position, turn)
         position.consumed = before + len(job.chunk)
 
     def _each(
-        self, loaded: Loaded, job: LoadJob, position: Position, most: int | None = None
+        self,
+        loaded: Loaded,
+        job: LoadJob,
+        position: Position,
+        turn: Turn,
+        most: int | None = None,
     ) -> Iterator[Any]:
         samples: Any = loaded.samples()
         if self.options["with_key"]:
@@ -260,6 +279,8 @@ class Iteration:
         for end, sample in itertools.islice(zip(ends, samples, strict=True), most):
             position.consumed = before + end
             position.has_yielded = True
+            if position.consumed == turn.last:
+                turn.take(position)
             yield sample
 
     def _load(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:

@@ -10,19 +10,44 @@ import logging
 import multiprocessing
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch.utils.data import get_worker_info
 
 from ..checks import check_integer
+from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress, from_state, to_state
 from .dealing import Dealer
+from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
 from .options import resolved_rank
 from .pipeline import Pipeline
+from .turn import Turn
 from .worker_state import WorkerState
 
 logger = logging.getLogger("torchrec_io")
+
+_EPOCHS_OF_RANKS = (
+    "another epoch starts in DataLoader workers, which run ahead of the training loop: ranks may get "
+    "out of step if a loop is left just before its end. Call set_epoch(epoch) before each epoch, or "
+    "use tio.make_loader"
+)
+
+
+class PickledIn(NamedTuple):
+    """The process in which a dataset was pickled.
+
+    Attributes:
+        rank: Its rank.
+        world_size: Number of ranks.
+        pid: Its process identifier.
+        times: Number of times that the dataset was pickled before.
+    """
+
+    rank: int
+    world_size: int
+    pid: int
+    times: int
 
 
 class Session:
@@ -44,12 +69,15 @@ class Session:
         self._dealer_class = dealer
         self._own_state = WorkerState()
         self._pid = os.getpid()
-        # Rank and world size of the process in which this was pickled, and that process.
-        self._pickled_in: tuple[int, int, int] | None = None
-        # Position of the last iteration in this process.
+        # The process in which this was pickled.
+        self._pickled_in: PickledIn | None = None
+        # Position and turn of the last iteration in this process.
         self._position: Position | None = None
+        self._turn: Turn | None = None
         # Where this worker's next iteration starts, if a state was loaded in the worker.
         self._loaded: tuple[Progress, ProcessLayout] | None = None
+        # Number of iterations that this process began as a worker.
+        self._times_begun = 0
         Iteration(pipeline.loader, self.dealer, self.state).errors.handle([*pipeline.errors])
 
     def copy(self) -> Session:
@@ -66,11 +94,13 @@ class Session:
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask torch.distributed for its rank; this process can.
         rank, world_size = resolved_rank(self.pipeline.options)
+        times = self.state.clock.count_pickled()
         return {
             **self.__dict__,
-            "_pickled_in": (rank, world_size, os.getpid()),
+            "_pickled_in": PickledIn(rank, world_size, os.getpid(), times),
             "_own_state": self.state,
             "_position": None,
+            "_turn": None,
         }
 
     # ---- parts ----
@@ -83,13 +113,19 @@ class Session:
         return self._dealer_class(pipeline.order, pipeline.options, rank, world_size)
 
     def _rank(self) -> tuple[int, int]:
-        if self._pickled_in is not None and get_worker_info() is not None:
-            rank, world_size, pid = self._pickled_in
-            parent = multiprocessing.parent_process()
-            if parent is not None and parent.pid == pid:
-                return rank, world_size
+        parent = self._pickled_in_parent()
+        if parent is not None:
+            return parent.rank, parent.world_size
         # Another training process has a rank of its own.
         return resolved_rank(self.pipeline.options)
+
+    def _pickled_in_parent(self) -> PickledIn | None:
+        """Return the process that started this worker, if the dataset was pickled for it."""
+        if self._pickled_in is None or get_worker_info() is None:
+            return None
+        parent = multiprocessing.parent_process()
+        is_parent = parent is not None and parent.pid == self._pickled_in.pid
+        return self._pickled_in if is_parent else None
 
     @property
     def state(self) -> WorkerState:
@@ -112,22 +148,57 @@ class Session:
             dealer.check_in_worker(self.pipeline.loader.reader)
             _share_memory_with_parent()
         layout = dealer.layout(number, max(1, workers))
-        resumed = self._loaded or self.state.take_resume(number, workers)
-        self._loaded = None
-        if resumed is not None:
-            progress, before = resumed
-            self._position = Position.at(dealer.moved(progress, before, layout), layout)
-        else:
-            self._position = Position.at(*self.start(layout))
+        turn = self._turn = self._new_turn(number, workers)
+        self._position = self._start_of(turn, dealer, layout, workers)
         threads = self.pipeline.options["num_threads"]
         if threads is None:
             threads = 2 if worker is None else 1
         iteration = Iteration(self.pipeline.loader, dealer, self.state)
-        return iteration.items(self._position, threads, self.state.times_set)
+        return iteration.items(self._position, threads, turn)
+
+    def _new_turn(self, worker: int, workers: int) -> Turn:
+        """Return the turn of a new iteration of this process, worker 0 of 0 without workers."""
+        clock = self.state.clock
+        if workers == 0:
+            number = clock.new_iteration()
+        else:
+            parent = self._pickled_in_parent()
+            pickled = None if parent is None else parent.times
+            number = worker_iteration(pickled, worker, self._times_begun)
+            self._times_begun += 1
+        return Turn(clock, number, workers, self.state.times_set)
+
+    def _start_of(
+        self, turn: Turn, dealer: Dealer, layout: ProcessLayout, workers: int
+    ) -> Position:
+        """Return the position at which an iteration starts."""
+        loaded, self._loaded = self._loaded, None
+        resumed = loaded or self.state.take_resume(layout.worker, workers)
+        if resumed is None:
+            epoch, follows = turn.begin()
+            if follows and workers > 0 and layout.world_size > 1:
+                self.state.warn_once(logger, _EPOCHS_OF_RANKS)
+            return Position.at(Progress(epoch, epoch), layout)
+        position = Position.at(dealer.moved(*resumed, layout), layout)
+        if loaded is None or self.is_epoch_set:
+            turn.begin()
+        else:
+            turn.begin_at(position.first_epoch)
+        if loaded is not None and dealer.is_done(position.progress, layout):
+            turn.end_before_start(dealer, position)
+        return position
+
+    def is_at_end(self) -> bool:
+        """Return whether the last iteration of this process has yielded its last item."""
+        return self._turn is not None and self._turn.has_ended
+
+    def next_start(self) -> tuple[Progress, ProcessLayout]:
+        """Return where the next iteration of this rank starts."""
+        return self.state.untaken_resume() or self.start(self.dealer.layout())
 
     def start(self, layout: ProcessLayout) -> tuple[Progress, ProcessLayout]:
         """Return the start of the next epoch."""
-        epoch = self.state.epoch
+        epoch = self.state.clock.epoch
         return Progress(epoch, epoch), layout
 
     def set_epoch(self, epoch: int) -> None:
@@ -156,6 +227,8 @@ class Session:
 
     def to_state(self, progress: Progress, layout: ProcessLayout) -> dict[str, Any]:
         """Return a progress as a state."""
+        if self.dealer.is_done(progress, layout):
+            progress = self.dealer.end_of(progress, layout)
         return to_state(progress, layout, self.pipeline.order.describe(), self._state_batch_size)
 
     @property
@@ -170,12 +243,16 @@ class Session:
             # A worker learns of the next epoch while it is in this one.
             if get_worker_info() is not None or not self.is_sent_elsewhere(progress):
                 return progress, self._position.layout
-        return self.state.untaken_resume() or self.start(self.dealer.layout())
+        return self.next_start()
+
+    @property
+    def is_epoch_set(self) -> bool:
+        """True if an epoch was set since an iteration started."""
+        return self.state.times_set != self.state.times_seen
 
     def is_sent_elsewhere(self, progress: Progress) -> bool:
         """Return whether another epoch was set since an iteration started."""
-        is_set = self.state.times_set != self.state.times_seen
-        return is_set and not progress.is_in(self.state.epoch)
+        return self.is_epoch_set and not progress.is_in(self.state.clock.epoch)
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Start the next iteration at a state.
@@ -192,19 +269,31 @@ class Session:
         if self.is_sent_elsewhere(progress):
             logger.info("set_epoch was called for another epoch than the state's: it comes next")
             self.state.drop_resume()
-            return
-        if self.state.times_set == self.state.times_seen:
-            self.state.epoch = progress.first_epoch
-        if get_worker_info() is not None:
+        elif get_worker_info() is not None:
             self._loaded = (progress, layout)
         else:
+            if not self.is_epoch_set:
+                self.state.clock.set(progress.first_epoch)
             self.resume(progress, layout)
 
     def resume(self, progress: Progress, layout: ProcessLayout) -> None:
-        """Start the next iteration at a progress."""
+        """Start the next iteration at a progress; after its end, with the next epoch."""
         self._position = None
         self.state.is_in_workers = False
-        self.state.resume_from(progress, layout)
+        if not self.is_epoch_set and self._is_at_end(progress, layout):
+            self.state.clock.set(self.dealer.epoch_after(progress))
+            self.state.drop_resume()
+        else:
+            self.state.resume_from(progress, layout)
+
+    def _is_at_end(self, progress: Progress, layout: ProcessLayout) -> bool:
+        """Return whether this rank has taken everything of an iteration."""
+        dealer = self.dealer
+        now = dealer.layout()
+        try:
+            return dealer.is_done(dealer.moved(progress, layout, now), now)
+        except StateMismatchError:  # raised when the iteration starts
+            return False
 
 
 @functools.cache  # persistent workers start several iterations

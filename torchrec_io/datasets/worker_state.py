@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 
 import torch
 
 from ..order.progress import ProcessLayout, Progress
+from .epoch_clock import CLOCK_NUMBERS, EpochClock
 
 _WORKER_SLOTS = 1024
 
-# Positions of the numbers in the shared memory. Two arrays of one slot for each worker follow: the
-# number of errors skipped, and whether the worker has started where the dataset was resumed.
-_EPOCH, _TIMES_SET, _TIMES_SEEN, _IN_WORKERS, _TAKERS, _HAS_RESUME, _RESUME = range(7)
+# Positions of the numbers in the shared memory, after those of the clock. Two arrays of one slot
+# for each worker follow: the number of errors skipped, and whether the worker has started where
+# the dataset was resumed.
+_TIMES_SET, _TIMES_SEEN, _IN_WORKERS, _WARNED, _TAKERS, _HAS_RESUME, _RESUME = range(
+    CLOCK_NUMBERS, CLOCK_NUMBERS + 7
+)
 _PROGRESS_FIELDS = len(dataclasses.fields(Progress))
 _SKIPPED = _RESUME + _PROGRESS_FIELDS + len(dataclasses.fields(ProcessLayout))
 _TAKEN = _SKIPPED + _WORKER_SLOTS
@@ -37,17 +42,13 @@ class WorkerState:
         return other
 
     @property
-    def epoch(self) -> int:
+    def clock(self) -> EpochClock:
         """Epoch with which the next iteration starts."""
-        return int(self._shared[_EPOCH])
-
-    @epoch.setter
-    def epoch(self, epoch: int) -> None:
-        self._shared[_EPOCH] = epoch
+        return EpochClock(self._shared[:CLOCK_NUMBERS])
 
     def set_epoch(self, epoch: int) -> None:
         """Set the next epoch, as the user asked."""
-        self._shared[_EPOCH] = epoch
+        self.clock.set(epoch)
         self._shared[_TIMES_SET] += 1
 
     @property
@@ -72,6 +73,12 @@ class WorkerState:
     @is_in_workers.setter
     def is_in_workers(self, value: bool) -> None:
         self._shared[_IN_WORKERS] = value
+
+    def warn_once(self, logger: logging.Logger, message: str) -> None:
+        """Log a warning, unless a process that shares this state has logged one."""
+        if not self._shared[_WARNED]:
+            self._shared[_WARNED] = 1
+            logger.warning(message)
 
     @property
     def skipped(self) -> int:

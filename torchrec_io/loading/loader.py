@@ -41,11 +41,33 @@ class Loader:
     ) -> None:
         self.dataset = batches.dataset
         self.device = device
+        self._batches = batches
         self._given: Any = batches if device is None else DevicePrefetcher(batches, device)
         self._described = list(described)
+        self._latest: object = None  # iterator
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._given)
+        items = iter(self._given)
+        self._latest = items
+        return self._taken(items)
+
+    def _taken(self, items: Iterator[Any]) -> Iterator[Any]:
+        """Yield items, and move to the next epoch when the loop has taken the last one."""
+        position = self._batches.position
+        taken = 0
+        try:
+            for item in items:
+                taken += 1
+                # Copies to the device may be ahead of the loop.
+                is_level = self._latest is items and taken == self._batches.num_yielded
+                if is_level and position.is_at_end():
+                    position.advance()
+                yield item
+            if self._latest is items:
+                position.advance()
+        finally:
+            if self._latest is items:
+                position.close()
 
     def __len__(self) -> int:
         """Return the number of batches in an iteration.
@@ -170,7 +192,7 @@ def make_loader(
     return Loader(batches, target, described)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class _Batches:
     """A DataLoader with the position of the loop over it.
 
@@ -179,22 +201,25 @@ class _Batches:
         loader: Its DataLoader.
         position: Position of the loop.
         what: Description of its items.
+        num_yielded: Number of items that the last iteration has yielded.
     """
 
     dataset: Any
     loader: Any
     position: LoopPosition
     what: str
+    num_yielded: int = 0
 
     def __iter__(self) -> Iterator[Any]:
         self.position.begin()
+        self.num_yielded = 0
         return self._counted(iter(self.loader))
 
     def _counted(self, items: Iterator[Any]) -> Iterator[Any]:
         for item in items:
+            self.num_yielded += 1
             self.position.count()
             yield item
-        self.position.end()
 
     def __len__(self) -> int:
         return len(self.loader)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from ..checks import check_integer
 from ..datasets.base import RecordDataset
 from ..datasets.dealing import EpochDealer
+from ..datasets.epoch_clock import EpochClock
 from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress
 
@@ -27,10 +27,18 @@ class LoopPosition:
         """Note that an iteration starts; called before the loader creates its iterator."""
 
     def count(self) -> None:
-        """Note that the loop gets a batch."""
+        """Note that the loader yields a batch."""
 
-    def end(self) -> None:
-        """Note that the iteration is over."""
+    def is_at_end(self) -> bool:
+        """Return whether the loader has yielded its last batch, as far as this is known."""
+        return False
+
+    def advance(self) -> None:
+        """Move to the next epoch: the loop has taken the last batch."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Note that the loop has been left."""
 
     def set_epoch(self, epoch: int) -> None:
         raise NotImplementedError
@@ -42,29 +50,56 @@ class LoopPosition:
         raise NotImplementedError
 
 
-class DatasetPosition(LoopPosition):
-    """The dataset's own position: this process reads the dataset, without reading ahead.
+class RecordsPosition(LoopPosition):
+    """Base of positions in a dataset with epochs of its own.
+
+    During a loop the loader moves the epochs, not the dataset: the dataset, workers and copies to
+    the device may be ahead of the loop.
 
     Args:
         dataset: The dataset that is read.
     """
 
-    description = "the dataset's own; can be resumed with any number of workers"
-
     def __init__(self, dataset: RecordDataset) -> None:
         self._dataset = dataset
+        self._first_epoch = 0
+
+    @property
+    def _clock(self) -> EpochClock:
+        return self._dataset.session.state.clock
+
+    def begin(self) -> None:
+        self._first_epoch = self._dataset.session.next_start()[0].first_epoch
+        self._clock.hold()
+
+    def advance(self) -> None:
+        epochs = self._dataset.session.pipeline.options["epochs"]
+        if epochs is not None:
+            self._clock.end_held(self._first_epoch + epochs)
+
+    def close(self) -> None:
+        self._clock.release()
 
     def set_epoch(self, epoch: int) -> None:
         self._dataset.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self._dataset.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._dataset.load_state_dict(state)
 
 
-class UnknownPosition(DatasetPosition):
+class DatasetPosition(RecordsPosition):
+    """The dataset's own position: this process reads the dataset, without reading ahead."""
+
+    description = "the dataset's own; can be resumed with any number of workers"
+
+    def is_at_end(self) -> bool:
+        return self._dataset.session.is_at_end()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._dataset.state_dict()
+
+
+class UnknownPosition(RecordsPosition):
     """No position: only the worker processes know it, and they cannot be asked for it."""
 
     description = "not available: worker processes read ahead, and torchdata is not installed"
@@ -76,7 +111,7 @@ class UnknownPosition(DatasetPosition):
         )
 
 
-class CountedPosition(DatasetPosition):
+class CountedPosition(RecordsPosition):
     """The number of batches that came from worker processes.
 
     The sequence of batches does not depend on workers, so the position is that of a single process
@@ -90,9 +125,9 @@ class CountedPosition(DatasetPosition):
 
     def __init__(self, dataset: RecordDataset) -> None:
         super().__init__(dataset)
-        self._begun: tuple[Progress, ProcessLayout] | None = None
-        self._batches = 0
-        self._has_ended = False
+        # Position in the iteration that was begun.
+        self._progress: Progress | None = None
+        self._layout = ProcessLayout()
 
     @property
     def _dealer(self) -> EpochDealer:
@@ -101,44 +136,33 @@ class CountedPosition(DatasetPosition):
         return dealer
 
     def begin(self) -> None:
-        self._begun = self._next_start()
-        self._batches = 0
-        self._has_ended = False
+        super().begin()
+        self._progress, self._layout = self._next_start()
 
     def count(self) -> None:
-        self._batches += 1
+        if self._progress is not None:
+            self._progress = self._dealer.advanced(self._progress, self._layout, 1)
 
-    def end(self) -> None:
-        self._has_ended = True
+    def is_at_end(self) -> bool:
+        return self._progress is not None and self._dealer.is_done(self._progress, self._layout)
 
     def state_dict(self) -> dict[str, Any]:
-        return self._dataset.session.to_state(*self._reached())
+        session = self._dataset.session
+        if self._progress is None or session.is_sent_elsewhere(self._progress):
+            return session.to_state(*self._next_start())
+        return session.to_state(self._progress, self._layout)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self._begun = None
+        self._progress = None
 
     def _next_start(self) -> tuple[Progress, ProcessLayout]:
         """Return where the next iteration of this rank starts."""
-        session = self._dataset.session
         now = self._dealer.layout()
-        progress, layout = session.state.untaken_resume() or session.start(now)
-        return self._dealer.moved(progress, layout, now), now
-
-    def _reached(self) -> tuple[Progress, ProcessLayout]:
-        if self._begun is None:
-            return self._next_start()
-        begun, layout = self._begun
-        progress = self._dealer.advanced(begun, layout, self._batches)
-        if self._dataset.session.is_sent_elsewhere(progress):
-            return self._next_start()
-        if self._has_ended:
-            count = self._dealer.count(progress.epoch)
-            progress = dataclasses.replace(progress, begin=count, consumed=0)
-        return progress, layout
+        return self._dealer.moved(*self._dataset.session.next_start(), now), now
 
 
-class WorkersPosition(LoopPosition):
+class WorkersPosition(RecordsPosition):
     """The positions of the workers, which a StatefulDataLoader collects.
 
     Args:
@@ -149,21 +173,46 @@ class WorkersPosition(LoopPosition):
     description = "saved by torchdata's StatefulDataLoader; must be resumed with as many workers"
 
     def __init__(self, dataset: RecordDataset, loader: Any) -> None:
-        self._dataset = dataset
+        super().__init__(dataset)
         self._loader = loader
+        # State of the StatefulDataLoader that the next iteration loads.
+        self._loaded: Mapping[str, Any] | None = None
+        self._is_begun = False
+
+    def begin(self) -> None:
+        super().begin()
+        self._loaded = None
+        self._is_begun = True
+
+    def advance(self) -> None:
+        self._first_epoch = self._clock.epoch  # workers may have resumed another epoch
+        super().advance()
+        self._is_begun = False
 
     def set_epoch(self, epoch: int) -> None:
-        self._dataset.set_epoch(epoch)
+        if epoch != self._clock.epoch:
+            self._is_begun = False
+            self._loaded = None
+        super().set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._loader.state_dict()
-        return state
+        # A StatefulDataLoader would start its workers only to return their first states.
+        workers = self._loader.state_dict() if self._is_begun else self._loaded
+        return {"version": 1, "epoch": self._clock.epoch, "workers": workers}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if "order" in state:  # saved by a loader without workers
             self._dataset.load_state_dict(state)
-        else:
-            self._loader.load_state_dict(state)
+            return
+        try:
+            epoch, workers = int(state["epoch"]), state["workers"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateMismatchError(f"this is not a state of a loader: {error!r}") from None
+        if not self._dataset.session.is_epoch_set:
+            self._clock.set(epoch)
+        self._loader.load_state_dict(workers or {})
+        self._loaded = workers
+        self._is_begun = False
 
 
 class SamplerPosition(LoopPosition):
@@ -179,6 +228,7 @@ class SamplerPosition(LoopPosition):
 
     def __init__(self, sampler: Any, batch_size: int | None, num_records: int) -> None:
         self._sampler = sampler
+        self._batch_size = batch_size or 1
         self._identity = {"batch_size": batch_size, "records": num_records}
         self._epoch = 0
         self._used = 0  # in the epoch, by the last iteration or by a state
@@ -201,6 +251,21 @@ class SamplerPosition(LoopPosition):
     def count(self) -> None:
         if self._is_begun:
             self._used += 1
+
+    def is_at_end(self) -> bool:
+        return self._is_begun and self._is_last(self._used)
+
+    def _is_last(self, used: int) -> bool:
+        """Return whether no item is left; False if the sampler has no length."""
+        try:
+            items = -(-len(self._sampler) // self._batch_size)
+        except TypeError:
+            return False
+        return used >= items
+
+    def advance(self) -> None:
+        if self._is_begun:
+            self.set_epoch(self._epoch + 1)
 
     def set_epoch(self, epoch: int) -> None:
         check_integer("epoch", epoch)
@@ -227,6 +292,8 @@ class SamplerPosition(LoopPosition):
                     f"the state does not match this dataset: {name} is {value!r} here and "
                     f"{found[name]!r} in the state"
                 )
+        if used > 0 and self._is_last(used):
+            epoch, used = epoch + 1, 0
         self.set_epoch(epoch)
         self._used = self._skip = used
         self._is_begun = False

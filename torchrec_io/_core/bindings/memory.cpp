@@ -1,3 +1,5 @@
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "bindings/arrays.h"
@@ -52,6 +54,16 @@ NumpyVector<std::uint8_t> bind_lend_slot(WritableBuffer memory, std::size_t size
   return to_numpy(data, size, std::move(loan));
 }
 
+using Word = nb::ndarray<std::int64_t, nb::shape<1>, nb::c_contig, nb::device::cpu>;
+
+bool bind_compare_exchange(const Word& word, std::int64_t expected, std::int64_t desired) {
+  if (reinterpret_cast<std::uintptr_t>(word.data()) %
+      std::atomic_ref<std::int64_t>::required_alignment) {
+    throw nb::value_error("word must be aligned to its size");
+  }
+  return std::atomic_ref<std::int64_t>(*word.data()).compare_exchange_strong(expected, desired);
+}
+
 }  // namespace
 
 void bind_memory(nb::module_& m) {
@@ -63,6 +75,10 @@ void bind_memory(nb::module_& m) {
   m.def("map_file", &bind_map_file, "descriptor"_a, "size"_a,
         "Map the first `size` bytes of an open file to memory.\n\n"
         "The array is read-only. It stays valid when the file is closed.");
+
+  m.def("compare_exchange", &bind_compare_exchange, "word"_a, "expected"_a, "desired"_a,
+        "Store `desired` in a word of shared memory if it is `expected`. Return whether it was.\n\n"
+        "This is atomic between processes.");
 
   count_forks();
   m.attr("SLOT_HEADER_BYTES") = SharedSlot::kHeaderBytes;

@@ -1,0 +1,194 @@
+"""The epoch of the next iteration, which advances when an iteration reaches its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import torch
+
+from .. import _core
+
+# Number of int64 values of a clock.
+CLOCK_NUMBERS = 4
+_EPOCH, _WORD, _STARTED, _PICKLED = range(CLOCK_NUMBERS)
+
+# Bits of the word.
+_PASSED_BITS = 26
+_ENDED_BITS = 11
+_NUMBER_BITS = 24
+_ITERATION_SHIFT = _PASSED_BITS + _ENDED_BITS
+
+# Kinds of iterations: of this process, of forked workers, of workers that got a pickled dataset.
+_OWN, _FORKED, _PICKLED_TO = range(3)
+# Numbers that no iteration of a dataset has. The first is that of a loader that moves the clock
+# itself; the second stands between iterations, if the epoch was not set.
+_HELD = (1 << (_NUMBER_BITS + 2)) - 1
+_BETWEEN = _HELD - 1
+
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603  # the number belongs to the process
+    _forks += 1
+
+
+os.register_at_fork(after_in_parent=_count_fork)
+
+
+class EpochClock:
+    """Epoch with which the next iteration starts, in memory shared with DataLoader workers.
+
+    An iteration that reaches its end moves the clock to the epoch after its last one, unless the
+    epoch was set or another iteration started in the meantime. An iteration in workers reaches its
+    end when all of them do.
+
+    All workers of an iteration must start with the same epoch, while workers of an iteration that
+    was left early may still run and reach its end. So the latest iteration, the number of its
+    workers that have ended and the number of epochs that have passed are one word, which is
+    exchanged atomically.
+
+    Args:
+        numbers: int64 ``[CLOCK_NUMBERS]`` in shared memory, initially zeros.
+    """
+
+    def __init__(self, numbers: torch.Tensor) -> None:
+        self._numbers = numbers.numpy()
+        self._word = self._numbers[_WORD : _WORD + 1]
+
+    @property
+    def epoch(self) -> int:
+        """Epoch with which the next iteration starts."""
+        return int(self._numbers[_EPOCH]) + _passed_of(int(self._word[0]))
+
+    def set(self, epoch: int) -> None:
+        """Set the epoch. Iterations that have started no longer move the clock."""
+        self._exchange(lambda _: 0)
+        self._numbers[_EPOCH] = epoch
+
+    # ---- iterations of a dataset ----
+
+    def new_iteration(self) -> int:
+        """Return the number of a new iteration of this process."""
+        self._numbers[_STARTED] += 1
+        return _number(_OWN, int(self._numbers[_STARTED]))
+
+    def count_pickled(self) -> int:
+        """Count a dataset that is pickled for another process; return the number of those before.
+
+        DataLoader pickles its dataset for one worker after the other.
+        """
+        self._numbers[_PICKLED] += 1
+        return int(self._numbers[_PICKLED]) - 1
+
+    def begin(self, iteration: int) -> tuple[int, bool]:
+        """Begin an iteration in this process.
+
+        Returns:
+            The epoch with which it starts, and whether it follows another one without a call of
+            :meth:`set`. The second is True in only one of its workers.
+        """
+        before, after = self._exchange(
+            lambda word: (
+                word
+                if _iteration_of(word) in (iteration, _HELD)
+                else _pack(iteration, 0, _passed_of(word))
+            )
+        )
+        follows = before not in (after, 0)
+        return int(self._numbers[_EPOCH]) + _passed_of(after), follows
+
+    def restart(self, iteration: int, epoch: int) -> None:
+        """Begin an iteration with another epoch. Each of its workers may call this once."""
+        if _iteration_of(int(self._word[0])) == iteration:
+            return
+        self._numbers[_EPOCH] = epoch  # all workers write the same number
+
+        def restarted(word: int) -> int:
+            current = _iteration_of(word)
+            return word if current == iteration else _pack(_HELD if current == _HELD else iteration)
+
+        self._exchange(restarted)
+
+    def end(self, iteration: int, next_epoch: int, num_workers: int) -> None:
+        """Note that an iteration has reached its end in this process.
+
+        Args:
+            iteration: Number of the iteration.
+            next_epoch: Epoch after its last one.
+            num_workers: Number of processes that must reach the end; 1 without workers.
+        """
+        passed = next_epoch - int(self._numbers[_EPOCH])
+
+        def ended(word: int) -> int:
+            if _iteration_of(word) != iteration:
+                return word
+            count = _ended_of(word) + 1
+            if count < num_workers:
+                return _pack(iteration, count, _passed_of(word))
+            return _pack(_BETWEEN, 0, passed)
+
+        self._exchange(ended)
+
+    # ---- iterations of a loader ----
+
+    def hold(self) -> None:
+        """Stop the clock: only :meth:`end_held` moves it until :meth:`release`."""
+        self._exchange(lambda word: _pack(_HELD, 0, _passed_of(word)))
+
+    def end_held(self, next_epoch: int) -> None:
+        """Move a clock that is still held."""
+        self.end(_HELD, next_epoch, 1)
+
+    def release(self) -> None:
+        """End a hold, if there is one."""
+        self._exchange(
+            lambda word: (
+                _pack(_BETWEEN, 0, _passed_of(word)) if _iteration_of(word) == _HELD else word
+            )
+        )
+
+    def _exchange(self, change: Callable[[int], int]) -> tuple[int, int]:
+        """Change the word atomically; return it before and after."""
+        while True:
+            before = int(self._word[0])
+            after = change(before)
+            if before == after or _core.compare_exchange(self._word, before, after):
+                return before, after
+
+
+def worker_iteration(pickled: int | None, worker: int, times: int) -> int:
+    """Return the number of an iteration in workers. It is the same in all of its workers.
+
+    DataLoader starts its workers one after the other, so the number of processes started before a
+    worker, less the number of the worker, belongs to the iteration.
+
+    Args:
+        pickled: Number of times that the dataset was pickled before; None in a forked worker.
+        worker: Number of the worker.
+        times: Number of iterations that this worker began before; with ``persistent_workers``,
+            there are several.
+    """
+    kind, started = (_FORKED, _forks) if pickled is None else (_PICKLED_TO, pickled)
+    return _number(kind, (started - worker) * 10_007 + times)
+
+
+def _number(kind: int, number: int) -> int:
+    return kind << _NUMBER_BITS | number % (1 << _NUMBER_BITS)
+
+
+def _pack(iteration: int, ended: int = 0, passed: int = 0) -> int:
+    return iteration << _ITERATION_SHIFT | ended << _PASSED_BITS | passed
+
+
+def _passed_of(word: int) -> int:
+    return word & ((1 << _PASSED_BITS) - 1)
+
+
+def _ended_of(word: int) -> int:
+    return word >> _PASSED_BITS & ((1 << _ENDED_BITS) - 1)
+
+
+def _iteration_of(word: int) -> int:
+    return word >> _ITERATION_SHIFT

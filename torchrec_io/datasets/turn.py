@@ -1,0 +1,86 @@
+"""The turn of an iteration: it starts with an epoch and moves the clock on at its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .dealing import Dealer
+from .epoch_clock import EpochClock
+
+if TYPE_CHECKING:
+    from .iteration import Position
+
+
+class Turn:
+    """One iteration in one process, for the clock of the epochs.
+
+    The end of an iteration is where its consumer has taken the last item. A DataLoader worker runs
+    ahead of the consumer, so its end is where it is asked for more than its last item.
+
+    Args:
+        clock: Clock of the dataset.
+        iteration: Number of the iteration.
+        num_workers: Number of workers that share the iteration; 0 without workers.
+        times_set: Number of calls of ``set_epoch`` before the iteration was created.
+
+    Attributes:
+        times_set: Number of calls of ``set_epoch`` before the iteration was created.
+        last: Number of units consumed with the last item, if the consumer takes it in this process.
+        has_ended: Whether the iteration has reached its end in this process.
+    """
+
+    def __init__(self, clock: EpochClock, iteration: int, num_workers: int, times_set: int) -> None:
+        self._clock = clock
+        self._iteration = iteration
+        self._num_workers = num_workers
+        self._next_epoch: int | None = None
+        self.has_ended = False
+        self.times_set = times_set
+        self.last: int | None = None
+
+    def begin(self) -> tuple[int, bool]:
+        """Begin the iteration; see :meth:`EpochClock.begin`."""
+        return self._clock.begin(self._iteration)
+
+    def begin_at(self, epoch: int) -> None:
+        """Begin the iteration with another epoch."""
+        self._clock.restart(self._iteration, epoch)
+
+    def end_before_start(self, dealer: Dealer, position: Position) -> None:
+        """Note that a worker resumes at its end."""
+        self.expect(dealer, position)
+        self.end()
+
+    def starts_after(self, position: Position) -> bool:
+        """Return whether an iteration that resumed at its end starts with the next epoch.
+
+        It does if all of its workers resumed at their ends. They have all resumed before the first
+        item is requested.
+        """
+        if not self.has_ended or self._clock.epoch <= position.epoch:
+            return False
+        self._clock.begin(self._iteration)
+        self.has_ended = False
+        return True
+
+    def expect(self, dealer: Dealer, position: Position) -> None:
+        """Note the epoch of a position, which the iteration enters."""
+        progress = position.progress
+        self.last = None
+        self._next_epoch = None
+        if dealer.options["epochs"] is None:
+            return
+        self._next_epoch = dealer.epoch_after(progress)
+        if self._num_workers == 0 and dealer.is_last_epoch(progress):
+            self.last = dealer.num_units(progress, position.layout)
+
+    def take(self, position: Position) -> None:
+        """Note that the consumer takes the item at a position."""
+        if self.last is not None and position.consumed >= self.last:
+            self.end()
+
+    def end(self) -> None:
+        """Move the clock on, if the iteration is not endless."""
+        if self._next_epoch is not None and not self.has_ended:
+            self.has_ended = True
+            self._clock.end(self._iteration, self._next_epoch, max(1, self._num_workers))
