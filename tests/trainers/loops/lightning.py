@@ -10,6 +10,8 @@ import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
+import torchrec_io as tio
+
 from tests.trainers.cells import EPOCHS, LIMIT, Cell
 from tests.trainers.data import Numbers, make_loader, make_sampler, open_dataset
 
@@ -57,6 +59,7 @@ def make_trainer(cell: Cell, folder: str) -> pl.Trainer:
     options: dict[str, Any] = {}
     if cell.mode == "limit":
         options["limit_train_batches"] = LIMIT
+        options["callbacks"] = [tio.integrations.lightning.SetEpoch()]
     return pl.Trainer(
         accelerator="cpu",
         devices=cell.world_size,

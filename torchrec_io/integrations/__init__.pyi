@@ -1,0 +1,1 @@
+from . import lightning as lightning
