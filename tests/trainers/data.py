@@ -81,18 +81,22 @@ def make_sampler(cell: Cell, dataset: Any) -> Any:
 
 
 class Numbers:
-    """The numbers of the records that came, epoch by epoch."""
+    """The numbers of the records that came, by epoch and step."""
 
     def __init__(self) -> None:
-        self.epochs: list[list[int]] = []
-        self.steps: list[int] = []
+        self.epochs: list[list[list[int]]] = []
 
     def begin(self) -> None:
         """Note that an epoch starts."""
         self.epochs.append([])
-        self.steps.append(0)
 
     def add(self, numbers: torch.Tensor) -> None:
         """Note the records of a step."""
-        self.epochs[-1] += numbers.reshape(-1).tolist()
-        self.steps[-1] += 1
+        if not self.epochs:  # a trainer continues an epoch
+            self.begin()
+        self.epochs[-1].append(numbers.reshape(-1).tolist())
+
+    @property
+    def num_steps(self) -> int:
+        """Number of steps so far."""
+        return sum(map(len, self.epochs))

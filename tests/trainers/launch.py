@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import ROOT
-from tests.trainers.cells import LIMIT, NUM_RECORDS, Cell
+from tests.trainers.cells import BATCH_SIZE, LIMIT, NUM_RECORDS, Cell
 from tests.trainers.data import write_data
 
 
@@ -48,6 +48,9 @@ class Outcome:
         return f"{coming}, {repeated} repeated, {order}"
 
 
+Result = dict[str, Any]  # of one rank
+
+
 def launch(cells: Sequence[Cell], folder: Path, python: str = sys.executable) -> list[Outcome]:
     """Run cells that have the same number of processes, and return what came of each.
 
@@ -56,10 +59,18 @@ def launch(cells: Sequence[Cell], folder: Path, python: str = sys.executable) ->
         folder: An empty folder.
         python: Interpreter with the trainers.
     """
-    [world_size] = {cell.world_size for cell in cells}
+    results = launch_jobs([(cell, {}) for cell in cells], folder, python)
+    return [judge(cell, ranks) for cell, ranks in zip(cells, results, strict=True)]
+
+
+def launch_jobs(
+    jobs: Sequence[tuple[Cell, dict[str, Any]]], folder: Path, python: str = sys.executable
+) -> list[list[Result]]:
+    """Run cells with arguments of ``run_resumably``, if any; return the results of their ranks."""
+    [world_size] = {cell.world_size for cell, _ in jobs}
     write_data(folder)
-    listed = [dataclasses.asdict(cell) for cell in cells]
-    (folder / "cells.json").write_text(json.dumps(listed), "utf-8")
+    listed = [{"cell": dataclasses.asdict(cell), **job} for cell, job in jobs]
+    (folder / "jobs.json").write_text(json.dumps(listed), "utf-8")
     run = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world_size}"]
     with (folder / "log.txt").open("w") as log:
         done = subprocess.run(
@@ -72,16 +83,13 @@ def launch(cells: Sequence[Cell], folder: Path, python: str = sys.executable) ->
         )
     if done.returncode:
         raise RuntimeError((folder / "log.txt").read_text("utf-8")[-5000:])
-    outcomes = []
-    for number in range(len(cells)):
-        paths = [folder / f"{number}-{rank}.json" for rank in range(world_size)]
-        outcomes.append(
-            judge(cells[number], [json.loads(path.read_text("utf-8")) for path in paths])
-        )
-    return outcomes
+    return [
+        [json.loads((folder / f"{job}-{rank}.json").read_text("utf-8")) for rank in range(world_size)]
+        for job in range(len(jobs))
+    ]
 
 
-def judge(cell: Cell, ranks: Sequence[dict[str, Any]]) -> Outcome:
+def judge(cell: Cell, ranks: Sequence[Result]) -> Outcome:
     """Return what came of a cell from the results of its ranks."""
     errors = [rank["error"] for rank in ranks if rank.get("error")]
     if errors:
@@ -92,15 +100,14 @@ def judge(cell: Cell, ranks: Sequence[dict[str, Any]]) -> Outcome:
     if any(rank.get("stopped") for rank in ranks):
         return Outcome(problem="a rank did not end")
     epochs = [
-        [number for numbers in parts for number in numbers]
+        [number for steps in parts for numbers in steps for number in numbers]
         for parts in zip(*(rank["epochs"] for rank in ranks), strict=True)
     ]
-    steps = {tuple(rank["steps"]) for rank in ranks}
+    steps = {tuple(map(len, rank["epochs"])) for rank in ranks}
     counts = [Counter(numbers) for numbers in epochs]
     expected = NUM_RECORDS
     if cell.mode == "limit":
-        expected = sum(len(part) for part in ranks[0]["epochs"][:1]) * len(ranks)
-        assert steps == {(LIMIT, LIMIT)}, steps
+        expected = BATCH_SIZE * LIMIT * len(ranks)
     return Outcome(
         lost=tuple(expected - len(count) for count in counts),
         repeated=tuple(count.total() - len(count) for count in counts),

@@ -2,8 +2,9 @@
 
     torchrun --nproc-per-node=N -m tests.trainers.run_cells FOLDER
 
-FOLDER has ``cells.json`` and the data. What came of cell ``c`` on rank ``r`` is written to
-``FOLDER/c-r.json``. The libraries are imported once: each cell is a fork of this process.
+FOLDER has ``jobs.json`` and the data: each job is a cell, and arguments for ``run_resumably`` of its
+loop. What came of job ``j`` on rank ``r`` is written to ``FOLDER/j-r.json``. The libraries are
+imported once: each job is a fork of this process.
 """
 
 from __future__ import annotations
@@ -33,17 +34,18 @@ def main(folder: Path) -> None:
     """Run the cells of a folder."""
     from tests.trainers.cells import Cell  # noqa: PLC0415  # spawned workers need none of these
 
-    cells = [Cell(**values) for values in json.loads((folder / "cells.json").read_text("utf-8"))]
+    jobs = json.loads((folder / "jobs.json").read_text("utf-8"))
+    cells = [Cell(**job.pop("cell")) for job in jobs]
     for trainer in {cell.trainer for cell in cells}:
         importlib.import_module(LOOPS[trainer])
-    for number, cell in enumerate(cells):
+    for number, (cell, job) in enumerate(zip(cells, jobs, strict=True)):
         pid = os.fork()
         if pid == 0:
             os.setsid()  # so that the workers can be stopped with it
             # Each cell has its own process group. In torchrun's store it would find the last one.
             os.environ["MASTER_PORT"] = _common_port(folder / f"{number}.port")
             os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
-            _run_cell(cell, number, folder)
+            _run_cell(cell, job, number, folder)
         _wait(pid, number, folder)
 
 
@@ -69,7 +71,7 @@ def _write(result: dict[str, Any], number: int, folder: Path) -> None:
     path.with_suffix(".part").replace(path)
 
 
-def _run_cell(cell: Any, number: int, folder: Path) -> None:
+def _run_cell(cell: Any, job: dict[str, Any], number: int, folder: Path) -> None:
     """Run a cell in this forked process, write what came, and exit."""
     import torch  # noqa: PLC0415
 
@@ -81,12 +83,14 @@ def _run_cell(cell: Any, number: int, folder: Path) -> None:
     start = time.monotonic()
     try:
         paths = sorted(str(path) for path in folder.glob("*.tfrecord"))
-        importlib.import_module(LOOPS[cell.trainer]).run(cell, paths, numbers)
+        loop = importlib.import_module(LOOPS[cell.trainer])
+        run = loop.run_resumably if job else loop.run
+        run(cell, paths, numbers, **job)
     except BaseException as caught:  # noqa: BLE001  # it is the result
         error = f"{type(caught).__name__}: {caught}"
         place = "".join(traceback.format_exception(caught))
     seconds = time.monotonic() - start
-    result = {"epochs": numbers.epochs, "steps": numbers.steps, "error": error, "place": place}
+    result = {"epochs": numbers.epochs, "error": error, "place": place}
     _write({**result, "seconds": seconds}, number, folder)
     sys.stdout.flush()
     sys.stderr.flush()

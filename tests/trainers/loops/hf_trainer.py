@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
+import torchrec_io as tio
 from tests.trainers.cells import BATCH_SIZE, EPOCHS, Cell
 from tests.trainers.data import Numbers, make_loader, make_sampler, open_dataset
 
@@ -116,3 +118,34 @@ def run(cell: Cell, paths: list[str], numbers: Numbers) -> None:
         for _ in range(EPOCHS):
             numbers.begin()
             trainer.evaluate()
+
+
+def run_resumably(
+    cell: Cell,
+    paths: list[str],
+    numbers: Numbers,
+    *,
+    folder: str,
+    save_at: Sequence[int] = (),
+    resume_at: int | None = None,
+) -> None:
+    """Train and save checkpoints after some steps, or continue after one of them."""
+    args = make_arguments(cell, folder, ignore_data_skip=cell.loader == "make_loader")
+    trainer = make_trainer(cell, paths, Model(numbers), args)
+    trainer.add_callback(NoteEpochs(numbers))
+    trainer.add_callback(SaveAt(save_at))
+    if cell.loader == "make_loader":
+        trainer.add_callback(tio.integrations.transformers.ResumeLoader())
+    checkpoint = None if resume_at is None else f"{folder}/checkpoint-{resume_at}"
+    trainer.train(resume_from_checkpoint=checkpoint)
+
+
+class SaveAt(TrainerCallback):
+    """Callback that saves checkpoints after some steps."""
+
+    def __init__(self, steps: Sequence[int]) -> None:
+        self.steps = steps
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+        control.should_save = state.global_step in self.steps
+        return control
