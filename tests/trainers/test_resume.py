@@ -54,6 +54,15 @@ def jobs_of(cell: Cell, folder: Path) -> list[dict[str, Any]]:
     return [{"folder": str(folder), **job} for job in jobs]
 
 
+def _difference(runs: list[list[list[int]]], whole: list[list[list[int]]]) -> str:
+    """Return where the steps of a resumed run are in the whole run of its rank."""
+    places = [
+        [run.index(numbers) if numbers in run else None for numbers in steps]
+        for run, steps in zip(whole, runs, strict=True)
+    ]
+    return f"has steps {places}"
+
+
 @pytest.mark.parametrize("world_size", [1, 2])
 @pytest.mark.parametrize("trainer", ["lightning", "accelerate", "transformers"])
 def test_a_resumed_run_is_the_rest(trainer: str, world_size: int, tmp_path: Path) -> None:
@@ -62,6 +71,8 @@ def test_a_resumed_run_is_the_rest(trainer: str, world_size: int, tmp_path: Path
         for cell in CELLS
         if cell.trainer == trainer
     ]
+    import os
+    cells=cells[:int(os.environ.get("CELLS","100"))]
     jobs = [
         (cell, job)
         for number, cell in enumerate(cells)
