@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torch.utils.data import default_collate
+from torch.utils.data import default_collate, get_worker_info
 from torch.utils.data._utils.collate import default_convert
 
 from ..tensors.collate import collate
@@ -89,7 +89,18 @@ def _shard_of(loader: Any) -> Any:
     return loader.dataset if isinstance(loader.dataset, module.IterableDatasetShard) else None
 
 
-def problem_of(
+def is_sharded_in_worker(part: object) -> bool:
+    """Return whether Accelerate's ``IterableDatasetShard`` reads a part of a dataset in a worker."""
+    worker = get_worker_info()
+    module = sys.modules.get("accelerate.data_loader")
+    if worker is None or module is None:
+        return False
+    return isinstance(worker.dataset, module.IterableDatasetShard) and _refers_to(
+        worker.dataset, part
+    )
+
+
+def problem_of(  # noqa: PLR0911  # one for each problem
     loader: Any, world_size: int | None, *, in_batches: bool, other_columns: Sequence[str]
 ) -> str | None:
     """Return why a prepared loader cannot split the items of a dataset; None if it can.
@@ -142,9 +153,9 @@ def _about_other_columns(names: Sequence[str]) -> str:
 def about_unprepared() -> str:
     """Return the error message for a dataset that is read by no prepared loader."""
     return (
-        f"this program has an Accelerator with {num_processes()} processes, but the dataset is not read "
-        "by a DataLoader from accelerator.prepare, so each process would read all records. Pass "
-        f"the DataLoader to prepare; or write {_MAKE_LOADER}; or give rank and world_size to the "
+        "this program has an Accelerator with several processes, but the dataset is not read by a "
+        "DataLoader from accelerator.prepare, so each process would read all records. Pass the "
+        f"DataLoader to prepare; or write {_MAKE_LOADER}; or give rank and world_size to the "
         "dataset (rank=0, world_size=1 to read all of it here)"
     )
 

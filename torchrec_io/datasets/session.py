@@ -162,8 +162,10 @@ class Session:
     def _is_prepared(self) -> bool:
         """Return whether a prepared loader is being iterated, if Accelerate splits the dataset."""
         parent = self._pickled_in_parent()
+        if accelerate.is_sharded_in_worker(self) or (parent is not None and parent.is_prepared):
+            return True
         if parent is not None:
-            return parent.is_prepared
+            return False
         return not self._is_whole or accelerate.active_loader(self) is not None
 
     def _late_warned(self, items: Iterator[Any]) -> Iterator[Any]:
