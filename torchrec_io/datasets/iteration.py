@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,14 +137,18 @@ class Iteration:
         """Handler of the errors of bad records."""
         return ErrorHandler(self.options["on_error"], self.state)
 
-    def items(self, position: Position, threads: int, turn: Turn) -> Iterator[Any]:
+    def items(
+        self, position: Position, threads: int, turn: Turn, check: Callable[[], None]
+    ) -> Iterator[Any]:
         """Yield batches or samples from a position on, and move it with each of them.
 
         Args:
             position: Position of the first item.
             threads: Number of threads that read and parse; 1 is the calling thread.
             turn: Moves the clock of the epochs at the end of the iteration.
+            check: Called when the first item is requested; raises an error if that is wrong.
         """
+        check()
         # Not before the first item is requested: the workers of a StatefulDataLoader all load their
         # states before that, and must see the same number.
         self.state.times_seen = turn.times_set

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from ..errors import DecodeError, TorchRecIOError
 from ..parsing.parser import RecordFailure
@@ -55,6 +56,15 @@ class RecordLoader:
     def is_native(self) -> bool:
         """True if native code does all the work, so that small batches are loaded together."""
         return self.parser.is_native and self.reader.is_native
+
+    def other_columns(self) -> list[str]:
+        """Return the names of the columns that are no Tensors."""
+        empty = np.empty(0, np.int64)
+        items, _ = self.parser.parse(
+            RecordBlock(np.empty(0, np.uint8), empty, empty, empty), DEFAULT_RANDOM
+        )
+        columns = items.flat_columns() if isinstance(items, Batch) else {}
+        return [name for name, column in columns.items() if not isinstance(column, Tensor)]
 
     def load(self, plan: Any, random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
         """Read and parse the records of a reader's plan.

@@ -17,6 +17,7 @@ from torch.utils.data import get_worker_info
 from ..checks import check_integer
 from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress, from_state, to_state
+from . import accelerate
 from .dealing import Dealer
 from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
@@ -28,9 +29,9 @@ from .worker_state import WorkerState
 logger = logging.getLogger("torchrec_io")
 
 _EPOCHS_OF_RANKS = (
-    "another epoch starts in DataLoader workers, which run ahead of the training loop: ranks may get "
-    "out of step if a loop is left just before its end. Call set_epoch(epoch) before each epoch, or "
-    "use tio.make_loader"
+    "another epoch starts in DataLoader workers, which run ahead of the training loop: ranks may "
+    "get out of step if a loop is left just before its end. Call set_epoch(epoch) before each "
+    "epoch, or use tio.make_loader"
 )
 
 
@@ -42,12 +43,16 @@ class PickledIn(NamedTuple):
         world_size: Number of ranks.
         pid: Its process identifier.
         times: Number of times that the dataset was pickled before.
+        is_prepared: Whether Accelerate permits an iteration; see :meth:`Session._is_prepared`.
+        problem: Why the loader that is being iterated cannot read the dataset; None if it can.
     """
 
     rank: int
     world_size: int
     pid: int
     times: int
+    is_prepared: bool
+    problem: str | None
 
 
 class Session:
@@ -62,10 +67,13 @@ class Session:
 
     Attributes:
         pipeline: The parts of the dataset.
+        is_own_share: Whether a loader of this package reads the share of this process, in a program
+            in which Accelerate would split the whole.
     """
 
     def __init__(self, pipeline: Pipeline, dealer: type[Dealer]) -> None:
         self.pipeline = pipeline
+        self.is_own_share = False
         self._dealer_class = dealer
         self._own_state = WorkerState()
         self._pid = os.getpid()
@@ -76,6 +84,8 @@ class Session:
         self._turn: Turn | None = None
         # Where this worker's next iteration starts, if a state was loaded in the worker.
         self._loaded: tuple[Progress, ProcessLayout] | None = None
+        # Whether this is a worker of a StatefulDataLoader.
+        self._is_stateful_worker = False
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
         Iteration(pipeline.loader, self.dealer, self.state).errors.handle([*pipeline.errors])
@@ -93,11 +103,12 @@ class Session:
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask torch.distributed for its rank; this process can.
-        rank, world_size = resolved_rank(self.pipeline.options)
+        rank, world_size = self._rank()
         times = self.state.clock.count_pickled()
+        checked = (self._is_prepared(), self._problem_of_trainer())
         return {
             **self.__dict__,
-            "_pickled_in": PickledIn(rank, world_size, os.getpid(), times),
+            "_pickled_in": PickledIn(rank, world_size, os.getpid(), times, *checked),
             "_own_state": self.state,
             "_position": None,
             "_turn": None,
@@ -116,6 +127,8 @@ class Session:
         parent = self._pickled_in_parent()
         if parent is not None:
             return parent.rank, parent.world_size
+        if self._is_whole:
+            return 0, 1
         # Another training process has a rank of its own.
         return resolved_rank(self.pipeline.options)
 
@@ -126,6 +139,54 @@ class Session:
         parent = multiprocessing.parent_process()
         is_parent = parent is not None and parent.pid == self._pickled_in.pid
         return self._pickled_in if is_parent else None
+
+    # ---- trainers ----
+
+    @property
+    def _is_whole(self) -> bool:
+        """True if this process must yield all records, which Accelerate splits."""
+        if self.pipeline.options["rank"] is not None or accelerate.num_processes() == 1:
+            return False
+        loader = accelerate.active_loader(self) if self.is_own_share else None
+        return not self.is_own_share or (loader is not None and accelerate.splits(loader))
+
+    def _check_trainer(self) -> None:
+        """Raise ValueError if the loader that is being iterated cannot read the dataset."""
+        if not self._is_prepared() and not self._is_stateful_worker:
+            raise ValueError(accelerate.about_unprepared())
+        parent = self._pickled_in_parent()
+        problem = self._problem_of_trainer() if parent is None else parent.problem
+        if problem is not None:
+            raise ValueError(problem)
+
+    def _is_prepared(self) -> bool:
+        """Return whether a prepared loader is being iterated, if Accelerate splits the dataset."""
+        parent = self._pickled_in_parent()
+        if accelerate.is_sharded_in_worker(self) or (parent is not None and parent.is_prepared):
+            return True
+        if parent is not None:
+            return False
+        return not self._is_whole or accelerate.active_loader(self) is not None
+
+    def _late_warned(self, items: Iterator[Any]) -> Iterator[Any]:
+        """Yield the items of a worker that started before a prepared loader was iterated."""
+        yield from items
+        if not self.state.was_prepared:
+            self.state.warn_once(logger, accelerate.PERHAPS_UNPREPARED)
+
+    def _problem_of_trainer(self) -> str | None:
+        loader = accelerate.active_loader(self)
+        if loader is None:
+            return None
+        warning = accelerate.warning_of(loader)
+        if warning is not None:
+            self.state.warn_once(logger, warning)
+        return accelerate.problem_of(
+            loader,
+            self.pipeline.options["world_size"],
+            in_batches=self.dealer.in_batches,
+            other_columns=self.pipeline.loader.other_columns(),
+        )
 
     @property
     def state(self) -> WorkerState:
@@ -154,7 +215,8 @@ class Session:
         if threads is None:
             threads = 2 if worker is None else 1
         iteration = Iteration(self.pipeline.loader, dealer, self.state)
-        return iteration.items(self._position, threads, turn)
+        items = iteration.items(self._position, threads, turn, self._check_trainer)
+        return items if worker is None or self._is_prepared() else self._late_warned(items)
 
     def _new_turn(self, worker: int, workers: int) -> Turn:
         """Return the turn of a new iteration of this process, worker 0 of 0 without workers."""
@@ -204,6 +266,9 @@ class Session:
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration."""
         check_integer("epoch", epoch)
+        if accelerate.active_loader(self) is not None:  # a prepared loader starts an iteration
+            self.state.was_prepared = True
+            self._check_trainer()
         self.state.set_epoch(epoch)
         resumed = self.state.peek_resume()
         if resumed is not None and not resumed[0].is_in(epoch):
@@ -217,7 +282,8 @@ class Session:
         Raises:
             RuntimeError: If DataLoader workers iterate.
         """
-        if get_worker_info() is None and self.state.is_in_workers:
+        self._is_stateful_worker = get_worker_info() is not None
+        if not self._is_stateful_worker and self.state.is_in_workers:
             raise RuntimeError(
                 "DataLoader workers read this dataset ahead of what was used. Save the state of "
                 "a torchdata StatefulDataLoader, or count batches and call "

@@ -243,6 +243,7 @@ def _of_records(
     dataset: RecordDataset, collate_fn: Callable[[Any], Any] | None, options: dict[str, Any]
 ) -> _Batches:
     """Return the batches of a dataset with an order of its own."""
+    dataset.session.is_own_share = True
     dealer = dataset.session.dealer
     is_countable = (
         dealer.in_batches
