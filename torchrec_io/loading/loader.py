@@ -47,12 +47,13 @@ class Loader:
         self._latest: object = None  # iterator
 
     def __iter__(self) -> Iterator[Any]:
+        """Yield items, and move to the next epoch when the loop has taken the last one.
+
+        Nothing starts before the first item is taken: Lightning makes an iterator only to check
+        that this is possible, and sets the epoch and the position after it has made another one.
+        """
         items = iter(self._given)
         self._latest = items
-        return self._taken(items)
-
-    def _taken(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Yield items, and move to the next epoch when the loop has taken the last one."""
         position = self._batches.position
         taken = 0
         try:
