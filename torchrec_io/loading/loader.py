@@ -104,6 +104,20 @@ class Loader:
         """
         self._given.load_state_dict(state)
 
+    def resume(self, *, epoch: int, batches: int) -> None:
+        """Start the next iteration after a number of batches of an epoch, without reading them.
+
+        A trainer that counts its steps, and saves no state of its loaders, resumes with this.
+
+        Args:
+            epoch: Number of the epoch.
+            batches: Number of batches of that epoch that this rank has used.
+
+        Raises:
+            ValueError: If the dataset has no ``batch_size``, or the epoch has fewer batches.
+        """
+        self._batches.position.resume(epoch, batches)
+
     def describe(self) -> str:
         """Return the choices of the loader and their reasons, in lines of text."""
         return "\n".join(self._described)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ from ..checks import check_integer
 from ..datasets.base import RecordDataset
 from ..datasets.dealing import EpochDealer
 from ..datasets.epoch_clock import EpochClock
+from ..datasets.indexed import CountedDataset
 from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress
 
@@ -41,6 +43,9 @@ class LoopPosition:
         """Note that the loop has been left."""
 
     def set_epoch(self, epoch: int) -> None:
+        raise NotImplementedError
+
+    def resume(self, epoch: int, batches: int) -> None:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
@@ -85,6 +90,16 @@ class RecordsPosition(LoopPosition):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._dataset.load_state_dict(state)
+
+    def resume(self, epoch: int, batches: int) -> None:
+        if not isinstance(self._dataset, CountedDataset):
+            raise TypeError(
+                "a stream cannot be resumed by a number of batches: save state_dict() and load it"
+            )
+        place = copy.copy(self._dataset)
+        place.resume(epoch=epoch, batches=batches)
+        self.set_epoch(epoch)
+        self.load_state_dict(place.state_dict())
 
 
 class DatasetPosition(RecordsPosition):
@@ -277,6 +292,10 @@ class SamplerPosition(LoopPosition):
 
     def state_dict(self) -> dict[str, Any]:
         return {"version": 1, "epoch": self._epoch, "used": self._used, **self._identity}
+
+    def resume(self, epoch: int, batches: int) -> None:
+        check_integer("batches", batches)
+        self.load_state_dict({"epoch": epoch, "used": batches, **self._identity})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         try:

@@ -11,10 +11,9 @@ import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
-import torchrec_io as tio
-
 from tests.trainers.cells import EPOCHS, LIMIT, Cell
 from tests.trainers.data import Numbers, make_loader, make_sampler, open_dataset
+from torchrec_io.integrations.lightning import SetEpoch
 
 
 class Model(pl.LightningModule):
@@ -50,7 +49,7 @@ def run(cell: Cell, paths: list[str], numbers: Numbers) -> None:
     options: dict[str, Any] = {}
     if cell.mode == "limit":
         options["limit_train_batches"] = LIMIT
-        options["callbacks"] = [tio.integrations.lightning.SetEpoch()]
+        options["callbacks"] = [SetEpoch()]
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_trainer(cell, folder, **options)
         if cell.mode == "validate":
@@ -78,7 +77,7 @@ def run_resumably(
     dataset = open_dataset(cell, paths)
     loader = make_loader(cell, dataset, sampler=make_sampler(cell, dataset))
     saving = SaveAt(folder, save_at)
-    trainer = make_trainer(cell, folder, max_epochs=epochs, callbacks=[saving])
+    trainer = make_trainer(cell, folder, max_epochs=epochs, callbacks=[saving, SetEpoch()])
     checkpoint = None if resume_at is None else f"{folder}/{resume_at}.ckpt"
     trainer.fit(Model(numbers), loader, ckpt_path=checkpoint, weights_only=False)
     if epochs == 1:
