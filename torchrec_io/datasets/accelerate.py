@@ -18,10 +18,6 @@ from typing import Any
 from torch.utils.data import default_collate, get_worker_info
 from torch.utils.data._utils.collate import default_convert
 
-from ..tensors.collate import collate
-
-# Collate functions that keep columns as they are.
-_COLLATE_FUNCTIONS = (None, default_convert, default_collate, collate)
 # Number of parts of a dataset that are searched for another dataset.
 _MOST_PARTS = 10_000
 
@@ -132,11 +128,12 @@ def find_reader(part: object) -> PreparedReader | None:
     """
     module = _module("data_loader")
     if module is None:
-        return None
+        return None  # quickly, as in most programs
     worker = get_worker_info()
     if worker is not None and _is_shard(worker.dataset) and _refers_to(worker.dataset, part):
         return _reader_of_shard(worker.dataset)
-    loader = _module("state").GradientState().active_dataloader
+    state = _module("state")
+    loader = state.GradientState().active_dataloader if state.is_initialized() else None
     if loader is None or not _refers_to(loader.dataset, part):
         return None
     if _is_shard(loader.dataset):
@@ -144,11 +141,11 @@ def find_reader(part: object) -> PreparedReader | None:
     if not isinstance(loader, module.DataLoaderDispatcher):
         return None
     return PreparedReader(
-        num_processes=_module("state").PartialState().num_processes,
+        num_processes=state.PartialState().num_processes,
         is_dispatcher=True,
         batch_size=loader.batch_size,
         split_batches=loader.split_batches,
-        keeps_columns=loader.collate_fn in _COLLATE_FUNCTIONS,
+        keeps_columns=_keeps_columns(loader.collate_fn),
     )
 
 
@@ -169,6 +166,13 @@ def _reader_of_shard(shard: Any) -> PreparedReader:
         split_batches=shard.split_batches,
         keeps_columns=True,
     )
+
+
+def _keeps_columns(collate_fn: Any) -> bool:
+    """Return whether a collate function keeps the columns of a dataset."""
+    from ..tensors.collate import collate  # noqa: PLC0415  # not needed otherwise
+
+    return collate_fn in (None, default_convert, default_collate, collate)
 
 
 def _refers_to(owner: object, part: object) -> bool:
