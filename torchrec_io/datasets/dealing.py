@@ -35,6 +35,7 @@ class Dealer(ABC):
         options: Batch size, epochs, ranks and so on.
         rank: Rank of this process.
         world_size: Number of ranks.
+        samples_at_once: Number of samples that a worker yields in a row, if a loader needs it.
 
     Attributes:
         order: Order of the records.
@@ -45,11 +46,19 @@ class Dealer(ABC):
 
     order: Any
 
-    def __init__(self, order: Any, options: Mapping[str, Any], rank: int, world_size: int) -> None:
+    def __init__(
+        self,
+        order: Any,
+        options: Mapping[str, Any],
+        rank: int,
+        world_size: int,
+        samples_at_once: int | None = None,
+    ) -> None:
         self.order = order
         self.options = options
         self.rank = rank
         self.world_size = world_size
+        self._samples_at_once = samples_at_once
 
     @property
     def in_batches(self) -> bool:
@@ -178,7 +187,8 @@ class EpochDealer(Dealer):
         if self.order.has_batches:
             return 1
         batch_size: int | None = self.options["batch_size"]
-        return batch_size or _chunk_size(len(self.order), self.world_size)
+        at_once = batch_size or self._samples_at_once
+        return at_once or _chunk_size(len(self.order), self.world_size)
 
     def count(self, epoch: int) -> int:
         """Return the number of units in an epoch."""
@@ -298,7 +308,7 @@ class StreamDealer(Dealer):
 
     @property
     def unit_batch_size(self) -> int:
-        return self.options["batch_size"] or _MOST_AT_ONCE
+        return self.options["batch_size"] or self._samples_at_once or _MOST_AT_ONCE
 
     def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
         del layout

@@ -17,7 +17,7 @@ from torch.utils.data import get_worker_info
 from ..checks import check_integer
 from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress, from_state, to_state
-from . import accelerate
+from .accelerate import UNPREPARED, PreparedReader, find_reader, is_shared
 from .dealing import Dealer
 from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
@@ -43,16 +43,16 @@ class PickledIn(NamedTuple):
         world_size: Number of ranks.
         pid: Its process identifier.
         times: Number of times that the dataset was pickled before.
-        is_prepared: Whether Accelerate permits an iteration; see :meth:`Session._is_prepared`.
-        problem: Why the loader that is being iterated cannot read the dataset; None if it can.
+        is_whole: Whether the dataset yields all records, which Accelerate splits.
+        reader: The loader of Accelerate that was reading it.
     """
 
     rank: int
     world_size: int
     pid: int
     times: int
-    is_prepared: bool
-    problem: str | None
+    is_whole: bool
+    reader: PreparedReader | None
 
 
 class Session:
@@ -84,8 +84,6 @@ class Session:
         self._turn: Turn | None = None
         # Where this worker's next iteration starts, if a state was loaded in the worker.
         self._loaded: tuple[Progress, ProcessLayout] | None = None
-        # Whether this is a worker of a StatefulDataLoader.
-        self._is_stateful_worker = False
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
         Iteration(pipeline.loader, self.dealer, self.state).errors.handle([*pipeline.errors])
@@ -103,12 +101,11 @@ class Session:
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask torch.distributed for its rank; this process can.
-        rank, world_size = self._rank()
         times = self.state.clock.count_pickled()
-        checked = (self._is_prepared(), self._problem_of_trainer())
+        trainer = (self._is_whole, self._reader)
         return {
             **self.__dict__,
-            "_pickled_in": PickledIn(rank, world_size, os.getpid(), times, *checked),
+            "_pickled_in": PickledIn(*self._rank(), os.getpid(), times, *trainer),
             "_own_state": self.state,
             "_position": None,
             "_turn": None,
@@ -120,8 +117,9 @@ class Session:
     def dealer(self) -> Dealer:
         """Assigns records to this process, by its rank."""
         pipeline = self.pipeline
-        rank, world_size = self._rank()
-        return self._dealer_class(pipeline.order, pipeline.options, rank, world_size)
+        reader = self._reader
+        at_once = None if reader is None else reader.samples_at_once
+        return self._dealer_class(pipeline.order, pipeline.options, *self._rank(), at_once)
 
     def _rank(self) -> tuple[int, int]:
         parent = self._pickled_in_parent()
@@ -143,50 +141,37 @@ class Session:
     # ---- trainers ----
 
     @property
+    def _reader(self) -> PreparedReader | None:
+        """The loader of Accelerate that reads the dataset."""
+        parent = self._pickled_in_parent()
+        return find_reader(self) or (None if parent is None else parent.reader)
+
+    @property
     def _is_whole(self) -> bool:
         """True if this process must yield all records, which Accelerate splits."""
-        if self.pipeline.options["rank"] is not None or accelerate.num_processes() == 1:
+        parent = self._pickled_in_parent()
+        if parent is not None:
+            return parent.is_whole
+        if self.pipeline.options["rank"] is not None or not is_shared():
             return False
-        loader = accelerate.active_loader(self) if self.is_own_share else None
-        return not self.is_own_share or (loader is not None and accelerate.splits(loader))
+        return not self.is_own_share or find_reader(self) is not None
 
     def _check_trainer(self) -> None:
         """Raise ValueError if the loader that is being iterated cannot read the dataset."""
-        if not self._is_prepared() and not self._is_stateful_worker:
-            raise ValueError(accelerate.about_unprepared())
-        parent = self._pickled_in_parent()
-        problem = self._problem_of_trainer() if parent is None else parent.problem
-        if problem is not None:
-            raise ValueError(problem)
-
-    def _is_prepared(self) -> bool:
-        """Return whether a prepared loader is being iterated, if Accelerate splits the dataset."""
-        parent = self._pickled_in_parent()
-        if accelerate.is_sharded_in_worker(self) or (parent is not None and parent.is_prepared):
-            return True
-        if parent is not None:
-            return False
-        return not self._is_whole or accelerate.active_loader(self) is not None
-
-    def _late_warned(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Yield the items of a worker that started before a prepared loader was iterated."""
-        yield from items
-        if not self.state.was_prepared:
-            self.state.warn_once(logger, accelerate.PERHAPS_UNPREPARED)
-
-    def _problem_of_trainer(self) -> str | None:
-        loader = accelerate.active_loader(self)
-        if loader is None:
-            return None
-        warning = accelerate.warning_of(loader)
-        if warning is not None:
-            self.state.warn_once(logger, warning)
-        return accelerate.problem_of(
-            loader,
+        reader = self._reader
+        if reader is None:
+            if self._is_whole:
+                raise ValueError(UNPREPARED)
+            return
+        if reader.warning is not None:
+            self.state.warn_once(logger, reader.warning)
+        problem = reader.problem_with(
             self.pipeline.options["world_size"],
             in_batches=self.dealer.in_batches,
             other_columns=self.pipeline.loader.other_columns(),
         )
+        if problem is not None:
+            raise ValueError(problem)
 
     @property
     def state(self) -> WorkerState:
@@ -215,8 +200,7 @@ class Session:
         if threads is None:
             threads = 2 if worker is None else 1
         iteration = Iteration(self.pipeline.loader, dealer, self.state)
-        items = iteration.items(self._position, threads, turn, self._check_trainer)
-        return items if worker is None or self._is_prepared() else self._late_warned(items)
+        return iteration.items(self._position, threads, turn, self._check_trainer)
 
     def _new_turn(self, worker: int, workers: int) -> Turn:
         """Return the turn of a new iteration of this process, worker 0 of 0 without workers."""
@@ -266,8 +250,7 @@ class Session:
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration."""
         check_integer("epoch", epoch)
-        if accelerate.active_loader(self) is not None:  # a prepared loader starts an iteration
-            self.state.was_prepared = True
+        if self._reader is not None:  # it starts an iteration
             self._check_trainer()
         self.state.set_epoch(epoch)
         resumed = self.state.peek_resume()
@@ -282,8 +265,7 @@ class Session:
         Raises:
             RuntimeError: If DataLoader workers iterate.
         """
-        self._is_stateful_worker = get_worker_info() is not None
-        if not self._is_stateful_worker and self.state.is_in_workers:
+        if get_worker_info() is None and self.state.is_in_workers:
             raise RuntimeError(
                 "DataLoader workers read this dataset ahead of what was used. Save the state of "
                 "a torchdata StatefulDataLoader, or count batches and call "

@@ -15,8 +15,8 @@ _WORKER_SLOTS = 1024
 # Positions of the numbers in the shared memory, after those of the clock. Two arrays of one slot
 # for each worker follow: the number of errors skipped, and whether the worker has started where
 # the dataset was resumed.
-_TIMES_SET, _TIMES_SEEN, _IN_WORKERS, _WARNED, _PREPARED, _TAKERS, _HAS_RESUME, _RESUME = range(
-    CLOCK_NUMBERS, CLOCK_NUMBERS + 8
+_TIMES_SET, _TIMES_SEEN, _IN_WORKERS, _WARNED, _TAKERS, _HAS_RESUME, _RESUME = range(
+    CLOCK_NUMBERS, CLOCK_NUMBERS + 7
 )
 _PROGRESS_FIELDS = len(dataclasses.fields(Progress))
 _SKIPPED = _RESUME + _PROGRESS_FIELDS + len(dataclasses.fields(ProcessLayout))
@@ -79,15 +79,6 @@ class WorkerState:
         if not self._shared[_WARNED]:
             self._shared[_WARNED] = 1
             logger.warning(message)
-
-    @property
-    def was_prepared(self) -> bool:
-        """True if a loader that Accelerate prepared has been iterated."""
-        return bool(self._shared[_PREPARED])
-
-    @was_prepared.setter
-    def was_prepared(self, value: bool) -> None:
-        self._shared[_PREPARED] = value
 
     @property
     def skipped(self) -> int:

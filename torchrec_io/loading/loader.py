@@ -16,6 +16,7 @@ from ..checks import check_integer
 from ..datasets.base import RecordDataset
 from ..datasets.dealing import EpochDealer
 from ..datasets.options import ReplaceOptions, change_options
+from ..order.distributed import resolve_rank
 from ..tensors.collate import collate
 from ..tensors.device import DevicePrefetcher, can_pin, check_device
 from .position import (
@@ -168,8 +169,8 @@ def make_loader(
             context.
 
     Raises:
-        ValueError: If the dataset has another ``batch_size``, or ``sampler`` is given for a dataset
-            with an order of its own.
+        ValueError: If the dataset has another ``batch_size``, ``sampler`` is given for a dataset
+            with an order of its own, or no ``sampler`` for a map-style dataset with several ranks.
         TypeError: If ``dataset`` is neither one of this package nor map-style.
         RuntimeError: If ``device`` is a CUDA device that does not exist.
     """
@@ -307,6 +308,13 @@ def _of_numbers(
     options: dict[str, Any],
 ) -> _Batches:
     """Return the batches of a map-style dataset."""
+    _, world_size = resolve_rank(None, None)
+    if sampler is None and world_size > 1:
+        raise ValueError(
+            f"sampler must be given for a map-style dataset with {world_size} ranks: "
+            "torch.utils.data.DistributedSampler(dataset) gives each rank its share, "
+            "torch.utils.data.SequentialSampler(dataset) gives all records to each rank"
+        )
     given: Any = SequentialSampler(dataset) if sampler is None else sampler
     position = SamplerPosition(given, batch_size, len(dataset))
     if batch_size is None:
