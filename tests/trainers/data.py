@@ -74,7 +74,7 @@ def make_sampler(cell: Cell, dataset: Any) -> Any:
     """
     if cell.kind == "iterable":
         return None
-    divides = cell.trainer in ("accelerate", "lightning") and cell.mode != "unprepared"
+    divides = cell.trainer != "ddp" and cell.mode != "unprepared"
     if cell.world_size == 1 or (divides and cell.loader != "make_loader"):
         return RandomSampler(dataset)
     return DistributedSampler(dataset, seed=1)

@@ -63,7 +63,7 @@ def trainer_divides(cell: Cell) -> bool:
     if cell.loader == "make_loader":
         return False  # it has the share of its process
     if cell.trainer == "transformers":
-        return cell.loader == "DataLoader"  # others are made by the user, and not prepared
+        return True  # Accelerate does
     return cell.trainer == "accelerate" and cell.mode not in ("unprepared", "ranked")
 
 
@@ -77,8 +77,7 @@ def _error(cell: Cell) -> str | None:
             is_split = cell.trainer == "accelerate" and "split" in cell.mode
             return "split_batches" if is_split else "make_loader"
         return "world_size" if cell.mode == "ranked prepared" and cell.world_size > 1 else None
-    is_unprepared = cell.mode == "unprepared" or cell.trainer == "transformers"
-    return "prepare" if is_unprepared and cell.world_size > 1 else None
+    return "prepare" if cell.mode == "unprepared" and cell.world_size > 1 else None
 
 
 def _repeated(cell: Cell) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -96,10 +95,8 @@ class RecordsPosition(LoopPosition):
             raise TypeError(
                 "a stream cannot be resumed by a number of batches: save state_dict() and load it"
             )
-        place = copy.copy(self._dataset)
-        place.resume(epoch=epoch, batches=batches)
         self.set_epoch(epoch)
-        self.load_state_dict(place.state_dict())
+        self._dataset.resume(epoch=epoch, batches=batches)
 
 
 class DatasetPosition(RecordsPosition):
@@ -167,6 +164,10 @@ class CountedPosition(RecordsPosition):
             return session.to_state(*self._next_start())
         return session.to_state(self._progress, self._layout)
 
+    def resume(self, epoch: int, batches: int) -> None:
+        super().resume(epoch, batches)
+        self._progress = None
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self._progress = None
@@ -214,6 +215,11 @@ class WorkersPosition(RecordsPosition):
         # A StatefulDataLoader would start its workers only to return their first states.
         workers = self._loader.state_dict() if self._is_begun else self._loaded
         return {"version": 1, "epoch": self._clock.epoch, "workers": workers}
+
+    def resume(self, epoch: int, batches: int) -> None:
+        super().resume(epoch, batches)
+        self._loaded = None
+        self._is_begun = False
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if "order" in state:  # saved by a loader without workers

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-import torchrec_io as tio
 from tests.trainers.cells import BATCH_SIZE, EPOCHS, Cell
 from tests.trainers.data import Numbers, make_loader, make_sampler, open_dataset
+from torchrec_io.integrations.transformers import ResumeLoader
+from torchrec_io.loading.loader import Loader
 
 
 class Model(nn.Module):
@@ -74,15 +75,16 @@ def make_arguments(cell: Cell, folder: str, **more: Any) -> TrainingArguments:
 
 
 class WithLoader(Trainer):
-    """Trainer with a loader of the user."""
+    """Trainer with a loader of the user. A DataLoader must be prepared."""
 
     given: Any
 
     def get_train_dataloader(self) -> Any:
-        return self.given
+        is_ours = isinstance(self.given, Loader)
+        return self.given if is_ours else self.accelerator.prepare(self.given)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        return self.given
+        return self.get_train_dataloader()
 
 
 def make_trainer(cell: Cell, paths: list[str], model: nn.Module, args: TrainingArguments) -> Trainer:
@@ -135,7 +137,7 @@ def run_resumably(
     trainer.add_callback(NoteEpochs(numbers))
     trainer.add_callback(SaveAt(save_at))
     if cell.loader == "make_loader":
-        trainer.add_callback(tio.integrations.transformers.ResumeLoader())
+        trainer.add_callback(ResumeLoader())
     checkpoint = None if resume_at is None else f"{folder}/checkpoint-{resume_at}"
     trainer.train(resume_from_checkpoint=checkpoint)
 
