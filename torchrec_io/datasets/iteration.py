@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..checks import counted
 from ..errors import DecodeError, StaleIndexError, TorchRecIOError
 from ..order.progress import ProcessLayout, Progress
 from ..parsing.record_random import RecordRandom
 from ..tensors.batch import Batch
-from .dealing import Dealer
+from .dealing import Dealer, EpochDealer
 from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
+from .replacement import LostRecordReplacer, sound_positions
 from .worker_state import WorkerState
 
 logger = logging.getLogger("torchrec_io")
@@ -112,6 +114,45 @@ class ErrorHandler:
         return self.on_error == "raise" or isinstance(error, StaleIndexError)
 
 
+@dataclass
+class Replacing:
+    """Replaces lost records and counts the replacements.
+
+    Attributes:
+        replacer: Replaces the records.
+        state: Counts them in all processes.
+        epoch: Current epoch.
+        repeated: Number of replacements in it so far.
+    """
+
+    replacer: LostRecordReplacer
+    state: WorkerState
+    epoch: int = 0
+    repeated: int = 0
+
+    def complete(self, loaded: Loaded, job: LoadJob, position: Position) -> Loaded:
+        """Return a batch with its lost records replaced."""
+        if job.epoch != self.epoch:
+            self.log()
+            self.epoch = job.epoch
+        loaded, count = self.replacer.complete(loaded, job.chunk.numbers, position.progress)
+        if count:
+            self.repeated += count
+            self.state.count_repeated(position.layout.worker, count)
+        return loaded
+
+    def log(self) -> None:
+        """Log the replacements of the epoch, if there are any."""
+        if self.repeated:
+            logger.warning(
+                "epoch %d: %s repeated in place of lost ones, so that the number of steps stays "
+                "as planned",
+                self.epoch,
+                counted(self.repeated, "record"),
+            )
+        self.repeated = 0
+
+
 @dataclass(frozen=True)
 class Iteration:
     """Loads the records of a process in their order.
@@ -153,6 +194,7 @@ class Iteration:
             self.loader.reader,
             (self.options["batch_size"] or 1) if self.dealer.fills_up else 1,
         )
+        replacing = self._replacing(position)
         prefetcher: Prefetcher[Loaded] = Prefetcher(
             self._load,
             queue,
@@ -166,21 +208,33 @@ class Iteration:
                 if not self._enter(position, job.epoch):
                     return
                 if not self.dealer.in_batches:
-                    yield from self._samples(loaded, job, position, handler)
+                    yield from self._samples(loaded, job, position, handler, replacing)
                     continue
                 handler.handle(loaded.errors, position.layout.worker)
                 taken = len(job.chunk)
-                if len(loaded.numbers) < taken and self.dealer.fills_up:
+                if replacing is not None:
+                    loaded = replacing.complete(loaded, job, position)
+                elif len(loaded.numbers) < taken and self.dealer.fills_up:
                     prefetcher.recall()
                     loaded, taken = self._filled_up(loaded, job, queue, handler, position)
                 position.ahead += taken - len(job.chunk)
-                position.consumed += taken if self.dealer.fills_up else 1
+                position.consumed += 1 if self.dealer.deals_batches else taken
                 if self._is_yielded(len(loaded.numbers)):
                     position.has_yielded = True
                     yield self._with_keys(loaded)
             self._finish(position)
         finally:
             prefetcher.close()
+            if replacing is not None:
+                replacing.log()
+
+    def _replacing(self, position: Position) -> Replacing | None:
+        """Return what replaces lost records, if the number of steps is to stay as planned."""
+        if not self.dealer.replaces_lost:
+            return None
+        assert isinstance(self.dealer, EpochDealer)
+        replacer = LostRecordReplacer(self.loader, self.dealer, position.layout)
+        return Replacing(replacer, self.state)
 
     def _finish(self, position: Position) -> None:
         """Move to the end of the epoch, if its position is known to this process."""
@@ -235,7 +289,12 @@ class Iteration:
         return self.loader.reader.keys(loaded.numbers), items
 
     def _samples(
-        self, loaded: Loaded, job: LoadJob, position: Position, handler: ErrorHandler
+        self,
+        loaded: Loaded,
+        job: LoadJob,
+        position: Position,
+        handler: ErrorHandler,
+        replacing: Replacing | None,
     ) -> Iterator[Any]:
         """Yield the samples of a job; if an error is raised, those before it."""
         if handler.will_raise(loaded.errors):
@@ -244,6 +303,8 @@ class Iteration:
             sound = int(lost[0]) if len(lost) else len(loaded.numbers)
             yield from self._each(loaded, job, position, sound)
         handler.handle(loaded.errors, position.layout.worker)
+        if replacing is not None:
+            loaded = replacing.complete(loaded, job, position)
         before = position.consumed
         position.ahead += len(job.chunk) - len(loaded.numbers)
         yield from self._each(loaded, job, position)
@@ -297,12 +358,5 @@ def _ends(numbers: npt.NDArray[Any], job: LoadJob) -> Sequence[int]:
     """Return how many of a job's records end with each loaded record."""
     if len(numbers) == len(job.chunk):
         return range(1, len(numbers) + 1)
-    planned = job.chunk.numbers
-    ends = []
-    at = 0
-    for number in numbers:
-        while planned[at] != number:
-            at += 1
-        at += 1
-        ends.append(at)
+    ends: list[int] = (sound_positions(job.chunk.numbers, numbers) + 1).tolist()
     return ends

@@ -84,12 +84,24 @@ class RecordLoader:
             for batch, plan in zip(batches, plans, strict=False)
         ]
 
-    def join(self, parts: Sequence[Loaded], random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
-        """Join parts of a batch that were loaded with the same ``random``."""
-        numbers = np.concatenate([part.numbers for part in parts])
+    def join(
+        self,
+        parts: Sequence[Loaded],
+        random: RecordRandom = DEFAULT_RANDOM,
+        rows: npt.NDArray[np.int64] | None = None,
+    ) -> Loaded:
+        """Join parts of a batch that were loaded with the same ``random``.
+
+        Args:
+            parts: The parts, which have their blocks.
+            random: Random number generators of records.
+            rows: Records to take of all parts together, repeats allowed; by default all.
+        """
         block = RecordBlock.joined([part.block for part in parts if part.block is not None])
-        items = self.parser.join([part.items for part in parts], block, random)
-        return Loaded(items, numbers, block, [])
+        if rows is None:
+            rows = np.arange(len(block))
+        items = self.parser.join([part.items for part in parts], block, random, rows)
+        return Loaded(items, block.numbers[rows], None, [])
 
     def _error_of(self, block: RecordBlock, failure: RecordFailure) -> DecodeError:
         location = self.reader.location(block.numbers[failure.position])

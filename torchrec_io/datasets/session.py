@@ -162,7 +162,7 @@ class Session:
     def _state_batch_size(self) -> int | None:
         """The batch size, if steps of another batch size may hold the same records."""
         size: int | None = self.pipeline.options["batch_size"]
-        return size if self.dealer.fills_up else None
+        return size if not self.dealer.deals_batches else None
 
     def _reached(self) -> tuple[Progress, ProcessLayout]:
         if self._position is not None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import RecordRandom
 from ..records.record_block import RecordBlock
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from ..parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
 
 Decoder: TypeAlias = Callable[[bytes], Any]
+_Rows: TypeAlias = npt.NDArray[np.int64]
 SchemaLike: TypeAlias = FeatureMapping | Features | Decoder | None
 
 
@@ -64,16 +68,19 @@ class BlockParser:
         del reader, plans, randoms
         return []
 
-    def join(self, parts: Sequence[Any], block: RecordBlock, random: RecordRandom) -> Any:
+    def join(
+        self, parts: Sequence[Any], block: RecordBlock, random: RecordRandom, rows: _Rows
+    ) -> Any:
         """Join parsed parts of a batch.
 
         Args:
             parts: Result of :meth:`parse` for each part.
             block: The records of all parts.
             random: Random number generators of records.
+            rows: Records to take, in their order; int64 ``[n]``, repeats allowed.
         """
         del parts
-        return self.parse(block, random)[0]
+        return self.parse(block.rows(rows), random)[0]
 
     def length_features(self) -> Mapping[str, LengthFeature]:
         """Return the features whose number of values may be the length of a record, by name."""
@@ -103,10 +110,11 @@ class BytesParser(BlockParser):
         return [block[i] for i in range(len(block))], []
 
     def join(
-        self, parts: Sequence[list[Any]], block: RecordBlock, random: RecordRandom
+        self, parts: Sequence[list[Any]], block: RecordBlock, random: RecordRandom, rows: _Rows
     ) -> list[Any]:
         del block, random
-        return [item for part in parts for item in part]
+        items = [item for part in parts for item in part]
+        return [items[row] for row in rows.tolist()]
 
 
 class FunctionParser(BytesParser):
@@ -132,6 +140,16 @@ class FunctionParser(BytesParser):
                 reason = f"the schema function raised {type(error).__name__}: {error}"
                 failures.append(RecordFailure(position, None, None, reason, error))
         return items, failures
+
+    def join(
+        self, parts: Sequence[list[Any]], block: RecordBlock, random: RecordRandom, rows: _Rows
+    ) -> list[Any]:
+        # Whoever changes an item must not change its repeats.
+        _, firsts = np.unique(rows, return_index=True)
+        items = super().join(parts, block, random, rows)
+        for repeat in np.setdiff1d(np.arange(len(rows)), firsts).tolist():
+            items[repeat] = self._decode(block[int(rows[repeat])])
+        return items
 
 
 class ExampleBlockParser(BlockParser):
