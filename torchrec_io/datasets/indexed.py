@@ -67,8 +67,9 @@ class CountedDataset(RecordDataset):
         """Start the next iteration after a number of batches of an epoch.
 
         Use it with a plain DataLoader, whose workers read ahead of what was used. Nothing before
-        that position is read. With ``on_error="skip"``, batches were filled up from the next
-        records: as many records as were lost come again.
+        that position is read, except to replace lost records. Where ``on_error="skip"`` replaces
+        them, exactly the other batches follow. Where it fills batches up from the next records (one
+        rank, or ``uneven="keep"``), as many records as were lost come again.
 
         Args:
             epoch: Number of the epoch that was interrupted. With ``epochs`` greater than 1, the
