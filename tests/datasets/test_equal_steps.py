@@ -362,7 +362,7 @@ def test_replacements_are_logged_once_an_epoch(
     with caplog.at_level(logging.WARNING, "torchrec_io"):
         list(dataset.replace(epochs=2))
     assert [each.getMessage() for each in caplog.records] == [
-        f"epoch {epoch}: 3 records repeated in place of lost ones, so that the number of steps "
+        f"repeated 3 records in epoch {epoch} in place of lost ones, so that the number of steps "
         "stays as planned"
         for epoch in range(2)
     ]
@@ -372,7 +372,7 @@ def test_replacements_are_logged_once_an_epoch(
         next(iterator)
         iterator.close()  # type: ignore[attr-defined]
     assert len(caplog.records) == 1
-    assert "epoch 0: 1 record repeated" in caplog.text
+    assert "repeated 1 record in epoch 0" in caplog.text
 
 
 def train(rank: int, folder: str) -> None:

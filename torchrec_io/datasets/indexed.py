@@ -14,9 +14,9 @@ from ..order.orders import ENDLESS
 from ..order.progress import Progress
 from ..order.selection import Selection
 from ..order.split import split_groups, split_indexed
+from .bad_records import ErrorHandler
 from .base import RecordDataset
 from .dealing import EpochDealer
-from .iteration import ErrorHandler
 from .options import ReplaceOptions, TFRecordReplaceOptions, change_options, takes_options
 from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
@@ -180,10 +180,11 @@ class IndexedDataset(CountedDataset):
             end = min(begin + _GROUPED_AT_ONCE, len(selection))
             numbers = selection.numbers_at(np.arange(begin, end, dtype=np.int64))
             loaded = loader.load(loader.reader.plan(numbers))
-            errors.handle(loaded.errors)
+            errors.handle_loaded(loaded, loader)
             positions = selection.positions_of(loaded.numbers).tolist()
             for position, sample in zip(positions, loaded.samples(), strict=True):
                 keys[position] = _key_bytes(group_by(sample))
+        errors.report()
         return keys
 
 

@@ -76,11 +76,13 @@ class LostRecordReplacer:
         if len(loaded.numbers) == count:
             self._remember(Neighbor(planned[-1], 1), progress, count)
             return loaded, 0
-        sound = sound_positions(planned, loaded.numbers)
+        sound = loaded.positions_in(planned)
         if not self._dealer.deals_batches:
             loaded = self._in_place(loaded, planned, sound, progress)
         elif len(sound) == 0:
             loaded = self._single(loaded, planned, progress)
+        else:
+            loaded = self._loader.join([loaded], self._random(progress))
         if len(sound):
             last = Neighbor(planned[sound[-1]], count - int(sound[-1]))
         else:
@@ -189,16 +191,6 @@ class LostRecordReplacer:
             "out lost records",
             **location._asdict(),
         )
-
-
-def sound_positions(planned: npt.NDArray[Any], loaded: npt.NDArray[Any]) -> Numbers:
-    """Return the positions of the loaded records among the planned ones; ``[n]``."""
-    remaining = iter(enumerate(planned.tolist()))
-    positions = [
-        next(position for position, planned_one in remaining if planned_one == number)
-        for number in loaded.tolist()
-    ]
-    return np.array(positions, np.int64)
 
 
 def replacement_rows(

@@ -16,6 +16,7 @@ from torch.utils.data import get_worker_info
 
 from ..checks import check_integer
 from ..order.progress import ProcessLayout, Progress, from_state, to_state
+from .bad_records import ErrorHandler
 from .dealing import Dealer
 from .iteration import Iteration, Position
 from .options import resolved_rank
@@ -50,7 +51,9 @@ class Session:
         self._position: Position | None = None
         # Where this worker's next iteration starts, if a state was loaded in the worker.
         self._loaded: tuple[Progress, ProcessLayout] | None = None
-        Iteration(pipeline.loader, self.dealer, self.state).errors.handle([*pipeline.errors])
+        errors = ErrorHandler(pipeline.options["on_error"], self.state)
+        errors.handle([*pipeline.errors])
+        errors.report()
 
     def copy(self) -> Session:
         """Return an independent session with the same state."""

@@ -80,9 +80,9 @@ class WorkerState:
         """Number of errors skipped so far, in all processes."""
         return int(self._shared[_SKIPPED:_REPEATED].sum())
 
-    def count_skipped(self, worker: int) -> None:
-        """Count one skipped error. Each worker has a slot of its own, so no count is lost."""
-        self._shared[_SKIPPED + worker % _WORKER_SLOTS] += 1
+    def count_skipped(self, worker: int, count: int = 1) -> None:
+        """Count skipped errors. Each worker has a slot of its own, so no count is lost."""
+        self._shared[_SKIPPED + worker % _WORKER_SLOTS] += count
 
     @property
     def repeated(self) -> int:
