@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..checks import counted
 from ..errors import StaleIndexError, TorchRecIOError
@@ -84,8 +85,7 @@ class ErrorHandler:
         elif begin < end:
             self._state.count_skipped(self._worker, end - begin)
             files = loader.reader.files_of(loaded.failed[begin:end])
-            found = np.unique(files, return_index=True, return_counts=True)
-            for file, first, count in zip(*(each.tolist() for each in found), strict=True):
+            for file, first, count in _grouped(files):
                 path = self._paths.get(file)
                 if path not in self._first:
                     error = loader.error_of(loaded, begin + first)
@@ -124,3 +124,11 @@ class ErrorHandler:
     def _is_fatal(self, error: TorchRecIOError) -> bool:
         # A stale index is not a bad record: skipping would lose all records, one by one.
         return self._on_error == "raise" or isinstance(error, StaleIndexError)
+
+
+def _grouped(files: npt.NDArray[Any]) -> list[tuple[int, int, int]]:
+    """Return each file with the index of its first record and the number of its records."""
+    if (files == files[0]).all():
+        return [(int(files[0]), 0, len(files))]
+    found = np.unique(files, return_index=True, return_counts=True)
+    return list(zip(*(each.tolist() for each in found), strict=True))

@@ -28,6 +28,8 @@ class Loaded(NamedTuple):
         errors: Errors of the records that could not be read.
         block: The record of each row of ``items`` as stored; None if it is not needed.
         rows: Row in ``items`` of each loaded record; None if they have no other rows.
+        positions: Position of each loaded record among those that could be read; None if all were
+            loaded.
         failures: The records that could not be parsed, by their positions among those that could
             be read.
         failed: Numbers of these records.
@@ -38,6 +40,7 @@ class Loaded(NamedTuple):
     errors: list[TorchRecIOError]
     block: RecordBlock | None = None
     rows: Ints | None = None
+    positions: Ints | None = None
     failures: Failures = NO_FAILURES
     failed: npt.NDArray[Any] = np.empty(0, np.int64)
 
@@ -62,7 +65,7 @@ class Loaded(NamedTuple):
     def positions_in(self, planned: npt.NDArray[Any]) -> Ints:
         """Return the positions of the loaded records among those that were planned."""
         if len(self.numbers) + len(self.failures) == len(planned):
-            return complement(self.failures.positions, len(planned))
+            return np.arange(len(planned)) if self.positions is None else self.positions
         remaining = iter(enumerate(planned.tolist()))
         positions = [
             next(position for position, each in remaining if each == number)
@@ -161,4 +164,5 @@ def _loaded(parsed: ParsedRows, numbers: npt.NDArray[Any], block: RecordBlock | 
     if kept is not None:
         block = None if block is None else block.rows(kept)
         rows = None if len(kept) == len(valid) else np.searchsorted(kept, valid)
-    return Loaded(items, numbers[valid], [], block, rows, failures, numbers[failures.positions])
+    failed = numbers[failures.positions]
+    return Loaded(items, numbers[valid], [], block, rows, valid, failures, failed)

@@ -82,7 +82,7 @@ class WorkerState:
 
     def count_skipped(self, worker: int, count: int = 1) -> None:
         """Count skipped errors. Each worker has a slot of its own, so no count is lost."""
-        self._shared[_SKIPPED + worker % _WORKER_SLOTS] += count
+        self._shared.numpy()[_SKIPPED + worker % _WORKER_SLOTS] += count
 
     @property
     def repeated(self) -> int:

@@ -83,11 +83,7 @@ def _load_any(
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
-        LoadedBatch(
-            _batch_of(parser, block, arena),
-            read.block,
-            Failures.refused(block.refusals) if block.refusals else NO_FAILURES,
-        )
+        LoadedBatch(_batch_of(parser, block, arena), read.block, _refused_by(block))
         for arena, block, read in zip(arenas[:done], located, reads, strict=False)
     ]
 
@@ -110,9 +106,13 @@ def _load_fixed(
     )
     reader.note_waits(waits)
     return [
-        LoadedBatch(_batch_of(parser, block, arena))
+        LoadedBatch(_batch_of(parser, block, arena), None, _refused_by(block))
         for arena, block in zip(arenas[:done], blocks, strict=False)
     ]
+
+
+def _refused_by(block: LocatedBlock) -> Failures:
+    return Failures.refused(block.refusals) if block.refusals else NO_FAILURES
 
 
 def _batch_of(parser: ExampleParser, block: LocatedBlock, arena: Tensor) -> Batch:

@@ -116,7 +116,8 @@ class ColumnBuilder:
         outside = self.limits.outside(values)
         if len(outside):
             records = np.searchsorted(starts, outside, "right") - 1
-            is_first = np.diff(records, prepend=-1) > 0
+            is_first = np.ones(len(records), bool)
+            np.not_equal(records[1:], records[:-1], out=is_first[1:])
             block.refuse(self.first_spec, records[is_first], values[outside[is_first]], self.limits)
 
 
@@ -229,8 +230,11 @@ class LocatedBlock:
         else:
             found = self.located.fill(self.targets, arena)
         self.failures = self._parser.failures(found)
-        if not self.failures and not self.is_fixed:
-            self.finish(arena)
+        if not self.failures:
+            if self.is_fixed:
+                self.check_ranges(arena)
+            else:
+                self.finish(arena)
         return self.columns, self.failures
 
     def finish(self, arena: Arena) -> None:
@@ -239,6 +243,10 @@ class LocatedBlock:
             view_of(arena, numbers)[...] = values
         for builder in self._parser.builders:
             builder.finish(self, arena)
+        self.check_ranges(arena)
+
+    def check_ranges(self, arena: Arena) -> None:
+        """Refuse the records whose finished columns have values out of range."""
         for builder in self._parser.checked_builders:
             builder.check_range(self, arena)
 
