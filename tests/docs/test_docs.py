@@ -63,7 +63,7 @@ def test_the_page_of_presets(tmp_path: Path) -> None:
 
 
 def test_the_page_of_bad_input(tmp_path: Path) -> None:
-    names = run_page("bad-input.md", tmp_path, [5, 8, 11], 1)
+    names = run_page("bad-input.md", tmp_path, [5, 8, 11], 2)
     assert names["skipping"].skipped == 2
     text = (ROOT / "docs" / "bad-input.md").read_text("utf-8")
     for test in re.findall(r"`([\w/]+\.py)` \|$", text, re.MULTILINE):

@@ -33,7 +33,8 @@ def reader_of(paths: list[str], **options: Any) -> RecordReader:
 
 
 def run_of(parser: ExampleParser, reader: RecordReader, plans: list[Any]) -> list[tio.Batch]:
-    return load_run(parser, reader, plans, [DEFAULT_RANDOM] * len(plans))
+    loaded = load_run(parser, reader, plans, [DEFAULT_RANDOM] * len(plans))
+    return [each.batch for each in loaded]
 
 
 @pytest.fixture(scope="module")

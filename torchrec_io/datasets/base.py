@@ -54,6 +54,14 @@ class RecordDataset(IterableDataset[Any]):
         """Number of errors skipped so far, in this process and its workers; see ``on_error``."""
         return self.session.state.skipped
 
+    @property
+    def repeated(self) -> int:
+        """Number of records repeated so far in place of lost ones, in this process and its workers.
+
+        See ``on_error``. Records that ``uneven="pad"`` repeats are not counted.
+        """
+        return self.session.state.repeated
+
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration. Each epoch has its own shuffle.
 

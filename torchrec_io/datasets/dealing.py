@@ -12,6 +12,7 @@ from ..errors import StateMismatchError
 from ..order.orders import ENDLESS, Order, StreamOrder
 from ..order.plan import EpochPlan
 from ..order.progress import ProcessLayout, Progress
+from ..order.selection import Numbers
 from .options import makes_batches
 from .prefetch import Chunk, NumberedChunk
 
@@ -66,9 +67,19 @@ class Dealer(ABC):
         return makes_batches(self.options)
 
     @property
+    def deals_batches(self) -> bool:
+        """True if the order makes whole batches, by length."""
+        return False
+
+    @property
+    def replaces_lost(self) -> bool:
+        """True if lost records are replaced in their places, so that the steps stay as planned."""
+        return False
+
+    @property
     def fills_up(self) -> bool:
         """True if batches that lost records are filled up from the next ones."""
-        return True
+        return not self.deals_batches and not self.replaces_lost
 
     @property
     @abstractmethod
@@ -179,8 +190,13 @@ class EpochDealer(Dealer):
     order: Order
 
     @property
-    def fills_up(self) -> bool:
-        return not self.order.has_batches
+    def deals_batches(self) -> bool:
+        return self.order.has_batches
+
+    @property
+    def replaces_lost(self) -> bool:
+        uneven = self.options["uneven"]
+        return uneven in {"drop", "pad"} or (uneven is None and self.world_size > 1)
 
     @property
     def unit_batch_size(self) -> int:
@@ -244,6 +260,18 @@ class EpochDealer(Dealer):
             progress.consumed,
         )
         return map(NumberedChunk, batches)
+
+    def records_before(self, progress: Progress, layout: ProcessLayout) -> Iterator[Numbers]:
+        """Yield the records of this rank before a progress in its epoch, the nearest first."""
+        for units in self.plan(layout, progress).before(progress.consumed):
+            if len(units):
+                yield self.order.records_of(units, progress.epoch)[::-1]
+
+    def records_after(self, progress: Progress, layout: ProcessLayout) -> Iterator[Numbers]:
+        """Yield the records of this rank from a progress in its epoch on."""
+        for units in self.plan(layout, progress).after(progress.consumed):
+            if len(units):
+                yield self.order.records_of(units, progress.epoch)
 
     def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
         later = range(progress.epoch + 1, progress.epoch + 1 + _EPOCHS_AHEAD)

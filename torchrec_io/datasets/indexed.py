@@ -14,9 +14,9 @@ from ..order.orders import ENDLESS
 from ..order.progress import Progress
 from ..order.selection import Selection
 from ..order.split import split_groups, split_indexed
+from .bad_records import ErrorHandler
 from .base import RecordDataset
 from .dealing import EpochDealer
-from .iteration import ErrorHandler
 from .options import ReplaceOptions, TFRecordReplaceOptions, change_options, takes_options
 from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
@@ -67,8 +67,9 @@ class CountedDataset(RecordDataset):
         """Start the next iteration after a number of batches of an epoch.
 
         Use it with a plain DataLoader, whose workers read ahead of what was used. Nothing before
-        that position is read. With ``on_error="skip"``, batches were filled up from the next
-        records: as many records as were lost come again.
+        that position is read, except to replace lost records. Where ``on_error="skip"`` replaces
+        them, exactly the other batches follow. Where it fills batches up from the next records (one
+        rank, or ``uneven="keep"``), as many records as were lost come again.
 
         Args:
             epoch: Number of the epoch that was interrupted. With ``epochs`` greater than 1, the
@@ -179,10 +180,11 @@ class IndexedDataset(CountedDataset):
             end = min(begin + _GROUPED_AT_ONCE, len(selection))
             numbers = selection.numbers_at(np.arange(begin, end, dtype=np.int64))
             loaded = loader.load(loader.reader.plan(numbers))
-            errors.handle(loaded.errors)
+            errors.handle_loaded(loaded, loader)
             positions = selection.positions_of(loaded.numbers).tolist()
             for position, sample in zip(positions, loaded.samples(), strict=True):
                 keys[position] = _key_bytes(group_by(sample))
+        errors.report()
         return keys
 
 

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..errors import DecodeError, StaleIndexError, TorchRecIOError
+from ..errors import DecodeError, TorchRecIOError
 from ..order.progress import ProcessLayout, Progress
 from ..parsing.record_random import RecordRandom
 from ..tensors.batch import Batch
-from .dealing import Dealer
+from .bad_records import ErrorHandler
+from .dealing import Dealer, EpochDealer
+from .filling import BatchFiller
 from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
+from .replacement import LostRecordReplacer
 from .turn import Turn
 from .worker_state import WorkerState
 
@@ -37,11 +39,13 @@ class Position:
 
     Attributes:
         layout: Process layout of the iteration.
+        turn: Moves the clock of the epochs at the end of the iteration.
         was_tried: Whether a batch of this epoch was loaded.
         has_yielded: Whether anything of this epoch was yielded.
     """
 
     layout: ProcessLayout
+    turn: Turn
     epoch: int
     first_epoch: int
     begin: int
@@ -52,9 +56,9 @@ class Position:
     has_yielded: bool = False
 
     @classmethod
-    def at(cls, progress: Progress, layout: ProcessLayout) -> Position:
+    def at(cls, progress: Progress, layout: ProcessLayout, turn: Turn) -> Position:
         """Return the position of a progress."""
-        position = cls(layout, *dataclasses.astuple(progress))
+        position = cls(layout, turn, *dataclasses.astuple(progress))
         position.has_yielded = progress.begin > 0 or progress.consumed > 0
         return position
 
@@ -76,44 +80,6 @@ class Position:
 
 
 @dataclass(frozen=True)
-class ErrorHandler:
-    """Raises, logs or passes on the errors of bad records, as ``on_error`` specifies.
-
-    Attributes:
-        on_error: See :class:`torchrec_io.TFRecordDataset`.
-        state: Counts the errors that are skipped.
-    """
-
-    on_error: Any
-    state: WorkerState
-
-    def handle(self, errors: list[TorchRecIOError], worker: int = 0) -> None:
-        """Handle each error, in order. The list is empty afterwards."""
-        while errors:
-            error = errors.pop(0)
-            if self._is_fatal(error):
-                try:
-                    raise error
-                finally:
-                    # Its traceback refers to this frame. A reference back would keep files open
-                    # until the garbage collector runs.
-                    del error
-            self.state.count_skipped(worker)
-            if callable(self.on_error):
-                self.on_error(error)
-            else:
-                logger.warning("skipped: %s", error)
-
-    def will_raise(self, errors: Sequence[TorchRecIOError]) -> bool:
-        """Return whether :meth:`handle` would raise one of the errors."""
-        return any(map(self._is_fatal, errors))
-
-    def _is_fatal(self, error: TorchRecIOError) -> bool:
-        # A stale index is not a bad record: skipping would lose all records, one by one.
-        return self.on_error == "raise" or isinstance(error, StaleIndexError)
-
-
-@dataclass(frozen=True)
 class Iteration:
     """Loads the records of a process in their order.
 
@@ -132,23 +98,16 @@ class Iteration:
         """Options of the dataset."""
         return self.dealer.options
 
-    @property
-    def errors(self) -> ErrorHandler:
-        """Handler of the errors of bad records."""
-        return ErrorHandler(self.options["on_error"], self.state)
-
-    def items(
-        self, position: Position, threads: int, turn: Turn, check: Callable[[], None]
-    ) -> Iterator[Any]:
+    def items(self, position: Position, threads: int, check: Callable[[], None]) -> Iterator[Any]:
         """Yield batches or samples from a position on, and move it with each of them.
 
         Args:
             position: Position of the first item.
             threads: Number of threads that read and parse; 1 is the calling thread.
-            turn: Moves the clock of the epochs at the end of the iteration.
             check: Called when the first item is requested; raises an error if that is wrong.
         """
         check()
+        turn = position.turn
         # Not before the first item is requested: the workers of a StatefulDataLoader all load their
         # states before that, and must see the same number.
         self.state.times_seen = turn.times_set
@@ -156,11 +115,12 @@ class Iteration:
             progress = self.dealer.next_epoch(position.progress, position.layout)
             position.enter(dataclasses.replace(progress, first_epoch=progress.epoch))
         turn.expect(self.dealer, position)
-        handler = self.errors
+        errors = ErrorHandler(self.options["on_error"], self.state, position.layout.worker)
+        batch_size = self.options["batch_size"] or 1
         queue = JobQueue(
             self.dealer.batches(self.loader.reader, position.progress, position.layout),
             self.loader.reader,
-            (self.options["batch_size"] or 1) if self.dealer.fills_up else 1,
+            batch_size if self.dealer.fills_up else 1,
         )
         prefetcher: Prefetcher[Loaded] = Prefetcher(
             self._load,
@@ -169,21 +129,25 @@ class Iteration:
             self.options["prefetch"],
             _MOST_IN_RUN if self.loader.is_native else 1,
         )
+        filler = BatchFiller(self.loader, prefetcher, queue, batch_size, errors)
+        replacer = self._replacer(position)
         try:
-            while (done := prefetcher.next()) is not None:
-                job, loaded = done
-                if not self._enter(position, job.epoch, turn):
+            while (piece := filler.next()) is not None:
+                job, loaded = piece.job, piece.loaded
+                errors.begin_epoch(job.epoch)
+                if not self._enter(position, job.epoch):
                     return
                 if not self.dealer.in_batches:
-                    yield from self._samples(loaded, job, position, handler, turn)
+                    yield from self._samples(loaded, job, position, errors, replacer)
                     continue
-                handler.handle(loaded.errors, position.layout.worker)
                 taken = len(job.chunk)
-                if len(loaded.numbers) < taken and self.dealer.fills_up:
-                    prefetcher.recall()
-                    loaded, taken = self._filled_up(loaded, job, queue, handler, position)
-                position.ahead += taken - len(job.chunk)
-                position.consumed += taken if self.dealer.fills_up else 1
+                if self.dealer.fills_up:
+                    loaded, taken = filler.complete(piece, self._random(job))
+                    position.ahead += max(0, taken - batch_size)
+                else:
+                    errors.handle_loaded(loaded, self.loader)
+                    loaded = self._as_planned(loaded, job, position, errors, replacer)
+                position.consumed += 1 if self.dealer.deals_batches else taken
                 if self._is_yielded(len(loaded.numbers)):
                     position.has_yielded = True
                     items = self._with_keys(loaded)
@@ -193,12 +157,35 @@ class Iteration:
             turn.end()
         finally:
             prefetcher.close()
+            errors.report()
+
+    def _replacer(self, position: Position) -> LostRecordReplacer | None:
+        """Return what replaces lost records, if the number of steps is to stay as planned."""
+        if not self.dealer.replaces_lost:
+            return None
+        assert isinstance(self.dealer, EpochDealer)
+        return LostRecordReplacer(self.loader, self.dealer, position.layout)
+
+    def _as_planned(
+        self,
+        loaded: Loaded,
+        job: LoadJob,
+        position: Position,
+        errors: ErrorHandler,
+        replacer: LostRecordReplacer | None,
+    ) -> Loaded:
+        """Return the loaded records of a job, and those that replace lost ones."""
+        if replacer is None:
+            return self.loader.join([loaded], self._random(job)) if len(loaded.numbers) else loaded
+        loaded, repeated = replacer.complete(loaded, job.chunk.numbers, position.progress)
+        errors.count_repeated(repeated)
+        return loaded
 
     def _finish(self, position: Position) -> None:
         """Move to the end of the epoch, if its position is known to this process."""
         position.move_to(self.dealer.end_of(position.progress, position.layout))
 
-    def _enter(self, position: Position, epoch: int, turn: Turn) -> bool:
+    def _enter(self, position: Position, epoch: int) -> bool:
         """Move to the epoch of the next batch; return False if the iteration must end."""
         if epoch != position.epoch:
             if position.was_tried and not position.has_yielded and self.options["epochs"] is None:
@@ -212,29 +199,9 @@ class Iteration:
             while progress.epoch != epoch:
                 progress = self.dealer.next_epoch(progress, position.layout)
             position.enter(progress)
-            turn.expect(self.dealer, position)
+            position.turn.expect(self.dealer, position)
         position.was_tried = True
         return True
-
-    def _filled_up(
-        self,
-        loaded: Loaded,
-        job: LoadJob,
-        queue: JobQueue,
-        handler: ErrorHandler,
-        position: Position,
-    ) -> tuple[Loaded, int]:
-        """Return a batch whose lost records are replaced, and the number of records taken."""
-        taken = len(job.chunk)
-        missing = taken - len(loaded.numbers)
-        parts = [loaded]
-        while missing and (chunk := queue.take(job.epoch, missing)) is not None:
-            more = self.loader.load(chunk.plan(self.loader.reader), self._random(job))
-            handler.handle(more.errors, position.layout.worker)
-            parts.append(more)
-            taken += len(chunk)
-            missing -= len(more.numbers)
-        return self.loader.join(parts, self._random(job)), taken
 
     def _is_yielded(self, count: int) -> bool:
         batch_size = self.options["batch_size"]
@@ -252,39 +219,35 @@ class Iteration:
         loaded: Loaded,
         job: LoadJob,
         position: Position,
-        handler: ErrorHandler,
-        turn: Turn,
+        errors: ErrorHandler,
+        replacer: LostRecordReplacer | None,
     ) -> Iterator[Any]:
         """Yield the samples of a job; if an error is raised, those before it."""
-        if handler.will_raise(loaded.errors):
-            planned = job.chunk.numbers[: len(loaded.numbers)]
-            lost = np.flatnonzero(loaded.numbers != planned)
-            sound = int(lost[0]) if len(lost) else len(loaded.numbers)
-            yield from self._each(loaded, job, position, turn, sound)
-        handler.handle(loaded.errors, position.layout.worker)
+        if errors.will_raise(loaded):
+            found = loaded.positions_in(job.chunk.numbers)
+            sound = int((found == np.arange(len(found))).sum())
+            yield from self._each(loaded, job, position, sound)
+        errors.handle_loaded(loaded, self.loader)
+        if replacer is not None:
+            loaded = self._as_planned(loaded, job, position, errors, replacer)
         before = position.consumed
         position.ahead += len(job.chunk) - len(loaded.numbers)
-        yield from self._each(loaded, job, position, turn)
+        yield from self._each(loaded, job, position)
         position.consumed = before + len(job.chunk)
 
     def _each(
-        self,
-        loaded: Loaded,
-        job: LoadJob,
-        position: Position,
-        turn: Turn,
-        most: int | None = None,
+        self, loaded: Loaded, job: LoadJob, position: Position, most: int | None = None
     ) -> Iterator[Any]:
         samples: Any = loaded.samples()
         if self.options["with_key"]:
             samples = zip(self.loader.reader.keys(loaded.numbers), samples, strict=True)
         before = position.consumed
-        ends = _ends(loaded.numbers, job)
+        ends = _ends(loaded, job)
         for end, sample in itertools.islice(zip(ends, samples, strict=True), most):
             position.consumed = before + end
             position.has_yielded = True
-            if position.consumed == turn.last:
-                turn.take(position)
+            if position.consumed == position.turn.last:
+                position.turn.take(position)
             yield sample
 
     def _load(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
@@ -300,7 +263,7 @@ class Iteration:
         loaded = self.loader.load_run(
             [job.plan for job in planned], [self._random(job) for job in planned]
         )
-        outcomes = [Outcome(each) for each in loaded]
+        outcomes = [Outcome(self._without_block(each)) for each in loaded]
         return outcomes + [self._outcome(job) for job in jobs[len(outcomes) :]]
 
     def _outcome(self, job: LoadJob) -> Outcome:
@@ -310,24 +273,20 @@ class Iteration:
             loaded = self.loader.load(job.plan, self._random(job))
         except BaseException as error:  # noqa: BLE001  # raised when this batch is asked for
             return Outcome(None, error)
-        # The stored bytes are needed again only to fill up a batch.
-        return Outcome(loaded if loaded.errors else loaded._replace(block=None))
+        return Outcome(self._without_block(loaded))
+
+    def _without_block(self, loaded: Loaded) -> Loaded:
+        """Return loaded records without the stored ones, unless a batch may be filled with them."""
+        return loaded._replace(block=None) if self.options["on_error"] == "raise" else loaded
 
     def _random(self, job: LoadJob) -> RecordRandom:
         """Return the source of the random numbers of a job's records."""
         return RecordRandom(self.dealer.order.seed, job.epoch)
 
 
-def _ends(numbers: npt.NDArray[Any], job: LoadJob) -> Sequence[int]:
+def _ends(loaded: Loaded, job: LoadJob) -> Sequence[int]:
     """Return how many of a job's records end with each loaded record."""
-    if len(numbers) == len(job.chunk):
-        return range(1, len(numbers) + 1)
-    planned = job.chunk.numbers
-    ends = []
-    at = 0
-    for number in numbers:
-        while planned[at] != number:
-            at += 1
-        at += 1
-        ends.append(at)
+    if len(loaded.numbers) == len(job.chunk):
+        return range(1, len(job.chunk) + 1)
+    ends: list[int] = (loaded.positions_in(job.chunk.numbers) + 1).tolist()
     return ends

@@ -136,6 +136,8 @@ class TFRecordMapDataset(Dataset[Any]):
         loaded = self._loader.load(reader.plan(numbers))
         if loaded.errors:
             raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
+        if len(loaded.failures):
+            raise self._loader.error_of(loaded, 0)
         samples = loaded.samples()
         if not self.with_key:
             return list(samples)

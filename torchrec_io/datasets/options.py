@@ -275,9 +275,11 @@ class LoadingOptions(KeyOptions, total=False):
         on_error: Action for a damaged record, or one that does not match the schema. ``"raise"``
             raises the error. ``"skip"`` leaves the record out, logs the error and counts it in
             :attr:`skipped`. A function is called with the error, and the record is left out.
-            Batches are filled up from the next records, except batches by length. If the length of
-            a record is damaged, the rest of its file is lost and reported as one error. A stale
-            index always raises.
+            Batches are filled up from the next records, except batches by length. With
+            ``uneven="drop"`` or ``"pad"``, and with several ranks and ``uneven=None``, each lost
+            record is replaced by the nearest valid one instead, so that all ranks yield the planned
+            number of batches; see docs/bad-input.md. If the length of a record is damaged, the rest
+            of its file is lost and reported as one error. A stale index always raises.
         num_threads: Number of threads that read and parse; 1 is the calling thread. Batches and
             their order do not depend on it. The default is 2, and 1 in DataLoader workers.
         prefetch: Number of batches that background threads load ahead. If batches are small, runs

@@ -333,6 +333,12 @@ class Prefetcher(Generic[_Result]):
         if self._consumer.daemon and not threading.main_thread().is_alive():
             threading.Event().wait()
 
+    def peek(self) -> LoadJob | None:
+        """Return the job that :meth:`next` returns; None at the end."""
+        if self._ready:
+            return self._ready[0][0]
+        return self._pending[0].jobs[0] if self._pending else self._queue.peek()
+
     def recall(self) -> None:
         """Put the jobs that were started early back into the queue."""
         self._give_back_waiting()

@@ -11,33 +11,68 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ..errors import DecodeError, TorchRecIOError
-from ..parsing.parser import RecordFailure
+from ..parsing.failures import NO_FAILURES, Failures, Ints, complement
 from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..records.reader import Reader
 from ..records.record_block import RecordBlock
 from ..tensors.batch import Batch
-from ..tensors.block_parser import BlockParser
+from ..tensors.block_parser import BlockParser, ItemRows
+from ..tensors.parse import ParsedRows
 
 
 class Loaded(NamedTuple):
-    """Loaded records, and errors of those that could not be loaded.
+    """Loaded records, and those that could not be loaded.
 
     Attributes:
         items: A :class:`Batch`, or a list with one item for each record.
         numbers: Numbers of the loaded records.
-        block: These records as stored, if they may be needed again.
-        errors: An error for each bad record.
+        errors: Errors of the records that could not be read.
+        block: The record of each row of ``items`` as stored; None if it is not needed.
+        rows: Row in ``items`` of each loaded record; None if they have no other rows.
+        positions: Position of each loaded record among those that could be read; None if all were
+            loaded.
+        failures: The records that could not be parsed, by their positions among those that could
+            be read.
+        failed: Numbers of these records.
     """
 
     items: Any
     numbers: npt.NDArray[Any]
-    block: RecordBlock | None
     errors: list[TorchRecIOError]
+    block: RecordBlock | None = None
+    rows: Ints | None = None
+    positions: Ints | None = None
+    failures: Failures = NO_FAILURES
+    failed: npt.NDArray[Any] = np.empty(0, np.int64)
+
+    @property
+    def has_lost(self) -> bool:
+        """True if a record could not be loaded."""
+        return len(self.errors) > 0 or len(self.failures) > 0
+
+    @property
+    def item_rows(self) -> ItemRows:
+        """The loaded records as rows of the items."""
+        rows = np.arange(len(self.numbers)) if self.rows is None else self.rows
+        return ItemRows(self.items, rows, self.block)
 
     def samples(self) -> Sequence[Any]:
-        """Return one item for each record."""
+        """Return one item for each loaded record."""
         items: Sequence[Any] = self.items
-        return self.items.samples() if isinstance(self.items, Batch) else items
+        if isinstance(self.items, Batch):
+            items = self.items.samples()
+        return items if self.rows is None else [items[row] for row in self.rows.tolist()]
+
+    def positions_in(self, planned: npt.NDArray[Any]) -> Ints:
+        """Return the positions of the loaded records among those that were planned."""
+        if len(self.numbers) + len(self.failures) == len(planned):
+            return np.arange(len(planned)) if self.positions is None else self.positions
+        remaining = iter(enumerate(planned.tolist()))
+        positions = [
+            next(position for position, each in remaining if each == number)
+            for number in self.numbers.tolist()
+        ]
+        return np.array(positions, np.int64)
 
 
 @dataclass(frozen=True)
@@ -78,10 +113,8 @@ class RecordLoader:
                 indexed.
         """
         block, errors = self.reader.fetch(plan)
-        items, failures = self.parser.parse(block, random)
-        errors += [self._error_of(block, failure) for failure in failures]
-        block = block.without([failure.position for failure in failures])
-        return Loaded(items, block.numbers, block, errors)
+        loaded = _loaded(self.parser.parse_rows(block, random), block.numbers, block)
+        return loaded._replace(errors=errors)
 
     def load_run(self, plans: Sequence[Any], randoms: Sequence[RecordRandom]) -> list[Loaded]:
         """Load several batches together, up to the first one with an error.
@@ -90,22 +123,56 @@ class RecordLoader:
         """
         batches = self.parser.parse_run(self.reader, plans, randoms)
         return [
-            Loaded(batch, plan.numbers, None, [])
-            for batch, plan in zip(batches, plans, strict=False)
+            _loaded(ParsedRows(batch, refused), plan.numbers, block)
+            for (batch, block, refused), plan in zip(batches, plans, strict=False)
         ]
 
-    def join(self, parts: Sequence[Loaded], random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
-        """Join parts of a batch that were loaded with the same ``random``."""
-        numbers = np.concatenate([part.numbers for part in parts])
-        block = RecordBlock.joined([part.block for part in parts if part.block is not None])
-        items = self.parser.join([part.items for part in parts], block, random)
-        return Loaded(items, numbers, block, [])
+    def join(
+        self,
+        parts: Sequence[Loaded],
+        random: RecordRandom = DEFAULT_RANDOM,
+        order: Ints | None = None,
+    ) -> Loaded:
+        """Join the loaded records of parts of a batch.
 
-    def _error_of(self, block: RecordBlock, failure: RecordFailure) -> DecodeError:
-        location = self.reader.location(block.numbers[failure.position])
+        Args:
+            parts: The parts, loaded with the same ``random`` and with their blocks.
+            random: Random number generators of records.
+            order: Records to take of all parts together, repeats allowed; by default all.
+        """
+        if len(parts) == 1 and parts[0].rows is None and order is None:
+            return parts[0]
+        numbers = np.concatenate([part.numbers for part in parts])
+        items = self.parser.join([part.item_rows for part in parts], random, order)
+        return Loaded(items, numbers if order is None else numbers[order], [])
+
+    def error_of(self, loaded: Loaded, index: int) -> DecodeError:
+        """Return the error of a record that could not be parsed, by its index among these."""
+        failure = loaded.failures[index]
         reason = failure.reason
         if failure.offset is not None:
             reason = f"{reason}, at byte {failure.offset} of the record"
+        location = self.reader.location(loaded.failed[index])
         error = DecodeError(reason, **location._asdict(), feature=failure.feature)
         error.__cause__ = failure.cause
         return error
+
+
+def _loaded(parsed: ParsedRows, numbers: npt.NDArray[Any], block: RecordBlock | None) -> Loaded:
+    """Return the valid ones of some records, with the others as failures.
+
+    Args:
+        parsed: The parsed records.
+        numbers: Numbers of the records.
+        block: The records as stored, if they may be needed.
+    """
+    items, failures, kept = parsed
+    if len(failures) == 0:
+        return Loaded(items, numbers, [], block)
+    valid = complement(failures.positions, len(numbers))
+    rows: Ints | None = valid
+    if kept is not None:
+        block = None if block is None else block.rows(kept)
+        rows = None if len(kept) == len(valid) else np.searchsorted(kept, valid)
+    failed = numbers[failures.positions]
+    return Loaded(items, numbers[valid], [], block, rows, valid, failures, failed)

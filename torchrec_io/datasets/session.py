@@ -18,6 +18,7 @@ from ..checks import check_integer
 from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress, from_state, to_state
 from .accelerate import UNPREPARED, PreparedReader, find_reader, is_shared
+from .bad_records import ErrorHandler
 from .dealing import Dealer
 from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
@@ -79,14 +80,15 @@ class Session:
         self._pid = os.getpid()
         # The process in which this was pickled.
         self._pickled_in: PickledIn | None = None
-        # Position and turn of the last iteration in this process.
+        # Position of the last iteration in this process.
         self._position: Position | None = None
-        self._turn: Turn | None = None
         # Where this worker's next iteration starts, if a state was loaded in the worker.
         self._loaded: tuple[Progress, ProcessLayout] | None = None
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
-        Iteration(pipeline.loader, self.dealer, self.state).errors.handle([*pipeline.errors])
+        errors = ErrorHandler(pipeline.options["on_error"], self.state)
+        errors.handle([*pipeline.errors])
+        errors.report()
 
     def copy(self) -> Session:
         """Return an independent session with the same state."""
@@ -108,7 +110,6 @@ class Session:
             "_pickled_in": PickledIn(*self._rank(), os.getpid(), times, *trainer),
             "_own_state": self.state,
             "_position": None,
-            "_turn": None,
         }
 
     # ---- parts ----
@@ -194,13 +195,13 @@ class Session:
             dealer.check_in_worker(self.pipeline.loader.reader)
             _share_memory_with_parent()
         layout = dealer.layout(number, max(1, workers))
-        turn = self._turn = self._new_turn(number, workers)
+        turn = self._new_turn(number, workers)
         self._position = self._start_of(turn, dealer, layout, workers)
         threads = self.pipeline.options["num_threads"]
         if threads is None:
             threads = 2 if worker is None else 1
         iteration = Iteration(self.pipeline.loader, dealer, self.state)
-        return iteration.items(self._position, threads, turn, self._check_trainer)
+        return iteration.items(self._position, threads, self._check_trainer)
 
     def _new_turn(self, worker: int, workers: int) -> Turn:
         """Return the turn of a new iteration of this process, worker 0 of 0 without workers."""
@@ -224,8 +225,8 @@ class Session:
             epoch, follows = turn.begin()
             if follows and workers > 0 and layout.world_size > 1:
                 self.state.warn_once(logger, _EPOCHS_OF_RANKS)
-            return Position.at(Progress(epoch, epoch), layout)
-        position = Position.at(dealer.moved(*resumed, layout), layout)
+            return Position.at(Progress(epoch, epoch), layout, turn)
+        position = Position.at(dealer.moved(*resumed, layout), layout, turn)
         if loaded is None or self.is_epoch_set:
             turn.begin()
         else:
@@ -236,7 +237,7 @@ class Session:
 
     def is_at_end(self) -> bool:
         """Return whether the last iteration of this process has yielded its last item."""
-        return self._turn is not None and self._turn.has_ended
+        return self._position is not None and self._position.turn.has_ended
 
     def next_start(self) -> tuple[Progress, ProcessLayout]:
         """Return where the next iteration of this rank starts."""
@@ -283,7 +284,7 @@ class Session:
     def _state_batch_size(self) -> int | None:
         """The batch size, if steps of another batch size may hold the same records."""
         size: int | None = self.pipeline.options["batch_size"]
-        return size if self.dealer.fills_up else None
+        return size if not self.dealer.deals_batches else None
 
     def _reached(self) -> tuple[Progress, ProcessLayout]:
         if self._position is not None:

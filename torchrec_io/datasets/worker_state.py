@@ -12,15 +12,16 @@ from .epoch_clock import CLOCK_NUMBERS, EpochClock
 
 _WORKER_SLOTS = 1024
 
-# Positions of the numbers in the shared memory, after those of the clock. Two arrays of one slot
-# for each worker follow: the number of errors skipped, and whether the worker has started where
-# the dataset was resumed.
+# Positions of the numbers in the shared memory, after those of the clock. Three arrays of one slot
+# for each worker follow: the number of errors skipped, the number of records repeated in place of
+# lost ones, and whether the worker has started where the dataset was resumed.
 _TIMES_SET, _TIMES_SEEN, _IN_WORKERS, _WARNED, _TAKERS, _HAS_RESUME, _RESUME = range(
     CLOCK_NUMBERS, CLOCK_NUMBERS + 7
 )
 _PROGRESS_FIELDS = len(dataclasses.fields(Progress))
 _SKIPPED = _RESUME + _PROGRESS_FIELDS + len(dataclasses.fields(ProcessLayout))
-_TAKEN = _SKIPPED + _WORKER_SLOTS
+_REPEATED = _SKIPPED + _WORKER_SLOTS
+_TAKEN = _REPEATED + _WORKER_SLOTS
 
 
 class WorkerState:
@@ -83,11 +84,20 @@ class WorkerState:
     @property
     def skipped(self) -> int:
         """Number of errors skipped so far, in all processes."""
-        return int(self._shared[_SKIPPED:_TAKEN].sum())
+        return int(self._shared[_SKIPPED:_REPEATED].sum())
 
-    def count_skipped(self, worker: int) -> None:
-        """Count one skipped error. Each worker has a slot of its own, so no count is lost."""
-        self._shared[_SKIPPED + worker % _WORKER_SLOTS] += 1
+    def count_skipped(self, worker: int, count: int = 1) -> None:
+        """Count skipped errors. Each worker has a slot of its own, so no count is lost."""
+        self._shared.numpy()[_SKIPPED + worker % _WORKER_SLOTS] += count
+
+    @property
+    def repeated(self) -> int:
+        """Number of records repeated so far in place of lost ones, in all processes."""
+        return int(self._shared[_REPEATED:_TAKEN].sum())
+
+    def count_repeated(self, worker: int, count: int) -> None:
+        """Count records that were repeated."""
+        self._shared[_REPEATED + worker % _WORKER_SLOTS] += count
 
     def resume_from(self, progress: Progress, layout: ProcessLayout) -> None:
         """Make the next iteration, in whatever processes, start from a progress."""

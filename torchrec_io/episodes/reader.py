@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -152,6 +153,9 @@ class StepReader(Reader):
         """Return where the record of a sample is stored."""
         (record,), _ = self._numbers.locate(np.array([number], np.int64))
         return self._reader.location(int(record))
+
+    def files_of(self, numbers: _Ints) -> npt.NDArray[Any]:
+        return self._reader.files_of(self._numbers.locate(numbers)[0])
 
     def keys(self, numbers: _Ints) -> list[str]:
         """Return ``path:offset#step`` of samples; the step is the first of a window."""

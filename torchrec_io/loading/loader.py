@@ -264,7 +264,7 @@ def _of_records(
     is_countable = (
         dealer.in_batches
         and isinstance(dealer, EpochDealer)
-        and dealer.options["on_error"] == "raise"
+        and (dealer.options["on_error"] == "raise" or dealer.replaces_lost)
     )
     load: Any = DataLoader
     if options["num_workers"] > 0 and not is_countable and _has_torchdata():
@@ -361,7 +361,7 @@ def _about_batches(dataset: RecordDataset) -> str:
         return "samples, one by one"
     kind = "lists of records" if dataset.schema is None else "batches made by native code"
     size = "any number of" if dataset.batch_size is None else str(dataset.batch_size)
-    if dealer.fills_up:
+    if not dealer.deals_batches:
         return f"{kind}, of {size} records"
     tokens = dealer.options["batch_tokens"]
     most = "" if tokens is None else f", {tokens} tokens at most"

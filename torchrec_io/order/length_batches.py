@@ -162,6 +162,11 @@ class LengthBatchedOrder:
         for [number] in plan_of(self.count(epoch)).batches(consumed):
             yield batches.records(int(number))
 
+    def records_of(self, units: Numbers, epoch: int) -> Numbers:
+        """Return the record numbers of some batches; see :meth:`Order.records_of`."""
+        batches = self.epoch(epoch)
+        return np.concatenate([batches.records(number) for number in units.tolist()])
+
     def describe(self) -> dict[str, Any]:
         """Return all that the batches depend on."""
         return {

@@ -59,6 +59,17 @@ class Order(Protocol):
             int64 ``[n]``.
         """
 
+    def records_of(self, units: Numbers, epoch: int) -> Numbers:
+        """Return the record numbers of some units, in their order.
+
+        Args:
+            units: Positions of units in the epoch; int64 ``[n]``.
+            epoch: Number of the epoch.
+
+        Returns:
+            int64, one for each record.
+        """
+
     def describe(self) -> dict[str, Any]:
         """Return all that the order depends on, as JSON values; it differs for other orders."""
 
@@ -100,6 +111,10 @@ class PositionOrder:
         """Yield the record numbers of each batch of a process; see :meth:`Order.deal`."""
         for positions in plan_of(len(self)).batches(consumed):
             yield self.at(positions, epoch)
+
+    def records_of(self, units: Numbers, epoch: int) -> Numbers:
+        """Return the record numbers of some units, which are records; see :meth:`at`."""
+        return self.at(units, epoch)
 
     def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return the reader of single records."""

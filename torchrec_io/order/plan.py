@@ -109,13 +109,54 @@ class EpochPlan:
             int64 ``[batch_size]``; fewer in the last batch, and in the first one if ``consumed`` is
             inside a batch.
         """
-        done, within = divmod(consumed, self.batch_size)
-        first = self.worker + done * self.num_workers
+        first, within = self._rank_place(consumed)
         for number in range(first, self.num_rank_batches, self.num_workers):
             positions = self.batch(number)[within:]
             within = 0
             if len(positions):
                 yield positions
+
+    def before(self, consumed: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the positions that the rank reads before a place in this worker's part.
+
+        Where the run was resumed, the batches before ``begin`` are cut from the same global steps.
+        So a resumed run finds the same positions as one that was not interrupted, with any number
+        of workers.
+
+        Args:
+            consumed: Number of this worker's records before the place.
+
+        Yields:
+            int64 ``[n]``, ascending: the part of a batch. The nearest batch comes first.
+        """
+        number, within = self._rank_place(consumed)
+        step = self.world_size * self.batch_size
+        yield self.batch(number)[:within]
+        while (end := self.begin + (number - 1) * step + (self.rank + 1) * self.batch_size) > 0:
+            number -= 1
+            if number >= 0:
+                yield self.batch(number)
+            else:
+                yield np.arange(max(0, end - self.batch_size), end, dtype=np.int64)
+
+    def after(self, consumed: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the positions that the rank reads from a place in this worker's part on.
+
+        Args:
+            consumed: Number of this worker's records before the place.
+
+        Yields:
+            int64 ``[n]``, ascending: a batch, or the rest of one.
+        """
+        number, within = self._rank_place(consumed)
+        while number < self.num_rank_batches:
+            yield self.batch(number)[within:]
+            number, within = number + 1, 0
+
+    def _rank_place(self, consumed: int) -> tuple[int, int]:
+        """Return a place in this worker's part as a batch of the rank and a record in it."""
+        done, within = divmod(consumed, self.batch_size)
+        return self.worker + done * self.num_workers, within
 
     def batch(self, number: int) -> npt.NDArray[np.int64]:
         """Return the positions of one batch of the rank."""

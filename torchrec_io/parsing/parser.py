@@ -120,7 +120,7 @@ class ExampleParser:
     @property
     def is_fixed(self) -> bool:
         """True if the native core alone makes all columns, and no size depends on the records."""
-        return self.native.is_fixed and not self.checked_builders
+        return self.native.is_fixed
 
     def load(
         self,
@@ -185,6 +185,8 @@ class ExampleParser:
         batches = _batch_reads(reads, located)
         targets = [block.targets for block in located]
         result = _core.load_fixed_batches(self.native, batches, targets, arenas, verify_crc)
+        for block, arena in zip(located[: result.loaded], arenas, strict=False):
+            block.check_ranges(arena)
         return result.loaded, result.waits
 
     # ---- for LocatedBlock ----

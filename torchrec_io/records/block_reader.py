@@ -144,6 +144,9 @@ class BlockReader(Reader):
     def location(self, number: int) -> RecordLocation:
         return self.reader.location(number)
 
+    def files_of(self, numbers: Ints) -> Ints:
+        return self.reader.files_of(numbers)
+
     def keys(self, numbers: Ints) -> list[str]:
         return self.reader.keys(numbers)
 

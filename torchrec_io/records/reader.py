@@ -99,6 +99,10 @@ class Reader(ABC):
         """Return where a record is stored."""
 
     @abstractmethod
+    def files_of(self, numbers: Any) -> npt.NDArray[Any]:
+        """Return the number of the file of each record; ``[n]``."""
+
+    @abstractmethod
     def keys(self, numbers: Any) -> list[str]:
         """Return the permanent name of each record: ``path:offset`` for TFRecord files."""
 

@@ -45,6 +45,12 @@ class RecordBlock:
         keep[list(positions)] = False
         return RecordBlock(self.buffer, self.starts[keep], self.lengths[keep], self.numbers[keep])
 
+    def rows(self, positions: Ints) -> RecordBlock:
+        """Return the records at some positions, in that order; repeats are allowed."""
+        return RecordBlock(
+            self.buffer, self.starts[positions], self.lengths[positions], self.numbers[positions]
+        )
+
     def view(self, position: int) -> memoryview:
         """Return a record's data without copying it."""
         start = int(self.starts[position])

@@ -201,6 +201,10 @@ class RecordReader(Reader):
         record = int(number - self._ends[file] + self._counts[file])
         return RecordLocation(self.indexes[file].data_path, record, start)
 
+    def files_of(self, numbers: Ints) -> Ints:
+        files: Ints = np.searchsorted(self._ends, numbers, side="right")
+        return files
+
     def keys(self, numbers: Ints) -> list[str]:
         files, starts = self._locate(numbers)
         records = numbers - (self._ends - self._counts)[files]

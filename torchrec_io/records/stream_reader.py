@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -187,6 +188,10 @@ class StreamReader(Reader):
     def location(self, number: np.void) -> RecordLocation:
         file, record, offset = number.item()
         return RecordLocation(self.paths[file], record, offset)
+
+    def files_of(self, numbers: npt.NDArray[np.void]) -> npt.NDArray[Any]:
+        files: npt.NDArray[Any] = numbers["file"]
+        return files
 
     def keys(self, numbers: npt.NDArray[np.void]) -> list[str]:
         return [f"{self.paths[file]}:{offset}" for file, _, offset in numbers.tolist()]

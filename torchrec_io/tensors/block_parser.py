@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from ..parsing.failures import NO_FAILURES, Failures, complement
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import RecordRandom
 from ..records.record_block import RecordBlock
 from ..schema.feature_mapping import FeatureMapping
 from ..schema.schema import Features, Schema
-from .native_run import load_run
-from .parse import parse_block
+from .join import join_dense
+from .native_run import LoadedBatch, load_run
+from .parse import ParsedRows, parse_block, parse_rows
 
 if TYPE_CHECKING:
     from ..parsing.lengths import LengthFeature
     from ..parsing.wrapping import FixedLengthWrapper, WholeFileWrapper
 
 Decoder: TypeAlias = Callable[[bytes], Any]
+_Rows: TypeAlias = npt.NDArray[np.int64]
 SchemaLike: TypeAlias = FeatureMapping | Features | Decoder | None
+
+
+class ItemRows(NamedTuple):
+    """Some rows of parsed items.
+
+    Attributes:
+        items: A :class:`Batch`, or a list of items.
+        rows: Rows to take; int64 ``[n]``.
+        block: The record of each row; None if the parser does not need it to join rows.
+    """
+
+    items: Any
+    rows: _Rows
+    block: RecordBlock | None
 
 
 class BlockParser:
@@ -48,9 +68,22 @@ class BlockParser:
         """
         raise NotImplementedError
 
+    def parse_rows(self, block: RecordBlock, random: RecordRandom) -> ParsedRows:
+        """Parse the records of a block, like :meth:`parse`, into items that may have more rows.
+
+        Args:
+            block: The records.
+            random: Random number generators of records.
+        """
+        items, failed = self.parse(block, random)
+        if not failed:
+            return ParsedRows(items, NO_FAILURES)
+        failures = Failures.of(failed)
+        return ParsedRows(items, failures, complement(failures.positions, len(block)))
+
     def parse_run(
         self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
-    ) -> list[Any]:
+    ) -> list[LoadedBatch]:
         """Read and parse several batches at once, up to the first one with an error.
 
         Args:
@@ -64,16 +97,22 @@ class BlockParser:
         del reader, plans, randoms
         return []
 
-    def join(self, parts: Sequence[Any], block: RecordBlock, random: RecordRandom) -> Any:
-        """Join parsed parts of a batch.
+    def join(self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None) -> Any:
+        """Join rows of parsed parts of a batch.
 
         Args:
-            parts: Result of :meth:`parse` for each part.
-            block: The records of all parts.
+            parts: The parts.
             random: Random number generators of records.
+            order: Rows to take of all parts together, repeats allowed; by default all, in order.
         """
-        del parts
-        return self.parse(block, random)[0]
+        blocks = [part.block for part in parts if part.block is not None]
+        assert len(blocks) == len(parts)
+        rows = [part.rows for part in parts]
+        begins = np.cumsum([0, *map(len, blocks[:-1])])
+        taken = np.concatenate([begin + row for begin, row in zip(begins, rows, strict=True)])
+        if order is not None:
+            taken = taken[order]
+        return self.parse(RecordBlock.joined(blocks).rows(taken), random)[0]
 
     def length_features(self) -> Mapping[str, LengthFeature]:
         """Return the features whose number of values may be the length of a record, by name."""
@@ -103,10 +142,11 @@ class BytesParser(BlockParser):
         return [block[i] for i in range(len(block))], []
 
     def join(
-        self, parts: Sequence[list[Any]], block: RecordBlock, random: RecordRandom
+        self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None
     ) -> list[Any]:
-        del block, random
-        return [item for part in parts for item in part]
+        del random
+        items = [part.items[row] for part in parts for row in part.rows.tolist()]
+        return items if order is None else [items[row] for row in order.tolist()]
 
 
 class FunctionParser(BytesParser):
@@ -133,6 +173,21 @@ class FunctionParser(BytesParser):
                 failures.append(RecordFailure(position, None, None, reason, error))
         return items, failures
 
+    def join(
+        self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None
+    ) -> list[Any]:
+        items = super().join(parts, random, order)
+        if order is None:
+            return items
+        # Whoever changes an item must not change its repeats.
+        sources = [(part, row) for part in parts for row in part.rows.tolist()]
+        _, firsts = np.unique(order, return_index=True)
+        for repeat in complement(firsts, len(order)).tolist():
+            part, row = sources[int(order[repeat])]
+            assert part.block is not None
+            items[repeat] = self._decode(part.block[row])
+        return items
+
 
 class ExampleBlockParser(BlockParser):
     """Parses ``tf.train.Example`` or ``SequenceExample`` messages.
@@ -149,10 +204,17 @@ class ExampleBlockParser(BlockParser):
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
         return parse_block(self._parser, block, random)
 
+    def parse_rows(self, block: RecordBlock, random: RecordRandom) -> ParsedRows:
+        return parse_rows(self._parser, block, random)
+
     def parse_run(
         self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
-    ) -> list[Any]:
+    ) -> list[LoadedBatch]:
         return load_run(self._parser, reader, plans, randoms)
+
+    def join(self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None) -> Any:
+        joined = join_dense([part.items for part in parts], [part.rows for part in parts], order)
+        return super().join(parts, random, order) if joined is None else joined
 
     def length_features(self) -> Mapping[str, LengthFeature]:
         from ..parsing.lengths import LengthFeature  # noqa: PLC0415  # rarely needed

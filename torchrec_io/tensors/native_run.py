@@ -8,14 +8,17 @@ this stops, and that batch is loaded again on its own to find the error.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from torch import Tensor
 
 from .. import _core
 from ..errors import TorchRecIOError
 from ..parsing.columns.base import LocatedBlock
+from ..parsing.failures import NO_FAILURES, Failures
 from ..parsing.parser import ExampleParser
 from ..parsing.record_random import RecordRandom
+from ..records.record_block import RecordBlock
 from ..records.record_reader import NativeReads, ReadPlan, RecordReader
 from ..storage.byte_source import ByteSource
 from .arena import allocate_for
@@ -23,13 +26,29 @@ from .batch import Batch
 from .parse import image_threads
 
 
+class LoadedBatch(NamedTuple):
+    """A batch that was loaded with others.
+
+    Attributes:
+        batch: The batch. It has a row for each record, also for those with values out of range.
+        block: The records; None if their buffer is used again.
+        refused: The records with values out of range.
+    """
+
+    batch: Batch
+    block: RecordBlock | None = None
+    refused: Failures = NO_FAILURES
+
+
 def load_run(
     parser: ExampleParser,
     reader: RecordReader,
     plans: Sequence[ReadPlan],
     randoms: Sequence[RecordRandom],
-) -> list[Batch]:
+) -> list[LoadedBatch]:
     """Return the batches of the first plans, up to the first one with an error.
+
+    Records with values out of range are no such error; see :class:`LoadedBatch`.
 
     Args:
         parser: Parser of the schema.
@@ -56,7 +75,7 @@ def _load_any(
     plans: Sequence[ReadPlan],
     files: Sequence[list[ByteSource]],
     randoms: Sequence[RecordRandom],
-) -> list[Batch]:
+) -> list[LoadedBatch]:
     buffers = [_core.allocate(plan.buffer_bytes) for plan in plans]
     reads = [NativeReads.into(*each) for each in zip(files, plans, buffers, strict=True)]
     located, waits = parser.load(reads, randoms, image_threads(), verify_crc=reader.verify_crc)
@@ -64,8 +83,8 @@ def _load_any(
     arenas = [_arena_of(block) for block in located]
     done = parser.fill(located, [arena.numpy() for arena in arenas])
     return [
-        Batch.without_views(arena, block.columns, parser.names, parser.padded, parser.paths)
-        for arena, block in zip(arenas[:done], located, strict=False)
+        LoadedBatch(_batch_of(parser, block, arena), read.block, _refused_by(block))
+        for arena, block, read in zip(arenas[:done], located, reads, strict=False)
     ]
 
 
@@ -74,7 +93,7 @@ def _load_fixed(
     reader: RecordReader,
     plans: Sequence[ReadPlan],
     files: Sequence[list[ByteSource]],
-) -> list[Batch]:
+) -> list[LoadedBatch]:
     # All batches share a buffer, so that data is parsed while it is in the fastest cache.
     buffer = _core.allocate(max(plan.buffer_bytes for plan in plans))
     reads = [NativeReads.into(each, plan, buffer) for each, plan in zip(files, plans, strict=True)]
@@ -87,9 +106,17 @@ def _load_fixed(
     )
     reader.note_waits(waits)
     return [
-        Batch.without_views(arena, block.columns, parser.names, parser.padded, parser.paths)
+        LoadedBatch(_batch_of(parser, block, arena), None, _refused_by(block))
         for arena, block in zip(arenas[:done], blocks, strict=False)
     ]
+
+
+def _refused_by(block: LocatedBlock) -> Failures:
+    return Failures.refused(block.refusals) if block.refusals else NO_FAILURES
+
+
+def _batch_of(parser: ExampleParser, block: LocatedBlock, arena: Tensor) -> Batch:
+    return Batch.without_views(arena, block.columns, parser.names, parser.padded, parser.paths)
 
 
 def _arena_of(block: LocatedBlock) -> Tensor:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from torch.utils.data import get_worker_info
 
 from ..checks import counted
 from ..errors import DecodeError, SchemaError
 from ..parsing.columns.base import ElementSelection
+from ..parsing.failures import NO_FAILURES, Failures, Ints, complement
 from ..parsing.parser import ExampleParser, RecordFailure
 from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..records.record_block import RecordBlock, RecordList
@@ -19,6 +20,21 @@ from .batch import Batch, Sample
 
 Record: TypeAlias = "bytes | bytearray | memoryview"
 _Block = TypeVar("_Block", RecordBlock, RecordList)
+_Parsed = TypeVar("_Parsed")
+
+
+class ParsedRows(NamedTuple):
+    """Parsed records of a block, and those that failed.
+
+    Attributes:
+        items: A :class:`Batch` or a list of items. Rows of failed records are not to be used.
+        failures: The failed records, by their positions in the block.
+        kept: Position in the block of each row of ``items``; None if all records have a row.
+    """
+
+    items: Any
+    failures: Failures
+    kept: Ints | None = None
 
 
 def parse_block(
@@ -41,20 +57,43 @@ def parse_block(
     return parse_sound(block, lambda part: parse_all(parser, part, random))
 
 
+def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> ParsedRows:
+    """Parse a block into a batch that also has rows of the records with values out of range.
+
+    Args:
+        parser: Parser of the schema.
+        block: The records.
+        random: Source of random numbers.
+
+    Raises:
+        MemoryError: If there is not enough memory for the batch.
+    """
+
+    def parse(part: RecordBlock) -> tuple[Batch, Failures] | list[RecordFailure]:
+        return _parse_refusing(parser, part, random)
+
+    (batch, refused), failed = parse_sound(block, parse)
+    if not failed:
+        return ParsedRows(batch, refused)
+    failures = Failures.of(failed)
+    kept = complement(failures.positions, len(block))
+    return ParsedRows(batch, failures.merged(refused, kept), kept)
+
+
 def parse_sound(
-    block: _Block, parse: Callable[[_Block], Batch | list[RecordFailure]]
-) -> tuple[Batch, list[RecordFailure]]:
+    block: _Block, parse: Callable[[_Block], _Parsed | list[RecordFailure]]
+) -> tuple[_Parsed, list[RecordFailure]]:
     """Parse a block as :func:`parse_block` does, with another function.
 
     Args:
         block: The records.
-        parse: Function that returns the batch of all records of a block, or failures of some of
-            them.
+        parse: Function that returns the result of all records of a block, or a list of failures
+            of some of them.
     """
     found = parse(block)
     failures: dict[int, RecordFailure] = {}
     kept: Sequence[int] = range(len(block))
-    while not isinstance(found, Batch):  # parsing the others may find more failures
+    while isinstance(found, list):  # parsing the others may find more failures
         for failure in found:
             position = kept[failure.position]
             failures.setdefault(position, failure._replace(position=position))
@@ -80,6 +119,20 @@ def parse_all(
     Raises:
         MemoryError: If there is not enough memory for the batch.
     """
+    found = _parse_refusing(parser, block, random, selection)
+    if isinstance(found, list):
+        return found
+    batch, refused = found
+    return [refused[index] for index in range(len(refused))] or batch
+
+
+def _parse_refusing(
+    parser: ExampleParser,
+    block: _Block,
+    random: RecordRandom,
+    selection: ElementSelection | None = None,
+) -> tuple[Batch, Failures] | list[RecordFailure]:
+    """Return the batch of all records and those that are refused, or failures of some records."""
     try:
         located = parser.locate(block, random, image_threads(), selection)
     except MemoryError as error:
@@ -88,10 +141,15 @@ def parse_all(
         return located.failures
     arena = allocate_for(located.arena_bytes, located.columns, len(block), parser.padded)
     try:
-        columns, bad = located.fill(arena.numpy())
+        columns, bad = located.fill_rows(arena.numpy())
     except MemoryError as error:
         raise _no_memory(block, error) from error
-    return bad or Batch(arena, columns, parser.names, parser.padded, parser.paths)
+    if bad:
+        return bad
+    refused = Failures.refused(located.refusals) if located.refusals else NO_FAILURES
+    layout = (columns, parser.names, parser.padded, parser.paths)
+    # Nobody sees the batch if some of its rows are refused.
+    return Batch(arena, *layout, has_views=not len(refused)), refused
 
 
 def image_threads() -> int | None:

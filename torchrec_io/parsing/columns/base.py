@@ -15,6 +15,7 @@ from ...records.record_block import RecordBlock, RecordList
 from ...schema.dtypes import numeric_bytes
 from ...schema.stored_keys import StoredKey
 from ...schema.valid_range import Limits, as_numbers
+from ..failures import Failures, Refusal
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
 from ..record_random import DEFAULT_RANDOM, RecordRandom
 from ..threads import default_threads
@@ -108,14 +109,16 @@ class ColumnBuilder:
         return RecordValues(dtype, values, np.arange(len(block)) * math.prod(shape))
 
     def check_range(self, block: LocatedBlock, arena: Arena) -> None:
-        """Call ``block.fail`` for the records of a finished column with values out of range."""
+        """Call ``block.refuse`` for the records of a finished column with values out of range."""
         assert self.limits is not None
         dtype, values, starts = self.record_values(block, arena)
         values = as_numbers(values.reshape(-1), dtype)
         outside = self.limits.outside(values)
-        records, firsts = np.unique(np.searchsorted(starts, outside, "right"), return_index=True)
-        for record, position in zip(records.tolist(), outside[firsts].tolist(), strict=True):
-            block.fail(record - 1, self.first_spec, self.limits.reason(values[position]))
+        if len(outside):
+            records = np.searchsorted(starts, outside, "right") - 1
+            is_first = np.ones(len(records), bool)
+            np.not_equal(records[1:], records[:-1], out=is_first[1:])
+            block.refuse(self.first_spec, records[is_first], values[outside[is_first]], self.limits)
 
 
 class ElementSelection(NamedTuple):
@@ -145,6 +148,7 @@ class LocatedBlock:
     Attributes:
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             remove them from it and locate the others.
+        refusals: Records with values out of range. The other rows of the arena are valid.
         is_fixed: Whether nothing depends on the records, so that both passes are one.
         selection: Elements of sequences to decode; None for all.
         records: The records in the native core.
@@ -177,6 +181,7 @@ class LocatedBlock:
         self.columns = dense.columns
         self.targets = dense.targets
         self.failures: list[RecordFailure] = []
+        self.refusals: list[Refusal] = []
         # If columns are much larger than the records, the schema must be wrong: locate the values
         # before the memory is allocated.
         likely = _PLAUSIBLE_BYTES + _PLAUSIBLE_GROWTH * self.records.total_bytes
@@ -209,16 +214,27 @@ class LocatedBlock:
             arena: Arena; uint8 ``[arena_bytes]``, 64-byte aligned, of any content.
 
         Returns:
-            The columns, and the records that cannot be decoded. If there are any, the content of
-            the arena is not valid.
+            The columns, and the records that cannot be decoded or have values out of range. If
+            there are any, the content of the arena is not valid.
         """
+        columns, failures = self.fill_rows(arena)
+        if self.refusals and not failures:
+            refused = Failures.refused(self.refusals)
+            failures = [refused[index] for index in range(len(refused))]
+        return columns, failures
+
+    def fill_rows(self, arena: Arena) -> tuple[tuple[Column, ...], list[RecordFailure]]:
+        """Write every column like :meth:`fill`, and leave refused records in ``refusals``."""
         if self.is_fixed:
             found = self._parser.native.parse_fixed(self.records, self.targets, arena)
         else:
             found = self.located.fill(self.targets, arena)
         self.failures = self._parser.failures(found)
-        if not self.failures and not self.is_fixed:
-            self.finish(arena)
+        if not self.failures:
+            if self.is_fixed:
+                self.check_ranges(arena)
+            else:
+                self.finish(arena)
         return self.columns, self.failures
 
     def finish(self, arena: Arena) -> None:
@@ -227,6 +243,10 @@ class LocatedBlock:
             view_of(arena, numbers)[...] = values
         for builder in self._parser.builders:
             builder.finish(self, arena)
+        self.check_ranges(arena)
+
+    def check_ranges(self, arena: Arena) -> None:
+        """Refuse the records whose finished columns have values out of range."""
         for builder in self._parser.checked_builders:
             builder.check_range(self, arena)
 
@@ -318,6 +338,22 @@ class LocatedBlock:
     def saved(self, builder: ColumnBuilder) -> Any:
         """Return the saved value of a builder, or None."""
         return self._saved.get(builder.first_spec)
+
+    def refuse(self, spec: int, records: Ints, values: npt.NDArray[Any], limits: Limits) -> None:
+        """Add records with a value out of range.
+
+        Args:
+            spec: Position of the native spec.
+            records: Positions of the records, ascending.
+            values: Such a value of each record.
+            limits: The valid range.
+        """
+        parser = self._parser
+
+        def failure_of(record: int, reason: str) -> RecordFailure:
+            return parser.failure(record, spec, None, reason)
+
+        self.refusals.append(Refusal(records, values, limits, failure_of))
 
     def fail(self, record: int, spec: int, reason: str) -> None:
         """Add a failure of a record."""

@@ -1,0 +1,409 @@
+"""Lost records are replaced in their places, so that all ranks yield the planned steps."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import multiprocessing
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, record
+from tests.support.episodes import SCHEMA as EPISODES
+from tests.support.episodes import episode, step_ids
+from tests.support.states import states_of, through_json
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.datasets import replacement
+from torchrec_io.records.record_reader import RecordReader
+
+COUNT = 61
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "torchrec_io")
+
+
+def write(folder: Path, bad: Collection[int], count: int = COUNT) -> str:
+    path = str(folder / "a.tfrecord")
+    write_tfrecord(path, [b"\xff" if i in bad else record(i) for i in range(count)])
+    return path
+
+
+@functools.cache
+def sound_file(folder: Path) -> str:
+    return write(folder, ())
+
+
+def make(path: str, **options: Any) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset(path, SCHEMA, **{"seed": 5, "rank": 0, "world_size": 2, **options})
+
+
+def ids_of(items: Any) -> list[Any]:
+    return [item["id"].tolist() for item in items]
+
+
+def replaced(planned: list[list[int]], bad: Collection[int], reach: int) -> list[list[int]]:
+    """Return the batches of a rank as the rule has them, up to one that cannot be completed."""
+    flat = [number for batch in planned for number in batch]
+    found: list[list[int]] = []
+    place = 0
+    for batch in planned:
+        numbers: list[int] = []
+        for number in batch:
+            earlier = flat[max(0, place - reach) : place][::-1]
+            candidates = [number, *earlier, *flat[place + 1 : place + 1 + reach]]
+            sound = [each for each in candidates if each not in bad]
+            if not sound:
+                return found
+            numbers.append(sound[0])
+            place += 1
+        found.append(numbers)
+    return found
+
+
+def read(dataset: Any) -> list[Any]:
+    """Return the batches of a dataset up to a batch that cannot be completed."""
+    found: list[Any] = []
+    with suppress(tio.DecodeError):
+        for batch in dataset:
+            ids = batch["id"].tolist()
+            found.append(ids if isinstance(ids, list) else [ids])
+    return found
+
+
+@contextmanager
+def reach(size: int) -> Iterator[None]:
+    with mock.patch.object(replacement, "REACH", size):
+        yield
+
+
+BAD = st.sets(st.integers(0, COUNT - 1)) | st.integers(0, 50).map(
+    lambda begin: set(range(begin, begin + 11))
+)
+
+
+class TestTheRule:
+    @given(
+        bad=BAD,
+        size=st.integers(1, 40),
+        uneven=st.sampled_from(["drop", "pad"]),
+        ranks=st.integers(1, 4).flatmap(
+            lambda world: st.tuples(st.integers(0, world - 1), st.just(world))
+        ),
+        batch_size=st.none() | st.integers(1, 9),
+        shuffle=st.sampled_from([False, True, tio.Shuffle(block=4, window=9)]),
+        num_threads=st.sampled_from([1, 2]),
+    )
+    def test_each_lost_record_is_replaced_by_its_nearest(
+        self,
+        tmp_path_factory: pytest.TempPathFactory,
+        bad: set[int],
+        size: int,
+        ranks: tuple[int, int],
+        **options: Any,
+    ) -> None:
+        folder = tmp_path_factory.mktemp("rule")
+        options |= {"rank": ranks[0], "world_size": ranks[1], "epochs": 2}
+        plans = make(sound_file(folder), **options)
+        planned = [[number] if isinstance(number, int) else number for number in ids_of(plans)]
+        half = len(planned) // 2
+        expected = replaced(planned[:half], bad, size)
+        if len(expected) == half:
+            expected += replaced(planned[half:], bad, size)
+        dataset = make(write(folder, bad), on_error="skip", **options)
+        with reach(size):
+            assert read(dataset) == expected
+        if len(expected) == len(planned):
+            wrong = sum(number in bad for batch in planned for number in batch)
+            assert dataset.repeated == wrong
+            assert dataset.skipped == wrong
+
+    def test_the_default_of_uneven_replaces_with_several_ranks(self, tmp_path: Path) -> None:
+        path = write(tmp_path, {0, 5, 6}, 16)
+        options: dict[str, Any] = {"batch_size": 4, "on_error": "skip"}
+        assert ids_of(make(path, **options)) == [[1, 1, 2, 3], [8, 9, 10, 11]]
+        assert ids_of(make(path, rank=1, **options)) == [[4, 4, 4, 7], [12, 13, 14, 15]]
+        assert ids_of(make(path, uneven="keep", **options)) == [[1, 2, 3, 8], [9, 10, 11]]
+        alone = make(path, world_size=1, **options)
+        assert ids_of(alone) == [[1, 2, 3, 4], [7, 8, 9, 10], [11, 12, 13, 14], [15]]
+        assert alone.repeated == 0
+
+    @pytest.mark.parametrize("bad", [range(1, 2001), range(1, 2002)])
+    def test_at_most_a_thousand_records_are_read_on_each_side(
+        self, tmp_path: Path, bad: range
+    ) -> None:
+        path = write(tmp_path, bad, 2010)
+        dataset = make(path, world_size=1, uneven="drop", batch_size=300, on_error="skip")
+        if len(bad) == 2000:
+            seen = [number for batch in ids_of(dataset) for number in batch]
+            assert seen == [0] * 1001 + [2001] * 1000 + list(range(2001, 2010))
+            return
+        with pytest.raises(tio.DecodeError) as caught:
+            list(dataset)
+        assert caught.value.record == 1001
+        assert (
+            "rank 0 of 1 has no valid record to repeat in place of this one: the 1,000 records "
+            "before it and the 1,000 records after it in the rank's order of epoch 0 are lost"
+        ) in caught.value.reason
+
+    def test_nothing_is_sound(self, tmp_path: Path) -> None:
+        path = write(tmp_path, range(8), 8)
+        dataset = make(path, batch_size=2, on_error="skip", rank=1, world_size=2)
+        with pytest.raises(tio.DecodeError, match="the 0 records before it and the 3 records"):
+            list(dataset)
+
+    def test_no_more_is_read_in_a_running_iteration(self, tmp_path: Path) -> None:
+        """The last sound record is known, however many were lost since."""
+        path = write(tmp_path, range(1, 900), 1000)
+        dataset = make(path, world_size=1, uneven="drop", batch_size=1, on_error="skip")
+        fetched: list[int] = []
+        plan: Any = RecordReader.plan
+
+        def counting(self: RecordReader, records: Any, gap: int = 1 << 12) -> Any:
+            fetched.append(len(records))
+            return plan(self, records, gap)
+
+        with mock.patch.object(RecordReader, "plan", counting):
+            list(dataset)
+        assert sum(fetched) < 2 * 1000
+
+
+class TestKinds:
+    def test_keys_are_those_of_the_records_that_come(self, tmp_path: Path) -> None:
+        path = write(tmp_path, {2, 5}, 12)
+        options: dict[str, Any] = {"world_size": 1, "with_key": True, "on_error": "skip"}
+        keys = {int(sample["id"]): key for key, sample in make(path, **options)}
+        expected = [0, 1, 1, 3, 4, 4, *range(6, 12)]
+        options["uneven"] = "pad"
+        for given_key, sample in make(path, **options):
+            assert given_key == keys[int(sample["id"])]
+        assert [int(sample["id"]) for _, sample in make(path, **options)] == expected
+        for batch_keys, batch in make(path, batch_size=5, **options):
+            assert batch_keys == [keys[number] for number in batch["id"].tolist()]
+
+    def test_padded_and_ragged_columns(self, tmp_path: Path) -> None:
+        path = write(tmp_path, {1, 2}, 6)
+        schema = {
+            **SCHEMA,
+            "tokens": tio.FixedLenSequenceFeature([], "int64", allow_missing=True),
+        }
+        dataset = make(path, world_size=1, uneven="drop", batch_size=6, on_error="skip")
+        (batch,) = dataset.replace(schema=schema)
+        assert batch["id"].tolist() == [0, 0, 0, 3, 4, 5]
+        assert batch["tokens"].tolist() == [[0] * 4] * 3 + [[0, 1, 2, 0], [0, 1, 2, 3], [0] * 4]
+        (batch,) = dataset.replace(schema={**SCHEMA, "tokens": tio.RaggedFeature("int64")})
+        assert [row.tolist() for row in batch["tokens"]][3:5] == [[0, 1, 2], [0, 1, 2, 3]]
+        assert list(batch["name"])[2:4] == [b"record 0", b"record 3"]
+
+    def test_a_repeat_of_a_functions_result_is_an_object_of_its_own(self, tmp_path: Path) -> None:
+        path = write(tmp_path, {1, 4}, 8)
+
+        def decode(data: bytes) -> list[bytes]:
+            if data == b"\xff":
+                raise ValueError("damaged")
+            return [data]
+
+        options: dict[str, Any] = {"on_error": "skip", "rank": 0, "world_size": 2}
+        (items,) = tio.TFRecordDataset(path, decode, batch_size=4, **options)
+        assert items == [[record(0)], [record(0)], [record(2)], [record(3)]]
+        assert items[0] is not items[1]
+        samples = list(tio.TFRecordDataset(path, decode, **options, num_threads=1))
+        assert len(samples) == 4
+
+    def test_other_formats(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.csv"
+        path.write_text("".join(f"{i},{i}\n" if i % 4 != 1 else "x\n" for i in range(16)))
+        schema = tio.csv.Schema({"a": tio.FixedLenFeature([], "int64"), "b": SCHEMA["id"]})
+        dataset = tio.TextLineDataset(
+            path, schema, batch_size=4, on_error="skip", rank=1, world_size=2
+        )
+        assert [batch["a"].tolist() for batch in dataset] == [[4, 4, 6, 7], [12, 12, 14, 15]]
+
+    def test_mixtures(self, tmp_path: Path) -> None:
+        (tmp_path / "other").mkdir()
+        parts = [
+            make(write(tmp_path, {0, 3, 8}, 20), batch_size=2),
+            make(write(tmp_path / "other", range(5, 20), 20), batch_size=2),
+        ]
+        options: dict[str, Any] = {"stop": "all_exhausted", "rank": 1, "world_size": 2}
+        mixed = tio.mix(parts, weights=[1, 1], on_error="skip", **options)
+        sizes = [len(batch["id"]) for batch in mixed]
+        assert sizes == [2] * 10
+        assert mixed.repeated == mixed.skipped > 0
+
+    def test_steps_of_episodes(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "a.tfrecord")
+        write_tfrecord(path, [episode(0, 3), b"\xff", episode(2, 4)])
+        options: dict[str, Any] = {"on_error": "skip", "rank": 0, "world_size": 1}
+        steps = tio.TFRecordDataset(path, EPISODES, uneven="drop", **options).steps()
+        expected = [0, 1, 2, 2, 2000, 2001, 2002, 2003]
+        assert step_ids(steps.replace(batch_size=3)) == expected
+        assert [int(sample["steps/id"]) for sample in steps] == expected
+        assert steps.repeated == 1
+
+    def test_batches_by_length(self, tmp_path: Path) -> None:
+        """Lost records are left out; a batch that lost all of them holds one replacement."""
+        options: dict[str, Any] = {
+            "batch_tokens": 12,
+            "batch_size": 3,
+            "length_key": [number % 5 for number in range(40)],
+            "shuffle": True,
+            "uneven": "drop",
+            "world_size": 2,
+        }
+        planned = ids_of(make(write(tmp_path, (), 40), **options))
+        bad = {*planned[0], *planned[2][1:], *planned[3], *planned[4]}
+        expected = [[number for number in batch if number not in bad] for batch in planned]
+        expected[0] = [expected[1][0]]
+        expected[3] = expected[4] = [expected[2][-1]]
+        (tmp_path / "bad").mkdir()
+        damaged = write(tmp_path / "bad", bad, 40)
+        dataset = make(damaged, on_error="skip", **options)
+        assert ids_of(dataset) == expected
+        assert len(expected) == len(dataset)
+        assert dataset.repeated == 3
+        for given_, state in states_of(dataset):
+            other = make(damaged, on_error="skip", **options)
+            other.load_state_dict(state)
+            assert ids_of(other) == expected[given_:]
+        kept = make(damaged, on_error="skip", **{**options, "uneven": "keep"})
+        assert len(ids_of(kept)) == len(planned) - 3
+
+
+BAD_ENDS = {*range(3), *range(30, 38), 44, 45, 50, 51, 52, 58, 60}
+
+
+class TestResuming:
+    @pytest.mark.parametrize("batch_size", [3, None])
+    @pytest.mark.parametrize("uneven", ["drop", "pad"])
+    def test_dataset(self, tmp_path: Path, batch_size: int | None, uneven: str) -> None:
+        path = write(tmp_path, BAD_ENDS)
+        options: dict[str, Any] = {"batch_size": batch_size, "uneven": uneven, "on_error": "skip"}
+        for rank, shuffle in itertools.product(range(2), (False, True)):
+            options |= {"rank": rank, "shuffle": shuffle}
+            dataset = make(path, **options)
+            whole = ids_of(dataset)
+            assert len(whole) == len(dataset)
+            for given_, state in states_of(dataset):
+                if given_ >= len(whole) - 10:
+                    other = make(path, **options)
+                    other.load_state_dict(state)
+                    assert ids_of(other) == whole[given_:]
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_make_loader(self, tmp_path: Path, workers: int) -> None:
+        path = write(tmp_path, BAD_ENDS)
+        options: dict[str, Any] = {"batch_size": 3, "uneven": "pad", "on_error": "skip"}
+        loader = tio.make_loader(make(path, **options), num_workers=workers)
+        assert "can be resumed with any number of workers" in loader.describe()
+        whole = ids_of(make(path, **options))
+        states = [loader.state_dict()]
+        found = []
+        for batch in loader:
+            found += ids_of([batch])
+            states.append(through_json(loader.state_dict()))
+        assert found == whole
+        for given_ in range(len(whole) - 9, len(whole)):
+            other = tio.make_loader(make(path, **options), num_workers=(workers + given_) % 3)
+            other.load_state_dict(states[given_])
+            assert ids_of(other) == whole[given_:]
+
+    def test_data_loader(self, tmp_path: Path) -> None:
+        path = write(tmp_path, BAD_ENDS)
+        options: dict[str, Any] = {"batch_size": 3, "uneven": "drop", "on_error": "skip", "rank": 1}
+        whole = ids_of(make(path, **options))
+        for given_ in range(len(whole) - 9, len(whole)):
+            dataset = make(path, **options)
+            dataset.resume(epoch=0, batches=given_)
+            loader = DataLoader(dataset, batch_size=None, num_workers=1 + given_ % 3)
+            assert ids_of(loader) == whole[given_:]
+        dataset = make(path, **options)
+        assert ids_of(DataLoader(dataset, batch_size=None, num_workers=2)) == whole
+        alone = make(path, **options)
+        list(alone)
+        assert dataset.repeated == alone.repeated > 0
+
+    def test_another_number_of_ranks(self, tmp_path: Path) -> None:
+        """Positions do not shift, so the state of a rank with lost records works for all."""
+        path = write(tmp_path, BAD_ENDS)
+        options: dict[str, Any] = {"batch_size": 2, "uneven": "pad", "on_error": "skip"}
+        dataset = make(path, **options)
+        next(iter(dataset))
+        state = through_json(dataset.state_dict())
+        assert state["ahead"] == 0
+        rest = []
+        for rank in range(3):
+            other = make(path, **{**options, "rank": rank, "world_size": 3})
+            other.load_state_dict(state)
+            rest += ids_of(other)
+        seen = {number for batch in rest for number in batch}
+        assert seen >= set(range(4, COUNT)) - BAD_ENDS
+
+
+def test_replacements_are_logged_once_an_epoch(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path, {2, 5, 6}, 16)
+    dataset = make(path, world_size=1, uneven="drop", batch_size=4, on_error=lambda _: None)
+    with caplog.at_level(logging.WARNING, "torchrec_io"):
+        list(dataset.replace(epochs=2))
+    assert [each.getMessage() for each in caplog.records] == [
+        f"repeated 3 records in epoch {epoch} in place of lost ones, so that the number of steps "
+        "stays as planned"
+        for epoch in range(2)
+    ]
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "torchrec_io"):
+        iterator = iter(dataset)
+        next(iterator)
+        iterator.close()  # type: ignore[attr-defined]
+    assert len(caplog.records) == 1
+    assert "repeated 1 record in epoch 0" in caplog.text
+
+
+def train(rank: int, folder: str) -> None:
+    """Train with DDP, in a process of its own."""
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
+    )
+    dataset = tio.TFRecordDataset(
+        f"{folder}/a.tfrecord", SCHEMA, batch_size=2, on_error=lambda _: None, epochs=2
+    )
+    model = DistributedDataParallel(torch.nn.Linear(1, 1))
+    steps = 0
+    for batch in dataset:
+        model(batch["id"].float().unsqueeze(1)).sum().backward()
+        steps += 1
+    counts = torch.tensor([steps, dataset.skipped, dataset.repeated])
+    Path(folder, f"rank {rank}").write_text(repr(counts.tolist()))
+    distributed.barrier()
+    distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_ddp_ends_with_damaged_records_on_one_rank(tmp_path: Path) -> None:
+    of_rank_1 = {number for number in range(40) if number // 2 % 2 == 1}
+    write(tmp_path, of_rank_1 - {2, 3, 18, 19}, 40)
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=train, args=(rank, str(tmp_path))) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(timeout=300)
+        assert process.exitcode == 0
+    assert (tmp_path / "rank 0").read_text() == "[20, 0, 0]"
+    assert (tmp_path / "rank 1").read_text() == "[20, 32, 32]"

@@ -1,0 +1,286 @@
+"""Skipped records: batches are filled up, and each loss is counted and reported once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import record
+from tests.support.examples import example_of
+from tests.support.states import through_json
+from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io.records.record_reader import RecordReader
+
+# An id of at least this is outside of the valid range.
+REFUSED = 10_000
+DENSE = {"id": tio.FixedLenFeature([], "int64", valid_range=(0, REFUSED - 1))}
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "dense": DENSE,
+    "any": {
+        **DENSE,
+        "name": tio.FixedLenFeature([], "string"),
+        "tokens": tio.FixedLenSequenceFeature([], "int64", allow_missing=True),
+    },
+}
+
+
+def content(number: int, kind: str) -> bytes:
+    """Return the frame of a record that is sound, or bad in one of three ways."""
+    data = record(number)
+    if kind == "undecodable":
+        data = b"\xff"
+    elif kind == "refused":
+        tokens = list(range(number % 5)) + [0] * 9
+        data = example_of(id=[REFUSED + number], name=[b"refused"], tokens=tokens)
+    stored = frame(data)
+    return stored[:-1] + bytes([stored[-1] ^ 1]) if kind == "damaged" else stored
+
+
+def write(path: Path, kinds: list[str]) -> str:
+    path.write_bytes(b"".join(content(number, kind) for number, kind in enumerate(kinds)))
+    return str(path)
+
+
+@dataclass
+class Step:
+    """What comes with one batch.
+
+    Attributes:
+        ids: The batch.
+        skipped: Number of records skipped until then.
+        consumed: Number of records used until then.
+        ahead: Number of these that were used before their turn.
+    """
+
+    ids: list[int]
+    skipped: int
+    consumed: int
+    ahead: int
+
+
+def expected_steps(kinds: list[str], size: int, *, drop_last: bool) -> list[Step]:
+    """Return the batches of an epoch of records in stored order."""
+    if drop_last:  # the last records are not even planned
+        kinds = kinds[: len(kinds) // size * size]
+    steps = []
+    skipped = consumed = ahead = 0
+    while consumed < len(kinds):
+        ids: list[int] = []
+        begin = consumed
+        while len(ids) < size and consumed < len(kinds):
+            if kinds[consumed] == "sound":
+                ids.append(consumed)
+            else:
+                skipped += 1
+            consumed += 1
+        ahead += max(0, consumed - begin - size)
+        if len(ids) == size or (ids and not drop_last):
+            steps.append(Step(ids, skipped, consumed, ahead))
+    return steps
+
+
+def steps_of(dataset: tio.TFRecordDataset) -> Iterator[tuple[Step, dict[str, Any]]]:
+    """Yield the batches of a dataset, with the state after each of them."""
+    for batch in dataset:
+        state = through_json(dataset.state_dict())
+        ids = batch["id"].tolist()
+        if "name" in batch:
+            assert list(batch["name"]) == [f"record {number}".encode() for number in ids]
+            width = max(number % 5 for number in ids)
+            assert batch["tokens"].shape[1] == width  # nothing is left of longer, refused ones
+        yield Step(ids, dataset.skipped, state["consumed"], state["ahead"]), state
+
+
+KINDS = st.lists(
+    st.sampled_from(["sound"] * 3 + ["refused"] * 2 + ["undecodable", "damaged"]), max_size=60
+)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@given(
+    kinds=KINDS,
+    size=st.integers(1, 9),
+    num_threads=st.sampled_from([1, 2]),
+    drop_last=st.booleans(),
+    callback=st.booleans(),
+)
+def test_batches_are_filled_up_in_order(
+    tmp_path_factory: pytest.TempPathFactory,
+    schema: str,
+    kinds: list[str],
+    size: int,
+    *,
+    drop_last: bool,
+    callback: bool,
+    num_threads: int,
+) -> None:
+    path = write(tmp_path_factory.mktemp("kinds") / "a.tfrecord", kinds)
+    errors: list[tio.TorchRecIOError] = []
+    options: dict[str, Any] = {
+        "batch_size": size,
+        "drop_last": drop_last,
+        "num_threads": num_threads,
+        "on_error": errors.append if callback else "skip",
+    }
+    dataset = tio.TFRecordDataset(path, SCHEMAS[schema], **options)
+    found = list(steps_of(dataset))
+    expected = expected_steps(kinds, size, drop_last=drop_last)
+    assert [step for step, _ in found] == expected
+    bad = [number for number, kind in enumerate(kinds) if kind != "sound"]
+    if drop_last:
+        bad = [number for number in bad if number < len(kinds) // size * size]
+    assert dataset.skipped == len(bad)
+    if callback:
+        assert sorted(error.record or 0 for error in errors) == bad
+        for error in errors:
+            if kinds[error.record or 0] == "refused":
+                assert error.feature == "id"
+                assert f"the value {REFUSED + (error.record or 0)} is outside" in error.reason
+    for number, (_, state) in enumerate(found):
+        other = tio.TFRecordDataset(path, SCHEMAS[schema], **options)
+        other.load_state_dict(state)
+        rest = [step.ids for step, _ in steps_of(other)]
+        assert rest == [step.ids for step in expected[number + 1 :]]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("batch_size", [8, None])
+def test_samples_and_workers(tmp_path: Path, schema: str, batch_size: int | None) -> None:
+    kinds = ["refused" if number % 3 == 1 else "sound" for number in range(90)]
+    path = write(tmp_path / "a.tfrecord", kinds)
+    for workers in (0, 2):
+        dataset = tio.TFRecordDataset(
+            path, SCHEMAS[schema], batch_size=batch_size, on_error=lambda _: None
+        )
+        loader = DataLoader(dataset, batch_size=None, num_workers=workers)
+        ids = [item["id"].reshape(-1).tolist() for item in loader]
+        assert sorted(number for batch in ids for number in batch) == [
+            number for number in range(90) if number % 3 != 1
+        ]
+        assert dataset.skipped == 30
+
+
+def test_several_columns_have_a_range(tmp_path: Path) -> None:
+    """The first column of the schema that refuses a record is the one in its error."""
+    spec = tio.FixedLenFeature([], "int64", valid_range=(0, 5))
+    pair = tio.FixedLenFeature([2], "int64", valid_range=(0, 5))
+    values = [(1, [1, 1]), (9, [1, 1]), (1, [1, 8]), (7, [6, 6]), (2, [2, 2]), (3, [9, 9])]
+    path = write_tfrecord(tmp_path / "a", [example_of(a=[a], b=b) for a, b in values])
+    errors: list[tio.TorchRecIOError] = []
+    dataset = tio.TFRecordDataset(
+        path, {"a": spec, "b": pair}, batch_size=9, on_error=errors.append
+    )
+    (batch,) = dataset
+    assert batch["b"].tolist() == [[1, 1], [2, 2]]
+    assert [(error.record, error.feature, error.reason.split(" is ")[0]) for error in errors] == [
+        (1, "a", "the value 9"),
+        (2, "b", "the value 8"),
+        (3, "a", "the value 7"),
+        (5, "b", "the value 9"),
+    ]
+
+
+def planned_by(dataset: tio.TFRecordDataset) -> int:
+    """Return how many records are planned to be read in an epoch."""
+    planned: list[int] = []
+    plan: Any = RecordReader.plan
+
+    def counting(self: RecordReader, records: Any, gap: int = 1 << 12) -> Any:
+        planned.append(len(records))
+        return plan(self, records, gap)
+
+    with mock.patch.object(RecordReader, "plan", counting):
+        list(dataset)
+    return sum(planned)
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_records_are_read_once(tmp_path: Path, schema: str, num_threads: int) -> None:
+    kinds = ["refused" if number % 7 < 3 else "sound" for number in range(2000)]
+    path = write(tmp_path / "a.tfrecord", kinds)
+    dataset = tio.TFRecordDataset(
+        path, SCHEMAS[schema], batch_size=8, on_error=lambda _: None, num_threads=num_threads
+    )
+    assert planned_by(dataset) == 2000
+    # After one lost record the batches are soon those of the jobs again.
+    path = write(tmp_path / "b.tfrecord", ["refused", *["sound"] * 1999])
+    once = tio.TFRecordDataset(
+        path, SCHEMAS[schema], batch_size=8, on_error=lambda _: None, num_threads=num_threads
+    )
+    # Then the jobs that were started early are loaded again, once.
+    assert 2000 < planned_by(once) < 2700
+    assert [batch["id"].tolist() for batch in once][50] == list(range(401, 409))
+
+
+class TestLog:
+    @pytest.fixture
+    def paths(self, tmp_path: Path) -> list[str]:
+        return [
+            write(tmp_path / "a.tfrecord", ["sound", "refused", "damaged", "sound", "refused"]),
+            write(tmp_path / "b.tfrecord", ["sound"] * 4),
+            write(tmp_path / "c.tfrecord", ["sound", "sound", "undecodable"]),
+        ]
+
+    @pytest.mark.parametrize("options", [{"batch_size": 2}, {"batch_size": 50}, {}], ids=str)
+    def test_one_line_for_each_file_and_epoch(
+        self, paths: list[str], caplog: pytest.LogCaptureFixture, options: Any
+    ) -> None:
+        dataset = tio.TFRecordDataset(paths, DENSE, on_error="skip", epochs=2, **options)
+        with caplog.at_level(logging.WARNING, "torchrec_io"):
+            list(dataset)
+        lines = [each.getMessage() for each in caplog.records]
+        assert len(lines) == 4
+        for epoch in range(2):
+            first, second = lines[2 * epoch : 2 * epoch + 2]
+            assert first.startswith(f"skipped 3 errors in epoch {epoch}, the first one: {paths[0]}")
+            assert second.startswith(f"skipped 1 error in epoch {epoch}: {paths[2]}: ")
+            assert "(record 2, offset " in second
+        assert dataset.skipped == 8
+
+    def test_an_iteration_that_is_left_early(
+        self, paths: list[str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        dataset = tio.TFRecordDataset(paths, DENSE, on_error="skip", batch_size=2)
+        with caplog.at_level(logging.WARNING, "torchrec_io"):
+            for _ in dataset:
+                break
+        assert [each.getMessage().split(", the")[0] for each in caplog.records] == [
+            "skipped 2 errors in epoch 0"
+        ]
+
+    @pytest.mark.parametrize("is_left", [False, True])
+    def test_workers(
+        self, paths: list[str], capfd: pytest.CaptureFixture[str], is_left: bool
+    ) -> None:
+        dataset = tio.TFRecordDataset(paths, DENSE, on_error="skip", batch_size=1)
+        loader = DataLoader(
+            dataset, batch_size=None, num_workers=2, multiprocessing_context="spawn"
+        )
+        for _ in loader:
+            if is_left:
+                break
+        del loader
+        lines = capfd.readouterr().err.splitlines()
+        reported = [line for line in lines if line.startswith("skipped ")]
+        assert sum(int(line.split()[1]) for line in reported) == dataset.skipped
+        assert len(reported) <= 2 * 2
+
+    def test_splits_by_group(self, paths: list[str], caplog: pytest.LogCaptureFixture) -> None:
+        dataset = tio.TFRecordDataset(paths, DENSE, on_error="skip")
+        with caplog.at_level(logging.WARNING, "torchrec_io"):
+            dataset.split(0.5, 0.5, group_by=lambda sample: sample["id"])
+        assert [each.getMessage().split(":")[0] for each in caplog.records] == [
+            "skipped 3 errors, the first one",
+            "skipped 1 error",
+        ]

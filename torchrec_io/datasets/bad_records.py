@@ -1,0 +1,134 @@
+"""Bad records: they are raised, or counted and reported, as ``on_error`` specifies."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..checks import counted
+from ..errors import StaleIndexError, TorchRecIOError
+from .record_loader import Loaded, RecordLoader
+from .worker_state import WorkerState
+
+logger = logging.getLogger("torchrec_io")
+
+
+class ErrorHandler:
+    """Raises, counts or passes on the errors of bad records of one process.
+
+    With ``on_error="skip"``, errors are only counted. :meth:`report` logs one line for each file.
+
+    Args:
+        on_error: See :class:`torchrec_io.TFRecordDataset`.
+        state: Counts the errors that are skipped.
+        worker: Number of the DataLoader worker.
+    """
+
+    def __init__(self, on_error: Any, state: WorkerState, worker: int = 0) -> None:
+        self._on_error = on_error
+        self._state = state
+        self._worker = worker
+        self._epoch: int | None = None
+        # Number of errors skipped in each file since the last report, and the text of the first.
+        self._skipped: dict[str | None, int] = {}
+        self._first: dict[str | None, str] = {}
+        self._repeated = 0
+        # Path of each file by its number for the reader.
+        self._paths: dict[int, str | None] = {}
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Report the epoch before, if there was one."""
+        if epoch != self._epoch:
+            self.report()
+            self._epoch = epoch
+
+    def handle(self, errors: list[TorchRecIOError]) -> None:
+        """Handle each error, in order. The list is empty afterwards."""
+        while errors:
+            error = errors.pop(0)
+            if self._is_fatal(error):
+                try:
+                    raise error
+                finally:
+                    # Its traceback refers to this frame. A reference back would keep files open
+                    # until the garbage collector runs.
+                    del error
+            self._state.count_skipped(self._worker)
+            if callable(self._on_error):
+                self._on_error(error)
+            else:
+                self._first.setdefault(error.path, str(error))
+                self._skipped[error.path] = self._skipped.get(error.path, 0) + 1
+
+    def handle_loaded(self, loaded: Loaded, loader: RecordLoader) -> None:
+        """Handle the errors of all records of a batch that could not be loaded."""
+        if loaded.has_lost:
+            self.handle(loaded.errors)
+            self.handle_failures(loaded, loader, 0, len(loaded.failures))
+
+    def handle_failures(self, loaded: Loaded, loader: RecordLoader, begin: int, end: int) -> None:
+        """Handle the errors of some records of a batch that could not be parsed.
+
+        Args:
+            loaded: The batch.
+            loader: Loader of the batch.
+            begin: Index of the first failure.
+            end: Index after the last failure.
+        """
+        if self._on_error != "skip":
+            for index in range(begin, end):
+                self.handle([loader.error_of(loaded, index)])
+        elif begin < end:
+            self._state.count_skipped(self._worker, end - begin)
+            files = loader.reader.files_of(loaded.failed[begin:end])
+            for file, first, count in _grouped(files):
+                path = self._paths.get(file)
+                if path not in self._first:
+                    error = loader.error_of(loaded, begin + first)
+                    path = self._paths[file] = error.path
+                    self._first.setdefault(path, str(error))
+                self._skipped[path] = self._skipped.get(path, 0) + count
+
+    def will_raise(self, loaded: Loaded) -> bool:
+        """Return whether :meth:`handle_loaded` would raise an error."""
+        is_fatal = self._on_error == "raise" and len(loaded.failures) > 0
+        return is_fatal or any(map(self._is_fatal, loaded.errors))
+
+    def count_repeated(self, count: int) -> None:
+        """Count records that are repeated in place of lost ones."""
+        if count:
+            self._repeated += count
+            self._state.count_repeated(self._worker, count)
+
+    def report(self) -> None:
+        """Log what was skipped and repeated since the last report."""
+        skipped, first, repeated = self._skipped, self._first, self._repeated
+        self._skipped, self._first, self._repeated = {}, {}, 0
+        if sys.is_finalizing():  # the log may be closed
+            return
+        epoch = "" if self._epoch is None else f" in epoch {self._epoch}"
+        for path, count in skipped.items():
+            which = ":" if count == 1 else ", the first one:"
+            logger.warning("skipped %s%s%s %s", counted(count, "error"), epoch, which, first[path])
+        if repeated:
+            logger.warning(
+                "repeated %s%s in place of lost ones, so that the number of steps stays as planned",
+                counted(repeated, "record"),
+                epoch,
+            )
+
+    def _is_fatal(self, error: TorchRecIOError) -> bool:
+        # A stale index is not a bad record: skipping would lose all records, one by one.
+        return self._on_error == "raise" or isinstance(error, StaleIndexError)
+
+
+def _grouped(files: npt.NDArray[Any]) -> list[tuple[int, int, int]]:
+    """Return each file with the index of its first record and the number of its records."""
+    if (files == files[0]).all():
+        return [(int(files[0]), 0, len(files))]
+    found = np.unique(files, return_index=True, return_counts=True)
+    return list(zip(*(each.tolist() for each in found), strict=True))
