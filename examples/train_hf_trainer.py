@@ -51,6 +51,7 @@ class DigitsTrainer(Trainer):
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         """Return the loader for the evaluation."""
+        del eval_dataset
         test = tio.TFRecordDataset(DATA / "digits-test-*", SCHEMA, batch_size=60, uneven="pad")
         return tio.make_loader(test, device=self.args.device, collate_fn=to_inputs)
 

@@ -3,8 +3,8 @@
 python examples/train_lightning.py
 torchrun --nproc-per-node=2 examples/train_lightning.py
 
-Interrupt it, or let it stop with ``--stop-after 30``, and continue with ``--resume``: it goes on with
-the next step, and no record is missed or repeated.
+Interrupt it, or let it stop with ``--stop-after 30``, and continue with ``--resume``: it goes on
+after the last checkpoint, and no record is missed or repeated.
 """
 
 from __future__ import annotations

@@ -30,9 +30,14 @@ def test_set_epoch_reaches_what_is_ours(kind: str, place: str, tmp_path: Path) -
         "DevicePrefetcher": lambda: tio.DevicePrefetcher(dataset, "cpu"),
     }[kind]()
     others = [DataLoader(tio.TFRecordMapDataset(dataset.paths)), iter(())]
-    places = {"itself": loader, "a dict": {"a": loader}, "a list in a dict": {"a": [loader, others]}}
+    places = {
+        "itself": loader,
+        "a dict": {"a": loader},
+        "a list in a dict": {"a": [loader, others]},
+    }
     trainer: Any = SimpleNamespace(train_dataloader=places[place], current_epoch=7)
-    tio.integrations.lightning.SetEpoch().on_train_epoch_start(trainer, None)  # type: ignore[arg-type]
+    callback: Any = tio.integrations.lightning.SetEpoch()
+    callback.on_train_epoch_start(trainer, None)
     found = ids(loader)
     other = dataset.replace()
     other.set_epoch(7)

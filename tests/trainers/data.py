@@ -57,7 +57,7 @@ def make_loader(cell: Cell, dataset: Any, *, sampler: Any = None, collate_fn: An
         collate_fn: Called with what the loader would yield, as each loader does it.
     """
     multiprocessing.set_start_method(cell.start_method, force=True)
-    sizes = {"batch_size": BATCH_SIZE if cell.batched_by == "loader" else None}
+    sizes: dict[str, Any] = {"batch_size": BATCH_SIZE if cell.batched_by == "loader" else None}
     workers: dict[str, Any] = {"num_workers": cell.num_workers}
     if cell.loader == "make_loader":
         return tio.make_loader(dataset, **sizes, **workers, sampler=sampler, collate_fn=collate_fn)

@@ -34,6 +34,10 @@ class Expected:
             return None if self.error in found.error else f"another error: {found.error}"
         if found.error is not None:
             return f"an error: {found.error}"
+        return self._check_records(found)
+
+    def _check_records(self, found: Outcome) -> str | None:
+        """Return what is wrong with the records that came; None if they are as expected."""
         if any(found.lost):
             return f"{max(found.lost)} records lost"
         if set(found.repeated) != {self.repeated}:
@@ -73,11 +77,26 @@ def _error(cell: Cell) -> str | None:
         return None
     if trainer_divides(cell):
         if cell.batched_by == "dataset":
-            # Accelerate itself refuses to split batches if the loader has no batch size.
-            is_split = cell.trainer == "accelerate" and "split" in cell.mode
-            return "split_batches" if is_split else "make_loader"
+            return _error_of_batches(cell)
         return "world_size" if cell.mode == "ranked prepared" and cell.world_size > 1 else None
     return "prepare" if cell.mode == "unprepared" and cell.world_size > 1 else None
+
+
+def _error_of_batches(cell: Cell) -> str | None:
+    """Return the text of the error for batches that a trainer is to divide."""
+    if cell.trainer == "transformers" and cell.loader == "DataLoader":
+        return "make_loader"  # the trainer makes batches of them
+    if "split" in cell.mode:
+        return "split_batches"  # from Accelerate, because the loader has no batch size
+    return "make_loader" if cell.world_size > 1 or _dispatches(cell) else None
+
+
+def _dispatches(cell: Cell) -> bool:
+    """Return whether one process reads for all."""
+    if cell.trainer == "transformers":
+        return cell.mode != "train sharded" and cell.kind == "iterable"
+    # In other modes, Accelerate's default is used.
+    return not cell.mode.startswith("shard")
 
 
 def _repeated(cell: Cell) -> int:
@@ -85,10 +104,7 @@ def _repeated(cell: Cell) -> int:
         return 0
     if not trainer_divides(cell):
         return -NUM_RECORDS % cell.world_size  # so that each rank has equally many
-    in_one_process = cell.mode.startswith("dispatch") or (
-        cell.trainer == "transformers" and cell.mode != "train sharded" and cell.kind == "iterable"
-    )
-    if in_one_process:
+    if _dispatches(cell):
         return -(NUM_RECORDS % BATCH_SIZE) % cell.world_size
     if "uneven" in cell.mode and cell.kind == "map":
         return 0

@@ -47,6 +47,13 @@ class Outcome:
         coming = f"{lost} lost" if lost else "each once"
         return f"{coming}, {repeated} repeated, {order}"
 
+    def in_short(self) -> str:
+        """Return the outcome for a table."""
+        if self.error is not None:
+            return "error"
+        repeated = max(self.repeated)
+        return f"once, {repeated} repeated" if repeated else "once"
+
 
 Result = dict[str, Any]  # of one rank
 
@@ -84,7 +91,10 @@ def launch_jobs(
     if done.returncode:
         raise RuntimeError((folder / "log.txt").read_text("utf-8")[-5000:])
     return [
-        [json.loads((folder / f"{job}-{rank}.json").read_text("utf-8")) for rank in range(world_size)]
+        [
+            json.loads((folder / f"{job}-{rank}.json").read_text("utf-8"))
+            for rank in range(world_size)
+        ]
         for job in range(len(jobs))
     ]
 

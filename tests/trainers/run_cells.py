@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node=N -m tests.trainers.run_cells FOLDER
 
-FOLDER has ``jobs.json`` and the data: each job is a cell, and arguments for ``run_resumably`` of its
-loop. What came of job ``j`` on rank ``r`` is written to ``FOLDER/j-r.json``. The libraries are
+FOLDER has ``jobs.json`` and the data: each job is a cell, and arguments for ``run_resumably`` of
+its loop. What came of job ``j`` on rank ``r`` is written to ``FOLDER/j-r.json``. The libraries are
 imported once: each job is a fork of this process.
 """
 

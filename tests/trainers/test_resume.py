@@ -45,17 +45,20 @@ def jobs_of(cell: Cell, folder: Path) -> list[dict[str, Any]]:
     """Return an uninterrupted run, and those that resume it in and after its epochs."""
     steps = num_steps(cell)
     save_at = [1, steps - 1, steps, steps + 4]
+    is_stateful = cell.loader == "StatefulDataLoader"
+    if is_stateful and (cell.trainer == "lightning" or cell.world_size > 1):
+        save_at.remove(steps)  # docs/trainers.md says that this state is not exact
     jobs: list[dict[str, Any]] = [
         {"save_at": save_at},
         *({"resume_at": step} for step in save_at),
     ]
-    if cell.trainer == "lightning":
+    if cell.trainer == "lightning" and not is_stateful:
         jobs += [{"epochs": 1}, {"resume_at": steps}]
     return [{"folder": str(folder), **job} for job in jobs]
 
 
-def _difference(runs: list[list[list[int]]], whole: list[list[list[int]]]) -> str:
-    """Return where the steps of a resumed run are in the whole run of its rank."""
+def _places(runs: list[list[list[int]]], whole: list[list[list[int]]]) -> str:
+    """Return where the steps of resumed runs are in the whole runs of their ranks."""
     places = [
         [run.index(numbers) if numbers in run else None for numbers in steps]
         for run, steps in zip(whole, runs, strict=True)
@@ -70,9 +73,9 @@ def test_a_resumed_run_is_the_rest(trainer: str, world_size: int, tmp_path: Path
         Cell(**{**vars(cell), "world_size": world_size})
         for cell in CELLS
         if cell.trainer == trainer
+        # All processes write the same file: docs/trainers.md.
+        and not (world_size > 1 and cell.mode == "dispatch" and cell.loader == "StatefulDataLoader")
     ]
-    import os
-    cells=cells[:int(os.environ.get("CELLS","100"))]
     jobs = [
         (cell, job)
         for number, cell in enumerate(cells)

@@ -23,6 +23,7 @@ class SetEpoch(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Set the epoch of the training loaders."""
+        del pl_module
         for readable in _readables(trainer.train_dataloader):
             readable.set_epoch(trainer.current_epoch)
 

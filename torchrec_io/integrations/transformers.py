@@ -23,6 +23,7 @@ class ResumeLoader(TrainerCallback):
         Raises:
             ValueError: If ``ignore_data_skip`` is False.
         """
+        del control
         loader = kwargs.get("train_dataloader")
         if not isinstance(loader, Loader) or state.global_step == 0:
             return

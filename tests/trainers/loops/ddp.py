@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch.distributed as dist
 
 from tests.trainers.cells import EPOCHS, Cell
@@ -25,7 +27,7 @@ def run(cell: Cell, paths: list[str], numbers: Numbers) -> None:
         dist.destroy_process_group()
 
 
-def _set_epoch(cell: Cell, ordered, loader, epoch: int) -> None:
+def _set_epoch(cell: Cell, ordered: Any, loader: Any, epoch: int) -> None:
     if cell.loader == "make_loader":
         loader.set_epoch(epoch)
     elif hasattr(ordered, "set_epoch"):

@@ -87,7 +87,9 @@ class WithLoader(Trainer):
         return self.get_train_dataloader()
 
 
-def make_trainer(cell: Cell, paths: list[str], model: nn.Module, args: TrainingArguments) -> Trainer:
+def make_trainer(
+    cell: Cell, paths: list[str], model: nn.Module, args: TrainingArguments
+) -> Trainer:
     """Return the trainer of a cell, with its loader."""
     more = {"shuffle": False} if cell.mode == "evaluate" else {}
     dataset = open_dataset(cell, paths, **more)
@@ -104,7 +106,8 @@ def make_trainer(cell: Cell, paths: list[str], model: nn.Module, args: TrainingA
 
 def _to_dict(items: Any) -> dict[str, torch.Tensor]:
     if isinstance(items, list):
-        return torch.utils.data.default_collate(items)
+        joined: dict[str, Tensor] = torch.utils.data.default_collate(items)
+        return joined
     return dict(items)
 
 

@@ -26,7 +26,8 @@ class Model(pl.LightningModule):
 
     def training_step(self, batch: Any, number: int) -> Tensor:
         self.numbers.add(batch["id"])
-        return self.layer(batch["x"]).square().mean()
+        loss: Tensor = self.layer(batch["x"]).square().mean()
+        return loss
 
     def validation_step(self, batch: Any, number: int) -> None:
         self.numbers.add(batch["id"])
