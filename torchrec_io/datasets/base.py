@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import IterableDataset
 
+from ..storage.exit import end_at_exit
 from .dealing import Dealer
 from .pipeline import Pipeline
 from .session import Session
@@ -96,7 +97,7 @@ class RecordDataset(IterableDataset[Any]):
         self.session.load(state)
 
     def __iter__(self) -> Iterator[Any]:
-        return self.session.iterate()
+        return end_at_exit(self.session.iterate(), _close)
 
     def __copy__(self) -> Self:
         # The copy has epochs and positions of its own.
@@ -110,3 +111,7 @@ class RecordDataset(IterableDataset[Any]):
         other = copy.copy(self)
         other.session = Session(pipeline, self.dealer)
         return other
+
+
+def _close(items: Any) -> None:
+    items.close()
