@@ -63,3 +63,5 @@ from .writing.encode import encode_sequence_examples as encode_sequence_examples
 from .writing.record_writer import TFRecordWriter as TFRecordWriter
 from .writing.shards import ShardedWriter as ShardedWriter
 from .writing.shards import shard_path as shard_path
+
+__version__: str

@@ -10,6 +10,7 @@ from torch.utils.data import IterableDataset
 
 from ..storage.exit import end_at_exit
 from .dealing import Dealer
+from .description import describe
 from .pipeline import Pipeline
 from .session import Session
 
@@ -98,6 +99,9 @@ class RecordDataset(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return end_at_exit(self.session.iterate(), _close)
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, self.session)
 
     def __copy__(self) -> Self:
         # The copy has epochs and positions of its own.
