@@ -191,7 +191,7 @@ class TestResuming:
 
 class TestGpu:
     def test_its_python_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        run_page("gpu.md", tmp_path, [9, 4, 11], 6)
+        run_page("gpu.md", tmp_path, [9, 4, 11], 7)
         text = (ROOT / "docs" / "gpu.md").read_text("utf-8")
         if not torch.cuda.is_available():
             printed = capsys.readouterr().out.splitlines()

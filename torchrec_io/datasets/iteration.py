@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..errors import DecodeError, StaleIndexError, TorchRecIOError
 from ..order.progress import ProcessLayout, Progress
 from ..parsing.record_random import RecordRandom
-from ..tensors.batch import Batch
+from ..tensors.batch import Batch, KeyedBatch
 from .dealing import Dealer
 from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
@@ -232,7 +232,8 @@ class Iteration:
         items = loaded.items.with_views() if isinstance(loaded.items, Batch) else loaded.items
         if not self.options["with_key"]:
             return items
-        return self.loader.reader.keys(loaded.numbers), items
+        keys = self.loader.reader.keys(loaded.numbers)
+        return KeyedBatch(keys, items) if isinstance(items, Batch) else (keys, items)
 
     def _samples(
         self, loaded: Loaded, job: LoadJob, position: Position, handler: ErrorHandler

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -122,7 +122,7 @@ class Batch:
         ``torch.compile`` accepts views, but not the code that creates them. In a DataLoader worker
         no views are created, because a batch is sent as a whole.
         """
-        if get_worker_info() is None:
+        if self.arena is None or get_worker_info() is None:
             self.all_columns()
         return self
 
@@ -381,6 +381,13 @@ class Batch:
         for axis, sizes in zip(axes, zip(*lengths, strict=True), strict=bool(lengths)):
             rows = [row.narrow(axis, 0, size) for row, size in zip(rows, sizes, strict=True)]
         return rows
+
+
+class KeyedBatch(NamedTuple):
+    """A batch and the keys of its records. PyTorch's ``default_collate`` knows the class."""
+
+    keys: list[str]
+    batch: Batch
 
 
 def allocate_arena(size: int) -> Tensor:

@@ -93,10 +93,10 @@ class OwnColumns:
         for name, value in self._values.items():
             for part in value if isinstance(value, list) else [value]:
                 if not callable(getattr(part, method, None)):
-                    raise TypeError(
-                        f"{method} needs columns of Tensors, but column {name!r} is "
-                        f"{'a list with ' if part is not value else ''}{type(part).__name__}"
-                    )
+                    found = f"{'a list with ' if part is not value else ''}{type(part).__name__}"
+                    # The lengths of a padded column are a column with a hidden name.
+                    shown = name.partition("\0")[0]
+                    raise TypeError(f"column {shown!r} must be made of Tensors, got {found}")
                 yield part
 
     def _changed(self, method: str, change: Callable[[Any], Any]) -> OwnColumns:

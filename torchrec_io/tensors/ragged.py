@@ -75,6 +75,11 @@ class TensorParts:
         return self.with_parts(map(change, self._tensors()))
 
 
+def has_rows(value: Any) -> bool:
+    """Return whether a value is a Tensor with at least one dimension."""
+    return isinstance(value, Tensor) and value.dim() > 0
+
+
 def integers(values: Any, name: str) -> list[Any]:
     """Return a Tensor of integers as a list.
 
@@ -107,10 +112,7 @@ class BytesArray(TensorParts):
         self.data = data
         self.offsets = offsets
         self.shape: tuple[int, ...] = (len(offsets) - 1,) if shape is None else tuple(shape)
-        if math.prod(self.shape) != len(offsets) - 1:
-            raise ValueError(
-                f"shape must hold {counted(len(offsets) - 1, 'value')}, got {self.shape}"
-            )
+        self._check_shape(len(offsets) - 1)
 
     @classmethod
     def from_list(cls, values: list[bytes]) -> BytesArray:
@@ -119,6 +121,16 @@ class BytesArray(TensorParts):
         joined = bytearray(b"".join(values))
         data = torch.frombuffer(joined, dtype=torch.uint8) if joined else torch.empty(0).byte()
         return cls(data, torch.tensor(ends))
+
+    def _check_shape(self, count: int) -> None:
+        if math.prod(self.shape) != count:
+            raise ValueError(f"shape must hold {counted(count, 'value')}, got {self.shape}")
+
+    def _bounds(self) -> list[int]:
+        """Return the offsets, which may have been replaced since the array was made."""
+        offsets = integers(self.offsets, "offsets")
+        self._check_shape(len(offsets) - 1)
+        return offsets
 
     def __len__(self) -> int:
         if not self.shape:
@@ -154,7 +166,7 @@ class BytesArray(TensorParts):
 
     def flat(self) -> list[bytes]:
         """Return all values in row-major order."""
-        offsets = integers(self.offsets, "offsets")
+        offsets = self._bounds()
         if len(offsets) == 1:
             return []
         joined = self.data[offsets[0] : offsets[-1]].cpu().numpy().tobytes()
@@ -168,7 +180,7 @@ class BytesArray(TensorParts):
 
         Functions such as ``torchvision.io.decode_jpeg`` accept these Tensors.
         """
-        offsets = integers(self.offsets, "offsets")
+        offsets = self._bounds()
         return [self.data[begin:end] for begin, end in itertools.pairwise(offsets)]
 
     def tolist(self) -> Any:
@@ -334,7 +346,7 @@ class Ragged(TensorParts):
         )
 
     def __repr__(self) -> str:
-        if not isinstance(self.offsets, Tensor):
+        if not has_rows(self.offsets):
             return f"Ragged(values={self.values!r}, offsets={self.offsets!r})"
         return f"Ragged({len(self)} rows, values={self.values!r})"
 
@@ -403,6 +415,6 @@ class Sparse(TensorParts):
 
     def __repr__(self) -> str:
         shape = list(self.dense_shape)
-        if not isinstance(self.indices, Tensor):
+        if not has_rows(self.indices):
             return f"Sparse(indices={self.indices!r}, values={self.values!r}, shape={shape})"
         return f"Sparse({len(self.indices)} values in {shape})"

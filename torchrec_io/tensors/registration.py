@@ -11,7 +11,7 @@ from typing import Any
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from . import pytree
-from .batch import Batch
+from .batch import Batch, KeyedBatch
 from .ragged import BytesArray, Ragged, Sparse
 
 
@@ -22,7 +22,7 @@ def _collate_values(values: list[Any], *, collate_fn_map: Any) -> Any:
     return collate([{"": value} for value in values])[""]
 
 
-def _refuse_batches(batches: list[Batch], *, collate_fn_map: Any) -> None:
+def _refuse_batches(batches: list[Any], *, collate_fn_map: Any) -> None:
     del collate_fn_map
     raise TypeError(
         f"the dataset yields batches, and default_collate got {len(batches)} of them to join: use "
@@ -37,6 +37,6 @@ def _reduce(batch: Batch) -> Any:
 
 
 default_collate_fn_map.update(dict.fromkeys((BytesArray, Ragged, Sparse), _collate_values))
-default_collate_fn_map[Batch] = _refuse_batches
+default_collate_fn_map.update(dict.fromkeys((Batch, KeyedBatch), _refuse_batches))
 ForkingPickler.register(Batch, _reduce)
 pytree.register()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..parsing.layout import Column, DenseColumns, Texts
 from ..schema.dtypes import RAW_DTYPES
-from .ragged import BytesArray, Ragged, Sparse
+from .ragged import BytesArray, Ragged, Sparse, has_rows
 
 Value: TypeAlias = (
     "Tensor | BytesArray | Ragged | Sparse | list[Tensor] | list[BytesArray] | list[Ragged]"
@@ -128,7 +128,7 @@ def _describe_column(value: Any) -> str:
         return f"{name_dtype(value)}{list(value.shape)}"
     if isinstance(value, BytesArray):
         return f"bytes{list(value.shape)}"
-    if isinstance(value, Ragged) and isinstance(value.offsets, Tensor):
+    if isinstance(value, Ragged) and has_rows(value.offsets):
         inner = ", ...]" if isinstance(value.values, Ragged) else "]"
         return f"Ragged {_name_kind(value.flat_values)}[{len(value)}, ...{inner}"
     if isinstance(value, Sparse):
