@@ -113,7 +113,7 @@ bench: build setup-tf
 # Regenerate the two generated files.
 stub: build
 	python -m nanobind.stubgen -q -m torchrec_io._core -o torchrec_io/_core.pyi
-	python -m typer torchrec_io.cli utils docs --name torchrec-io --title 'Command line' \
+	python -m typer torchrec_io.cli.commands utils docs --name torchrec-io --title 'Command line' \
 	  --output docs/command-line.md
 
 format: setup

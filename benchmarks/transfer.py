@@ -55,7 +55,7 @@ class _Source(IterableDataset[Any]):
                 yield {name: column.clone() for name, column in self._batch.items()}
                 continue
             arena = batch_module.allocate_arena(self._batch.arena.numel())
-            yield self._batch._with(arena.copy_(self._batch.arena))  # noqa: SLF001
+            yield tio.Batch(arena.copy_(self._batch.arena), *self._batch.layout)
 
 
 def _read_batch(arena_bytes: int) -> tio.Batch:

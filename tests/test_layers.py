@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -283,11 +284,16 @@ def test_rooms_load_torch_only_where_they_need_it() -> None:
 def test_each_public_name_is_written_once() -> None:
     stub = (PACKAGE / "__init__.pyi").read_text("utf-8")
     names = re.findall(r"^from \S+ import (\w+) as \1$", stub, re.MULTILINE)
-    assert len(names) == len(stub.splitlines())
+    assert len(names) == len(stub.splitlines()) - len(["", "__version__: str"])
     assert len(set(names)) == len(names)
     rooms = {name for name in names if name not in public_names(torchrec_io)}
     assert rooms == {*ROOMS_OF_NAMES, *ROOMS_OF_MODULES}
     assert {*names} <= {*dir(torchrec_io)}
+
+
+def test_version() -> None:
+    assert torchrec_io.__version__ == importlib.metadata.version("torchrec-io")
+    assert "torch" not in loaded_after("import torchrec_io; torchrec_io.__version__")
 
 
 def test_other_names_are_refused() -> None:

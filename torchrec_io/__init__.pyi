@@ -44,7 +44,6 @@ from .schema.stored_specs import RawFeature as RawFeature
 from .schema.stored_specs import SequenceFeature as SequenceFeature
 from .schema.stored_specs import SerializedTensorFeature as SerializedTensorFeature
 from .tensors.batch import Batch as Batch
-from .tensors.batch import Sample as Sample
 from .tensors.collate import collate as collate
 from .tensors.collate import pad_collate as pad_collate
 from .tensors.collate import pin_collate as pin_collate
@@ -57,6 +56,7 @@ from .tensors.parse import parse_sequence_examples as parse_sequence_examples
 from .tensors.ragged import BytesArray as BytesArray
 from .tensors.ragged import Ragged as Ragged
 from .tensors.ragged import Sparse as Sparse
+from .tensors.sample import Sample as Sample
 from .writing.encode import encode_example as encode_example
 from .writing.encode import encode_examples as encode_examples
 from .writing.encode import encode_sequence_example as encode_sequence_example
@@ -64,3 +64,5 @@ from .writing.encode import encode_sequence_examples as encode_sequence_examples
 from .writing.record_writer import TFRecordWriter as TFRecordWriter
 from .writing.shards import ShardedWriter as ShardedWriter
 from .writing.shards import shard_path as shard_path
+
+__version__: str

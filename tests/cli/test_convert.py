@@ -19,7 +19,7 @@ import torchrec_io as tio
 from tests.cli.conftest import Run
 from tests.convert.reading import contents, rows_of
 from tests.support.images import encoded, noise
-from torchrec_io.cli import app
+from torchrec_io.cli.commands import app
 
 
 def put_images(root: Path) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import torchrec_io as tio
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io.cli import app
+from torchrec_io.cli.commands import app
 
 JPEG = b"\xff\xd8\xff and so on"
 

@@ -58,6 +58,49 @@ def test_ctrl_c_ends_the_command_without_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+INTERRUPTED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+left = int(sys.argv.pop())
+seen = 0
+def count(event, arguments):
+    global seen
+    if event == "import" and (seen or arguments[0] == "torchrec_io.cli.commands"):
+        seen += 1
+        if seen == left:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(count)
+from torchrec_io.cli import main
+try:
+    main()
+finally:
+    print("imports:", seen)
+"""
+
+
+def interrupted_at(number: int) -> subprocess.CompletedProcess[str]:
+    """Run the command line and send it SIGINT at an import; at none if the number is 0."""
+    command = [sys.executable, "-c", INTERRUPTED, "--version", str(number)]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_ctrl_c_while_the_command_line_starts() -> None:
+    whole = interrupted_at(0)
+    imports = int(whole.stdout.split()[-1])
+    assert imports > 100  # nearly all imports come after the handler is set
+    for number in [*range(1, imports, imports // 7), imports]:
+        ended = interrupted_at(number)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n"), number
+
+
+def test_ignored_ctrl_c_stays_ignored() -> None:
+    script = INTERRUPTED.replace("default_int_handler", "SIG_IGN")
+    command = [sys.executable, "-c", script, "--version", "20"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("torchrec-io ")
+
+
 def test_ctrl_c_stops_threads_within_files(tmp_path: Path) -> None:
     # The files are gigabytes when decompressed. Reading them takes far longer than the timeout.
     member = gzip.compress(frame(b"") * (1 << 20))

@@ -276,10 +276,11 @@ class TestKinds:
         assert ids_of(dataset) == expected
         assert len(expected) == len(dataset)
         assert dataset.repeated == 3
-        for given_, state in states_of(dataset):
+        following = ids_of(dataset)
+        for given_, state in states_of(make(damaged, on_error="skip", **options)):
             other = make(damaged, on_error="skip", **options)
             other.load_state_dict(state)
-            assert ids_of(other) == expected[given_:]
+            assert ids_of(other) == (expected[given_:] or following)
         kept = make(damaged, on_error="skip", **{**options, "uneven": "keep"})
         assert len(ids_of(kept)) == len(planned) - 3
 
@@ -296,13 +297,13 @@ class TestResuming:
         for rank, shuffle in itertools.product(range(2), (False, True)):
             options |= {"rank": rank, "shuffle": shuffle}
             dataset = make(path, **options)
-            whole = ids_of(dataset)
+            whole, following = ids_of(dataset), ids_of(dataset)
             assert len(whole) == len(dataset)
-            for given_, state in states_of(dataset):
+            for given_, state in states_of(make(path, **options)):
                 if given_ >= len(whole) - 10:
                     other = make(path, **options)
                     other.load_state_dict(state)
-                    assert ids_of(other) == whole[given_:]
+                    assert ids_of(other) == (whole[given_:] or following)
 
     @pytest.mark.parametrize("workers", [0, 2])
     def test_make_loader(self, tmp_path: Path, workers: int) -> None:

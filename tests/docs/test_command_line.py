@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 def test_it_is_up_to_date() -> None:
     """If not: ``make stub``."""
     made = subprocess.run(
-        [sys.executable, "-m", "typer", "torchrec_io.cli", "utils", "docs",
+        [sys.executable, "-m", "typer", "torchrec_io.cli.commands", "utils", "docs",
          "--name", "torchrec-io", "--title", "Command line"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from tests.support.datasets import write_files
 from tests.support.images import encoded, smooth, write_images
 from tests.support.pages import headings_of, links_of, public_names, run_page, texts_of_package
 from tests.support.tfds_golden import GOLDEN
-from torchrec_io.cli import app
+from torchrec_io.cli.commands import app
 from torchrec_io.convert.labels import IMAGE_SUFFIXES
 from torchrec_io.schema.dtypes import DTYPES, stored_dtype
 
@@ -191,7 +191,7 @@ class TestResuming:
 
 class TestGpu:
     def test_its_python_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        run_page("gpu.md", tmp_path, [9, 4, 11], 6)
+        run_page("gpu.md", tmp_path, [9, 4, 11], 7)
         text = (ROOT / "docs" / "gpu.md").read_text("utf-8")
         if not torch.cuda.is_available():
             printed = capsys.readouterr().out.splitlines()

@@ -20,7 +20,7 @@ from torchrec_io.tensors import batch, transport
         ("migration/dali.md", 3),
         ("migration/tf-data.md", 6),
         ("migration/tfrecord.md", 5),
-        ("quickstart.md", 7),
+        ("quickstart.md", 8),
         ("shuffling.md", 1),
         ("wire-formats.md", 3),
     ],

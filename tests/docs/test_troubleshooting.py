@@ -75,7 +75,6 @@ def test_every_reason_is_there(error: str) -> None:
 def test_messages_of_pytorch(tmp_path: Path) -> None:
     paths = write_files(tmp_path, [9])
     quoted = [parts_of(row) for row in ROWS if "(PyTorch's)" in row]
-    batches = DataLoader(tio.TFRecordDataset(paths, SCHEMA, batch_size=4))
     samples = DataLoader(tio.TFRecordDataset(paths, SCHEMA), batch_size=4)
 
     def shuffled() -> None:
@@ -84,7 +83,6 @@ def test_messages_of_pytorch(tmp_path: Path) -> None:
     two_dtypes = {**SCHEMA, "id": tio.FixedLenFeature([], "int32")}
     sample = next(iter(tio.TFRecordDataset(paths, two_dtypes)))
     attempts: list[Callable[[], object]] = [
-        lambda: next(iter(batches)),
         lambda: next(iter(samples)),
         lambda: torch.save(sample, io.BytesIO()),
         shuffled,

@@ -2,67 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import signal
-import sys
-from importlib.metadata import version as installed_version
-from typing import Annotated
-
-import typer
-
-from .convert import convert
-from .head import show_head
-from .index import make_indexes
-from .schema import print_schema
-from .tfds import show_tfds
-from .tools import COMMANDS
-from .verify import verify_files
-
-app = typer.Typer(
-    name="torchrec-io",
-    help="Convert, rearrange, index, show and verify TFRecord files.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("convert")(convert)
-app.command("index")(make_indexes)
-app.command("head")(show_head)
-app.command("schema")(print_schema)
-app.command("tfds")(show_tfds)
-app.command("verify")(verify_files)
-for command in COMMANDS:
-    app.command()(command)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"torchrec-io {installed_version('torchrec-io')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
-    """Convert, rearrange, index, show and verify TFRecord files."""
-
-
-def _end(number: int, _: object) -> None:
-    raise SystemExit(128 + number)
+from .interrupt import end_at_interrupt
 
 
 def main() -> None:
     """Run the command line. ``kill`` ends it like Ctrl-C: unfinished files are removed."""
-    signal.signal(signal.SIGTERM, _end)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # Names and data may contain characters that the terminal cannot show.
-            stream.reconfigure(errors="backslashreplace")
-    app(prog_name="torchrec-io")
+    end_at_interrupt()
+    # Imported only now, because this takes most of the start-up.
+    from .commands import run  # noqa: PLC0415
+
+    run()

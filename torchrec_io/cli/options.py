@@ -14,6 +14,7 @@ import typer
 from ..storage.compression import Compression
 from ..storage.paths import expand_paths
 from ..tools.report import OnError
+from .interrupt import MESSAGE, STATUS, raised_at_interrupt
 from .text import printable
 
 P = ParamSpec("P")
@@ -56,10 +57,11 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            command(*args, **kwargs)
+            with raised_at_interrupt():
+                command(*args, **kwargs)
         except KeyboardInterrupt:
-            typer.echo("interrupted", err=True)
-            raise typer.Exit(130) from None
+            typer.echo(MESSAGE, err=True)
+            raise typer.Exit(STATUS) from None
 
     return wrapper
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import IterableDataset
 
+from ..storage.exit import end_at_exit
 from .dealing import Dealer
+from .description import describe
 from .pipeline import Pipeline
 from .session import Session
 
@@ -104,7 +106,10 @@ class RecordDataset(IterableDataset[Any]):
         self.session.load(state)
 
     def __iter__(self) -> Iterator[Any]:
-        return self.session.iterate()
+        return end_at_exit(self.session.iterate(), _close)
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, self.session)
 
     def __copy__(self) -> Self:
         # The copy has epochs and positions of its own.
@@ -118,3 +123,7 @@ class RecordDataset(IterableDataset[Any]):
         other = copy.copy(self)
         other.session = Session(pipeline, self.dealer)
         return other
+
+
+def _close(items: Any) -> None:
+    items.close()

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import DecodeError, TorchRecIOError
 from ..order.progress import ProcessLayout, Progress
 from ..parsing.record_random import RecordRandom
-from ..tensors.batch import Batch
+from ..tensors.batch import Batch, KeyedBatch
 from .bad_records import ErrorHandler
 from .dealing import Dealer, EpochDealer
 from .filling import BatchFiller
@@ -212,7 +212,8 @@ class Iteration:
         items = loaded.items.with_views() if isinstance(loaded.items, Batch) else loaded.items
         if not self.options["with_key"]:
             return items
-        return self.loader.reader.keys(loaded.numbers), items
+        keys = self.loader.reader.keys(loaded.numbers)
+        return KeyedBatch(keys, items) if isinstance(items, Batch) else (keys, items)
 
     def _samples(
         self,

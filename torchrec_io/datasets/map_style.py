@@ -13,6 +13,7 @@ from ..checks import counted
 from ..records.record_reader import RecordReader
 from ..storage.local import StrPath
 from ..tensors.block_parser import SchemaLike, parser_of_messages
+from .description import changed_options, describe_files, describe_schema
 from .options import MapOptions, complete, takes_options
 from .pipeline import DataFiles
 from .record_loader import RecordLoader
@@ -65,6 +66,7 @@ class TFRecordMapDataset(Dataset[Any]):
         reader = RecordReader(files.indexes, verify_crc=known["verify_crc"])
         self._loader = RecordLoader(reader, parser_of_messages(schema))
         self._selection = files.order(known["split"]).selection
+        self._options = known
 
     @classmethod
     def from_tfds(
@@ -102,6 +104,15 @@ class TFRecordMapDataset(Dataset[Any]):
     def schema(self) -> Any:
         """The schema of the columns; None if records are not parsed into columns."""
         return self._loader.parser.schema
+
+    def __repr__(self) -> str:
+        parts = [
+            describe_files(self.paths),
+            counted(len(self), "record"),
+            describe_schema(self.schema),
+            *changed_options(self._options),
+        ]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def __len__(self) -> int:
         """Return the number of records."""

@@ -421,6 +421,12 @@ def options_of(kind: Any) -> dict[str, Option]:
     return {name: hint.__metadata__[0] for name, hint in kind.__annotations__.items()}
 
 
+def defaults_of(names: Iterable[str]) -> dict[str, Any]:
+    """Return the defaults of the options of any dataset, by name."""
+    known = {**options_of(StreamOptions), **options_of(TFRecordOptions)}
+    return {name: known[name].default for name in names}
+
+
 def complete(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return all options of a class of this module: those given, checked, and defaults.
 

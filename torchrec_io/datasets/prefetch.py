@@ -330,8 +330,12 @@ class Prefetcher(Generic[_Result]):
         The interpreter is then exiting and stops such threads where they are. In native code that
         would end the process with an error.
         """
-        if self._consumer.daemon and not threading.main_thread().is_alive():
+        if self._is_exiting():
             threading.Event().wait()
+
+    def _is_exiting(self) -> bool:
+        """Return whether the interpreter exits without waiting for the consumer's thread."""
+        return self._consumer.daemon and not threading.main_thread().is_alive()
 
     def peek(self) -> LoadJob | None:
         """Return the job that :meth:`next` returns; None at the end."""
@@ -356,8 +360,9 @@ class Prefetcher(Generic[_Result]):
         self._give_back_waiting()
         for _ in self._threads:
             self._waiting.put(None)
-        # Any thread may collect an iterator that is garbage, including one of these.
-        if threading.current_thread() not in self._threads:
+        # Any thread may collect an iterator that is garbage, including one of these. The exit of
+        # the interpreter does not wait for daemon threads.
+        if threading.current_thread() not in self._threads and not self._is_exiting():
             for thread in self._threads:
                 if thread.is_alive():
                     thread.join()
@@ -398,7 +403,7 @@ class Prefetcher(Generic[_Result]):
         consumer = self._consumer
         if self._is_closed or not consumer.is_alive():
             return False
-        return not consumer.daemon or threading.main_thread().is_alive()
+        return not self._is_exiting()
 
     def _leave_if_idle(self) -> bool:
         """Stop serving, unless a run arrived in the meantime; return whether it stopped."""

@@ -15,6 +15,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset,
 from ..checks import check_integer
 from ..datasets.base import RecordDataset
 from ..datasets.dealing import EpochDealer
+from ..datasets.description import describe_share
 from ..datasets.options import ReplaceOptions, change_options
 from ..order.distributed import resolve_rank
 from ..tensors.collate import collate
@@ -46,6 +47,7 @@ class Loader:
         self._given: Any = batches if device is None else DevicePrefetcher(batches, device)
         self._described = list(described)
         self._latest: object = None  # iterator
+        self._num_workers: int = batches.loader.num_workers
 
     def __iter__(self) -> Iterator[Any]:
         """Yield items, and move to the next epoch when the loop has taken the last one.
@@ -120,8 +122,19 @@ class Loader:
         self._batches.position.resume(epoch, batches)
 
     def describe(self) -> str:
-        """Return the choices of the loader and their reasons, in lines of text."""
-        return "\n".join(self._described)
+        """Return the choices of the loader and their reasons, in lines of text.
+
+        With several ranks, a line tells the share of this one.
+        """
+        lines = list(self._described)
+        if isinstance(self.dataset, RecordDataset):
+            share = describe_share(self.dataset.session)
+            lines[1:1] = [] if share is None else [f"share: {share}"]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        device = "" if self.device is None else f", device={str(self.device)!r}"
+        return f"Loader({self.dataset!r}, num_workers={self._num_workers}{device})"
 
 
 def make_loader(

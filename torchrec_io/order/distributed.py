@@ -26,6 +26,17 @@ def resolve_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
     return check_integer("rank", rank, 0, world_size - 1), world_size
 
 
+def rank_source(rank: int | None) -> str:
+    """Return where :func:`resolve_rank` finds the rank, if there are several ranks.
+
+    Args:
+        rank: Explicit rank, if there is one.
+    """
+    if rank is not None:
+        return "as given"
+    return "of torch.distributed" if _from_torch() else "of torchrun's environment"
+
+
 def _from_torch() -> tuple[int, int] | None:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():

@@ -103,6 +103,11 @@ class MixedOrder(PositionOrder):
     def __len__(self) -> int:
         return self._size
 
+    @property
+    def rule(self) -> str:
+        """Weights and end of an epoch, as they are written in a call of ``mix``."""
+        return f"weights={list(self._weights)}, stop={self._stop!r}"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._parts, self._weights, self._seed, self._stop, self._bases)
 

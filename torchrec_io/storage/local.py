@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import weakref
 from typing import TypeAlias
 
 from .. import _core
@@ -22,20 +23,19 @@ class _OpenFile(ByteSource):
     def __init__(self, path: StrPath, flags: int = 0) -> None:
         self.path = os.fspath(path)
         self._descriptor = os.open(self.path, os.O_RDONLY | flags)
+        # Not a method __del__: at the interpreter's exit it would miss the names of its module. The
+        # system then closes the file: reads in other threads may still be running.
+        self._close = weakref.finalize(self, os.close, self._descriptor)
+        self._close.atexit = False
         status = os.fstat(self._descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.path)
         self.stamp = stamp_of(status)
         self.is_seekable = is_seekable_file(status)
 
-    def __del__(self) -> None:
-        if hasattr(self, "_descriptor"):
-            self.close()
-
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
         self._descriptor = -1
+        self._close()
 
 
 class LocalFile(_OpenFile):

@@ -1,9 +1,9 @@
-"""Batches whose columns share one buffer, the arena; and samples, single records."""
+"""Batches whose columns share one buffer, the arena."""
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -14,8 +14,10 @@ from .. import _core
 from ..parsing.layout import Column, Padding
 from ..schema.nesting import Path, nested
 from . import interop
-from .ragged import Ragged
-from .views import Value, describe, list_rows, make_views, name_dtype
+from .column_store import ArenaColumns, OwnColumns
+from .ragged import Ragged, integers
+from .sample import Sample
+from .views import Value, count_rows, describe, list_rows, name_dtype
 
 if TYPE_CHECKING:
     from tensordict import TensorDict
@@ -37,8 +39,9 @@ class Batch:
 
     Batches are made by datasets, parse functions and collate functions.
 
-    Attributes:
-        arena: uint8 ``[n]``, the data of all columns, each array aligned to 64 bytes.
+    A batch is also a pytree node: ``torch.utils._pytree.tree_map`` applies a function to the
+    Tensors of its columns. The result owns its columns: it has no arena, and its methods go column
+    by column.
     """
 
     def __init__(
@@ -61,8 +64,18 @@ class Batch:
             paths: Keys of the dicts that lead to each nested column, by flat name.
             has_views: Whether to create the views now rather than on first use.
         """
-        self.arena = arena
-        self._columns = tuple(columns)
+        self._set_up(ArenaColumns(arena, columns), names, padded, paths)
+        if has_views:
+            self.with_views()
+
+    def _set_up(
+        self,
+        store: ArenaColumns | OwnColumns,
+        names: Sequence[str],
+        padded: Mapping[str, Padding] | None,
+        paths: Mapping[str, Path] | None,
+    ) -> None:
+        self._store = store
         self._names = tuple(names)
         self._padded = padded or {}
         self._paths = paths or {}
@@ -70,8 +83,26 @@ class Batch:
         self._made: dict[str, Any] | None = None
         # The views, nested in dicts. Without paths this is _made, with hidden columns.
         self._shown: dict[str, Any] = {}
-        if has_views:
-            self.with_views()
+
+    @classmethod
+    def of_columns(
+        cls,
+        columns: Mapping[str, Any],
+        names: Sequence[str],
+        padded: Mapping[str, Padding] | None = None,
+        paths: Mapping[str, Path] | None = None,
+    ) -> Batch:
+        """Return a batch that owns its columns, which have no common arena.
+
+        Args:
+            columns: All columns by flat name, including the hidden columns of lengths.
+            names: Flat names of the columns, in the order of iteration.
+            padded: Padding of each padded column, by flat name.
+            paths: Keys of the dicts that lead to each nested column, by flat name.
+        """
+        batch = cls.__new__(cls)
+        batch._set_up(OwnColumns(columns), names, padded, paths)  # noqa: SLF001  # of this class
+        return batch.with_views()
 
     @classmethod
     def without_views(cls, *parts: Any) -> Batch:
@@ -91,14 +122,14 @@ class Batch:
         ``torch.compile`` accepts views, but not the code that creates them. In a DataLoader worker
         no views are created, because a batch is sent as a whole.
         """
-        if get_worker_info() is None:
-            self._views()
+        if self.arena is None or get_worker_info() is None:
+            self.all_columns()
         return self
 
-    def _views(self) -> dict[str, Any]:
+    def all_columns(self) -> dict[str, Any]:
         """Return all columns by flat name, including the hidden columns of lengths."""
         if self._made is None:
-            views = make_views(self.arena, self._columns)
+            views = self._store.views()
             self._shown = views
             if self._paths:
                 self._shown = nested({name: views[name] for name in self._names}, self._paths)
@@ -106,13 +137,21 @@ class Batch:
         return self._made
 
     @property
+    def arena(self) -> Tensor | Any:
+        """uint8 ``[n]``, the data of all columns, each array aligned to 64 bytes.
+
+        None if the batch owns its columns.
+        """
+        return self._store.arena
+
+    @property
     def _values(self) -> dict[str, Any]:
-        self._views()
+        self.all_columns()
         return {key: self._shown[key] for key in self._keys}
 
     def flat_columns(self) -> dict[str, Any]:
         """Return the columns by flat name, without dicts."""
-        views = self._views()
+        views = self.all_columns()
         return {name: views[name] for name in self._names}
 
     @property
@@ -121,16 +160,23 @@ class Batch:
 
         For padded images, heights and widths: int64 ``[B, 2]``.
         """
-        views = self._views()
+        views = self.all_columns()
         return {name: views[padding.lengths] for name, padding in self._padded.items()}
 
     # ---- like a dict ----
 
-    def __getitem__(self, key: str) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    @overload
+    def __getitem__(self, key: slice) -> Batch: ...
+    def __getitem__(self, key: str | slice) -> Any:
+        """Return a column or dict of columns by name, or a batch of a slice of the records."""
+        if isinstance(key, slice):
+            return self.select(key)
         if key not in self._keys:
             raise KeyError(key)
         if self._made is None:
-            self._views()
+            self.all_columns()
         return self._shown[key]
 
     def __contains__(self, key: object) -> bool:
@@ -170,8 +216,7 @@ class Batch:
         Returns:
             The batch on the device, or this batch if it is there already.
         """
-        arena = self.arena.to(device, non_blocking=non_blocking)
-        return self if arena is self.arena else self._with(arena)
+        return self._with(self._store.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
         """Copy the batch to page-locked memory. ``DataLoader(pin_memory=True)`` calls this.
@@ -179,24 +224,38 @@ class Batch:
         Returns:
             The batch in page-locked memory, or this batch if it is there already.
         """
-        arena = self.arena.pin_memory()
-        return self if arena is self.arena else self._with(arena)
+        return self._with(self._store.pin_memory())
 
     def is_pinned(self) -> bool:
         """Return whether the batch is in page-locked memory."""
-        return self.arena.is_pinned()
+        return self._store.is_pinned()
 
     def record_stream(self, stream: Any) -> None:
         """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
-        self.arena.record_stream(stream)
+        self._store.record_stream(stream)
 
     @property
     def device(self) -> torch.device:
         """Device of the data."""
-        return self.arena.device
+        return self._store.device
 
-    def _with(self, arena: Tensor) -> Batch:
-        return Batch(arena, self._columns, self._names, self._padded, self._paths)
+    def _with(self, store: ArenaColumns | OwnColumns) -> Batch:
+        return self if store is self._store else self._copy_with(store)
+
+    def _copy_with(self, store: ArenaColumns | OwnColumns) -> Batch:
+        other = Batch.__new__(Batch)
+        other._set_up(  # noqa: SLF001  # of this class
+            store, self._names, self._padded, self._paths
+        )
+        return other.with_views()
+
+    def with_columns(self, columns: Mapping[str, Any]) -> Batch:
+        """Internal interface: return a batch of the same structure that owns other columns.
+
+        Args:
+            columns: All columns by flat name, including the hidden columns of lengths.
+        """
+        return self._copy_with(OwnColumns(columns))
 
     # ---- conversion ----
 
@@ -212,8 +271,7 @@ class Batch:
         Raises:
             ValueError: If the batch has padded columns and a column named ``"lengths"``.
         """
-        columns = list(self.flat_columns().values())
-        return interop.to_tensordict(self, [len(columns[0])] if columns else [])
+        return interop.to_tensordict(self, [self.num_records] if self._names else [])
 
     def to_keyed_jagged(
         self, names: Sequence[str], lengths_dtype: torch.dtype = torch.int64
@@ -240,16 +298,18 @@ class Batch:
         return interop.to_keyed_jagged(self.flat_columns(), names, lengths_dtype)
 
     def __copy__(self) -> Batch:
-        return self._with(self.arena)  # shares the values, like the copy of a dict
+        return self._copy_with(self._store)  # shares the values, like the copy of a dict
 
     @property
     def layout(
         self,
     ) -> tuple[tuple[Column, ...], tuple[str, ...], Mapping[str, Padding], Mapping[str, Path]]:
         """Arguments of the constructor after the arena: columns, names, padding and paths."""
-        return self._columns, self._names, self._padded, self._paths
+        return self._store.columns, self._names, self._padded, self._paths
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.arena is None:
+            return Batch.of_columns, (self.all_columns(), self._names, self._padded, self._paths)
         if self.arena.device.type == "cpu" and self.arena.numel() <= _INLINE_BYTES:
             return _from_bytes, (self.arena.numpy().tobytes(), *self.layout)
         return Batch, (self.arena, *self.layout)
@@ -258,6 +318,37 @@ class Batch:
         return f"Batch({describe(self._values)})"
 
     # ---- records ----
+
+    @property
+    def num_records(self) -> int:
+        """Number of records.
+
+        Raises:
+            TypeError: If a column is not made of Tensors, or a Tensor has no dimension.
+            ValueError: If columns have different numbers of records.
+        """
+        counts = {name: count_rows(value) for name, value in self.flat_columns().items()}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"the columns have different numbers of records: {counts}")
+        return next(iter(counts.values()), 0)
+
+    def select(self, index: Any) -> Batch:
+        """Return a batch of some of the records, in the given order.
+
+        The columns are those of a batch of these records alone, except that padded columns keep
+        their width. They share no memory with this batch. ``batch[:8]`` selects a slice.
+
+        Args:
+            index: Numbers of records, which may repeat and count from the end if they are negative,
+                or a mask with one bool for each record: a list, a Tensor or an array. Or a slice.
+
+        Raises:
+            IndexError: If a number is out of range, or a mask has another length.
+            TypeError: If the index is none of these, or a column is not made of Tensors.
+        """
+        from .selecting import select  # noqa: PLC0415  # rarely needed
+
+        return select(self, index)
 
     def samples(self) -> list[Sample]:
         """Return the records as samples, without padding. Their tensors share the arena."""
@@ -283,7 +374,7 @@ class Batch:
         rows = list_rows(value)
         if name not in self._padded:
             return rows
-        lengths = self.lengths[name].tolist()
+        lengths = integers(self.lengths[name], f"the lengths of {name!r}")
         axes = self._padded[name].axes
         if axes == (0,):
             return [row[:length] for row, length in zip(rows, lengths, strict=True)]
@@ -292,33 +383,11 @@ class Batch:
         return rows
 
 
-class Sample(dict[str, Any]):
-    """The values of one record by name: Tensors, bytes, BytesArrays, Raggeds or Sparses.
+class KeyedBatch(NamedTuple):
+    """A batch and the keys of its records. PyTorch's ``default_collate`` knows the class."""
 
-    Where the schema has dicts of features, the sample has plain dicts of values. The attributes
-    tell :func:`collate` how to join values of different lengths. Their keys are flat names such as
-    ``"objects/label"``.
-
-    Attributes:
-        ragged: dtype of the offsets, for each value that becomes a row of a Ragged.
-        padded: Fill value, for each value that is padded to the longest one of a batch.
-        axes: Axes that are padded, for padded values. Default: the first axis.
-    """
-
-    def __init__(
-        self,
-        values: Any = (),
-        ragged: Mapping[str, str] | None = None,
-        padded: Mapping[str, Any] | None = None,
-        axes: Mapping[str, tuple[int, ...]] | None = None,
-    ) -> None:
-        super().__init__(values)
-        self.ragged = ragged or {}
-        self.padded = padded or {}
-        self.axes = axes or {}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Sample, (dict(self), self.ragged, self.padded, self.axes)
+    keys: list[str]
+    batch: Batch
 
 
 def allocate_arena(size: int) -> Tensor:

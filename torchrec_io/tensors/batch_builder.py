@@ -9,11 +9,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..parsing.layout import ArenaLayout, BytesColumn, Column, Numbers, Padding, Texts, Values
+from ..parsing.layout import (
+    ArenaLayout,
+    BytesColumn,
+    Column,
+    ListColumn,
+    Numbers,
+    Padding,
+    RaggedColumn,
+    SparseColumn,
+    Texts,
+    Values,
+)
 from ..schema.nesting import Path
 from .arena import allocate_for
 from .batch import Batch, allocate_arena
-from .ragged import BytesArray
+from .ragged import BytesArray, Ragged, Sparse
 from .views import name_dtype
 
 
@@ -51,6 +62,20 @@ class BatchBuilder:
     def add_bytes(self, name: str, array: BytesArray) -> None:
         """Add a column of bytes values."""
         self.columns.append(BytesColumn(name, self._take_texts(array)))
+
+    def add_values(self, name: str, value: Any) -> None:
+        """Add a column that is a Tensor, BytesArray, Ragged or Sparse, or a list of these."""
+        if isinstance(value, Tensor):
+            self.add_dense(name, value)
+        elif isinstance(value, BytesArray):
+            self.add_bytes(name, value)
+        elif isinstance(value, Ragged):
+            self.columns.append(self._take_rows(name, value))
+        elif isinstance(value, Sparse):
+            indices, values = self.take_numbers(value.indices), self.take_values(value.values)
+            self.columns.append(SparseColumn(name, value.dense_shape, indices, values))
+        else:
+            self.columns.append(ListColumn(name, tuple(map(self._take_value, value))))
 
     def add_lengths(
         self, name: str, lengths: Tensor, fill: Any, axes: tuple[int, ...] = (0,)
@@ -109,6 +134,19 @@ class BatchBuilder:
             write(arena)
         return Batch(arena, self.columns, names, self.padded, paths)
 
+    def _take_value(self, value: Any) -> Values | RaggedColumn:
+        if isinstance(value, Ragged):
+            return self._take_rows("", value)
+        return self.take_values(value)
+
+    def _take_rows(self, name: str, rows: Ragged) -> RaggedColumn:
+        splits = []
+        values: Any = rows
+        while isinstance(values, Ragged):
+            splits.append(self.take_numbers(values.offsets))
+            values = values.values
+        return RaggedColumn(name, tuple(splits), self.take_values(values))
+
     def _take_texts(self, array: BytesArray) -> Texts:
         texts = self.room.reserve_texts(array.shape, array.data.numel())
         self._write_at(texts.offsets_at, array.offsets)
@@ -118,6 +156,30 @@ class BatchBuilder:
     def _write_at(self, at: int, values: Tensor) -> None:
         shape = tuple(values.shape)
         self.writes.append(lambda arena: _part(arena, values.dtype, shape, at).copy_(values))
+
+
+def gathered(batch: Batch, device: torch.device) -> Batch:
+    """Return a copy of a batch whose columns share an arena.
+
+    Args:
+        batch: Batch whose columns are made of Tensors.
+        device: Device of the arena.
+
+    Raises:
+        MemoryError: If there is not enough memory.
+    """
+    builder = BatchBuilder()
+    _, names, padded, paths = batch.layout
+    builder.padded |= padded
+    for name, value in batch.all_columns().items():
+        builder.add_values(name, value)
+
+    def allocate(size: int) -> Tensor:
+        if device.type == "cpu":
+            return allocate_arena(size)
+        return torch.empty(size, dtype=torch.uint8, device=device)
+
+    return builder.build(batch.num_records, names, paths, allocate)
 
 
 def _part(arena: Tensor, dtype: torch.dtype, shape: tuple[int, ...], at: int) -> Tensor:

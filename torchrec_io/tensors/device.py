@@ -111,6 +111,9 @@ class DevicePrefetcher:
         # The iteration that updates the state. Setting another position ends its updates.
         self._turn: object = None
 
+    def __repr__(self) -> str:
+        return f"DevicePrefetcher({self.loader!r}, device={str(self.device)!r}, depth={self.depth})"
+
     def __len__(self) -> int:
         """Return the number of batches of the loader.
 

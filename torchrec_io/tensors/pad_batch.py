@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..parsing.layout import Column, DenseColumns, RaggedColumn, names_of
 from .batch import Batch
-from .batch_builder import BatchBuilder
+from .batch_builder import BatchBuilder, gathered
 from .padding import PaddedLength
 from .ragged import BytesArray, Ragged
 
@@ -32,6 +32,8 @@ def pad_batch(
         TypeError: If a Ragged has rows of rows of bytes.
         MemoryError: If there is not enough memory.
     """
+    if batch.arena is None:
+        batch = gathered(batch, batch.device)
     _, names, _, paths = batch.layout
     padded = _PaddedColumns(batch, fill, to)
     return padded.builder.build(padded.records, names, paths, allocate)

@@ -16,7 +16,8 @@ from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..records.record_block import RecordBlock, RecordList
 from ..schema.schema import Features, Schema
 from .arena import allocate_for
-from .batch import Batch, Sample
+from .batch import Batch
+from .sample import Sample
 
 Record: TypeAlias = "bytes | bytearray | memoryview"
 _Block = TypeVar("_Block", RecordBlock, RecordList)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class _TensorParts:
+class TensorParts:
     """Base of columns that are made of several Tensors, or of columns that are."""
 
     __slots__ = ()
-    _PARTS: ClassVar[tuple[str, ...]]
+    PARTS: ClassVar[tuple[str, ...]]
+    """Names of the parts."""
 
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Self:
         """Return a copy on another device. Arguments are those of ``Tensor.to``."""
@@ -32,26 +33,67 @@ class _TensorParts:
         """Return a copy in page-locked memory."""
         return self._changed(lambda part: part.pin_memory())
 
+    def is_pinned(self) -> bool:
+        """Return whether the data is in page-locked memory."""
+        return all(part.is_pinned() for part in self._tensors())
+
     def record_stream(self, stream: Any) -> None:
         """Keep the memory until ``stream`` is done with it; see ``Tensor.record_stream``."""
-        for name in self._PARTS:
-            getattr(self, name).record_stream(stream)
+        for part in self._tensors():
+            part.record_stream(stream)
 
     @property
     def device(self) -> torch.device:
         """Device of the data."""
-        device: torch.device = getattr(self, self._PARTS[0]).device
+        device: torch.device = self._tensors()[0].device
         return device
+
+    @property
+    def parts(self) -> list[Any]:
+        """Internal interface: the parts, in the order of the pytree."""
+        return [getattr(self, name) for name in self.PARTS]
+
+    def with_parts(self, parts: Iterable[Any]) -> Self:
+        """Internal interface: return a copy with other parts, of any type."""
+        changed = copy.copy(self)
+        for name, part in zip(self.PARTS, parts, strict=True):
+            setattr(changed, name, part)
+        return changed
+
+    def _tensors(self) -> list[Any]:
+        """Return the parts, which must be Tensors, or columns made of them."""
+        for name, part in zip(self.PARTS, self.parts, strict=True):
+            if not isinstance(part, (Tensor, TensorParts)):
+                raise TypeError(
+                    f"the {name} of a {type(self).__name__} must be a Tensor, got "
+                    f"{type(part).__name__}"
+                )
+        return self.parts
 
     def _changed(self, change: Callable[[Any], Any]) -> Self:
         """Return a copy whose parts are the results of a function."""
-        changed = copy.copy(self)
-        for name in self._PARTS:
-            setattr(changed, name, change(getattr(self, name)))
-        return changed
+        return self.with_parts(map(change, self._tensors()))
 
 
-class BytesArray(_TensorParts):
+def has_rows(value: Any) -> bool:
+    """Return whether a value is a Tensor with at least one dimension."""
+    return isinstance(value, Tensor) and value.dim() > 0
+
+
+def integers(values: Any, name: str) -> list[Any]:
+    """Return a Tensor of integers as a list.
+
+    Raises:
+        TypeError: If it is no Tensor of integers, for example after ``tree_map``.
+    """
+    if isinstance(values, Tensor) and not (values.is_floating_point() or values.is_complex()):
+        found: list[Any] = values.tolist()
+        return found
+    got = values.dtype if isinstance(values, Tensor) else type(values).__name__
+    raise TypeError(f"{name} must be a Tensor of integers, got {got}")
+
+
+class BytesArray(TensorParts):
     """An array of bytes values of any size, stored in two Tensors.
 
     Value ``i`` of the flattened array is ``data[offsets[i] : offsets[i + 1]]``.
@@ -64,16 +106,13 @@ class BytesArray(_TensorParts):
     """
 
     __slots__ = ("data", "offsets", "shape")
-    _PARTS = ("data", "offsets")
+    PARTS = ("data", "offsets")
 
     def __init__(self, data: Tensor, offsets: Tensor, shape: tuple[int, ...] | None = None) -> None:
         self.data = data
         self.offsets = offsets
         self.shape: tuple[int, ...] = (len(offsets) - 1,) if shape is None else tuple(shape)
-        if math.prod(self.shape) != len(offsets) - 1:
-            raise ValueError(
-                f"shape must hold {counted(len(offsets) - 1, 'value')}, got {self.shape}"
-            )
+        self._check_shape(len(offsets) - 1)
 
     @classmethod
     def from_list(cls, values: list[bytes]) -> BytesArray:
@@ -82,6 +121,16 @@ class BytesArray(_TensorParts):
         joined = bytearray(b"".join(values))
         data = torch.frombuffer(joined, dtype=torch.uint8) if joined else torch.empty(0).byte()
         return cls(data, torch.tensor(ends))
+
+    def _check_shape(self, count: int) -> None:
+        if math.prod(self.shape) != count:
+            raise ValueError(f"shape must hold {counted(count, 'value')}, got {self.shape}")
+
+    def _bounds(self) -> list[int]:
+        """Return the offsets, which may have been replaced since the array was made."""
+        offsets = integers(self.offsets, "offsets")
+        self._check_shape(len(offsets) - 1)
+        return offsets
 
     def __len__(self) -> int:
         if not self.shape:
@@ -117,7 +166,7 @@ class BytesArray(_TensorParts):
 
     def flat(self) -> list[bytes]:
         """Return all values in row-major order."""
-        offsets = self.offsets.tolist()
+        offsets = self._bounds()
         if len(offsets) == 1:
             return []
         joined = self.data[offsets[0] : offsets[-1]].cpu().numpy().tobytes()
@@ -131,7 +180,7 @@ class BytesArray(_TensorParts):
 
         Functions such as ``torchvision.io.decode_jpeg`` accept these Tensors.
         """
-        offsets = self.offsets.tolist()
+        offsets = self._bounds()
         return [self.data[begin:end] for begin, end in itertools.pairwise(offsets)]
 
     def tolist(self) -> Any:
@@ -150,10 +199,12 @@ class BytesArray(_TensorParts):
     __hash__ = None  # type: ignore[assignment]  # its Tensors are mutable
 
     def __repr__(self) -> str:
+        if not isinstance(self.data, Tensor):
+            return f"BytesArray(data={self.data!r}, offsets={self.offsets!r}, shape={self.shape})"
         return f"BytesArray(shape={self.shape}, {self.data.numel()} bytes of data)"
 
 
-class Ragged(_TensorParts):
+class Ragged(TensorParts):
     """Rows of any length: values in one array, and the offsets of the rows in it.
 
     Row ``i`` is ``values[offsets[i] : offsets[i + 1]]``. The values may be rows themselves.
@@ -166,7 +217,7 @@ class Ragged(_TensorParts):
     """
 
     __slots__ = ("offsets", "values")
-    _PARTS = ("offsets", "values")
+    PARTS = ("offsets", "values")
 
     def __init__(self, values: Tensor | BytesArray | Ragged, offsets: Tensor) -> None:
         self.values = values
@@ -209,13 +260,13 @@ class Ragged(_TensorParts):
 
     def rows(self) -> list[Tensor | BytesArray | Ragged]:
         """Return all rows. Values are shared, not copied."""
-        offsets = self.offsets.tolist()
+        offsets = integers(self.offsets, "offsets")
         return [_cut(self.values, begin, end) for begin, end in itertools.pairwise(offsets)]
 
     def tolist(self) -> list[list[Any]]:
         """Return the rows as nested lists of Python numbers or bytes."""
+        offsets = integers(self.offsets, "offsets")
         values = self.values.tolist()
-        offsets = self.offsets.tolist()
         return [values[begin:end] for begin, end in itertools.pairwise(offsets)]
 
     def to_padded(
@@ -295,6 +346,8 @@ class Ragged(_TensorParts):
         )
 
     def __repr__(self) -> str:
+        if not has_rows(self.offsets):
+            return f"Ragged(values={self.values!r}, offsets={self.offsets!r})"
         return f"Ragged({len(self)} rows, values={self.values!r})"
 
 
@@ -316,7 +369,7 @@ def _cut(values: Any, begin: int, end: int) -> Any:
     return values[max(begin, 0) : max(end, 0)]
 
 
-class Sparse(_TensorParts):
+class Sparse(TensorParts):
     """A sparse array: values and their indices.
 
     Attributes:
@@ -327,7 +380,7 @@ class Sparse(_TensorParts):
     """
 
     __slots__ = ("dense_shape", "indices", "values")
-    _PARTS = ("indices", "values")
+    PARTS = ("indices", "values")
 
     def __init__(
         self, indices: Tensor, values: Tensor | BytesArray, dense_shape: tuple[int, ...]
@@ -361,4 +414,7 @@ class Sparse(_TensorParts):
         )
 
     def __repr__(self) -> str:
-        return f"Sparse({len(self.indices)} values in {list(self.dense_shape)})"
+        shape = list(self.dense_shape)
+        if not has_rows(self.indices):
+            return f"Sparse(indices={self.indices!r}, values={self.values!r}, shape={shape})"
+        return f"Sparse({len(self.indices)} values in {shape})"

@@ -1,4 +1,4 @@
-"""Registration of our classes with PyTorch's ``default_collate`` and with multiprocessing.
+"""Registration of our classes with PyTorch's ``default_collate`` and pytrees, and multiprocessing.
 
 The functions that do the work are imported on first use.
 """
@@ -10,7 +10,8 @@ from typing import Any
 
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from .batch import Batch
+from . import pytree
+from .batch import Batch, KeyedBatch
 from .ragged import BytesArray, Ragged, Sparse
 
 
@@ -21,6 +22,14 @@ def _collate_values(values: list[Any], *, collate_fn_map: Any) -> Any:
     return collate([{"": value} for value in values])[""]
 
 
+def _refuse_batches(batches: list[Any], *, collate_fn_map: Any) -> None:
+    del collate_fn_map
+    raise TypeError(
+        f"the dataset yields batches, and default_collate got {len(batches)} of them to join: use "
+        "DataLoader(dataset, batch_size=None), or make_loader(dataset)"
+    )
+
+
 def _reduce(batch: Batch) -> Any:
     from .transport import reduce_batch  # noqa: PLC0415
 
@@ -28,4 +37,6 @@ def _reduce(batch: Batch) -> Any:
 
 
 default_collate_fn_map.update(dict.fromkeys((BytesArray, Ragged, Sparse), _collate_values))
+default_collate_fn_map.update(dict.fromkeys((Batch, KeyedBatch), _refuse_batches))
 ForkingPickler.register(Batch, _reduce)
+pytree.register()

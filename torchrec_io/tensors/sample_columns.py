@@ -12,10 +12,11 @@ from torch import Tensor
 
 from ..parsing.layout import ListColumn, RaggedColumn, SparseColumn
 from ..schema.nesting import Path
-from .batch import Batch, Sample
+from .batch import Batch
 from .batch_builder import BatchBuilder
 from .padding import PaddedLength
 from .ragged import BytesArray, Ragged, Sparse
+from .sample import Sample
 from .views import name_dtype
 
 

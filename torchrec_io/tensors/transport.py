@@ -287,8 +287,9 @@ os.register_at_fork(after_in_child=_ends.reset)
 
 def reduce_batch(batch: Batch) -> Any:
     """Pickle a batch for another process. DataLoader workers send it in a slot."""
-    is_inline = batch.arena.device.type != "cpu" or batch.arena.numel() <= _INLINE_BYTES
-    if is_inline or get_worker_info() is None or not hasattr(os, "memfd_create"):
+    arena = batch.arena
+    is_small = arena is None or arena.device.type != "cpu" or arena.numel() <= _INLINE_BYTES
+    if is_small or get_worker_info() is None or not hasattr(os, "memfd_create"):
         return batch.__reduce__()
     return _ends.sender.send(batch) or batch.__reduce__()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from ..parsing.layout import Column, DenseColumns, Texts
 from ..schema.dtypes import RAW_DTYPES
-from .ragged import BytesArray, Ragged, Sparse
+from .ragged import BytesArray, Ragged, Sparse, has_rows
 
 Value: TypeAlias = (
     "Tensor | BytesArray | Ragged | Sparse | list[Tensor] | list[BytesArray] | list[Ragged]"
@@ -91,7 +92,24 @@ def list_rows(value: Value) -> Sequence[Any]:
         return value.unbind()
     if isinstance(value, BytesArray):
         return value.flat() if len(value.shape) == 1 else list(value)
-    return value.rows() if isinstance(value, (Ragged, Sparse)) else value
+    if isinstance(value, (Ragged, Sparse)):
+        return value.rows()
+    if isinstance(value, list):
+        return value
+    raise TypeError(f"a column of records must be made of Tensors, got {type(value).__name__}")
+
+
+def count_rows(value: Value) -> int:
+    """Return the number of records of a column.
+
+    Raises:
+        TypeError: If the value is not a column.
+    """
+    if isinstance(value, Tensor) and value.dim() == 0:
+        raise TypeError("a column of records must have a dimension, got a Tensor of none")
+    if isinstance(value, (Tensor, BytesArray, Ragged, Sparse, list)):
+        return len(value)
+    raise TypeError(f"a column of records must be made of Tensors, got {type(value).__name__}")
 
 
 def describe(columns: Mapping[str, Any]) -> str:
@@ -105,21 +123,25 @@ def describe(columns: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _describe_column(value: Value) -> str:
+def _describe_column(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"{name_dtype(value)}{list(value.shape)}"
     if isinstance(value, BytesArray):
         return f"bytes{list(value.shape)}"
-    if isinstance(value, Ragged):
+    if isinstance(value, Ragged) and has_rows(value.offsets):
         inner = ", ...]" if isinstance(value.values, Ragged) else "]"
         return f"Ragged {_name_kind(value.flat_values)}[{len(value)}, ...{inner}"
     if isinstance(value, Sparse):
         return f"Sparse {_name_kind(value.values)}{list(value.dense_shape)}"
-    return f"list of {len(value)} tensors"
+    if isinstance(value, list):
+        return f"list of {len(value)} tensors"
+    return reprlib.repr(value)
 
 
-def _name_kind(values: Tensor | BytesArray) -> str:
-    return name_dtype(values) if isinstance(values, Tensor) else "bytes"
+def _name_kind(values: Any) -> str:
+    if isinstance(values, Tensor):
+        return name_dtype(values)
+    return "bytes" if isinstance(values, BytesArray) else reprlib.repr(values)
 
 
 def name_dtype(value: Tensor) -> str:

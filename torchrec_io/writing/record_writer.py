@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from ..checks import counted
 from ..storage.compression import Compression
+from ..storage.exit import end_at_exit
 from ..storage.local import StrPath
 from .encode import ExampleEncoder, Kinds
 from .output_group import OutputGroup
@@ -37,6 +38,11 @@ class Writer(ABC):
         self._records = 0
         self._failure: tuple[int, str] | None = None
 
+    def _open(self) -> None:
+        """Allow writing, once the files are open."""
+        self._is_open = True
+        end_at_exit(self, Writer._drop)
+
     @abstractmethod
     def write(self, record: Record) -> None:
         """Write one record."""
@@ -61,10 +67,16 @@ class Writer(ABC):
             self.discard()
 
     def __del__(self) -> None:
-        if self._is_open and os.getpid() == self._owner:
-            message = f"{self!r} was never closed; its data was discarded"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        if self._is_open:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Discard the data of a writer that was not closed."""
+        is_open, self._is_open = self._is_open, False
+        if is_open and os.getpid() == self._owner:
             self.discard()
+            message = f"{self!r} was never closed; its data was discarded"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -177,7 +189,7 @@ class TFRecordWriter(Writer):
     ) -> None:
         super().__init__(path, kinds)
         self._file = self._group.open_records(self._target, compression, index=index)
-        self._is_open = True
+        self._open()
 
     def write(self, record: Record) -> None:
         """Write one record.

@@ -227,7 +227,7 @@ class ShardedWriter(Writer):
         except BaseException:
             self._group.discard()
             raise
-        self._is_open = True
+        self._open()
 
     @property
     def paths(self) -> list[str]:

@@ -1,0 +1,129 @@
+"""What datasets say about themselves: files, records, order, options and the rank's share."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..checks import counted
+from ..order.distributed import rank_source
+from ..order.mixture import MixedOrder
+from ..order.orders import ENDLESS
+from ..order.progress import Progress
+from .dealing import Dealer, EpochDealer
+from .options import MixOptions, defaults_of, options_of
+from .pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+# Options that the description shows in another way.
+_SHOWN_APART = frozenset({"rank", "world_size"})
+
+
+def describe(name: str, session: Session) -> str:
+    """Return what a dataset is, in one line.
+
+    Nothing is read, and no order is computed.
+
+    Args:
+        name: Name of the dataset's class.
+        session: State of the dataset.
+    """
+    pipeline = session.pipeline
+    parts = [
+        describe_files(pipeline.paths),
+        *_about_records(pipeline.order),
+        describe_schema(pipeline.loader.parser.schema or pipeline.schema),
+        *_about_options(pipeline),
+        f"epoch {session.state.clock.epoch}",
+        *filter(None, [describe_share(session)]),
+    ]
+    return f"{name}({', '.join(parts)})"
+
+
+def describe_share(session: Session) -> str | None:
+    """Return the share of this rank, and who says that it is this rank; None for a single rank."""
+    try:
+        dealer = session.dealer
+    except ValueError as error:  # the environment variables of torchrun are not valid
+        return f"unknown rank ({error})"
+    if dealer.world_size == 1:
+        return None
+    source = rank_source(dealer.options["rank"])
+    text = f"rank {dealer.rank} of {dealer.world_size} ({source})"
+    return ": ".join([text, *_about_share(dealer, session.state.clock.epoch)])
+
+
+def describe_files(paths: Sequence[str]) -> str:
+    """Return the number of files, and their folder or the first of them."""
+    if len(paths) == 1:
+        return repr(paths[0])
+    if not paths:
+        return "no files"
+    folder = os.path.dirname(paths[0])
+    if folder and all(os.path.dirname(path) == folder for path in paths):
+        return f"{len(paths):,} files in {folder!r}"
+    return f"{len(paths):,} files, first {paths[0]!r}"
+
+
+def describe_schema(schema: Any) -> str:
+    """Return what records become."""
+    if schema is None:
+        return "bytes"
+    if isinstance(schema, Mapping):
+        return counted(len(schema), "feature")
+    return f"schema={_name_of(schema)}"
+
+
+def changed_options(options: Mapping[str, Any]) -> list[str]:
+    """Return the options that differ from their defaults, as they are written in a call."""
+    defaults = defaults_of(options)
+    return [
+        f"{name}={_name_of(value)}"
+        for name, value in options.items()
+        if name not in _SHOWN_APART
+        and value is not defaults[name]
+        and _differs(value, defaults[name])
+    ]
+
+
+def _about_options(pipeline: Pipeline) -> list[str]:
+    if not isinstance(pipeline.order, MixedOrder):
+        return changed_options(pipeline.options)
+    # The others are those of the first dataset.
+    own = {name: pipeline.options[name] for name in options_of(MixOptions)}
+    return [pipeline.order.rule, *changed_options(own)]
+
+
+def _differs(value: Any, default: Any) -> bool:
+    # An array has no single answer to ==. No default is an array.
+    return type(value) is not type(default) or bool(value != default)
+
+
+def _name_of(value: Any) -> str:
+    name = getattr(value, "__qualname__", None)
+    return name if isinstance(name, str) else _SHORT.repr(value)
+
+
+def _about_records(order: Any) -> Iterator[str]:
+    if not hasattr(order, "__len__"):
+        return
+    yield "endless" if len(order) == ENDLESS else counted(len(order), "record")
+
+
+def _about_share(dealer: Dealer, epoch: int) -> Iterator[str]:
+    if not isinstance(dealer, EpochDealer) or len(dealer.order) == ENDLESS:
+        return
+    if dealer.order.has_batches:  # their number is known only after all lengths are sorted
+        yield "a share of the batches"
+        return
+    plan = dealer.plan(dealer.layout(), Progress(epoch))
+    records = f"{plan.num_rank_records:,} of {counted(plan.num_records, 'record')}"
+    batches = counted(plan.num_rank_batches, "batch", "batches")
+    yield f"{records}, {batches}" if dealer.in_batches else records

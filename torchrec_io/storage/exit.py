@@ -1,0 +1,34 @@
+"""Ends of objects that are open when the interpreter exits."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+_Owner = TypeVar("_Owner")
+
+_open: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
+
+
+def end_at_exit(owner: _Owner, end: Callable[[_Owner], None]) -> _Owner:
+    """Return an object that a function ends at exit, if the object still exists.
+
+    The interpreter would collect such objects later. By then it has emptied modules that something
+    else keeps alive, as the package ``dill`` does, and their functions fail.
+
+    Args:
+        owner: The object.
+        end: Function that is called with it.
+    """
+    _open[owner] = end
+    return owner
+
+
+@atexit.register
+def _end_all() -> None:
+    for owner, end in list(_open.items()):
+        with contextlib.suppress(ValueError):  # a generator that a daemon thread is running
+            end(owner)
