@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep bytecode: the tests start many processes, which would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test long setup setup-tf build lint types docs unit slow native fuzz package bench stub format
+.PHONY: demo test long setup setup-tf build lint types docs unit slow native fuzz package bench stub format trainers
 .PHONY: clean serve
 
 demo: build
@@ -91,6 +91,14 @@ unit: build setup-tf
 
 slow: build setup-tf
 	python -m pytest -n auto -m slow --timeout 600
+
+# Count records under each trainer, in all ways to use it (an hour), also with the second newest
+# Accelerate. The results make the table of docs/trainers.md.
+OLD_ACCELERATE := 1.14.0
+trainers: build
+	python -m tests.trainers.full
+	python -m pip install -q --no-deps --upgrade --target build/accelerate accelerate==$(OLD_ACCELERATE)
+	PYTHONPATH=$(CURDIR)/build/accelerate python -m tests.trainers.full --check accelerate transformers
 
 # ---- tools ----
 

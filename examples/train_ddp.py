@@ -49,6 +49,11 @@ def accuracy(model: nn.Module) -> float:
 
 def main() -> None:
     """Train, and check the records and the accuracy."""
+    if not dist.is_torchelastic_launched():
+        raise SystemExit(
+            "start this with torchrun, which runs several processes:\n"
+            "torchrun --nproc-per-node=2 examples/train_ddp.py"
+        )
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     # The dataset gets its rank from torch.distributed. A step waits for all ranks, so all need

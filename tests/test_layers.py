@@ -45,6 +45,7 @@ ROOMS = (
     "messages",
     "tools",
     "convert",
+    "integrations",
     "cli",
 )
 FIRST_OPTIONAL = ROOMS.index("tfds")
@@ -236,6 +237,8 @@ def test_every_public_name_resolves(name: str) -> None:
 
 # Rooms whose public names are used as torchrec_io.ROOM.NAME.
 ROOMS_OF_NAMES = ("convert", "csv", "presets", "ranking", "tfds", "tools")
+# Rooms whose names are modules.
+ROOMS_OF_MODULES = ("integrations", "messages")
 
 
 @pytest.mark.parametrize("room", ROOMS_OF_NAMES)
@@ -284,7 +287,7 @@ def test_each_public_name_is_written_once() -> None:
     assert len(names) == len(stub.splitlines()) - len(["", "__version__: str"])
     assert len(set(names)) == len(names)
     rooms = {name for name in names if name not in public_names(torchrec_io)}
-    assert rooms == {*ROOMS_OF_NAMES, "messages"}
+    assert rooms == {*ROOMS_OF_NAMES, *ROOMS_OF_MODULES}
     assert {*names} <= {*dir(torchrec_io)}
 
 

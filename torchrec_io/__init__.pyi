@@ -1,5 +1,6 @@
 from . import convert as convert
 from . import csv as csv
+from . import integrations as integrations
 from . import messages as messages
 from . import presets as presets
 from . import ranking as ranking

@@ -40,6 +40,51 @@ def test_train_ddp() -> None:
     assert re.fullmatch(re.escape(begins) + r"test accuracy 0\.9\d{3}\n", printed)
 
 
+def test_train_ddp_without_torchrun() -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "train_ddp.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("torchrun --nproc-per-node=2 examples/train_ddp.py\n")
+
+
+# Steps of an epoch of 1,437 records in batches of 32. The last step of two processes is left out
+# in part.
+STEPS = {1: 45, 2: 23}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    "name", ["train_lightning.py", "train_accelerate.py", "train_hf_trainer.py"]
+)
+def test_a_trainer_stops_and_resumes(name: str, processes: int, tmp_path: Path) -> None:
+    steps, stop = STEPS[processes], STEPS[processes] + 5
+
+    def train(*options: object) -> str:
+        start = ["-W", "ignore"]
+        if processes > 1:
+            start += ["-m", "torch.distributed.run", "--standalone"]
+            start.append(f"--nproc-per-node={processes}")
+        return run(*start, EXAMPLES / name, "--output", tmp_path, "--epochs=3", *options)
+
+    train("--stop-after", stop)
+    printed = train("--resume")
+    done = re.search(r"(\d+) steps(, \d+)? in all|(\d+) steps$", printed, re.MULTILINE)
+    assert done is not None, printed
+    if name == "train_hf_trainer.py":
+        assert done[1] == str(3 * steps)
+    else:
+        assert done[1] or done[3] == str(3 * steps - stop)
+    accuracy = re.search(r"^test accuracy (0\.\d+)$", printed, re.MULTILINE)
+    assert accuracy is not None, printed
+    assert float(accuracy[1]) > 0.9
+
+
 @pytest.fixture
 def run_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

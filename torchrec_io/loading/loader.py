@@ -50,12 +50,13 @@ class Loader:
         self._num_workers: int = batches.loader.num_workers
 
     def __iter__(self) -> Iterator[Any]:
+        """Yield items, and move to the next epoch when the loop has taken the last one.
+
+        Nothing starts before the first item is taken: Lightning makes an iterator only to check
+        that this is possible, and sets the epoch and the position after it has made another one.
+        """
         items = iter(self._given)
         self._latest = items
-        return self._taken(items)
-
-    def _taken(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Yield items, and move to the next epoch when the loop has taken the last one."""
         position = self._batches.position
         taken = 0
         try:
@@ -105,6 +106,20 @@ class Loader:
             StateMismatchError: If the state belongs to other files, another order or other batches.
         """
         self._given.load_state_dict(state)
+
+    def resume(self, *, epoch: int, batches: int) -> None:
+        """Start the next iteration after a number of batches of an epoch, without reading them.
+
+        A trainer that counts its steps, and saves no state of its loaders, resumes with this.
+
+        Args:
+            epoch: Number of the epoch.
+            batches: Number of batches of that epoch that this rank has used.
+
+        Raises:
+            ValueError: If the dataset has no ``batch_size``, or the epoch has fewer batches.
+        """
+        self._batches.position.resume(epoch, batches)
 
     def describe(self) -> str:
         """Return the choices of the loader and their reasons, in lines of text.

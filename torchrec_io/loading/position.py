@@ -10,6 +10,7 @@ from ..checks import check_integer
 from ..datasets.base import RecordDataset
 from ..datasets.dealing import EpochDealer
 from ..datasets.epoch_clock import EpochClock
+from ..datasets.indexed import CountedDataset
 from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress
 
@@ -41,6 +42,9 @@ class LoopPosition:
         """Note that the loop has been left."""
 
     def set_epoch(self, epoch: int) -> None:
+        raise NotImplementedError
+
+    def resume(self, epoch: int, batches: int) -> None:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
@@ -85,6 +89,14 @@ class RecordsPosition(LoopPosition):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._dataset.load_state_dict(state)
+
+    def resume(self, epoch: int, batches: int) -> None:
+        if not isinstance(self._dataset, CountedDataset):
+            raise TypeError(
+                "a stream cannot be resumed by a number of batches: save state_dict() and load it"
+            )
+        self.set_epoch(epoch)
+        self._dataset.resume(epoch=epoch, batches=batches)
 
 
 class DatasetPosition(RecordsPosition):
@@ -152,6 +164,10 @@ class CountedPosition(RecordsPosition):
             return session.to_state(*self._next_start())
         return session.to_state(self._progress, self._layout)
 
+    def resume(self, epoch: int, batches: int) -> None:
+        super().resume(epoch, batches)
+        self._progress = None
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self._progress = None
@@ -199,6 +215,11 @@ class WorkersPosition(RecordsPosition):
         # A StatefulDataLoader would start its workers only to return their first states.
         workers = self._loader.state_dict() if self._is_begun else self._loaded
         return {"version": 1, "epoch": self._clock.epoch, "workers": workers}
+
+    def resume(self, epoch: int, batches: int) -> None:
+        super().resume(epoch, batches)
+        self._loaded = None
+        self._is_begun = False
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if "order" in state:  # saved by a loader without workers
@@ -277,6 +298,10 @@ class SamplerPosition(LoopPosition):
 
     def state_dict(self) -> dict[str, Any]:
         return {"version": 1, "epoch": self._epoch, "used": self._used, **self._identity}
+
+    def resume(self, epoch: int, batches: int) -> None:
+        check_integer("batches", batches)
+        self.load_state_dict({"epoch": epoch, "used": batches, **self._identity})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         try:

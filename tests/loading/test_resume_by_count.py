@@ -1,0 +1,74 @@
+"""``Loader.resume``: the next iteration starts after a number of batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, open_records, write_files
+
+# torchdata 0.11 causes this warning when it creates a loader.
+pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+
+
+def ids(loader: Any) -> list[list[int]]:
+    return [batch["id"].tolist() for batch in loader]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_the_rest_of_an_epoch_follows(workers: int, on_error: str, tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [50])
+    dataset = open_records(paths, shuffle=True, batch_size=10, on_error=on_error)
+    epochs = []
+    for epoch in range(3):
+        dataset.set_epoch(epoch)
+        epochs.append(ids(dataset))
+    loader = tio.make_loader(dataset.replace(), num_workers=workers)
+    assert ids(loader) == epochs[0]
+    loader.resume(epoch=1, batches=3)
+    assert loader.state_dict()
+    assert ids(loader) == epochs[1][3:]
+    assert ids(loader) == epochs[2]
+    next(iter(loader))
+    loader.resume(epoch=0, batches=4)
+    assert ids(loader) == epochs[0][4:]
+
+
+def test_a_map_style_dataset(tmp_path: Path) -> None:
+    dataset = tio.TFRecordMapDataset(write_files(tmp_path, [50]), SCHEMA)
+    loader = tio.make_loader(dataset, batch_size=10)
+    loader.resume(epoch=0, batches=3)
+    assert ids(loader) == [list(range(30, 40)), list(range(40, 50))]
+    assert len(ids(loader)) == 5
+
+
+def test_what_cannot_be_counted(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [50])
+    stream = tio.make_loader(open_records(paths, stream=True, batch_size=10))
+    with pytest.raises(TypeError, match="a stream cannot be resumed by a number of batches"):
+        stream.resume(epoch=0, batches=1)
+    samples = tio.make_loader(open_records(paths))
+    with pytest.raises(ValueError, match="resume counts batches: the dataset needs a batch_size"):
+        samples.resume(epoch=0, batches=1)
+    batches = tio.make_loader(open_records(paths, batch_size=10))
+    with pytest.raises(ValueError, match="batches must be at most 5"):
+        batches.resume(epoch=0, batches=6)
+
+
+def test_nothing_starts_before_the_first_item(tmp_path: Path) -> None:
+    """Lightning makes an iterator, loads a state, and makes another one."""
+    dataset = open_records(write_files(tmp_path, [50]), shuffle=True, batch_size=10)
+    whole = ids(dataset.replace())
+    loader = tio.make_loader(dataset, num_workers=2)
+    unused = iter(loader)
+    loader.resume(epoch=0, batches=1)
+    items = iter(loader)
+    assert ids(items) == whole[1:]
+    del unused
+    items = iter(loader)
+    loader.set_epoch(0)  # after the iterator was made
+    assert ids(items) == whole

@@ -1,0 +1,2 @@
+from . import lightning as lightning
+from . import transformers as transformers
