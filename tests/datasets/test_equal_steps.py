@@ -132,6 +132,23 @@ class TestTheRule:
             assert dataset.repeated == wrong
             assert dataset.skipped == wrong
 
+    @pytest.mark.parametrize("names", [["id"], ["id", "name", "tokens"]])
+    def test_values_out_of_range(self, tmp_path: Path, names: list[str]) -> None:
+        path = write(tmp_path, ())
+        schema = {name: SCHEMA[name] for name in names}
+        schema["id"] = tio.FixedLenFeature([], "int64", valid_range=(20, 100))
+        for rank in range(2):
+            options: dict[str, Any] = {"batch_size": 4, "rank": rank, "uneven": "drop"}
+            planned = ids_of(make(path, **options))
+            dataset = make(path, **options).replace(schema=schema, on_error="skip")
+            expected = replaced(planned, set(range(20)), 1000)
+            assert ids_of(dataset) == expected
+            assert dataset.repeated == sum(each < 20 for batch in planned for each in batch)
+            if "name" in names:
+                named = [name for batch in dataset for name in batch["name"]]
+                flat = [number for batch in expected for number in batch]
+                assert named == [f"record {number}".encode() for number in flat]
+
     def test_the_default_of_uneven_replaces_with_several_ranks(self, tmp_path: Path) -> None:
         path = write(tmp_path, {0, 5, 6}, 16)
         options: dict[str, Any] = {"batch_size": 4, "on_error": "skip"}

@@ -271,8 +271,8 @@ class TestLog:
         loader = DataLoader(
             dataset, batch_size=None, num_workers=2, multiprocessing_context="spawn"
         )
-        for _ in loader:
-            if is_left:
+        for number, _ in enumerate(loader):
+            if is_left and number == 3:  # both workers are running
                 break
         del loader
         lines = capfd.readouterr().err.splitlines()

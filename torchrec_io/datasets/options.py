@@ -273,8 +273,9 @@ class LoadingOptions(KeyOptions, total=False):
 
     Attributes:
         on_error: Action for a damaged record, or one that does not match the schema. ``"raise"``
-            raises the error. ``"skip"`` leaves the record out, logs the error and counts it in
-            :attr:`skipped`. A function is called with the error, and the record is left out.
+            raises the error. ``"skip"`` leaves the record out and counts it in :attr:`skipped`; one
+            line for each file and epoch is logged. A function is called with each error, and the
+            record is left out.
             Batches are filled up from the next records, except batches by length. With
             ``uneven="drop"`` or ``"pad"``, and with several ranks and ``uneven=None``, each lost
             record is replaced by the nearest valid one instead, so that all ranks yield the planned
