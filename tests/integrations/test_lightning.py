@@ -23,12 +23,13 @@ def ids(loader: Any) -> list[int]:
 @pytest.mark.parametrize("kind", ["dataset", "DataLoader", "make_loader", "DevicePrefetcher"])
 def test_set_epoch_reaches_what_is_ours(kind: str, place: str, tmp_path: Path) -> None:
     dataset = open_records(write_files(tmp_path, [50]), shuffle=True, batch_size=10)
-    loader: Any = {
+    make: dict[str, Any] = {
         "dataset": lambda: dataset,
         "DataLoader": lambda: DataLoader(dataset, batch_size=None),
         "make_loader": lambda: tio.make_loader(dataset),
         "DevicePrefetcher": lambda: tio.DevicePrefetcher(dataset, "cpu"),
-    }[kind]()
+    }
+    loader = make[kind]()
     others = [DataLoader(tio.TFRecordMapDataset(dataset.paths)), iter(())]
     places = {
         "itself": loader,

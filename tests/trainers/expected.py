@@ -16,7 +16,7 @@ class Expected:
         repeated: Number of records that come twice in an epoch, in all processes together.
         new_order: True if each epoch has another order; None if that is not defined.
         equal_steps: True if all ranks have equally many steps.
-        error: Text of an error before the first step. None if there must be none.
+        error: Text of an error before the first step, "" for any. None if there must be none.
     """
 
     repeated: int = 0
@@ -90,7 +90,8 @@ def _error(cell: Cell) -> str | None:
 def _error_of_batches(cell: Cell) -> str | None:
     """Return the text of the error for batches that a trainer is to divide, if there is one."""
     if cell.trainer == "transformers" and cell.loader == "DataLoader":
-        return "make_loader"  # the trainer makes batches of them
+        # The trainer makes batches of them. In one process, its own function refuses them.
+        return "make_loader" if cell.world_size > 1 or _dispatches(cell) else ""
     if "split" in cell.mode:
         return "split_batches"  # from Accelerate, because the loader has no batch size
     if cell.trainer == "transformers":
