@@ -9,7 +9,7 @@ import gc
 import logging
 import multiprocessing
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple
 
 from torch.utils.data import get_worker_info
@@ -185,7 +185,7 @@ class Session:
 
     # ---- iterating ----
 
-    def iterate(self) -> Iterator[Any]:
+    def iterate(self) -> Generator[Any, None, None]:
         """Start an iteration of this process and return its items."""
         worker = get_worker_info()
         number, workers = (0, 0) if worker is None else (worker.id, worker.num_workers)
