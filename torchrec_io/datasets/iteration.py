@@ -98,7 +98,9 @@ class Iteration:
         """Options of the dataset."""
         return self.dealer.options
 
-    def items(self, position: Position, threads: int, check: Callable[[], None]) -> Iterator[Any]:
+    def items(
+        self, position: Position, threads: int, check: Callable[[], None]
+    ) -> Generator[Any, None, None]:
         """Yield batches or samples from a position on, and move it with each of them.
 
         Args:
