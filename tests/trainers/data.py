@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ def make_sampler(cell: Cell, dataset: Any) -> Any:
     divides = cell.trainer != "ddp" and cell.mode != "unprepared"
     if cell.world_size == 1 or (divides and cell.loader != "make_loader"):
         return RandomSampler(dataset)
-    return DistributedSampler(dataset, seed=1)
+    # Lightning makes the process group later.
+    rank = int(os.environ["RANK"])
+    return DistributedSampler(dataset, num_replicas=cell.world_size, rank=rank, seed=1)
 
 
 class Numbers:

@@ -75,19 +75,28 @@ def _error(cell: Cell) -> str | None:
     """Return the text of the error that a cell must raise, if it must."""
     if cell.kind == "map" or cell.loader == "make_loader":
         return None
-    if trainer_divides(cell):
-        if cell.batched_by == "dataset":
-            return _error_of_batches(cell)
-        return "world_size" if cell.mode == "ranked prepared" and cell.world_size > 1 else None
-    return "prepare" if cell.mode == "unprepared" and cell.world_size > 1 else None
+    if not trainer_divides(cell):
+        return "prepare" if cell.mode == "unprepared" and cell.world_size > 1 else None
+    if cell.mode == "ranked prepared" and cell.world_size > 1:
+        return "world_size"
+    if cell.batched_by == "dataset":
+        return _error_of_batches(cell)
+    # Workers of such a loader start in prepare, before it is known who divides the records.
+    starts_early = cell.loader == "StatefulDataLoader" and cell.num_workers > 0
+    is_dispatched = cell.mode.startswith("dispatch") and cell.world_size > 1
+    return "dispatch_batches=False" if starts_early and is_dispatched else None
 
 
 def _error_of_batches(cell: Cell) -> str | None:
-    """Return the text of the error for batches that a trainer is to divide."""
+    """Return the text of the error for batches that a trainer is to divide, if there is one."""
     if cell.trainer == "transformers" and cell.loader == "DataLoader":
         return "make_loader"  # the trainer makes batches of them
     if "split" in cell.mode:
         return "split_batches"  # from Accelerate, because the loader has no batch size
+    if cell.trainer == "transformers":
+        # collate_fn makes a dict of each Batch, which can be dispatched. Otherwise the loader has
+        # no length, which the Trainer refuses.
+        return "max_steps" if cell.mode == "train sharded" and cell.world_size > 1 else None
     return "make_loader" if cell.world_size > 1 or _dispatches(cell) else None
 
 
