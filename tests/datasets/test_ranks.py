@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.datasets import open_records, record, write_files
 from tests.support.loading import error_of
+from tests.support.states import iterations_of
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [13, 0, 7, 10]
@@ -132,8 +133,10 @@ class TestSeveralEpochsInOneIteration:
         self, paths: list[str], workers: int, batch_size: int
     ) -> None:
         dataset = make(paths, batch_size=batch_size, shuffle=True, epochs=4)
-        expected = [batch["id"].tolist() for batch in dataset]
-        assert [batch["id"].tolist() for batch in load(dataset, workers)] == expected
+        expected = iterations_of(dataset, 2)
+        dataset.set_epoch(0)
+        loader = load(dataset, workers)
+        assert [[batch["id"].tolist() for batch in loader] for _ in range(2)] == expected
 
     def test_endless(self, paths: list[str]) -> None:
         dataset = make(paths, batch_size=30, shuffle=True, epochs=None)

@@ -154,7 +154,7 @@ def test_batches_from_workers(paths: list[str], method: str) -> None:
     loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
     batches = list(loader)
     assert [batch["id"].tolist() for batch in batches] == [
-        batch["id"].tolist() for batch in dataset
+        batch["id"].tolist() for batch in dataset.replace()
     ]
     for batch in batches:
         check_batch(batch, batch["id"].tolist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,13 +24,13 @@ def ids(loader: Any) -> list[int]:
 @pytest.mark.parametrize("kind", ["dataset", "DataLoader", "make_loader", "DevicePrefetcher"])
 def test_set_epoch_reaches_what_is_ours(kind: str, place: str, tmp_path: Path) -> None:
     dataset = open_records(write_files(tmp_path, [50]), shuffle=True, batch_size=10)
-    make: dict[str, Any] = {
+    makers: dict[str, Callable[[], Any]] = {
         "dataset": lambda: dataset,
         "DataLoader": lambda: DataLoader(dataset, batch_size=None),
         "make_loader": lambda: tio.make_loader(dataset),
         "DevicePrefetcher": lambda: tio.DevicePrefetcher(dataset, "cpu"),
     }
-    loader = make[kind]()
+    loader = makers[kind]()
     others = [DataLoader(tio.TFRecordMapDataset(dataset.paths)), iter(())]
     places = {
         "itself": loader,

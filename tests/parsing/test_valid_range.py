@@ -378,14 +378,15 @@ def test_it_is_written_as_text() -> None:
 
 
 def test_without_a_range_nothing_is_checked() -> None:
-    """Columns of one size are parsed in one pass; with a range they are not."""
+    """Columns of one size are parsed in one pass, and only those with a range are then checked."""
     plain = ExampleParser.of(tio.Schema({"x": tio.FixedLenFeature([], "float32")}))
     ranged = ExampleParser.of(
         tio.Schema({"x": tio.FixedLenFeature([], "float32", valid_range=(0, 1))})
     )
     assert plain.is_fixed
     assert plain.checked_builders == []
-    assert not ranged.is_fixed
+    assert ranged.is_fixed
+    assert [builder.name for builder in ranged.checked_builders] == ["x"]
 
 
 # ---- in datasets ----

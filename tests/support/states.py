@@ -14,6 +14,17 @@ def through_json(state: Any) -> Any:
     return json.loads(json.dumps(state))
 
 
+def rest_of(whole: list[Any], following: list[Any], given: int) -> list[Any]:
+    """Return what comes after some items of an iteration: its rest, or the next one at its end."""
+    return whole[given:] or following
+
+
+def iterations_of(dataset: Any, count: int, epoch: int = 0) -> list[list[Any]]:
+    """Return the ids of the items of successive iterations, of which the first has an epoch."""
+    dataset.set_epoch(epoch)
+    return [[item["id"].tolist() for item in dataset] for _ in range(count)]
+
+
 def states_of(dataset: tio.TFRecordDataset) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the state before the first and after each item, with the number of items so far."""
     iterator = iter(dataset)

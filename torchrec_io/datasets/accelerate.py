@@ -59,6 +59,8 @@ class PreparedReader:
 
         A dispatcher drops what it cannot divide, and a shard fills up what is not full.
         """
+        if self.num_processes == 1:
+            return None  # nothing is divided; workers that start in prepare know no batch size
         if self.batch_size is None or self.is_dispatcher or self.split_batches:
             return self.batch_size
         return self.batch_size * self.num_processes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import IterableDataset
 
-from ..storage.exit import end_at_exit
+from ..storage.exit import close_at_exit
 from .dealing import Dealer
 from .description import describe
 from .pipeline import Pipeline
@@ -106,7 +106,7 @@ class RecordDataset(IterableDataset[Any]):
         self.session.load(state)
 
     def __iter__(self) -> Iterator[Any]:
-        return end_at_exit(self.session.iterate(), _close)
+        return close_at_exit(self.session.iterate())
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self.session)
@@ -123,7 +123,3 @@ class RecordDataset(IterableDataset[Any]):
         other = copy.copy(self)
         other.session = Session(pipeline, self.dealer)
         return other
-
-
-def _close(items: Any) -> None:
-    items.close()

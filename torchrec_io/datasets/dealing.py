@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -302,6 +303,18 @@ class EpochDealer(Dealer):
         if layout.num_workers != 1 or progress.ahead:  # other processes may not be there yet
             return progress
         return dataclasses.replace(progress, begin=self.count(progress.epoch), consumed=0)
+
+    def num_left(self, progress: Progress, layout: ProcessLayout) -> int:
+        """Return the number of steps that a rank without workers has left in its iteration.
+
+        Records that are skipped are counted. The iteration must not be endless.
+        """
+        per_step = layout.batch_size if self.in_batches else 1
+        left = -math.ceil(progress.consumed / per_step)
+        while progress.epoch < self.epoch_after(progress):
+            left += self._steps_of(self.plan(layout, progress))
+            progress = self.next_epoch(progress, layout)
+        return left
 
     def advanced(self, progress: Progress, layout: ProcessLayout, batches: int) -> Progress:
         """Return the progress of a rank without workers after a number of further batches.

@@ -91,7 +91,6 @@ class CountedDataset(RecordDataset):
                 f"batches must be at most {most}, the number of batches in the epoch, got {batches}"
             )
         assigned = batches * layout.world_size * layout.batch_size
-        self.session.state.clock.set(epoch)
         self.session.resume(Progress(epoch, epoch, min(assigned, dealer.count(epoch))), layout)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,7 +98,9 @@ class Iteration:
         """Options of the dataset."""
         return self.dealer.options
 
-    def items(self, position: Position, threads: int, check: Callable[[], None]) -> Iterator[Any]:
+    def items(
+        self, position: Position, threads: int, check: Callable[[], None]
+    ) -> Generator[Any, None, None]:
         """Yield batches or samples from a position on, and move it with each of them.
 
         Args:

@@ -9,7 +9,7 @@ import gc
 import logging
 import multiprocessing
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple
 
 from torch.utils.data import get_worker_info
@@ -112,6 +112,11 @@ class Session:
             "_position": None,
         }
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if state["_pickled_in"].pid == os.getpid():
+            self._pickled_in = None  # a copy in the same process
+
     # ---- parts ----
 
     @property
@@ -185,7 +190,7 @@ class Session:
 
     # ---- iterating ----
 
-    def iterate(self) -> Iterator[Any]:
+    def iterate(self) -> Generator[Any, None, None]:
         """Start an iteration of this process and return its items."""
         worker = get_worker_info()
         number, workers = (0, 0) if worker is None else (worker.id, worker.num_workers)
@@ -220,7 +225,7 @@ class Session:
     ) -> Position:
         """Return the position at which an iteration starts."""
         loaded, self._loaded = self._loaded, None
-        resumed = loaded or self.state.take_resume(layout.worker, workers)
+        resumed = loaded or self._current(self.state.take_resume(layout.worker, workers))
         if resumed is None:
             epoch, follows = turn.begin()
             if follows and workers > 0 and layout.world_size > 1:
@@ -231,9 +236,16 @@ class Session:
             turn.begin()
         else:
             turn.begin_at(position.first_epoch)
-        if loaded is not None and dealer.is_done(position.progress, layout):
-            turn.end_before_start(dealer, position)
+            if dealer.is_done(*loaded) and dealer.is_done(position.progress, layout):
+                turn.end_before_start(dealer, position)
         return position
+
+    def _current(
+        self, resumed: tuple[Progress, ProcessLayout] | None
+    ) -> tuple[Progress, ProcessLayout] | None:
+        """Return where the dataset was resumed, if that is in the epoch that comes next."""
+        is_current = resumed is not None and resumed[0].is_in(self.state.clock.epoch)
+        return resumed if is_current else None
 
     def is_at_end(self) -> bool:
         """Return whether the last iteration of this process has yielded its last item."""
@@ -241,7 +253,8 @@ class Session:
 
     def next_start(self) -> tuple[Progress, ProcessLayout]:
         """Return where the next iteration of this rank starts."""
-        return self.state.untaken_resume() or self.start(self.dealer.layout())
+        resumed = self._current(self.state.untaken_resume())
+        return resumed or self.start(self.dealer.layout())
 
     def start(self, layout: ProcessLayout) -> tuple[Progress, ProcessLayout]:
         """Return the start of the next epoch."""
@@ -276,7 +289,7 @@ class Session:
 
     def to_state(self, progress: Progress, layout: ProcessLayout) -> dict[str, Any]:
         """Return a progress as a state."""
-        if self.dealer.is_done(progress, layout):
+        if self._leaves_nothing(progress, layout, _first_rank(layout)):
             progress = self.dealer.end_of(progress, layout)
         return to_state(progress, layout, self.pipeline.order.describe(), self._state_batch_size)
 
@@ -321,28 +334,49 @@ class Session:
         elif get_worker_info() is not None:
             self._loaded = (progress, layout)
         else:
-            if not self.is_epoch_set:
-                self.state.clock.set(progress.first_epoch)
             self.resume(progress, layout)
 
     def resume(self, progress: Progress, layout: ProcessLayout) -> None:
-        """Start the next iteration at a progress; after its end, with the next epoch."""
+        """Start the next iteration at a progress.
+
+        At its end, the next epoch follows. But if its own epoch was set, before or afterwards,
+        nothing is left of that.
+        """
         self._position = None
         self.state.is_in_workers = False
-        if not self.is_epoch_set and self._is_at_end(progress, layout):
-            self.state.clock.set(self.dealer.epoch_after(progress))
-            self.state.drop_resume()
-        else:
-            self.state.resume_from(progress, layout)
+        self.state.resume_from(progress, layout)
+        if self.is_epoch_set and progress.is_in(self.state.clock.epoch):
+            return
+        is_at_end = self._is_at_end(progress, layout)
+        self.state.clock.set(
+            self.dealer.epoch_after(progress) if is_at_end else progress.first_epoch
+        )
 
     def _is_at_end(self, progress: Progress, layout: ProcessLayout) -> bool:
-        """Return whether this rank has taken everything of an iteration."""
+        """Return whether the next iteration starts with the next epoch after a progress.
+
+        The process of that progress has reached its end, and so has this one: in another layout, it
+        must not be ahead of other ranks.
+        """
+        now = self.dealer.layout()
+        return self._leaves_nothing(progress, layout, now if now == layout else _first_rank(now))
+
+    def _leaves_nothing(
+        self, progress: Progress, before: ProcessLayout, now: ProcessLayout
+    ) -> bool:
+        """Return whether a process has reached its end, where another one would continue."""
         dealer = self.dealer
-        now = dealer.layout()
+        if not dealer.is_done(progress, before):
+            return False
         try:
-            return dealer.is_done(dealer.moved(progress, layout, now), now)
+            return dealer.is_done(dealer.moved(progress, before, now), now)
         except StateMismatchError:  # raised when the iteration starts
             return False
+
+
+def _first_rank(layout: ProcessLayout) -> ProcessLayout:
+    """Return the layout of the rank that has no fewer records than the others."""
+    return dataclasses.replace(layout, rank=0)
 
 
 @functools.cache  # persistent workers start several iterations

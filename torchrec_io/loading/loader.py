@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import importlib.util
 import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from ..datasets.dealing import EpochDealer
 from ..datasets.description import describe_share
 from ..datasets.options import ReplaceOptions, change_options
 from ..order.distributed import resolve_rank
+from ..storage.exit import close_at_exit
 from ..tensors.collate import collate
 from ..tensors.device import DevicePrefetcher, can_pin, check_device
 from .position import (
@@ -50,6 +51,9 @@ class Loader:
         self._num_workers: int = batches.loader.num_workers
 
     def __iter__(self) -> Iterator[Any]:
+        return close_at_exit(self._taken())
+
+    def _taken(self) -> Generator[Any, None, None]:
         """Yield items, and move to the next epoch when the loop has taken the last one.
 
         Nothing starts before the first item is taken: Lightning makes an iterator only to check

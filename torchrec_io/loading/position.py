@@ -67,27 +67,37 @@ class RecordsPosition(LoopPosition):
     def __init__(self, dataset: RecordDataset) -> None:
         self._dataset = dataset
         self._first_epoch = 0
+        self._has_ended = False  # whether the clock must be moved
 
     @property
     def _clock(self) -> EpochClock:
         return self._dataset.session.state.clock
 
     def begin(self) -> None:
+        self.close()
         self._first_epoch = self._dataset.session.next_start()[0].first_epoch
         self._clock.hold()
 
     def advance(self) -> None:
-        epochs = self._dataset.session.pipeline.options["epochs"]
-        if epochs is not None:
-            self._clock.end_held(self._first_epoch + epochs)
+        # A worker that starts late must still see the epoch: the clock moves when the loop is left.
+        self._has_ended = self._dataset.session.pipeline.options["epochs"] is not None
+
+    def _after(self, epoch: int) -> int:
+        """Return the epoch after an iteration that starts with an epoch and is not endless."""
+        return epoch + int(self._dataset.session.pipeline.options["epochs"])
 
     def close(self) -> None:
+        if self._has_ended:
+            self._has_ended = False
+            self._clock.end_held(self._after(self._first_epoch))
         self._clock.release()
 
     def set_epoch(self, epoch: int) -> None:
+        self.close()
         self._dataset.set_epoch(epoch)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.close()
         self._dataset.load_state_dict(state)
 
     def resume(self, epoch: int, batches: int) -> None:
@@ -106,6 +116,10 @@ class DatasetPosition(RecordsPosition):
 
     def is_at_end(self) -> bool:
         return self._dataset.session.is_at_end()
+
+    def advance(self) -> None:
+        super().advance()
+        self.close()  # there are no workers
 
     def state_dict(self) -> dict[str, Any]:
         return self._dataset.state_dict()
@@ -191,30 +205,57 @@ class WorkersPosition(RecordsPosition):
     def __init__(self, dataset: RecordDataset, loader: Any) -> None:
         super().__init__(dataset)
         self._loader = loader
-        # State of the StatefulDataLoader that the next iteration loads.
+        # State that the next iteration loads.
         self._loaded: Mapping[str, Any] | None = None
         self._is_begun = False
+        # Number of items left at most; None if it is not known.
+        self._left: int | None = None
+        # Whether the epoch was set by a state, not by the user.
+        self._is_set_by_state = False
 
     def begin(self) -> None:
         super().begin()
+        self._left = self._count_left() if self._loaded is None else self._loaded["left"]
         self._loaded = None
         self._is_begun = True
+        self._is_set_by_state = False
+
+    def _count_left(self) -> int | None:
+        session = self._dataset.session
+        dealer = session.dealer
+        if not isinstance(dealer, EpochDealer) or dealer.options["epochs"] is None:
+            return None
+        now = dealer.layout()
+        return dealer.num_left(dealer.moved(*session.next_start(), now), now)
+
+    def count(self) -> None:
+        if self._left is not None:
+            self._left -= 1
+
+    def is_at_end(self) -> bool:
+        return self._left == 0
 
     def advance(self) -> None:
-        self._first_epoch = self._clock.epoch  # workers may have resumed another epoch
         super().advance()
-        self._is_begun = False
+        self._left = 0
 
     def set_epoch(self, epoch: int) -> None:
+        self.close()
+        self._is_set_by_state = False
         if epoch != self._clock.epoch:
             self._is_begun = False
             self._loaded = None
         super().set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        # A StatefulDataLoader would start its workers only to return their first states.
-        workers = self._loader.state_dict() if self._is_begun else self._loaded
-        return {"version": 1, "epoch": self._clock.epoch, "workers": workers}
+        if self._is_begun:
+            # A StatefulDataLoader would start its workers only to return their first states.
+            workers = self._loader.state_dict()
+            epoch, left = self._first_epoch, self._left
+            return {"version": 1, "epoch": epoch, "left": left, "workers": workers}
+        if self._loaded is not None:
+            return dict(self._loaded)
+        return {"version": 1, "epoch": self._clock.epoch, "left": None, "workers": None}
 
     def resume(self, epoch: int, batches: int) -> None:
         super().resume(epoch, batches)
@@ -222,17 +263,24 @@ class WorkersPosition(RecordsPosition):
         self._is_begun = False
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.close()
+        session = self._dataset.session
+        if self._is_set_by_state:
+            self._is_set_by_state = False
+            session.state.times_seen = session.state.times_set
         if "order" in state:  # saved by a loader without workers
             self._dataset.load_state_dict(state)
             return
         try:
-            epoch, workers = int(state["epoch"]), state["workers"]
+            epoch, left, workers = int(state["epoch"]), state["left"], state["workers"]
         except (KeyError, TypeError, ValueError) as error:
             raise StateMismatchError(f"this is not a state of a loader: {error!r}") from None
-        if not self._dataset.session.is_epoch_set:
-            self._clock.set(epoch)
+        if not session.is_epoch_set:
+            # Workers follow an epoch that was set: they do not go on at the end of another one.
+            self._dataset.set_epoch(self._after(epoch) if left == 0 else epoch)
+            self._is_set_by_state = True
         self._loader.load_state_dict(workers or {})
-        self._loaded = workers
+        self._loaded = None if workers is None else dict(state)
         self._is_begun = False
 
 
@@ -255,6 +303,10 @@ class SamplerPosition(LoopPosition):
         self._used = 0  # in the epoch, by the last iteration or by a state
         self._skip = 0  # number of items that the next iteration skips
         self._is_begun = False  # whether that iteration has the latest epoch and position
+        self._set: int | None = None  # epoch that was set since it began
+        # Epoch and number of items of the last iteration, or of a state, if that is at its end.
+        self._finished: tuple[int, int] | None = None
+        self._is_loaded = False  # whether that is of a state
 
     def unused(self, items: Any) -> UnusedItems:
         """Return the items of a sampler that the next iteration does not skip."""
@@ -268,6 +320,8 @@ class SamplerPosition(LoopPosition):
     def begin(self) -> None:
         self._used, self._skip = self._skip, 0
         self._is_begun = True
+        self._is_loaded = False
+        self._set = self._finished = None
 
     def count(self) -> None:
         if self._is_begun:
@@ -285,11 +339,22 @@ class SamplerPosition(LoopPosition):
         return used >= items
 
     def advance(self) -> None:
-        if self._is_begun:
-            self.set_epoch(self._epoch + 1)
+        if self._is_begun and self._set is None:
+            self._finished = self._end_of(self._epoch, self._used)
+            self._move_to(self._epoch + 1)
+
+    def _end_of(self, epoch: int, used: int) -> tuple[int, int] | None:
+        return (epoch, used) if used > 0 and self._is_last(used) else None
 
     def set_epoch(self, epoch: int) -> None:
         check_integer("epoch", epoch)
+        self._move_to(epoch)
+        self._set = epoch
+        finished, self._finished = self._finished, None
+        if self._is_loaded and finished is not None and finished[0] == epoch:
+            self._used = self._skip = finished[1]  # nothing is left of it
+
+    def _move_to(self, epoch: int) -> None:
         if epoch != self._epoch:
             self._epoch, self._used, self._skip = epoch, 0, 0
             self._is_begun = False
@@ -297,7 +362,8 @@ class SamplerPosition(LoopPosition):
             self._sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"version": 1, "epoch": self._epoch, "used": self._used, **self._identity}
+        epoch, used = self._finished or (self._epoch, self._used)
+        return {"version": 1, "epoch": epoch, "used": used, **self._identity}
 
     def resume(self, epoch: int, batches: int) -> None:
         check_integer("batches", batches)
@@ -317,11 +383,13 @@ class SamplerPosition(LoopPosition):
                     f"the state does not match this dataset: {name} is {value!r} here and "
                     f"{found[name]!r} in the state"
                 )
-        if used > 0 and self._is_last(used):
-            epoch, used = epoch + 1, 0
-        self.set_epoch(epoch)
-        self._used = self._skip = used
         self._is_begun = False
+        self._is_loaded = True
+        self._finished = self._end_of(epoch, used)
+        if self._finished is not None and self._set != epoch:
+            epoch, used = epoch + 1, 0
+        self._move_to(epoch)
+        self._used = self._skip = used
 
 
 class UnusedItems:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 _Owner = TypeVar("_Owner")
+_Items = TypeVar("_Items", bound=Generator[Any, None, None])
 
 _open: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
 
@@ -25,6 +26,15 @@ def end_at_exit(owner: _Owner, end: Callable[[_Owner], None]) -> _Owner:
     """
     _open[owner] = end
     return owner
+
+
+def close_at_exit(items: _Items) -> _Items:
+    """Return a generator that is closed at exit, if it still exists."""
+    return end_at_exit(items, _close)
+
+
+def _close(items: Generator[Any, None, None]) -> None:
+    items.close()
 
 
 @atexit.register
