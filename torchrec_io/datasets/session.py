@@ -28,9 +28,9 @@ from .worker_state import WorkerState
 logger = logging.getLogger("torchrec_io")
 
 _EPOCHS_OF_RANKS = (
-    "another epoch starts in DataLoader workers, which run ahead of the training loop: ranks may get "
-    "out of step if a loop is left just before its end. Call set_epoch(epoch) before each epoch, or "
-    "use tio.make_loader"
+    "another epoch starts in DataLoader workers, which run ahead of the training loop: ranks may "
+    "get out of step if a loop is left just before its end. Call set_epoch(epoch) before each "
+    "epoch, or use tio.make_loader"
 )
 
 
@@ -203,6 +203,11 @@ class Session:
     def is_at_end(self) -> bool:
         """Return whether the last iteration of this process has yielded its last item."""
         return self._turn is not None and self._turn.has_ended
+
+    def repeat_epoch(self) -> None:
+        """Start the last iteration of this process again: its last items were not used."""
+        if self._turn is not None and self._position is not None:
+            self._turn.take_back(self._position.first_epoch)
 
     def next_start(self) -> tuple[Progress, ProcessLayout]:
         """Return where the next iteration of this rank starts."""

@@ -84,6 +84,10 @@ class Loader:
         """
         self._given.set_epoch(epoch)
 
+    def repeat_epoch(self) -> None:
+        """Internal interface: start the last epoch again, as its last batches were not used."""
+        self._batches.position.repeat_epoch()
+
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the loop as plain numbers and strings.
 

@@ -40,6 +40,10 @@ class LoopPosition:
     def close(self) -> None:
         """Note that the loop has been left."""
 
+    def repeat_epoch(self) -> None:
+        """Start the last epoch again: its last batches were not used."""
+        raise NotImplementedError
+
     def set_epoch(self, epoch: int) -> None:
         raise NotImplementedError
 
@@ -87,6 +91,11 @@ class RecordsPosition(LoopPosition):
             self._has_ended = False
             self._clock.end_held(self._after(self._first_epoch))
         self._clock.release()
+
+    def repeat_epoch(self) -> None:
+        self.close()
+        if self._dataset.session.pipeline.options["epochs"] is not None:
+            self._clock.take_back(self._first_epoch, self._after(self._first_epoch))
 
     def set_epoch(self, epoch: int) -> None:
         self.close()
@@ -321,6 +330,11 @@ class SamplerPosition(LoopPosition):
         if self._is_begun and self._set is None:
             self._finished = self._end_of(self._epoch, self._used)
             self._move_to(self._epoch + 1)
+
+    def repeat_epoch(self) -> None:
+        finished, self._finished = self._finished, None
+        if finished is not None and not self._is_loaded:
+            self._move_to(finished[0])
 
     def _end_of(self, epoch: int, used: int) -> tuple[int, int] | None:
         return (epoch, used) if used > 0 and self._is_last(used) else None
