@@ -217,7 +217,7 @@ class _Batches:
     def __iter__(self) -> Iterator[Any]:
         self.position.begin()
         self.num_yielded = 0
-        return self._counted(iter(self.loader))
+        return self._counted(iter(() if self.position.is_empty() else self.loader))
 
     def _counted(self, items: Iterator[Any]) -> Iterator[Any]:
         for item in items:

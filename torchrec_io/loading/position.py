@@ -26,6 +26,10 @@ class LoopPosition:
     def begin(self) -> None:
         """Note that an iteration starts; called before the loader creates its iterator."""
 
+    def is_empty(self) -> bool:
+        """Return whether the iteration that was begun has nothing to yield, as far as is known."""
+        return False
+
     def count(self) -> None:
         """Note that the loader yields a batch."""
 
@@ -208,8 +212,9 @@ class WorkersPosition(RecordsPosition):
 
     def begin(self) -> None:
         super().begin()
-        self._left = self._count_left() if self._loaded is None else self._loaded["left"]
-        self._loaded = None
+        loaded, self._loaded = self._loaded, None
+        is_current = loaded is not None and loaded["epoch"] == self._first_epoch
+        self._left = loaded["left"] if loaded and is_current else self._count_left()
         self._is_begun = True
         self._is_set_by_state = False
 
@@ -220,6 +225,10 @@ class WorkersPosition(RecordsPosition):
             return None
         now = dealer.layout()
         return dealer.num_left(dealer.moved(*session.next_start(), now), now)
+
+    def is_empty(self) -> bool:
+        # A StatefulDataLoader would begin another iteration if its state was taken after the end.
+        return self._left == 0
 
     def count(self) -> None:
         if self._left is not None:
@@ -236,8 +245,7 @@ class WorkersPosition(RecordsPosition):
         self.close()
         self._is_set_by_state = False
         if epoch != self._clock.epoch:
-            self._is_begun = False
-            self._loaded = None
+            self._is_begun = False  # a state that was loaded may be in the new epoch
         super().set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -246,9 +254,14 @@ class WorkersPosition(RecordsPosition):
             workers = self._loader.state_dict()
             epoch, left = self._first_epoch, self._left
             return {"version": 1, "epoch": epoch, "left": left, "workers": workers}
-        if self._loaded is not None:
+        if self._loaded is not None and self._is_next(self._loaded):
             return dict(self._loaded)
         return {"version": 1, "epoch": self._clock.epoch, "left": None, "workers": None}
+
+    def _is_next(self, loaded: Mapping[str, Any]) -> bool:
+        """Return whether the next iteration follows from a state."""
+        epoch = loaded["epoch"]
+        return self._clock.epoch == (self._after(epoch) if loaded["left"] == 0 else epoch)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.close()
