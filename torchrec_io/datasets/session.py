@@ -76,6 +76,7 @@ class Session:
         self._turn: Turn | None = None
         # Where this worker's next iteration starts, if a state was loaded in the worker.
         self._loaded: tuple[Progress, ProcessLayout] | None = None
+        self._follows_loader = False
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
         Iteration(pipeline.loader, self.dealer, self.state).errors.handle([*pipeline.errors])
@@ -90,6 +91,10 @@ class Session:
     def share(self, other: Session) -> None:
         """Share the state of another session: ``set_epoch`` of either reaches both."""
         self._own_state = other.state
+
+    def follow_loader(self) -> None:
+        """Take epochs from a loader: it moves the clock, and its workers may start late."""
+        self._follows_loader = True
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask torch.distributed for its rank; this process can.
@@ -141,6 +146,11 @@ class Session:
             self._own_state = self._own_state.copy()
         return self._own_state
 
+    @property
+    def epoch(self) -> int:
+        """Epoch with which the next iteration of this process starts."""
+        return self.state.loader_epoch if self._follows_loader else self.state.clock.epoch
+
     # ---- iterating ----
 
     def iterate(self) -> Iterator[Any]:
@@ -179,12 +189,16 @@ class Session:
         """Return the position at which an iteration starts."""
         loaded, self._loaded = self._loaded, None
         resumed = loaded or self._current(self.state.take_resume(layout.worker, workers))
+        if resumed is None and self._follows_loader:
+            return Position.at(Progress(self.epoch, self.epoch), layout)
         if resumed is None:
             epoch, follows = turn.begin()
             if follows and workers > 0 and layout.world_size > 1:
                 self.state.warn_once(logger, _EPOCHS_OF_RANKS)
             return Position.at(Progress(epoch, epoch), layout)
         position = Position.at(dealer.moved(*resumed, layout), layout)
+        if self._follows_loader:
+            return position
         if loaded is None or self.is_epoch_set:
             turn.begin()
         else:
@@ -197,7 +211,7 @@ class Session:
         self, resumed: tuple[Progress, ProcessLayout] | None
     ) -> tuple[Progress, ProcessLayout] | None:
         """Return where the dataset was resumed, if that is in the epoch that comes next."""
-        is_current = resumed is not None and resumed[0].is_in(self.state.clock.epoch)
+        is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None
 
     def is_at_end(self) -> bool:
@@ -270,7 +284,7 @@ class Session:
 
     def is_sent_elsewhere(self, progress: Progress) -> bool:
         """Return whether another epoch was set since an iteration started."""
-        return self.is_epoch_set and not progress.is_in(self.state.clock.epoch)
+        return self.is_epoch_set and not progress.is_in(self.epoch)
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Start the next iteration at a state.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import importlib.util
@@ -258,7 +259,8 @@ def _of_records(
         from torchdata.stateful_dataloader import StatefulDataLoader  # noqa: PLC0415
 
         load = StatefulDataLoader
-    loader = load(dataset, batch_size=None, collate_fn=collate_fn, **options)
+    given = dataset if options["num_workers"] == 0 else _for_workers(dataset)
+    loader = load(given, batch_size=None, collate_fn=collate_fn, **options)
     position: LoopPosition
     if options["num_workers"] == 0:
         position = DatasetPosition(dataset)
@@ -269,6 +271,14 @@ def _of_records(
     else:
         position = WorkersPosition(dataset, loader)
     return _Batches(dataset, loader, position, _about_batches(dataset))
+
+
+def _for_workers(dataset: RecordDataset) -> RecordDataset:
+    """Return the dataset for workers, which take the epoch from the loader."""
+    given = copy.copy(dataset)
+    given.session.share(dataset.session)
+    given.session.follow_loader()
+    return given
 
 
 def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDataset:

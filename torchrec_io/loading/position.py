@@ -71,42 +71,36 @@ class RecordsPosition(LoopPosition):
     def __init__(self, dataset: RecordDataset) -> None:
         self._dataset = dataset
         self._first_epoch = 0
-        self._has_ended = False  # whether the clock must be moved
 
     @property
     def _clock(self) -> EpochClock:
         return self._dataset.session.state.clock
 
     def begin(self) -> None:
-        self.close()
-        self._first_epoch = self._dataset.session.next_start()[0].first_epoch
+        session = self._dataset.session
+        self._first_epoch = session.next_start()[0].first_epoch
+        session.state.loader_epoch = self._first_epoch
         self._clock.hold()
 
     def advance(self) -> None:
-        # A worker that starts late must still see the epoch: the clock moves when the loop is left.
-        self._has_ended = self._dataset.session.pipeline.options["epochs"] is not None
+        if self._dataset.session.pipeline.options["epochs"] is not None:
+            self._clock.end_held(self._after(self._first_epoch))
 
     def _after(self, epoch: int) -> int:
         """Return the epoch after an iteration that starts with an epoch and is not endless."""
         return epoch + int(self._dataset.session.pipeline.options["epochs"])
 
     def close(self) -> None:
-        if self._has_ended:
-            self._has_ended = False
-            self._clock.end_held(self._after(self._first_epoch))
         self._clock.release()
 
     def repeat_epoch(self) -> None:
-        self.close()
         if self._dataset.session.pipeline.options["epochs"] is not None:
             self._clock.take_back(self._first_epoch, self._after(self._first_epoch))
 
     def set_epoch(self, epoch: int) -> None:
-        self.close()
         self._dataset.set_epoch(epoch)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.close()
         self._dataset.load_state_dict(state)
 
 
@@ -117,10 +111,6 @@ class DatasetPosition(RecordsPosition):
 
     def is_at_end(self) -> bool:
         return self._dataset.session.is_at_end()
-
-    def advance(self) -> None:
-        super().advance()
-        self.close()  # there are no workers
 
     def state_dict(self) -> dict[str, Any]:
         return self._dataset.state_dict()
@@ -242,7 +232,6 @@ class WorkersPosition(RecordsPosition):
         self._left = 0
 
     def set_epoch(self, epoch: int) -> None:
-        self.close()
         self._is_set_by_state = False
         if epoch != self._clock.epoch:
             self._is_begun = False  # a state that was loaded may be in the new epoch
@@ -264,7 +253,6 @@ class WorkersPosition(RecordsPosition):
         return self._clock.epoch == (self._after(epoch) if loaded["left"] == 0 else epoch)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.close()
         session = self._dataset.session
         if self._is_set_by_state:
             self._is_set_by_state = False
