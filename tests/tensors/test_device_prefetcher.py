@@ -372,6 +372,48 @@ def test_another_epoch_after_a_loop_that_was_left(paths: list[str], kind: str) -
 
 
 @pytest.mark.usefixtures("any_device")
+@pytest.mark.parametrize(
+    "kind", ["dataset", "DataLoader", "make_loader", "stateful 0", "by number"]
+)
+def test_an_epoch_ends_with_the_last_batch_handed_out(paths: list[str], kind: str) -> None:
+    """Copies are ahead of the loop, up to the end of the epoch."""
+    if kind == "by number":
+        loader = tio.make_loader(
+            tio.TFRecordMapDataset(paths, SCHEMA),
+            batch_size=3,
+            sampler=DistributedSampler(range(sum(SIZES)), num_replicas=1, rank=0),  # type: ignore[arg-type]
+        )
+        expected = []
+        for epoch in range(9):
+            loader.set_epoch(epoch)
+            expected.append(ids_of(loader))
+        loader.set_epoch(0)
+    else:
+        loader = loader_of(paths, kind)
+        expected = iterations_of(loader_of(paths, "dataset"), 9)
+    prefetcher = tio.DevicePrefetcher(loader, "cuda", 3)
+    epoch = 0
+    for taken in (1, 5, 7, 3, 6, 4, 7, 8, 2, 8):
+        assert ids_of(itertools.islice(prefetcher, taken)) == expected[epoch][:taken]
+        epoch += taken >= len(expected[epoch])
+    assert epoch == 4
+
+
+@pytest.mark.usefixtures("any_device")
+def test_set_epoch_counts_more_than_copies_that_were_not_handed_out(paths: list[str]) -> None:
+    dataset = loader_of(paths, "dataset")
+    prefetcher = tio.DevicePrefetcher(dataset, "cuda", 3)
+    batches = iter(prefetcher)
+    for _ in range(5):
+        next(batches)
+    dataset.set_epoch(7)
+    del batches
+    other = loader_of(paths, "dataset")
+    other.set_epoch(7)
+    assert ids_of(prefetcher) == ids_of(other)
+
+
+@pytest.mark.usefixtures("any_device")
 def test_a_loader_without_states(paths: list[str]) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=3)
     prefetcher = tio.DevicePrefetcher(DataLoader(dataset, batch_size=None, num_workers=1), "cuda")

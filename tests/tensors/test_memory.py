@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -202,3 +203,14 @@ def test_memory_that_parsing_itself_needs(monkeypatch: pytest.MonkeyPatch) -> No
         MemoryError, match=r"parse a batch of 1 record, [\d,]+ bytes as stored \(Unab"
     ):
         tio.parse_examples([record], schema)
+
+
+def test_a_word_is_exchanged_if_it_is_the_expected_one() -> None:
+    words = np.array([3, 4])
+    word = words[:1]
+    assert not _core.compare_exchange(word, 4, 5)
+    assert _core.compare_exchange(word, 3, 5)
+    assert words.tolist() == [5, 4]
+    misaligned = np.zeros(16, np.uint8)[4:12].view(np.int64)
+    with pytest.raises(ValueError, match="word must be aligned to its size"):
+        _core.compare_exchange(misaligned, 0, 1)

@@ -131,6 +131,13 @@ class EpochClock:
 
         self._exchange(ended)
 
+    def take_back(self, epoch: int, next_epoch: int) -> None:
+        """Return from an epoch to the one before, if nothing has happened since the end of that."""
+        first = int(self._numbers[_EPOCH])
+        ended = _pack(_BETWEEN, 0, next_epoch - first)
+        before = _pack(_BETWEEN, 0, epoch - first)
+        self._exchange(lambda word: before if word == ended else word)
+
     # ---- iterations of a loader ----
 
     def hold(self) -> None:

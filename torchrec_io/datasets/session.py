@@ -84,6 +84,7 @@ class Session:
         self._position: Position | None = None
         # Where this worker's next iteration starts, if a state was loaded in the worker.
         self._loaded: tuple[Progress, ProcessLayout] | None = None
+        self._follows_loader = False
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
         errors = ErrorHandler(pipeline.options["on_error"], self.state)
@@ -100,6 +101,10 @@ class Session:
     def share(self, other: Session) -> None:
         """Share the state of another session: ``set_epoch`` of either reaches both."""
         self._own_state = other.state
+
+    def follow_loader(self) -> None:
+        """Take epochs from a loader: it moves the clock, and its workers may start late."""
+        self._follows_loader = True
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask torch.distributed for its rank; this process can.
@@ -188,6 +193,11 @@ class Session:
             self._own_state = self._own_state.copy()
         return self._own_state
 
+    @property
+    def epoch(self) -> int:
+        """Epoch with which the next iteration of this process starts."""
+        return self.state.loader_epoch if self._follows_loader else self.state.clock.epoch
+
     # ---- iterating ----
 
     def iterate(self) -> Generator[Any, None, None]:
@@ -226,12 +236,16 @@ class Session:
         """Return the position at which an iteration starts."""
         loaded, self._loaded = self._loaded, None
         resumed = loaded or self._current(self.state.take_resume(layout.worker, workers))
+        if resumed is None and self._follows_loader:
+            return Position.at(Progress(self.epoch, self.epoch), layout)
         if resumed is None:
             epoch, follows = turn.begin()
             if follows and workers > 0 and layout.world_size > 1:
                 self.state.warn_once(logger, _EPOCHS_OF_RANKS)
             return Position.at(Progress(epoch, epoch), layout, turn)
         position = Position.at(dealer.moved(*resumed, layout), layout, turn)
+        if self._follows_loader:
+            return position
         if loaded is None or self.is_epoch_set:
             turn.begin()
         else:
@@ -244,12 +258,17 @@ class Session:
         self, resumed: tuple[Progress, ProcessLayout] | None
     ) -> tuple[Progress, ProcessLayout] | None:
         """Return where the dataset was resumed, if that is in the epoch that comes next."""
-        is_current = resumed is not None and resumed[0].is_in(self.state.clock.epoch)
+        is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None
 
     def is_at_end(self) -> bool:
         """Return whether the last iteration of this process has yielded its last item."""
         return self._position is not None and self._position.turn.has_ended
+
+    def repeat_epoch(self) -> None:
+        """Start the last iteration of this process again: its last items were not used."""
+        if self._position is not None:
+            self._position.turn.take_back(self._position.first_epoch)
 
     def next_start(self) -> tuple[Progress, ProcessLayout]:
         """Return where the next iteration of this rank starts."""
@@ -314,7 +333,7 @@ class Session:
 
     def is_sent_elsewhere(self, progress: Progress) -> bool:
         """Return whether another epoch was set since an iteration started."""
-        return self.is_epoch_set and not progress.is_in(self.state.clock.epoch)
+        return self.is_epoch_set and not progress.is_in(self.epoch)
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Start the next iteration at a state.

@@ -79,6 +79,11 @@ class Turn:
         if self.last is not None and position.consumed >= self.last:
             self.end()
 
+    def take_back(self, epoch: int) -> None:
+        """Start with an epoch again: the last items were not used."""
+        if self.has_ended and self._next_epoch is not None:
+            self._clock.take_back(epoch, self._next_epoch)
+
     def end(self) -> None:
         """Move the clock on, if the iteration is not endless."""
         if self._next_epoch is not None and not self.has_ended:

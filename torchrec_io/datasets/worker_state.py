@@ -15,8 +15,8 @@ _WORKER_SLOTS = 1024
 # Positions of the numbers in the shared memory, after those of the clock. Three arrays of one slot
 # for each worker follow: the number of errors skipped, the number of records repeated in place of
 # lost ones, and whether the worker has started where the dataset was resumed.
-_TIMES_SET, _TIMES_SEEN, _IN_WORKERS, _WARNED, _TAKERS, _HAS_RESUME, _RESUME = range(
-    CLOCK_NUMBERS, CLOCK_NUMBERS + 7
+_TIMES_SET, _TIMES_SEEN, _LOADER_EPOCH, _IN_WORKERS, _WARNED, _TAKERS, _HAS_RESUME, _RESUME = range(
+    CLOCK_NUMBERS, CLOCK_NUMBERS + 8
 )
 _PROGRESS_FIELDS = len(dataclasses.fields(Progress))
 _SKIPPED = _RESUME + _PROGRESS_FIELDS + len(dataclasses.fields(ProcessLayout))
@@ -65,6 +65,15 @@ class WorkerState:
     @times_seen.setter
     def times_seen(self, times: int) -> None:
         self._shared[_TIMES_SEEN] = times
+
+    @property
+    def loader_epoch(self) -> int:
+        """Epoch of the iteration of a loader whose workers do not follow the clock."""
+        return int(self._shared[_LOADER_EPOCH])
+
+    @loader_epoch.setter
+    def loader_epoch(self, epoch: int) -> None:
+        self._shared[_LOADER_EPOCH] = epoch
 
     @property
     def is_in_workers(self) -> bool:

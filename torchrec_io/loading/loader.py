@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import importlib.util
@@ -91,6 +92,10 @@ class Loader:
         A position set by :meth:`load_state_dict` is kept if it is in that epoch, else dropped.
         """
         self._given.set_epoch(epoch)
+
+    def repeat_epoch(self) -> None:
+        """Internal interface: start the last epoch again, as its last batches were not used."""
+        self._batches.position.repeat_epoch()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the loop as plain numbers and strings.
@@ -246,7 +251,7 @@ class _Batches:
     def __iter__(self) -> Iterator[Any]:
         self.position.begin()
         self.num_yielded = 0
-        return self._counted(iter(self.loader))
+        return self._counted(iter(() if self.position.is_empty() else self.loader))
 
     def _counted(self, items: Iterator[Any]) -> Iterator[Any]:
         for item in items:
@@ -288,7 +293,8 @@ def _of_records(
         from torchdata.stateful_dataloader import StatefulDataLoader  # noqa: PLC0415
 
         load = StatefulDataLoader
-    loader = load(dataset, batch_size=None, collate_fn=collate_fn, **options)
+    given = dataset if options["num_workers"] == 0 else _for_workers(dataset)
+    loader = load(given, batch_size=None, collate_fn=collate_fn, **options)
     position: LoopPosition
     if options["num_workers"] == 0:
         position = DatasetPosition(dataset)
@@ -299,6 +305,14 @@ def _of_records(
     else:
         position = WorkersPosition(dataset, loader)
     return _Batches(dataset, loader, position, _about_batches(dataset))
+
+
+def _for_workers(dataset: RecordDataset) -> RecordDataset:
+    """Return the dataset for workers, which take the epoch from the loader."""
+    given = copy.copy(dataset)
+    given.session.share(dataset.session)
+    given.session.follow_loader()
+    return given
 
 
 def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDataset:

@@ -27,6 +27,10 @@ class LoopPosition:
     def begin(self) -> None:
         """Note that an iteration starts; called before the loader creates its iterator."""
 
+    def is_empty(self) -> bool:
+        """Return whether the iteration that was begun has nothing to yield, as far as is known."""
+        return False
+
     def count(self) -> None:
         """Note that the loader yields a batch."""
 
@@ -40,6 +44,10 @@ class LoopPosition:
 
     def close(self) -> None:
         """Note that the loop has been left."""
+
+    def repeat_epoch(self) -> None:
+        """Start the last epoch again: its last batches were not used."""
+        raise NotImplementedError
 
     def set_epoch(self, epoch: int) -> None:
         raise NotImplementedError
@@ -67,37 +75,36 @@ class RecordsPosition(LoopPosition):
     def __init__(self, dataset: RecordDataset) -> None:
         self._dataset = dataset
         self._first_epoch = 0
-        self._has_ended = False  # whether the clock must be moved
 
     @property
     def _clock(self) -> EpochClock:
         return self._dataset.session.state.clock
 
     def begin(self) -> None:
-        self.close()
-        self._first_epoch = self._dataset.session.next_start()[0].first_epoch
+        session = self._dataset.session
+        self._first_epoch = session.next_start()[0].first_epoch
+        session.state.loader_epoch = self._first_epoch
         self._clock.hold()
 
     def advance(self) -> None:
-        # A worker that starts late must still see the epoch: the clock moves when the loop is left.
-        self._has_ended = self._dataset.session.pipeline.options["epochs"] is not None
+        if self._dataset.session.pipeline.options["epochs"] is not None:
+            self._clock.end_held(self._after(self._first_epoch))
 
     def _after(self, epoch: int) -> int:
         """Return the epoch after an iteration that starts with an epoch and is not endless."""
         return epoch + int(self._dataset.session.pipeline.options["epochs"])
 
     def close(self) -> None:
-        if self._has_ended:
-            self._has_ended = False
-            self._clock.end_held(self._after(self._first_epoch))
         self._clock.release()
 
+    def repeat_epoch(self) -> None:
+        if self._dataset.session.pipeline.options["epochs"] is not None:
+            self._clock.take_back(self._first_epoch, self._after(self._first_epoch))
+
     def set_epoch(self, epoch: int) -> None:
-        self.close()
         self._dataset.set_epoch(epoch)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.close()
         self._dataset.load_state_dict(state)
 
     def resume(self, epoch: int, batches: int) -> None:
@@ -116,10 +123,6 @@ class DatasetPosition(RecordsPosition):
 
     def is_at_end(self) -> bool:
         return self._dataset.session.is_at_end()
-
-    def advance(self) -> None:
-        super().advance()
-        self.close()  # there are no workers
 
     def state_dict(self) -> dict[str, Any]:
         return self._dataset.state_dict()
@@ -215,8 +218,9 @@ class WorkersPosition(RecordsPosition):
 
     def begin(self) -> None:
         super().begin()
-        self._left = self._count_left() if self._loaded is None else self._loaded["left"]
-        self._loaded = None
+        loaded, self._loaded = self._loaded, None
+        is_current = loaded is not None and loaded["epoch"] == self._first_epoch
+        self._left = loaded["left"] if loaded and is_current else self._count_left()
         self._is_begun = True
         self._is_set_by_state = False
 
@@ -227,6 +231,10 @@ class WorkersPosition(RecordsPosition):
             return None
         now = dealer.layout()
         return dealer.num_left(dealer.moved(*session.next_start(), now), now)
+
+    def is_empty(self) -> bool:
+        # A StatefulDataLoader would begin another iteration if its state was taken after the end.
+        return self._left == 0
 
     def count(self) -> None:
         if self._left is not None:
@@ -240,11 +248,9 @@ class WorkersPosition(RecordsPosition):
         self._left = 0
 
     def set_epoch(self, epoch: int) -> None:
-        self.close()
         self._is_set_by_state = False
         if epoch != self._clock.epoch:
-            self._is_begun = False
-            self._loaded = None
+            self._is_begun = False  # a state that was loaded may be in the new epoch
         super().set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -253,7 +259,7 @@ class WorkersPosition(RecordsPosition):
             workers = self._loader.state_dict()
             epoch, left = self._first_epoch, self._left
             return {"version": 1, "epoch": epoch, "left": left, "workers": workers}
-        if self._loaded is not None:
+        if self._loaded is not None and self._is_next(self._loaded):
             return dict(self._loaded)
         return {"version": 1, "epoch": self._clock.epoch, "left": None, "workers": None}
 
@@ -262,8 +268,12 @@ class WorkersPosition(RecordsPosition):
         self._loaded = None
         self._is_begun = False
 
+    def _is_next(self, loaded: Mapping[str, Any]) -> bool:
+        """Return whether the next iteration follows from a state."""
+        epoch = loaded["epoch"]
+        return self._clock.epoch == (self._after(epoch) if loaded["left"] == 0 else epoch)
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.close()
         session = self._dataset.session
         if self._is_set_by_state:
             self._is_set_by_state = False
@@ -342,6 +352,11 @@ class SamplerPosition(LoopPosition):
         if self._is_begun and self._set is None:
             self._finished = self._end_of(self._epoch, self._used)
             self._move_to(self._epoch + 1)
+
+    def repeat_epoch(self) -> None:
+        finished, self._finished = self._finished, None
+        if finished is not None and not self._is_loaded:
+            self._move_to(finished[0])
 
     def _end_of(self, epoch: int, used: int) -> tuple[int, int] | None:
         return (epoch, used) if used > 0 and self._is_last(used) else None

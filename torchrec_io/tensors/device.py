@@ -175,6 +175,21 @@ class DevicePrefetcher:
         except (RuntimeError, TypeError) as error:  # raised by state_dict()
             return error.with_traceback(None)
 
+    def _leave(self, copies: _Copies, waiting: deque[tuple[_Copy, Any]]) -> None:
+        """Release the copies that were not handed out."""
+        copies.close(copied for copied, _ in waiting)
+        if waiting:
+            self._repeat_epoch()
+        waiting.clear()
+
+    def _repeat_epoch(self) -> None:
+        """Let the loader or its dataset start the epoch again, if it has reached its end."""
+        for part in (self.loader, getattr(self.loader, "dataset", None)):
+            owner: Any = getattr(part, "session", part)
+            if hasattr(owner, "repeat_epoch"):
+                owner.repeat_epoch()
+                return
+
     @property
     def _stateful(self) -> Any:
         return self._part_with("state_dict", "dataset")
@@ -231,8 +246,7 @@ class DevicePrefetcher:
             if failure is not None:
                 raise failure
         finally:
-            copies.close(copied for copied, _ in waiting)
-            waiting.clear()
+            self._leave(copies, waiting)
             # The traceback of the failure refers to this frame: avoid a reference cycle.
             del source, failure
 
