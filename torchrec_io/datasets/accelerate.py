@@ -23,7 +23,8 @@ _MOST_PARTS = 10_000
 
 _MAKE_LOADER = (
     "loader = tio.make_loader(dataset, device=accelerator.device), which needs no prepare; with "
-    "transformers' Trainer, return tio.make_loader(dataset) from get_train_dataloader"
+    "transformers' Trainer, return tio.make_loader(dataset, collate_fn=dict) from "
+    "get_train_dataloader"
 )
 
 UNPREPARED = (
@@ -75,7 +76,7 @@ class PreparedReader:
             "passes on a share. With tio.make_loader, a process reads its share only"
         )
 
-    def problem_with(
+    def problem_with(  # noqa: PLR0911  # one return for each problem
         self, world_size: int | None, *, in_batches: bool, other_columns: Sequence[str]
     ) -> str | None:
         """Return why the loader cannot divide the items of a dataset; None if it can.
@@ -98,6 +99,8 @@ class PreparedReader:
             )
         if self.is_dispatcher and not self.keeps_columns:
             return None  # whatever collate_fn makes of an item
+        if not self.is_dispatcher and self.num_processes == 1:
+            return None  # nothing is divided
         if self.batch_size is None:
             what = "a Batch" if in_batches else "a single sample"
             return (
@@ -128,8 +131,7 @@ def find_reader(part: object) -> PreparedReader | None:
     Args:
         part: An object that only that dataset refers to.
     """
-    module = _module("data_loader")
-    if module is None:
+    if _module("data_loader") is None:
         return None  # quickly, as in most programs
     worker = get_worker_info()
     if worker is not None and _is_shard(worker.dataset) and _refers_to(worker.dataset, part):
@@ -138,17 +140,30 @@ def find_reader(part: object) -> PreparedReader | None:
     loader = state.GradientState().active_dataloader if state.is_initialized() else None
     if loader is None or not _refers_to(loader.dataset, part):
         return None
+    return _reader_of(loader)
+
+
+def _reader_of(loader: Any) -> PreparedReader | None:
+    module = _module("data_loader")
     if _is_shard(loader.dataset):
         return _reader_of_shard(loader.dataset)
-    if not isinstance(loader, module.DataLoaderDispatcher):
-        return None
-    return PreparedReader(
-        num_processes=state.PartialState().num_processes,
-        is_dispatcher=True,
-        batch_size=loader.batch_size,
-        split_batches=loader.split_batches,
-        keeps_columns=_keeps_columns(loader.collate_fn),
-    )
+    if isinstance(loader, module.DataLoaderDispatcher):
+        return PreparedReader(
+            num_processes=_module("state").PartialState().num_processes,
+            is_dispatcher=True,
+            batch_size=loader.batch_size,
+            split_batches=loader.split_batches,
+            keeps_columns=_keeps_columns(loader.collate_fn),
+        )
+    if isinstance(loader, module.DataLoaderShard):  # a single process reads the dataset as it is
+        return PreparedReader(
+            num_processes=1,
+            is_dispatcher=False,
+            batch_size=loader.batch_size,
+            split_batches=False,
+            keeps_columns=True,
+        )
+    return None
 
 
 def _module(name: str) -> Any:

@@ -237,7 +237,7 @@ class Session:
         loaded, self._loaded = self._loaded, None
         resumed = loaded or self._current(self.state.take_resume(layout.worker, workers))
         if resumed is None and self._follows_loader:
-            return Position.at(Progress(self.epoch, self.epoch), layout)
+            return Position.at(Progress(self.epoch, self.epoch), layout, turn)
         if resumed is None:
             epoch, follows = turn.begin()
             if follows and workers > 0 and layout.world_size > 1:
