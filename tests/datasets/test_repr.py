@@ -128,7 +128,8 @@ def test_in_a_worker(paths: list[str], at: Callable[[str, str], None]) -> None:
         dataset, batch_size=None, num_workers=1, collate_fn=shown(dataset),
         multiprocessing_context="fork",
     )  # fmt: skip
-    assert list(loader) == [repr(dataset)] * 2
+    before = repr(dataset)
+    assert list(loader) == [before] * 2
 
 
 def test_loaders(paths: list[str]) -> None:
