@@ -157,7 +157,7 @@ def make_loader(
             ``tio.pad_collate(max_len=512)`` takes all of these.
         sampler: Record numbers of a map-style dataset in the order of an epoch. It must yield the
             same numbers whenever that epoch is repeated, or states cannot be resumed. Its
-            ``set_epoch`` is called if it has one.
+            ``set_epoch`` is called for each next epoch if it has one.
         prefetch_factor: Number of batches that each worker loads ahead.
         multiprocessing_context: Start method of workers: "fork", "spawn", "forkserver" or a
             context.
