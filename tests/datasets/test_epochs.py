@@ -29,6 +29,9 @@ from tests.support.epochs import (
 )
 from tests.support.states import through_json
 from torchrec_io.datasets.epoch_clock import CLOCK_NUMBERS, EpochClock
+from torchrec_io.datasets.iteration import Position
+from torchrec_io.datasets.turn import Turn
+from torchrec_io.order.progress import Progress
 
 TIMES = 50
 # With workers that are started anew for each loop.
@@ -312,6 +315,7 @@ class TestWarning:
             list(loader)
         text = log.read_text("utf-8")
         assert text.count("ranks may get out of step") == 1
+        assert "another epoch starts in DataLoader workers, which run ahead of the" in text
         assert "set_epoch(epoch)" in text
         assert "tio.make_loader" in text
 
@@ -390,6 +394,21 @@ def test_an_epoch_that_is_set_during_ends_stays() -> None:
         for thread in threads:
             thread.join()
         assert clock.epoch == 100
+
+
+def test_a_worker_at_its_end_does_not_go_on_if_others_are_not(path: str) -> None:
+    """It may get its first request after the others have reached their ends."""
+    dataset = open_numbers(path)
+    dealer, clock = dataset.session.dealer, dataset.session.state.clock
+    at_end, inside = (Turn(clock, 9, 2, 0) for _ in range(2))
+    position = Position.at(Progress(consumed=1), dealer.layout(0, 2), at_end)
+    for turn in (at_end, inside):
+        turn.begin_at(0)
+        turn.resume(dealer, position, is_at_end=turn is at_end)
+    inside.expect(dealer, position)
+    inside.end()
+    assert clock.epoch == 1
+    assert not at_end.starts_after(position)
 
 
 def test_a_clock_that_a_loader_holds() -> None:

@@ -22,7 +22,7 @@ from tests.support.episodes import (
     windows_of,
     write_episodes,
 )
-from tests.support.states import states_of
+from tests.support.states import rest_of, states_of
 from torchrec_io.records.record_reader import RecordReader
 
 FILES = [[3, 0, 7, 1], [], [5, 2]]
@@ -132,10 +132,10 @@ class TestOrder:
 
     @pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
     def test_workers(self, paths: list[str], method: str, workers: int) -> None:
-        dataset, alone = steps_of(paths, 2, shuffle=5), steps_of(paths, 2, shuffle=5)
+        dataset = steps_of(paths, 2, shuffle=5)
         loader = DataLoader(dataset, None, num_workers=workers, multiprocessing_context=method)
-        for _ in range(2):  # epochs
-            assert step_ids(loader) == step_ids(alone)
+        own = steps_of(paths, 2, shuffle=5)
+        assert [step_ids(loader) for _ in range(2)] == [step_ids(own) for _ in range(2)]
 
     def test_pickling(self, paths: list[str]) -> None:
         dataset = steps_of(paths, 2, shuffle=tio.Shuffle(block=3, window=5))
@@ -243,13 +243,12 @@ class TestStates:
             return steps_of(paths, 2, batch_size=batch_size, shuffle=shuffle, epochs=2)
 
         dataset = make()
-        whole = [item["steps/id"].tolist() for item in dataset]
-        following = [item["steps/id"].tolist() for item in dataset]
+        whole, following = ([item["steps/id"].tolist() for item in dataset] for _ in range(2))
         for count, state in states_of(make()):
             resumed = make()
             resumed.load_state_dict(state)
-            rest = [item["steps/id"].tolist() for item in resumed]
-            assert rest == (whole[count:] or following)
+            expected = rest_of(whole, following, count)
+            assert [item["steps/id"].tolist() for item in resumed] == expected
 
     def test_state_of_another_kind(self, paths: list[str]) -> None:
         records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from torch.utils.data import DistributedSampler
+from torch.utils.data import DistributedSampler, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
@@ -145,6 +147,30 @@ def test_a_sampler_is_told_the_next_epoch(path: str, workers: int) -> None:
         if number == 1:
             other.set_epoch(3)
     assert list(other) == expected[3]
+
+
+class LateWorker(tio.TFRecordDataset):
+    """Worker 1 starts late."""
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = get_worker_info()
+        if worker is not None and worker.id == 1:
+            time.sleep(0.3)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_a_worker_that_starts_late_has_the_epoch_of_the_loop(path: str, kind: str) -> None:
+    expected = items_of_epochs(loader_of(path, kind, 2), count=7)
+    options: dict[str, Any] = {"batch_size": 2, "shuffle": True, **OPTIONS[kind]}
+    loader = tio.make_loader(LateWorker(path, slow_int, **options), num_workers=2)
+    found: list[Any] = []
+    for item in loader:
+        if not found:
+            loader.set_epoch(5)
+        found.append(item)
+    assert found == expected[0]
+    assert list(loader) == expected[5]
 
 
 # ---- StatefulDataLoader ----

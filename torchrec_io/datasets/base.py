@@ -67,7 +67,11 @@ class RecordDataset(IterableDataset[Any]):
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration. Each epoch has its own shuffle.
 
-        It reaches running workers, too (``persistent_workers=True``). A position that was set by
+        Epochs advance by themselves: an iteration that reaches its end is followed by the next
+        epoch, and one that is left early by the same epoch. Workers of a plain DataLoader run ahead
+        of the loop, so only they know the end; see docs/order.md.
+
+        Running workers follow it, too (``persistent_workers=True``). A position that was set by
         :meth:`resume` or :meth:`load_state_dict` is kept if it is in that epoch, else dropped.
 
         Args:
@@ -93,6 +97,9 @@ class RecordDataset(IterableDataset[Any]):
         The iteration continues with the rest of all the epochs of the interrupted one. The state
         may come from a run with another ``world_size``, or another number of workers if it is not
         the state of a DataLoader worker: the order of all records is the same.
+
+        After a state at the end of an epoch, the next epoch follows. If :meth:`set_epoch` was
+        called for the epoch of the state, nothing is left of that.
 
         If :meth:`set_epoch` was called for another epoch since the last iteration, that epoch comes
         next and the state is ignored, because ``StatefulDataLoader`` loads states only then.

@@ -10,8 +10,8 @@ import torch
 from .. import _core
 
 # Number of int64 values of a clock.
-CLOCK_NUMBERS = 4
-_EPOCH, _WORD, _STARTED, _PICKLED = range(CLOCK_NUMBERS)
+CLOCK_NUMBERS = 5
+_EPOCH, _WORD, _STARTED, _PICKLED, _INSIDE = range(CLOCK_NUMBERS)
 
 # Bits of the word.
 _PASSED_BITS = 26
@@ -110,6 +110,14 @@ class EpochClock:
             return word if current == iteration else _pack(_HELD if current == _HELD else iteration)
 
         self._exchange(restarted)
+
+    def note_inside(self, iteration: int) -> None:
+        """Note that a worker resumes an iteration before its end."""
+        self._numbers[_INSIDE] = iteration
+
+    def is_inside(self, iteration: int) -> bool:
+        """Return whether a worker has resumed an iteration before its end."""
+        return int(self._numbers[_INSIDE]) == iteration
 
     def end(self, iteration: int, next_epoch: int, num_workers: int) -> None:
         """Note that an iteration has reached its end in this process.

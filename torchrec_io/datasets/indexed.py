@@ -49,8 +49,8 @@ class CountedDataset(RecordDataset):
     def __len__(self) -> int:
         """Return the number of batches (samples, without a batch size) of this rank's iteration.
 
-        Batches by length may be more or fewer in another epoch. They are counted for the epoch of
-        the last :meth:`set_epoch`.
+        Batches by length may be more or fewer in another epoch. They are counted for the iteration
+        that comes next.
 
         Raises:
             TypeError: If the dataset is endless.
@@ -74,7 +74,8 @@ class CountedDataset(RecordDataset):
         Args:
             epoch: Number of the epoch that was interrupted. With ``epochs`` greater than 1, the
                 iteration covers that many epochs from this one on.
-            batches: Number of batches of that epoch that this rank has used.
+            batches: Number of batches of that epoch that this rank has used. If these are all, the
+                next epoch follows.
 
         Raises:
             ValueError: If the epoch has fewer batches, or there is no ``batch_size``.

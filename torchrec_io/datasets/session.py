@@ -250,8 +250,8 @@ class Session:
             turn.begin()
         else:
             turn.begin_at(position.first_epoch)
-            if dealer.is_done(*loaded) and dealer.is_done(position.progress, layout):
-                turn.end_before_start(dealer, position)
+            is_at_end = dealer.is_done(*loaded) and dealer.is_done(position.progress, layout)
+            turn.resume(dealer, position, is_at_end=is_at_end)
         return position
 
     def _current(

@@ -46,10 +46,13 @@ class Turn:
         """Begin the iteration with another epoch."""
         self._clock.restart(self._iteration, epoch)
 
-    def end_before_start(self, dealer: Dealer, position: Position) -> None:
-        """Note that a worker resumes at its end."""
-        self.expect(dealer, position)
-        self.end()
+    def resume(self, dealer: Dealer, position: Position, *, is_at_end: bool) -> None:
+        """Note whether a worker resumes at its end or inside the iteration."""
+        if is_at_end:
+            self.expect(dealer, position)
+            self.end()
+        else:
+            self._clock.note_inside(self._iteration)
 
     def starts_after(self, position: Position) -> bool:
         """Return whether an iteration that resumed at its end starts with the next epoch.
@@ -57,7 +60,9 @@ class Turn:
         It does if all of its workers resumed at their ends. They have all resumed before the first
         item is requested.
         """
-        if not self.has_ended or self._clock.epoch <= position.epoch:
+        if not self.has_ended or self._clock.is_inside(self._iteration):
+            return False
+        if self._clock.epoch <= position.epoch:
             return False
         self._clock.begin(self._iteration)
         self.has_ended = False

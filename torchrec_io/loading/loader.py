@@ -89,6 +89,9 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration. Each epoch has its own shuffle.
 
+        Without it, an iteration is followed by the next epoch if the loop took its last item, else
+        by the same epoch.
+
         A position set by :meth:`load_state_dict` is kept if it is in that epoch, else dropped.
         """
         self._given.set_epoch(epoch)
@@ -110,6 +113,8 @@ class Loader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Start the next iteration at a saved position; it yields exactly the rest.
+
+        After a state at the end of an epoch, the next epoch follows.
 
         Raises:
             StateMismatchError: If the state belongs to other files, another order or other batches.
@@ -163,7 +168,7 @@ def make_loader(
     ``for batch in tio.make_loader(dataset, batch_size=256, device="cuda")``: native code makes the
     batches, in page-locked memory, and each is copied to the device while the loop computes with
     the one before. :meth:`Loader.describe` reports what was chosen and why. States are exact after
-    each batch.
+    each batch. Epochs advance by what the loop took, however far workers are ahead.
 
     Args:
         dataset: A :class:`TFRecordDataset`, :class:`TFRecordStream` or mixture, a
@@ -185,7 +190,7 @@ def make_loader(
             ``tio.pad_collate(max_len=512)`` takes all of these.
         sampler: Record numbers of a map-style dataset in the order of an epoch. It must yield the
             same numbers whenever that epoch is repeated, or states cannot be resumed. Its
-            ``set_epoch`` is called if it has one.
+            ``set_epoch`` is called for each next epoch if it has one.
         prefetch_factor: Number of batches that each worker loads ahead.
         multiprocessing_context: Start method of workers: "fork", "spawn", "forkserver" or a
             context.
