@@ -104,7 +104,7 @@ class Session:
 
     def follow_loader(self) -> None:
         """Take epochs from a loader: it moves the clock, and its workers may start late."""
-        self._follows_loader = True
+        self._follows_loader = self.is_own_share = True
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask torch.distributed for its rank; this process can.
