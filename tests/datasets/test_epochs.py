@@ -21,6 +21,7 @@ from tests.support.datasets import open_records, write_files
 from tests.support.epochs import (
     BATCHES,
     COUNT,
+    check_nothing_is_left,
     follow,
     items_of_epochs,
     open_numbers,
@@ -218,15 +219,7 @@ def test_a_state_at_the_end_resumes_with_the_next_epoch(
     for resumed in (open_numbers(path, epochs=count), dataset):
         resumed.load_state_dict(state)
         assert list(resumed) == following
-    for is_set_first in (False, True):
-        other = open_numbers(path, epochs=count)
-        if is_set_first:
-            other.set_epoch(0)
-        other.load_state_dict(state)
-        if not is_set_first:
-            other.set_epoch(0)
-        assert list(other) == []  # nothing is left of what was set
-        assert list(other) == following
+    check_nothing_is_left(lambda: open_numbers(path, epochs=count), state, following)
 
 
 def test_all_batches_of_an_epoch_were_counted(path: str, epochs: list[list[Any]]) -> None:

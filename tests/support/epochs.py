@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,27 @@ def take(loader: Iterable[Any], count: int | None) -> list[Any]:
         found.append(item)
         pause()
     return found
+
+
+def check_nothing_is_left(
+    make: Callable[[], Any], state: dict[str, Any], following: list[Any]
+) -> None:
+    """Check that nothing is left of epoch 0 if it is set beside a state at its end.
+
+    Args:
+        make: Makes a dataset or loader.
+        state: The state.
+        following: Items of the next epoch.
+    """
+    for is_set_first in (False, True):
+        other = make()
+        if is_set_first:
+            other.set_epoch(0)
+        other.load_state_dict(state)
+        if not is_set_first:
+            other.set_epoch(0)
+        assert list(other) == []
+        assert list(other) == following
 
 
 def follow(
