@@ -22,6 +22,7 @@ from .errors import SchemaError as SchemaError
 from .errors import StaleIndexError as StaleIndexError
 from .errors import StateMismatchError as StateMismatchError
 from .errors import TorchRecIOError as TorchRecIOError
+from .errors import TransformError as TransformError
 from .errors import TruncatedFileError as TruncatedFileError
 from .errors import WrongShardError as WrongShardError
 from .loading.loader import make_loader as make_loader
@@ -56,6 +57,7 @@ from .tensors.parse import parse_sequence_examples as parse_sequence_examples
 from .tensors.ragged import BytesArray as BytesArray
 from .tensors.ragged import Ragged as Ragged
 from .tensors.ragged import Sparse as Sparse
+from .tensors.record_random import record_random as record_random
 from .tensors.sample import Sample as Sample
 from .writing.encode import encode_example as encode_example
 from .writing.encode import encode_examples as encode_examples

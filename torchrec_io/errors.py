@@ -120,6 +120,10 @@ class DecodeError(TorchRecIOError):
     """An intact record does not match the schema."""
 
 
+class TransformError(TorchRecIOError):
+    """A dataset's ``transform`` raised an error, which is the cause, or returned None."""
+
+
 class StateMismatchError(TorchRecIOError):
     """A saved state does not match the order of the dataset, or cannot be resumed from."""
 

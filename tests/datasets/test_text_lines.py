@@ -73,7 +73,8 @@ def test_columns(people: Path) -> None:
     assert isinstance(batch["name"], tio.BytesArray)
     assert batch["name"].tolist() == [b"Ada", b'a "b", c', b"nobody"]
     samples = list(dataset.replace(batch_size=None))
-    assert samples[1] == {"age": torch.tensor(27), "name": b'a "b", c', "score": torch.tensor(0.5)}
+    score = torch.tensor(0.5, dtype=torch.float64)
+    assert samples[1] == {"age": torch.tensor(27), "name": b'a "b", c', "score": score}
     assert tio.collate(samples)["name"].tolist() == batch["name"].tolist()
 
 

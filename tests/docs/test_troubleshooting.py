@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate
 
 import torchrec_io as tio
 from tests.conftest import ROOT
@@ -20,6 +20,7 @@ from tests.support.pages import PACKAGE, texts_of_package
 from torchrec_io import errors
 from torchrec_io.records import formats
 
+INT32 = tio.FixedLenFeature([], "int32")
 TEXT = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
 ROWS = [
     line.split(" | ")[0]
@@ -75,16 +76,15 @@ def test_every_reason_is_there(error: str) -> None:
 def test_messages_of_pytorch(tmp_path: Path) -> None:
     paths = write_files(tmp_path, [9])
     quoted = [parts_of(row) for row in ROWS if "(PyTorch's)" in row]
-    samples = DataLoader(tio.TFRecordDataset(paths, SCHEMA), batch_size=4)
+    batch = next(iter(tio.TFRecordDataset(paths, {**SCHEMA, "id": INT32}, batch_size=4)))
+    dicts = [dict(sample) for sample in batch.samples()]
 
     def shuffled() -> None:
         DataLoader(tio.TFRecordDataset(paths, SCHEMA), batch_size=4, shuffle=True)
 
-    two_dtypes = {**SCHEMA, "id": tio.FixedLenFeature([], "int32")}
-    sample = next(iter(tio.TFRecordDataset(paths, two_dtypes)))
     attempts: list[Callable[[], object]] = [
-        lambda: next(iter(samples)),
-        lambda: torch.save(sample, io.BytesIO()),
+        lambda: default_collate(dicts),
+        lambda: torch.save(dict(batch), io.BytesIO()),
         shuffled,
     ]
     assert len(quoted) == len(attempts)
@@ -94,7 +94,7 @@ def test_messages_of_pytorch(tmp_path: Path) -> None:
         ) as raised:
             attempt()
         assert raised.type.__name__ == error
-    torch.save(tio.collate([sample]), io.BytesIO())
+    torch.save([batch, *batch.samples()], io.BytesIO())
 
 
 def reasons_of(error: str) -> Iterator[str]:

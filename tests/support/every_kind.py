@@ -61,10 +61,12 @@ def make_batch(count: int = 5, first: int = 0) -> tio.Batch:
     numbers = range(first, first + count)
     batch = tio.parse_sequence_examples([record(i) for i in numbers], SCHEMA)
     sparse = tio.parse_examples([example_of(at=[i % 9], value=[float(i)]) for i in numbers], SPARSE)
-    samples = batch.samples()
-    for sample, other in zip(samples, sparse.samples(), strict=True):
-        sample.update(other)
-    return tio.collate(samples)
+    return tio.collate(
+        [
+            tio.Sample(sample | other, sample.ragged, sample.padded, sample.axes)
+            for sample, other in zip(batch.samples(), sparse.samples(), strict=True)
+        ]
+    )
 
 
 def tensors_of(value: Any) -> Iterator[Tensor]:

@@ -308,13 +308,15 @@ def test_a_loader_collates_samples() -> None:
     assert found == [batch["ids"].tolist()[:4], batch["ids"].tolist()[4:]]
 
 
-def test_the_default_collate_takes_samples_of_tensors_and_bytes() -> None:
+def test_the_default_collate_takes_samples_and_dicts_of_tensors_and_bytes() -> None:
     schema = {name: SCHEMA[name] for name in ("label", "matrix", "name")}
     batch = tio.parse_examples([], schema)
     assert batch.samples() == []
-    samples = [{name: sample[name] for name in schema} for sample in make_batch(3).samples()]
-    samples = [Sample(sample) for sample in samples]
-    found = default_collate(samples)
-    assert found["label"].tolist() == [0, 1, 2]
-    assert tuple(found["matrix"].shape) == (3, 2, 2)
-    assert found["name"] == [b"n0", b"n1", b"n2"]
+    dicts = [{name: sample[name] for name in schema} for sample in make_batch(3).samples()]
+    joined = default_collate([Sample(each) for each in dicts])
+    assert type(joined) is tio.Batch
+    stacked = default_collate(dicts)
+    for found, names in ((joined, joined["name"].tolist()), (stacked, stacked["name"])):
+        assert found["label"].tolist() == [0, 1, 2]
+        assert tuple(found["matrix"].shape) == (3, 2, 2)
+        assert names == [b"n0", b"n1", b"n2"]

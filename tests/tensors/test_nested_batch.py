@@ -144,11 +144,14 @@ def test_as_keyed_jagged() -> None:
 
 
 def test_dicts_that_a_transform_made() -> None:
-    samples: list[Any] = make_batch(3).samples()
-    for i, sample in enumerate(samples):
-        sample["objects"]["new"] = {"number": i, "text": f"t{i}"}
-        del sample["objects"]["box"]
-        sample["meta"] = {"x": torch.full((2,), i)}
+    made = make_batch(3).samples()
+    ragged = made[0].ragged
+    samples: list[Any] = []
+    for i, sample in enumerate(made):
+        objects = {**sample["objects"], "new": {"number": i, "text": f"t{i}"}}
+        del objects["box"]
+        changed = sample | {"objects": objects, "meta": {"x": torch.full((2,), i)}}
+        samples.append(tio.Sample(changed, ragged))
     batch = tio.collate(samples)
     assert list(batch["objects"]) == ["label", "deep", "new"]
     assert batch["objects"]["label"].tolist() == [[], [0], [0, 1]]
@@ -157,7 +160,7 @@ def test_dicts_that_a_transform_made() -> None:
     assert batch["meta"]["x"].tolist() == [[0, 0], [1, 1], [2, 2]]
     # Names are flat wherever something is said of a feature; also where it was moved out of dicts.
     flattened = [{"objects/label": sample["objects"]["label"]} for sample in samples]
-    hinted = [tio.Sample(flat, samples[0].ragged) for flat in flattened]
+    hinted = [tio.Sample(flat, ragged) for flat in flattened]
     assert tio.collate(hinted)["objects/label"].tolist() == [[], [0], [0, 1]]
 
 

@@ -217,20 +217,19 @@ def test_workers_do_not_page_lock(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- default_collate ----
 
 
-def test_default_collate_of_samples() -> None:
+def test_default_collate_of_dicts() -> None:
     """It stacks tensors as it always does, and asks us about values of our types."""
     batch = make_batch(4)
     names = ["id", "scores", "name", "words", "steps", "sparse"]
     samples = [{name: sample[name] for name in names} for sample in batch.samples()]
-    for given in (samples, [tio.Sample(sample) for sample in samples]):
-        found = default_collate(given)
-        assert type(found) is type(given[0])
-        assert found["scores"].tolist() == batch["scores"].tolist()
-        assert found["name"] == batch["name"].tolist()
-        ours = tio.collate(given)
-        for name in ("words", "steps", "sparse"):
-            assert type(found[name]) is type(ours[name])
-            assert contents_of(found[name]) == contents_of(ours[name]) == contents_of(batch[name])
+    found = default_collate(samples)
+    assert type(found) is dict
+    assert found["scores"].tolist() == batch["scores"].tolist()
+    assert found["name"] == batch["name"].tolist()
+    ours = tio.collate(samples)
+    for name in ("words", "steps", "sparse"):
+        assert type(found[name]) is type(ours[name])
+        assert contents_of(found[name]) == contents_of(ours[name]) == contents_of(batch[name])
     with pytest.raises(RuntimeError, match="equal size"):
         default_collate([{"tokens": row} for row in batch["tokens"]])
 

@@ -114,6 +114,10 @@ class BatchFiller:
         taken, missing = 0, self._batch_size
         piece: Piece | None = first
         while piece is not None:
+            if piece.loaded.transformed is not None:
+                # The transform may have changed the values in place.
+                loaded = self._loader.load(piece.job.plan, random)
+                piece = Piece(piece.job, loaded, piece.begin, piece.used)
             if piece.loaded.errors:
                 taken += self._refill(piece, parts, missing, random)
                 break

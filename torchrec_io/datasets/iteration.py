@@ -6,22 +6,25 @@ import contextlib
 import dataclasses
 import itertools
 import logging
+import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from ..errors import DecodeError, TorchRecIOError
+from ..errors import DecodeError, TorchRecIOError, TransformError
 from ..order.progress import ProcessLayout, Progress
 from ..parsing.record_random import RecordRandom
 from ..tensors.batch import Batch, KeyedBatch
+from ..tensors.batch_rows import RecentBlocks
 from .bad_records import ErrorHandler
 from .dealing import Dealer, EpochDealer
 from .filling import BatchFiller
 from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
 from .replacement import LostRecordReplacer
+from .transform import Transform
 from .turn import Turn
 from .worker_state import WorkerState
 
@@ -29,6 +32,28 @@ logger = logging.getLogger("torchrec_io")
 
 # Number of small batches that are read and parsed together if native code does all the work.
 _MOST_IN_RUN = 16
+
+
+class _Walk:
+    """A list of samples that is being yielded.
+
+    The consumer's place in it is looked up when it is needed, as this is once for each record.
+
+    Args:
+        samples: The samples.
+        ends: Number of planned records that end with each of them.
+    """
+
+    def __init__(self, samples: list[Any], ends: Sequence[int]) -> None:
+        self.rest = iter(samples)
+        self._ends = ends
+        self._count = len(samples)
+
+    @property
+    def consumed(self) -> int:
+        """Number of planned records up to the last sample that was yielded."""
+        taken = self._count - operator.length_hint(self.rest)
+        return self._ends[taken - 1] if taken > 0 else 0
 
 
 @dataclass
@@ -42,6 +67,8 @@ class Position:
         turn: Moves the clock of the epochs at the end of the iteration.
         was_tried: Whether a batch of this epoch was loaded.
         has_yielded: Whether anything of this epoch was yielded.
+        walk: Samples that are being yielded. Those taken are not in ``consumed`` yet.
+        recent: Samples that were yielded and are still in use.
     """
 
     layout: ProcessLayout
@@ -54,6 +81,8 @@ class Position:
     assigned: int
     was_tried: bool = False
     has_yielded: bool = False
+    walk: _Walk | None = None
+    recent: RecentBlocks = dataclasses.field(default_factory=RecentBlocks)
 
     @classmethod
     def at(cls, progress: Progress, layout: ProcessLayout, turn: Turn) -> Position:
@@ -64,9 +93,15 @@ class Position:
 
     @property
     def progress(self) -> Progress:
+        consumed = self.consumed + (0 if self.walk is None else self.walk.consumed)
         return Progress(
-            self.epoch, self.first_epoch, self.begin, self.consumed, self.ahead, self.assigned
+            self.epoch, self.first_epoch, self.begin, consumed, self.ahead, self.assigned
         )
+
+    def copy(self) -> Position:
+        """Return a position that does not move with this one."""
+        consumed = self.progress.consumed
+        return dataclasses.replace(self, consumed=consumed, walk=None, recent=RecentBlocks())
 
     def move_to(self, progress: Progress) -> None:
         """Move within the epoch."""
@@ -87,11 +122,15 @@ class Iteration:
         loader: Reads and parses records.
         dealer: Assigns records to this process.
         state: Counts the errors that are skipped.
+        makes_dicts: Whether ``default_collate`` makes dicts of samples, which Accelerate can split.
+        transform: Calls the user's function.
     """
 
     loader: RecordLoader
     dealer: Dealer
     state: WorkerState
+    makes_dicts: bool = False
+    transform: Transform | None = None
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -152,7 +191,7 @@ class Iteration:
                 position.consumed += 1 if self.dealer.deals_batches else taken
                 if self._is_yielded(len(loaded.numbers)):
                     position.has_yielded = True
-                    items = self._with_keys(loaded)
+                    items = self._with_keys(loaded, job)
                     turn.take(position)
                     yield items
             self._finish(position)
@@ -210,8 +249,15 @@ class Iteration:
         is_full = batch_size is not None and count >= batch_size
         return is_full or (count > 0 and not self.options["drop_last"])
 
-    def _with_keys(self, loaded: Loaded) -> Any:
-        items = loaded.items.with_views() if isinstance(loaded.items, Batch) else loaded.items
+    def _with_keys(self, loaded: Loaded, job: LoadJob) -> Any:
+        items = loaded.items
+        if self.transform is not None:
+            found = loaded.transformed or self.transform.of_batch(loaded, self._random(job))
+            if found.error is not None:
+                _raise(found.error)
+            [items] = found.results
+        if isinstance(items, Batch):
+            items = items.with_views()
         if not self.options["with_key"]:
             return items
         keys = self.loader.reader.keys(loaded.numbers)
@@ -239,19 +285,44 @@ class Iteration:
         position.consumed = before + len(job.chunk)
 
     def _each(
-        self, loaded: Loaded, job: LoadJob, position: Position, most: int | None = None
+        self,
+        loaded: Loaded,
+        job: LoadJob,
+        position: Position,
+        most: int | None = None,
     ) -> Iterator[Any]:
-        samples: Any = loaded.samples()
-        if self.options["with_key"]:
-            samples = zip(self.loader.reader.keys(loaded.numbers), samples, strict=True)
-        before = position.consumed
-        ends = _ends(loaded, job)
-        for end, sample in itertools.islice(zip(ends, samples, strict=True), most):
-            position.consumed = before + end
-            position.has_yielded = True
-            if position.consumed == position.turn.last:
-                position.turn.take(position)
-            yield sample
+        samples = self._samples_of(loaded, job) if loaded.made is None else loaded.made
+        items, error = samples, None
+        if self.transform is not None:
+            items, error = loaded.transformed or self.transform.of_samples(loaded, samples)
+        if most is not None:
+            error = error if len(items) < most else None
+            items = items[:most]
+        if items:
+            if self.options["with_key"]:
+                keys = self.loader.reader.keys(loaded.numbers[: len(items)])
+                items = list(zip(keys, items, strict=True))
+            yield from self._taken(items, _ends(loaded, job), position)
+            del items
+            position.recent.add(samples)
+        if error is not None:
+            _raise(error)
+
+    def _taken(self, items: list[Any], ends: Sequence[int], position: Position) -> Iterator[Any]:
+        """Yield samples, and move the position with each."""
+        position.has_yielded = True
+        end = ends[len(items) - 1]
+        last = items.pop()
+        position.walk = _Walk(items, ends)
+        yield from position.walk.rest
+        position.walk = None
+        position.consumed += end
+        if position.consumed == position.turn.last:
+            position.turn.take(position)
+        yield last
+
+    def _samples_of(self, loaded: Loaded, job: LoadJob) -> list[Any]:
+        return loaded.samples(self._random(job), becomes_dict=self.makes_dicts)
 
     def _load(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
         """Read and parse batches, while the system reads the next ones."""
@@ -266,7 +337,9 @@ class Iteration:
         loaded = self.loader.load_run(
             [job.plan for job in planned], [self._random(job) for job in planned]
         )
-        outcomes = [Outcome(self._without_block(each)) for each in loaded]
+        outcomes = [
+            Outcome(self._completed(each, job)) for each, job in zip(loaded, jobs, strict=False)
+        ]
         return outcomes + [self._outcome(job) for job in jobs[len(outcomes) :]]
 
     def _outcome(self, job: LoadJob) -> Outcome:
@@ -276,15 +349,30 @@ class Iteration:
             loaded = self.loader.load(job.plan, self._random(job))
         except BaseException as error:  # noqa: BLE001  # raised when this batch is asked for
             return Outcome(None, error)
-        return Outcome(self._without_block(loaded))
+        return Outcome(self._completed(loaded, job))
 
-    def _without_block(self, loaded: Loaded) -> Loaded:
-        """Return loaded records without the stored ones, unless a batch may be filled with them."""
-        return loaded._replace(block=None) if self.options["on_error"] == "raise" else loaded
+    def _completed(self, loaded: Loaded, job: LoadJob) -> Loaded:
+        """Return loaded records, transformed if none is to be replaced first."""
+        if self.options["on_error"] == "raise":
+            loaded = loaded._replace(block=None)  # no batch is filled with the stored records
+        if self.transform is None or loaded.has_lost or not len(loaded.numbers):
+            return loaded
+        if self.dealer.in_batches:
+            return loaded._replace(transformed=self.transform.of_batch(loaded, self._random(job)))
+        samples = self._samples_of(loaded, job)
+        transformed = self.transform.of_samples(loaded, samples)
+        return loaded._replace(made=samples, transformed=transformed)
 
     def _random(self, job: LoadJob) -> RecordRandom:
         """Return the source of the random numbers of a job's records."""
         return RecordRandom(self.dealer.order.seed, job.epoch)
+
+
+def _raise(error: TransformError) -> NoReturn:
+    try:
+        raise error
+    finally:
+        del error  # its traceback refers to this frame
 
 
 def _ends(loaded: Loaded, job: LoadJob) -> Sequence[int]:

@@ -17,6 +17,7 @@ from .description import changed_options, describe_files, describe_schema
 from .options import MapOptions, complete, takes_options
 from .pipeline import DataFiles
 from .record_loader import RecordLoader
+from .transform import Transform
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -150,8 +151,13 @@ class TFRecordMapDataset(Dataset[Any]):
         if len(loaded.failures):
             raise self._loader.error_of(loaded, 0)
         samples = loaded.samples()
+        transform = Transform.of(self._options, reader)
+        if transform is not None:
+            samples, error = transform.of_samples(loaded, samples)
+            if error is not None:
+                raise error
         if not self.with_key:
-            return list(samples)
+            return samples
         return list(zip(reader.keys(numbers), samples, strict=True))
 
     def _position(self, index: int) -> int:

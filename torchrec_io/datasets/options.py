@@ -101,6 +101,12 @@ def _check_on_error(name: str, value: Any) -> Any:
     return value
 
 
+def _check_transform(name: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise ValueError(f"{name} must be a function or None, got {value!r}")
+    return value
+
+
 # ---- options ----
 
 
@@ -268,7 +274,23 @@ class KeyOptions(TypedDict, total=False):
 
 
 @_documented
-class LoadingOptions(KeyOptions, total=False):
+class TransformOptions(TypedDict, total=False):
+    """The user's function.
+
+    Attributes:
+        transform: Function that is called with each :class:`Sample`, or with each :class:`Batch` if
+            the dataset makes batches (without a schema, with the bytes or the list of them). Its
+            result is yielded instead; it must not be None. It runs in the threads or workers that
+            load, ahead of the training loop. An error in it raises a :class:`TransformError`,
+            whatever ``on_error`` is. For random numbers see :func:`record_random`, and
+            docs/transforms.md.
+    """
+
+    transform: Annotated[Callable[[Any], Any] | None, Option(None, _check_transform)]
+
+
+@_documented
+class LoadingOptions(KeyOptions, TransformOptions, total=False):
     """Options that control how records are loaded.
 
     Attributes:
@@ -365,7 +387,13 @@ class TfdsOptions(
 
 
 class MapOptions(
-    SplitOptions, IndexOptions, CompressionOptions, ChecksumOptions, KeyOptions, total=False
+    SplitOptions,
+    IndexOptions,
+    CompressionOptions,
+    ChecksumOptions,
+    KeyOptions,
+    TransformOptions,
+    total=False,
 ):
     """Options of :class:`TFRecordMapDataset`."""
 

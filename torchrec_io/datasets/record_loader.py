@@ -10,14 +10,28 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from ..errors import DecodeError, TorchRecIOError
+from ..errors import DecodeError, TorchRecIOError, TransformError
 from ..parsing.failures import NO_FAILURES, Failures, Ints, complement
 from ..parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from ..records.reader import Reader
 from ..records.record_block import RecordBlock
 from ..tensors.batch import Batch
+from ..tensors.batch_rows import BatchRows
 from ..tensors.block_parser import BlockParser, ItemRows
 from ..tensors.parse import ParsedRows
+from ..tensors.sample import Sample
+
+
+class Transformed(NamedTuple):
+    """What a transform made of loaded records.
+
+    Attributes:
+        results: Its results, up to the first error: one for each sample, or one for a batch.
+        error: The error that ended it.
+    """
+
+    results: list[Any]
+    error: TransformError | None = None
 
 
 class Loaded(NamedTuple):
@@ -34,6 +48,8 @@ class Loaded(NamedTuple):
         failures: The records that could not be parsed, by their positions among those that could
             be read.
         failed: Numbers of these records.
+        made: The samples of the loaded records, if they were made already.
+        transformed: What the user's transform made of the records, if it was called already.
     """
 
     items: Any
@@ -44,6 +60,8 @@ class Loaded(NamedTuple):
     positions: Ints | None = None
     failures: Failures = NO_FAILURES
     failed: npt.NDArray[Any] = np.empty(0, np.int64)
+    made: list[Any] | None = None
+    transformed: Transformed | None = None
 
     @property
     def has_lost(self) -> bool:
@@ -56,12 +74,24 @@ class Loaded(NamedTuple):
         rows = np.arange(len(self.numbers)) if self.rows is None else self.rows
         return ItemRows(self.items, rows, self.block)
 
-    def samples(self) -> Sequence[Any]:
-        """Return one item for each loaded record."""
-        items: Sequence[Any] = self.items
-        if isinstance(self.items, Batch):
-            items = self.items.samples()
-        return items if self.rows is None else [items[row] for row in self.rows.tolist()]
+    def samples(
+        self, random: RecordRandom = DEFAULT_RANDOM, *, becomes_dict: bool = False
+    ) -> list[Any]:
+        """Return one item for each loaded record.
+
+        Args:
+            random: Random number generators of records.
+            becomes_dict: Whether ``default_collate`` makes a dict of samples, and no Batch.
+        """
+        rows, numbers = range(len(self.numbers)), self.numbers
+        if self.rows is not None:
+            rows = self.rows.tolist()
+            numbers = np.empty(max(rows, default=-1) + 1, numbers.dtype)
+            numbers[self.rows] = self.numbers
+        if not isinstance(self.items, Batch):
+            return [self.items[row] for row in rows]
+        block = BatchRows(self.items, (random, numbers), becomes_dict=becomes_dict)
+        return Sample.of_rows(block, rows)
 
     def positions_in(self, planned: npt.NDArray[Any]) -> Ints:
         """Return the positions of the loaded records among those that were planned."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import gc
@@ -24,6 +23,7 @@ from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
 from .options import resolved_rank
 from .pipeline import Pipeline
+from .transform import Transform
 from .turn import Turn
 from .worker_state import WorkerState
 
@@ -95,7 +95,7 @@ class Session:
         """Return an independent session with the same state."""
         other = Session(dataclasses.replace(self.pipeline, errors=()), self._dealer_class)
         other._own_state = self.state.copy()
-        other._position = copy.copy(self._position)
+        other._position = None if self._position is None else self._position.copy()
         return other
 
     def share(self, other: Session) -> None:
@@ -179,10 +179,16 @@ class Session:
         problem = reader.problem_with(
             self.pipeline.options["world_size"],
             in_batches=self.dealer.in_batches,
-            other_columns=self.pipeline.loader.other_columns(),
+            other_columns=self._other_columns(),
         )
         if problem is not None:
             raise ValueError(problem)
+
+    def _other_columns(self) -> list[str]:
+        """Return the names of the columns that are no Tensors, where that is known."""
+        if self.pipeline.options["transform"] is not None:
+            return []
+        return self.pipeline.loader.other_columns()
 
     @property
     def state(self) -> WorkerState:
@@ -215,7 +221,15 @@ class Session:
         threads = self.pipeline.options["num_threads"]
         if threads is None:
             threads = 2 if worker is None else 1
-        iteration = Iteration(self.pipeline.loader, dealer, self.state)
+        reader = self._reader
+        is_dispatched = reader is not None and reader.is_dispatcher
+        iteration = Iteration(
+            self.pipeline.loader,
+            dealer,
+            self.state,
+            is_dispatched,
+            Transform.of(dealer.options, self.pipeline.loader.reader),
+        )
         return iteration.items(self._position, threads, self._check_trainer)
 
     def _new_turn(self, worker: int, workers: int) -> Turn:

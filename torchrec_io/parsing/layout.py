@@ -23,6 +23,9 @@ from ..schema.dtypes import item_bytes
 # Every column starts at a multiple of this: the size of a cache line.
 ALIGNMENT_BYTES = 64
 
+# Size of a complex128.
+_LARGEST_ITEM_BYTES = 16
+
 Move: TypeAlias = "Callable[[int, int], int]"
 
 
@@ -283,19 +286,26 @@ class ArenaLayout:
     def __init__(self, size: int = 0) -> None:
         self.size = size
 
-    def reserve(self, size: int) -> int:
-        """Reserve that many bytes and return their offset, which is aligned."""
-        at = self.size
-        self.size = at + size + -size % ALIGNMENT_BYTES
+    def _alignment(self, item: int) -> int:
+        """Return what the offset of an array must be a multiple of, by the size of its items."""
+        del item
+        return ALIGNMENT_BYTES
+
+    def reserve(self, size: int, item: int = 1) -> int:
+        """Reserve that many bytes for items of a size and return their offset, which is aligned."""
+        alignment = self._alignment(item)
+        at = self.size + -self.size % alignment
+        self.size = at + size + -size % alignment
         return at
 
     def reserve_numbers(self, dtype: str, shape: tuple[int, ...]) -> Numbers:
         """Reserve a numeric array."""
-        return Numbers(dtype, shape, self.reserve(math.prod(shape) * item_bytes(dtype)))
+        item = item_bytes(dtype)
+        return Numbers(dtype, shape, self.reserve(math.prod(shape) * item, item))
 
     def reserve_texts(self, shape: tuple[int, ...], data_bytes: int) -> Texts:
         """Reserve an array of bytes values."""
-        offsets_at = self.reserve(8 * (math.prod(shape) + 1))
+        offsets_at = self.reserve(8 * (math.prod(shape) + 1), 8)
         return Texts(shape, offsets_at, self.reserve(data_bytes), data_bytes)
 
     def reserve_values(self, dtype: str, shape: tuple[int, ...], data_bytes: int) -> Values:
@@ -312,5 +322,19 @@ class ArenaLayout:
         self, names: tuple[str, ...], dtype: str, shape: tuple[int, ...]
     ) -> DenseColumns:
         """Reserve numeric columns of one dtype and shape."""
-        stride = -(-math.prod(shape) * item_bytes(dtype) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        return DenseColumns(names, dtype, shape, self.reserve(stride * len(names)), stride)
+        item = item_bytes(dtype)
+        alignment = self._alignment(item)
+        stride = -(-math.prod(shape) * item // alignment) * alignment
+        return DenseColumns(names, dtype, shape, self.reserve(stride * len(names), item), stride)
+
+
+class SmallLayout(ArenaLayout):
+    """The layout of the smallest arena: arrays are aligned to their items."""
+
+    def _alignment(self, item: int) -> int:
+        return item
+
+    @property
+    def arena_size(self) -> int:
+        """Size of the arena in bytes, a multiple of the size of any item."""
+        return self.size + -self.size % _LARGEST_ITEM_BYTES

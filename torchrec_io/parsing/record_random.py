@@ -29,10 +29,21 @@ class RecordRandom(NamedTuple):
                 number are used.
             feature: Flat name of the feature.
         """
+        key = digest(f"{self._name(record)} {feature}", size=16)
+        return np.random.Generator(np.random.Philox(key=int.from_bytes(key, "little")))
+
+    def seed_of(self, record: Any) -> int:
+        """Return the seed of a generator for the user's functions, below 2^63.
+
+        Args:
+            record: Identifier of the record in its reader, as above.
+        """
+        return int.from_bytes(digest(self._name(record), size=8), "little") >> 1
+
+    def _name(self, record: Any) -> str:
         number = record.item() if isinstance(record, np.generic) else record
         name = ":".join(map(str, number[:2])) if isinstance(number, tuple) else str(number)
-        key = digest(f"{self.seed} {self.epoch} {name} {feature}", size=16)
-        return np.random.Generator(np.random.Philox(key=int.from_bytes(key, "little")))
+        return f"{self.seed} {self.epoch} {name}"
 
 
 # For records that are read outside of a dataset's epochs.

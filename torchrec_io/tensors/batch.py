@@ -15,9 +15,8 @@ from ..parsing.layout import Column, Padding
 from ..schema.nesting import Path, nested
 from . import interop
 from .column_store import ArenaColumns, OwnColumns
-from .ragged import Ragged, integers
 from .sample import Sample
-from .views import Value, count_rows, describe, list_rows, name_dtype
+from .views import count_rows, describe
 
 if TYPE_CHECKING:
     from tensordict import TensorDict
@@ -79,7 +78,9 @@ class Batch:
         self._names = tuple(names)
         self._padded = padded or {}
         self._paths = paths or {}
-        self._keys = _top_keys(self._names, self._paths) if self._paths else self._names
+        self._keys = top_keys(self._names, self._paths) if self._paths else self._names
+        # Source of the random numbers of the records, and the number of each, in a transform.
+        self.origins: tuple[Any, Any] | None = None
         self._made: dict[str, Any] | None = None
         # The views, nested in dicts. Without paths this is _made, with hidden columns.
         self._shown: dict[str, Any] = {}
@@ -352,35 +353,9 @@ class Batch:
 
     def samples(self) -> list[Sample]:
         """Return the records as samples, without padding. Their tensors share the arena."""
-        flat = self.flat_columns()
-        columns = [self._rows_of(name, value) for name, value in flat.items()]
-        ragged = {
-            name: name_dtype(value.offsets)
-            for name, value in flat.items()
-            if isinstance(value, Ragged)
-        }
-        padded = {name: padding.fill for name, padding in self._padded.items()}
-        axes = {name: padding.axes for name, padding in self._padded.items()}
-        return [
-            Sample(self._nested(row), ragged, padded, axes) for row in zip(*columns, strict=True)
-        ]
+        from .batch_rows import BatchRows  # noqa: PLC0415  # it needs this class
 
-    def _nested(self, row: Sequence[Any]) -> Any:
-        """Return the values of a record by name, nested like the columns."""
-        values = zip(self._names, row, strict=True)
-        return nested(dict(values), self._paths) if self._paths else values
-
-    def _rows_of(self, name: str, value: Value) -> Sequence[Any]:
-        rows = list_rows(value)
-        if name not in self._padded:
-            return rows
-        lengths = integers(self.lengths[name], f"the lengths of {name!r}")
-        axes = self._padded[name].axes
-        if axes == (0,):
-            return [row[:length] for row, length in zip(rows, lengths, strict=True)]
-        for axis, sizes in zip(axes, zip(*lengths, strict=True), strict=bool(lengths)):
-            rows = [row.narrow(axis, 0, size) for row, size in zip(rows, sizes, strict=True)]
-        return rows
+        return Sample.of_rows(BatchRows(self), range(self.num_records))
 
 
 class KeyedBatch(NamedTuple):
@@ -402,5 +377,6 @@ def _from_bytes(data: bytes, *layout: Any) -> Batch:
     return Batch(arena, *layout)
 
 
-def _top_keys(names: Sequence[str], paths: Mapping[str, Path]) -> tuple[str, ...]:
+def top_keys(names: Sequence[str], paths: Mapping[str, Path]) -> tuple[str, ...]:
+    """Return the keys of a batch: the names of its columns and dicts of columns."""
     return tuple(dict.fromkeys(paths[name][0] if name in paths else name for name in names))

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from ..schema.nesting import MOST_LEVELS, SEPARATOR, Path, dict_of, leaves_of
 from .batch import Batch, allocate_arena
+from .batch_rows import gather_samples
 from .device import allocate_pinned
 from .device import pin_memory as pin_memory_of
 from .pad_batch import pad_batch
 from .padding import PaddedLength
+from .sample import Sample
 from .sample_columns import SampleColumns
 
 Samples: TypeAlias = "Sequence[Mapping[str, Any]] | Batch"
@@ -169,6 +171,14 @@ def _collate(
     if len(data) and isinstance(data[0], tuple):
         keys, samples = zip(*data, strict=True)
         return list(keys), _collate(samples, pad, allocate)
+    batch = _gather(data, pad, allocate)
+    return _join(data, pad, allocate) if batch is None else batch
+
+
+def _join(
+    data: Any, pad: tuple[float, PaddedLength] | None, allocate: Callable[[int], Tensor]
+) -> Batch:
+    """Join samples value by value."""
     for sample in data:
         if not isinstance(sample, Mapping):
             raise TypeError(
@@ -176,8 +186,23 @@ def _collate(
             )
     if not data:
         raise ValueError("samples must contain at least one sample, got none")
+    first = next((sample for sample in data if isinstance(sample, Sample)), data[0])
     flat, paths = _flatten(data)
-    return SampleColumns(data[0], flat, pad).build(paths, allocate)
+    return SampleColumns(first, flat, pad).build(paths, allocate)
+
+
+def _gather(
+    samples: Sequence[Any],
+    pad: tuple[float, PaddedLength] | None,
+    allocate: Callable[[int], Tensor],
+) -> Batch | None:
+    """Join samples that are rows of batches; return None if their values must be joined."""
+    if set(map(type, samples)) != {Sample}:
+        return None
+    if pad is None:
+        return gather_samples(samples, allocate)
+    batch = gather_samples(samples)
+    return None if batch is None else pad_batch(batch, *pad, allocate)
 
 
 def _flatten(

@@ -13,6 +13,7 @@ from torch.utils.data import get_worker_info
 
 from ..checks import check_integer, counted
 from .batch import allocate_arena
+from .sample import Sample
 
 
 def can_pin() -> bool:
@@ -60,9 +61,11 @@ def _map_parts(data: Any, method: str, change: Callable[[Any], Any]) -> Any:
         return change(data)
     if isinstance(data, Mapping):
         values = {key: _map_parts(value, method, change) for key, value in data.items()}
+        if isinstance(data, Sample):
+            return data.with_values(values)
         if not isinstance(data, MutableMapping):
             return type(data)(values)  # type: ignore[call-arg]
-        changed = copy.copy(data)  # keeps the class and attributes, for example of a Sample
+        changed = copy.copy(data)  # keeps the class and attributes
         changed.update(values)
         return changed
     if isinstance(data, (list, tuple)):

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..parsing.columns.base import Arena
 from ..parsing.layout import ArenaLayout, DenseColumns
-from ..schema.dtypes import item_bytes
 from .arena import allocate_for
 from .batch import Batch
-
-# Sizes of rows that NumPy copies as one integer.
-_INTEGER_BYTES = (1, 2, 4, 8)
+from .gather import rows_of
 
 
 def join_dense(
@@ -45,7 +40,7 @@ def join_dense(
             return None
         joined.append(layout.reserve_dense(column.names, column.dtype, (count, *column.shape[1:])))
     arena = allocate_for(layout.size, joined, count)
-    targets = [_rows_of(arena.numpy(), column) for column in joined]
+    targets = [rows_of(arena.numpy(), column) for column in joined]
     begin = 0
     for batch, taken in zip(batches, rows, strict=True):
         end = begin + len(taken)
@@ -56,7 +51,7 @@ def join_dense(
         source = batch.arena.numpy()
         for column, target in zip(batch.layout[0], targets, strict=True):
             assert isinstance(column, DenseColumns)
-            target[:, to] = _rows_of(source, column)[:, taken]
+            target[:, to] = rows_of(source, column)[:, taken]
         begin = end
     return Batch.without_views(arena, joined, names, padded, paths)
 
@@ -67,15 +62,3 @@ def _forms(batch: Batch) -> list[Any]:
         for column in batch.layout[0]
         if isinstance(column, DenseColumns)
     ]
-
-
-def _rows_of(arena: Arena, column: DenseColumns) -> npt.NDArray[Any]:
-    """Return the rows of all columns as items that are copied as one; ``[columns, rows]``."""
-    count, *shape = column.shape
-    size = math.prod(shape) * item_bytes(column.dtype)
-    dtype = f"u{size}" if size in _INTEGER_BYTES else f"V{size}"
-    if size == 0:
-        return np.empty((len(column.names), count), "V0")
-    return np.ndarray(
-        (len(column.names), count), dtype, arena, column.at, strides=(column.stride, size)
-    )

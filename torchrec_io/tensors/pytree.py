@@ -1,10 +1,10 @@
-"""Batches and columns as nodes of PyTorch's pytrees."""
+"""Batches, samples and columns as nodes of PyTorch's pytrees."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch.utils._pytree import GetAttrKey, MappingKey, register_pytree_node
 
@@ -13,6 +13,7 @@ from ..schema.nesting import Path
 from .batch import Batch
 from .column_store import are_same
 from .ragged import BytesArray, Ragged, Sparse, TensorParts
+from .sample import Hints, Sample
 
 
 class BatchStructure:
@@ -98,6 +99,37 @@ def _unflatten_batch(columns: Iterable[Any], structure: BatchStructure) -> Batch
     return structure.batch_of(list(columns))
 
 
+class SampleStructure(NamedTuple):
+    """What a sample is without its values.
+
+    Attributes:
+        names: Top-level keys.
+        hints: What is known about values of different lengths.
+    """
+
+    names: tuple[str, ...]
+    hints: Hints
+
+    def __hash__(self) -> int:
+        return hash(self.names)  # hints have dicts
+
+
+def _flatten_sample(sample: Sample) -> tuple[list[Any], SampleStructure]:
+    structure = SampleStructure(tuple(sample), sample.hints)
+    return [sample[name] for name in structure.names], structure
+
+
+def _flatten_sample_with_keys(
+    sample: Sample,
+) -> tuple[list[tuple[Any, Any]], SampleStructure]:
+    values, structure = _flatten_sample(sample)
+    return list(zip(map(MappingKey, structure.names), values, strict=True)), structure
+
+
+def _unflatten_sample(values: Iterable[Any], structure: SampleStructure) -> Sample:
+    return Sample(zip(structure.names, values, strict=True), *structure.hints)
+
+
 def _register_parts(kind: type[TensorParts], names: tuple[str, ...], shape: str | None) -> None:
     """Register a class of columns.
 
@@ -133,6 +165,12 @@ def register() -> None:
         _flatten_batch,
         _unflatten_batch,
         flatten_with_keys_fn=_flatten_batch_with_keys,
+    )
+    register_pytree_node(
+        Sample,
+        _flatten_sample,
+        _unflatten_sample,
+        flatten_with_keys_fn=_flatten_sample_with_keys,
     )
     for kind, shape in ((Ragged, None), (BytesArray, "shape"), (Sparse, "dense_shape")):
         _register_parts(kind, kind.PARTS, shape)

@@ -13,6 +13,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from . import pytree
 from .batch import Batch, KeyedBatch
 from .ragged import BytesArray, Ragged, Sparse
+from .sample import Sample
 
 
 def _collate_values(values: list[Any], *, collate_fn_map: Any) -> Any:
@@ -20,6 +21,14 @@ def _collate_values(values: list[Any], *, collate_fn_map: Any) -> Any:
     from .collate import collate  # noqa: PLC0415
 
     return collate([{"": value} for value in values])[""]
+
+
+def _collate_samples(samples: list[Any], *, collate_fn_map: Any) -> Any:
+    del collate_fn_map  # as above
+    from .collate import collate  # noqa: PLC0415
+
+    batch = collate(samples)
+    return dict(batch) if samples[0].place[0].becomes_dict else batch
 
 
 def _refuse_batches(batches: list[Any], *, collate_fn_map: Any) -> None:
@@ -37,6 +46,7 @@ def _reduce(batch: Batch) -> Any:
 
 
 default_collate_fn_map.update(dict.fromkeys((BytesArray, Ragged, Sparse), _collate_values))
+default_collate_fn_map[Sample] = _collate_samples
 default_collate_fn_map.update(dict.fromkeys((Batch, KeyedBatch), _refuse_batches))
 ForkingPickler.register(Batch, _reduce)
 pytree.register()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from typing import Any, NamedTuple, NoReturn
+
+import torch
+from torch import Tensor
+
+from .ragged import BytesArray, Ragged, Sparse
+from .views import describe_values
 
 
-class Sample(dict[str, Any]):
-    """The values of one record by name: Tensors, bytes, BytesArrays, Raggeds or Sparses.
-
-    Where the schema has dicts of features, the sample has plain dicts of values. The attributes
-    tell :func:`collate` how to join values of different lengths. Their keys are flat names such as
-    ``"objects/label"``.
+class Hints(NamedTuple):
+    """What :func:`collate` must know to join values of different lengths, by flat name.
 
     Attributes:
         ragged: dtype of the offsets, for each value that becomes a row of a Ragged.
@@ -19,17 +21,367 @@ class Sample(dict[str, Any]):
         axes: Axes that are padded, for padded values. Default: the first axis.
     """
 
+    ragged: Mapping[str, str]
+    padded: Mapping[str, Any]
+    axes: Mapping[str, tuple[int, ...]]
+
+
+class Rows(dict[str, Any]):
+    """The values of some records. ``rows[key][row]`` is a value of a record.
+
+    The dict holds what was asked for so far. A subclass makes the rest with ``__missing__``.
+
+    Attributes:
+        names: Top-level keys of each record.
+        becomes_dict: Whether ``default_collate`` makes a dict of Tensors, which Accelerate can
+            split, and no Batch.
+    """
+
+    __slots__ = ()
+
+    names: tuple[str, ...]
+    becomes_dict: bool
+
+    @property
+    def hints(self) -> Hints:
+        """What is known about values of different lengths."""
+        raise NotImplementedError
+
+    def own(self, row: int) -> Rows:
+        """Return the values of one record in memory of their own. They have every row number."""
+        raise NotImplementedError
+
+    def reduce(self, row: int) -> tuple[Any, ...]:
+        """Return how to pickle the sample of a row, without other rows."""
+        raise NotImplementedError
+
+    def origin(self, row: int) -> Origin | None:
+        """Return which record of a dataset a row is, if that is known."""
+        raise NotImplementedError
+
+
+class Origin(NamedTuple):
+    """A record of a dataset, in an epoch.
+
+    Attributes:
+        random: Source of the random numbers of the dataset's records in that epoch.
+        number: Identity of the record for its reader.
+    """
+
+    random: Any
+    number: Any
+
+
+class Sample(dict[str, Any]):
+    """The values of one record by name: Tensors, bytes, BytesArrays, Raggeds or Sparses.
+
+    A sample is a row of a parsed batch. Its values are made when they are asked for. It is used
+    like a dict, but it cannot be changed; ``dict(sample)`` and ``sample | {"x": x}`` make plain
+    dicts. Where the schema has dicts of features, the sample has plain dicts of values.
+
+    Samples of a dataset share the memory of their batch while the iteration is near them. Those
+    that are kept longer copy their own row. A pickled sample is its own row alone.
+
+    Two samples are equal if they have the same keys and equal values. Tensors are equal if they
+    have the same dtype and shape and ``torch.equal`` says so. A sample is compared with other dicts
+    in the same way.
+
+    ``default_collate`` and :func:`collate` join samples into a :class:`Batch`.
+
+    Args:
+        values: Values by name.
+        ragged: dtype of the offsets, for each value that becomes a row of a Ragged, by flat name
+            such as ``"objects/label"``.
+        padded: Fill value, for each value that is padded to the longest one of a batch.
+        axes: Axes that are padded, for padded values. Default: the first axis.
+    """
+
+    # The base class makes a sample a dict for code that asks for one, such as the Trainer of
+    # transformers. Its own storage is always empty.
+    __slots__ = ("__weakref__", "_row", "_rows")
+
     def __init__(
         self,
-        values: Any = (),
+        values: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
         ragged: Mapping[str, str] | None = None,
         padded: Mapping[str, Any] | None = None,
         axes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
-        super().__init__(values)
-        self.ragged = ragged or {}
-        self.padded = padded or {}
-        self.axes = axes or {}
+        super().__init__()
+        self._rows: Rows = GivenRows(dict(values), Hints(ragged or {}, padded or {}, axes or {}))
+        self._row = 0
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Sample, (dict(self), self.ragged, self.padded, self.axes)
+    @classmethod
+    def of_rows(cls, rows: Rows, numbers: Iterable[int]) -> list[Sample]:
+        """Internal interface: return the samples of some rows."""
+        samples = []
+        new = dict.__new__
+        for number in numbers:  # once for each record of a dataset
+            sample = new(cls)
+            sample._rows = rows  # noqa: SLF001  # of this class
+            sample._row = number  # noqa: SLF001  # of this class
+            samples.append(sample)
+        return samples
+
+    @staticmethod
+    def runs_of(samples: Iterable[Sample], most: int) -> list[tuple[Rows, int, int]]:
+        """Internal interface: return rows that hold samples, and the begin and end of each run.
+
+        Args:
+            samples: The samples.
+            most: Maximum number of runs, at which the others are left out.
+        """
+        runs: list[tuple[Rows, int, int]] = []
+        rows: Rows | None = None
+        begin = end = 0
+        for sample in samples:  # once for each record of a batch
+            here, row = sample._rows, sample._row  # noqa: SLF001  # of this class
+            if here is rows and row == end:
+                end += 1
+                continue
+            if rows is not None:
+                runs.append((rows, begin, end))
+                if len(runs) == most:
+                    return runs
+            rows, begin, end = here, row, row + 1
+        if rows is not None:
+            runs.append((rows, begin, end))
+        return runs
+
+    @property
+    def place(self) -> tuple[Rows, int]:
+        """Internal interface: the rows that hold the values, and the number of the row."""
+        return self._rows, self._row
+
+    def leave(self) -> None:
+        """Internal interface: copy the values into memory of their own."""
+        # The number of the row stays as it is. Another thread may have read the old rows, and must
+        # not use them with another number.
+        self._rows = self._rows.own(self._row)
+
+    def with_values(self, values: Mapping[str, Any]) -> Sample:
+        """Internal interface: return a sample of other values, which are joined like these."""
+        return Sample(values, *self._rows.hints)
+
+    @property
+    def hints(self) -> Hints:
+        """Internal interface: what is known about values of different lengths."""
+        return self._rows.hints
+
+    @property
+    def ragged(self) -> Mapping[str, str]:
+        """Dtypes of the offsets, for each value that becomes a row of a Ragged, by flat name."""
+        return self._rows.hints.ragged
+
+    @property
+    def padded(self) -> Mapping[str, Any]:
+        """Fill value, for each value that is padded to the longest one of a batch."""
+        return self._rows.hints.padded
+
+    @property
+    def axes(self) -> Mapping[str, tuple[int, ...]]:
+        """Axes that are padded, for padded values. Default: the first axis."""
+        return self._rows.hints.axes
+
+    # ---- reading ----
+
+    def __getitem__(self, key: str) -> Any:
+        return self._rows[key][self._row]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._rows.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows.names)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._rows.names)
+
+    def __len__(self) -> int:
+        return len(self._rows.names)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of that name, or ``default`` if it is missing."""
+        return self[key] if key in self._rows.names else default
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
+        """Return the names."""
+        return KeysView(self)
+
+    def values(self) -> ValuesView[Any]:  # type: ignore[override]
+        """Return the values."""
+        return ValuesView(self)
+
+    def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
+        """Return the names with their values."""
+        return ItemsView(self)
+
+    def copy(self) -> dict[str, Any]:
+        """Return the values in a plain dict."""
+        return dict(self)
+
+    def __or__(self, other: Any) -> Any:
+        return dict(self) | other if isinstance(other, dict) else NotImplemented
+
+    def __ror__(self, other: Any) -> Any:
+        return other | dict(self) if isinstance(other, dict) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return _are_equal(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return NotImplemented if (found := self.__eq__(other)) is NotImplemented else not found
+
+    __hash__ = None  # like a dict
+
+    def __repr__(self) -> str:
+        return f"Sample({describe_values(self.copy())})"
+
+    def __copy__(self) -> Sample:
+        return self.with_values(self)  # shares the values, like the copy of a dict
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return self._rows.reduce(self._row)
+
+    # ---- not writing ----
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(
+            "a Sample cannot be changed: make a dict of it, as in {**sample, 'x': x}, or "
+            "dict(sample)"
+        )
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    setdefault = pop = popitem = clear = _refuse
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Change values of a copy; raise a TypeError for a row of a batch.
+
+        PyTorch's ``default_convert`` and ``pin_memory`` update copies of mappings.
+        """
+        if not isinstance(self._rows, GivenRows):
+            self._refuse()
+        self._rows = GivenRows({**self, **dict(*args, **kwargs)}, self._rows.hints)
+
+
+class GivenRows(Rows):
+    """The values of one record, as they were given.
+
+    Args:
+        values: The values by name.
+        hints: What is known about values of different lengths.
+    """
+
+    __slots__ = ("_hints", "becomes_dict", "names")
+
+    def __init__(self, values: dict[str, Any], hints: Hints) -> None:
+        super().__init__({name: Constant(value) for name, value in values.items()})
+        self.names = tuple(values)
+        self.becomes_dict = False
+        self._hints = hints
+
+    @property
+    def hints(self) -> Hints:
+        return self._hints
+
+    def own(self, row: int) -> Rows:
+        del row
+        return self
+
+    def reduce(self, row: int) -> tuple[Any, ...]:
+        values = {name: _packed(self[name][row]) for name in self.names}
+        return _unpacked_sample, (values, *(dict(hint) for hint in self._hints))
+
+    def origin(self, row: int) -> Origin | None:
+        del row
+        return None
+
+
+class Constant:
+    """A value that is the same for every number of a row.
+
+    Args:
+        value: The value.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __getitem__(self, row: int) -> Any:
+        return self._value
+
+
+# ---- pickling ----
+
+
+class _PackedTensor(NamedTuple):
+    """A Tensor as bytes. PyTorch would pickle all memory that it shares with others.
+
+    DataLoader workers send bytes in the message. For a Tensor, PyTorch would open a file.
+    """
+
+    data: bytes
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+
+def _packed(value: Any) -> Any:
+    """Return a value with its Tensors as bytes."""
+    if isinstance(value, dict):
+        return {key: _packed(inner) for key, inner in value.items()}
+    if isinstance(value, (BytesArray, Ragged, Sparse)):
+        return value.with_parts(map(_packed, value.parts))
+    if type(value) is not Tensor or value.device.type != "cpu" or value.requires_grad:
+        return value
+    if value.layout is not torch.strided or value.is_quantized:
+        return value
+    data = value.reshape(-1).view(torch.uint8).numpy().tobytes()
+    return _PackedTensor(data, value.dtype, tuple(value.shape))
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unpacked(inner) for key, inner in value.items()}
+    if isinstance(value, (BytesArray, Ragged, Sparse)):
+        return value.with_parts(map(_unpacked, value.parts))
+    if not isinstance(value, _PackedTensor):
+        return value
+    if not value.data:
+        return torch.empty(value.shape, dtype=value.dtype)
+    return torch.frombuffer(bytearray(value.data), dtype=value.dtype).reshape(value.shape)
+
+
+def _unpacked_sample(values: dict[str, Any], *hints: Any) -> Sample:
+    return Sample(_unpacked(values), *hints)
+
+
+# ---- comparing ----
+
+
+def _are_equal(value: Any, other: Any) -> bool:
+    """Return whether two values of samples are equal, and of the same dtypes and shapes."""
+    if isinstance(value, Mapping):
+        if not isinstance(other, Mapping) or value.keys() != other.keys():
+            return False
+        return all(_are_equal(value[key], other[key]) for key in value)
+    if isinstance(value, Tensor):
+        return (
+            isinstance(other, Tensor)
+            and (value.dtype, value.shape) == (other.dtype, other.shape)
+            and torch.equal(value, other)
+        )
+    if isinstance(value, BytesArray):
+        return bool(value == other)
+    if isinstance(value, (Ragged, Sparse)):
+        return type(value) is type(other) and _have_equal_parts(value, other)
+    return type(value) is type(other) and bool(value == other)
+
+
+def _have_equal_parts(value: Ragged | Sparse, other: Any) -> bool:
+    if isinstance(value, Sparse) and value.dense_shape != other.dense_shape:
+        return False
+    return all(map(_are_equal, value.parts, other.parts))
