@@ -22,6 +22,7 @@ from torchrec_io.tensors import batch, transport
         ("migration/tfrecord.md", 5),
         ("quickstart.md", 8),
         ("shuffling.md", 1),
+        ("transforms.md", 5),
         ("wire-formats.md", 3),
     ],
 )

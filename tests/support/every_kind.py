@@ -35,7 +35,7 @@ SPARSE = {"sparse": tio.SparseFeature("at", "value", "float32", 9)}
 
 def record(i: int) -> bytes:
     image = io.BytesIO()
-    Image.new("RGB", (1 + i % 3, 2 + i % 2), (i, 2, 3)).save(image, "PNG")
+    Image.new("RGB", (1 + i % 3, 2 + i % 2), (i % 256, 2, 3)).save(image, "PNG")
     return sequence_example_of(
         {
             "id": [i],
@@ -51,7 +51,7 @@ def record(i: int) -> bytes:
             "steps": [[i] * n for n in range(i % 3)],
             "padded": [[i]] * (i % 4),
             "labels": [[b"l%d" % i]] * (i % 3),
-            "frames": [[bytes([i, 255])]] * (i % 3),
+            "frames": [[bytes([i % 256, 255])]] * (i % 3),
         },
     )
 

@@ -311,9 +311,10 @@ class Iteration:
     def _taken(self, items: list[Any], ends: Sequence[int], position: Position) -> Iterator[Any]:
         """Yield samples, and move the position with each."""
         position.has_yielded = True
+        last = items[-1]
+        position.walk = _Walk(items[:-1], ends)
         end = ends[len(items) - 1]
-        last = items.pop()
-        position.walk = _Walk(items, ends)
+        del items
         yield from position.walk.rest
         position.walk = None
         position.consumed += end

@@ -1,0 +1,308 @@
+"""Tests of ``transform=`` and ``record_random``."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, open_records, write_files
+
+SIZES = [300, 200]
+COUNT = sum(SIZES)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    return write_files(tmp_path, SIZES)
+
+
+def negated(item: Any) -> dict[str, Any]:
+    return {"id": -item["id"]}
+
+
+def ids(items: Any) -> list[int]:
+    found: list[int] = []
+    for item in items:
+        found += item["id"].reshape(-1).tolist()
+    return found
+
+
+# ---- what it is called with ----
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("batch_size", [None, 64])
+def test_its_results_are_yielded(
+    paths: list[str], batch_size: int | None, threads: int, stream: bool
+) -> None:
+    kinds: list[type] = []
+
+    def transform(item: Any) -> Any:
+        kinds.append(type(item))
+        return negated(item)
+
+    dataset = open_records(
+        paths, stream=stream, batch_size=batch_size, num_threads=threads, transform=transform
+    )
+    items = list(dataset)
+    assert ids(items) == [-i for i in range(COUNT)]
+    assert set(kinds) == {tio.Sample if batch_size is None else tio.Batch}
+    assert len(kinds) == len(items)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("batch_size", [None, 64])
+def test_in_workers(paths: list[str], batch_size: int | None, context: str) -> None:
+    dataset = open_records(paths, batch_size=batch_size, transform=negated)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=context)
+    assert sorted(ids(loader)) == [-i for i in reversed(range(COUNT))]
+
+
+def test_in_the_threads_that_load(paths: list[str]) -> None:
+    threads = set()
+
+    def transform(batch: Any) -> Any:
+        threads.add(threading.current_thread())
+        return batch
+
+    assert ids(open_records(paths, batch_size=16, transform=transform)) == [*range(COUNT)]
+    assert threading.main_thread() not in threads
+
+
+def test_any_result_but_none(paths: list[str]) -> None:
+    results = iter([0, False, "", [], b"x", ()])
+    dataset = open_records(paths, split="[:6]", num_threads=1, transform=lambda _: next(results))
+    assert list(dataset) == [0, False, "", [], b"x", ()]
+
+
+def test_samples_that_are_passed_on_are_collated(paths: list[str]) -> None:
+    dataset = open_records(paths, transform=lambda sample: sample)
+    batches = list(DataLoader(dataset, batch_size=100))
+    assert all(type(batch) is tio.Batch for batch in batches)
+    assert ids(batches) == [*range(COUNT)]
+
+
+def test_with_keys(paths: list[str]) -> None:
+    for batch_size in (None, 10):
+        options: dict[str, Any] = {"batch_size": batch_size, "with_key": True}
+        items = list(open_records(paths, transform=negated, **options))
+        assert ids(item for _, item in items) == [-i for i in range(COUNT)]
+        plain = open_records(paths, **options)
+        assert [keys for keys, _ in items] == [keys for keys, _ in plain]
+
+
+def test_records_without_a_schema(paths: list[str]) -> None:
+    assert list(tio.TFRecordDataset(paths, transform=len)) == [
+        len(record) for record in tio.TFRecordDataset(paths)
+    ]
+    assert list(tio.TFRecordDataset(paths, batch_size=100, transform=len)) == [100] * 5
+
+
+def test_map_style(paths: list[str]) -> None:
+    dataset = tio.TFRecordMapDataset(paths, SCHEMA, transform=negated)
+    assert int(dataset[7]["id"]) == -7
+    assert ids(dataset[3:6]) == [-3, -4, -5]
+    failing = tio.TFRecordMapDataset(paths, SCHEMA, transform=fails_at_310)
+    with pytest.raises(tio.TransformError, match="transform raised KeyError: 'oh'") as raised:
+        failing[300:320]
+    assert (raised.value.path, raised.value.record) == (paths[1], 10)
+
+
+def test_replace_and_states(paths: list[str]) -> None:
+    dataset = open_records(paths, batch_size=32, transform=negated)
+    items = iter(dataset)
+    next(items)
+    state = dataset.state_dict()
+    other = open_records(paths, batch_size=32)
+    other.load_state_dict(state)
+    assert ids(other) == [*range(32, COUNT)]
+    assert ids(dataset.replace(transform=None)) == [*range(COUNT)]
+    assert "transform=negated" in repr(dataset)
+    with pytest.raises(ValueError, match="transform must be a function or None, got 5"):
+        open_records(paths, transform=5)
+
+
+def test_mixtures(paths: list[str]) -> None:
+    one = open_records(paths[0], transform=negated)
+    other = open_records(paths[1], transform=negated)
+    mixed = tio.mix([one, other], weights=[1, 1], stop="all_exhausted")
+    assert sorted(ids(mixed)) == [-i for i in reversed(range(COUNT))]
+    with pytest.raises(ValueError, match="datasets differ in transform"):
+        tio.mix([one, other.replace(transform=None)], weights=[1, 1])
+
+
+# ---- errors ----
+
+
+def fails_at_310(item: Any) -> Any:
+    if 310 in item["id"].reshape(-1).tolist():
+        raise KeyError("oh")
+    return item
+
+
+def gives_none_at_310(item: Any) -> Any:
+    return None if 310 in item["id"].reshape(-1).tolist() else item
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", lambda _: None])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("transform", [fails_at_310, gives_none_at_310])
+def test_an_error_of_a_sample(
+    paths: list[str], transform: Any, threads: int, on_error: Any
+) -> None:
+    dataset = open_records(paths, transform=transform, num_threads=threads, on_error=on_error)
+    found = []
+    with pytest.raises(tio.TransformError) as raised:
+        for sample in dataset:
+            found.append(int(sample["id"]))
+    assert found == [*range(310)]  # all before it
+    assert dataset.skipped == 0
+    error = raised.value
+    assert (error.path, error.record) == (paths[1], 10)
+    if transform is fails_at_310:
+        assert error.reason == "transform raised KeyError: 'oh'"
+        assert isinstance(error.__cause__, KeyError)
+        assert 'raise KeyError("oh")' in "".join(traceback.format_exception(error.__cause__))
+    else:
+        assert error.reason == "transform must return a value, got None"
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)
+    # The state is that of the samples before.
+    state = dataset.state_dict()
+    other = open_records(paths)
+    other.load_state_dict(state)
+    assert ids(other) == [*range(310, COUNT)]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_an_error_of_a_batch(paths: list[str], on_error: str) -> None:
+    dataset = open_records(paths, batch_size=32, transform=fails_at_310, on_error=on_error)
+    found = []
+    with pytest.raises(tio.TransformError) as raised:
+        for batch in dataset:
+            found += batch["id"].tolist()
+    assert found == [*range(288)]
+    assert (raised.value.path, raised.value.record) == (paths[0], 288)
+    assert raised.value.reason == (
+        "transform raised KeyError: 'oh', with 32 records of which this is the first"
+    )
+
+
+def test_an_error_in_a_worker(paths: list[str]) -> None:
+    dataset = open_records(paths, transform=fails_at_310)
+    with pytest.raises(tio.TransformError, match='raise KeyError\\("oh"\\)') as raised:
+        ids(DataLoader(dataset, batch_size=16, num_workers=1))
+    assert (raised.value.path, raised.value.record) == (paths[1], 10)
+
+
+# ---- lost records ----
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("batch_size", [None, 16])
+@pytest.mark.parametrize("uneven", [None, "drop"])
+def test_the_transform_gets_what_is_yielded(
+    paths: list[str], uneven: Any, batch_size: int | None, threads: int
+) -> None:
+    """It changes values in place; records that fill up batches are changed once."""
+
+    def change(item: Any) -> Any:
+        item["id"].add_(1000)
+        return item
+
+    schema: dict[str, Any] = {
+        **SCHEMA,
+        "id": tio.FixedLenFeature([], "int64", valid_range=(5, 477)),
+    }
+    options: dict[str, Any] = {
+        "on_error": "skip",
+        "uneven": uneven,
+        "shuffle": 50,
+        "batch_size": batch_size,
+        "num_threads": threads,
+    }
+    plain = tio.TFRecordDataset(paths, schema, **options)
+    changed = tio.TFRecordDataset(paths, schema, **options, transform=change)
+    assert ids(changed) == [number + 1000 for number in ids(plain)]
+    assert changed.skipped == plain.skipped > 0
+
+
+# ---- random numbers ----
+
+
+def drawn(sample: Any) -> dict[str, Any]:
+    return {"x": torch.rand(3, generator=tio.record_random(sample))}
+
+
+def drawn_batch(batch: Any) -> dict[str, Any]:
+    rows = [torch.rand(3, generator=generator) for generator in tio.record_random(batch)]
+    return {"x": torch.stack(rows), "id": batch["id"]}
+
+
+def by_record(paths: list[str], epoch: int = 0, seed: int = 0) -> list[list[float]]:
+    dataset = open_records(paths, transform=drawn, seed=seed)
+    dataset.set_epoch(epoch)
+    return [sample["x"].tolist() for sample in dataset]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_random_numbers_depend_on_the_record_alone(paths: list[str], shuffle: bool) -> None:
+    wanted = by_record(paths)
+    assert len({*map(tuple, wanted)}) == COUNT
+    assert by_record(paths, epoch=1) != wanted
+    assert by_record(paths, seed=1) != wanted
+    for workers in (0, 2):
+        dataset = open_records(paths, batch_size=33, shuffle=shuffle, transform=drawn_batch)
+        batches = DataLoader(dataset, batch_size=None, num_workers=workers)
+        found = {
+            number: x
+            for batch in batches
+            for number, x in zip(batch["id"].tolist(), batch["x"].tolist(), strict=True)
+        }
+        assert [found[i] for i in range(COUNT)] == wanted
+
+
+def test_random_numbers_after_resuming(paths: list[str]) -> None:
+    wanted = by_record(paths)
+    dataset = open_records(paths, transform=drawn)
+    items = iter(dataset)
+    for _ in range(130):
+        next(items)
+    other = open_records(paths, transform=drawn)
+    other.load_state_dict(dataset.state_dict())
+    assert [sample["x"].tolist() for sample in other] == wanted[130:]
+
+
+def test_a_generator_starts_anew(paths: list[str]) -> None:
+    sample = next(iter(open_records(paths)))
+    first, second = tio.record_random(sample), tio.record_random(sample)
+    assert torch.rand(3, generator=first).tolist() == torch.rand(3, generator=second).tolist()
+    numbers = np.random.default_rng(first.initial_seed())
+    assert numbers.random() == np.random.default_rng(second.initial_seed()).random()
+    again = pickle.loads(pickle.dumps(sample))
+    assert tio.record_random(again).initial_seed() == first.initial_seed()
+
+
+def test_streams_have_random_numbers(paths: list[str]) -> None:
+    found = [sample["x"].tolist() for sample in open_records(paths, stream=True, transform=drawn)]
+    assert len({*map(tuple, found)}) == COUNT
+
+
+def test_unknown_records() -> None:
+    with pytest.raises(ValueError, match="must be called with a sample of a dataset"):
+        tio.record_random(tio.Sample({"x": 1}))
+    batch = tio.collate([{"x": 1}])
+    with pytest.raises(ValueError, match="must be called in a transform with its batch"):
+        tio.record_random(batch)
+    with pytest.raises(TypeError, match="item must be a Sample or a Batch, got dict"):
+        tio.record_random({})  # type: ignore[call-overload]

@@ -1,0 +1,329 @@
+"""Tests of samples: rows of batches that are used like dicts."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils.data import default_collate, default_convert
+
+import torchrec_io as tio
+from tests.support.every_kind import SCHEMA, contents, make_batch, record
+from tests.support.examples import example_of
+
+NESTED: dict[str, Any] = {
+    "id": tio.FixedLenFeature([], "int64"),
+    "objects": {"label": tio.VarLenFeature("int64"), "box": {"x": tio.VarLenFeature("float32")}},
+}
+
+
+def nested_batch(count: int) -> tio.Batch:
+    stored: list[dict[str, Any]] = [
+        {"id": i, "objects/label": list(range(i)), "objects/box/x": [0.5] * i} for i in range(count)
+    ]
+    kinds = {"id": "int64", "objects/label": "int64", "objects/box/x": "float32"}
+    return tio.parse_examples([tio.encode_example(each, kinds) for each in stored], NESTED)
+
+
+def simple(count: int = 3) -> list[tio.Sample]:
+    return tio.parse_examples(
+        [example_of(x=[float(i)], y=[i, 2], z=[b"t%d" % i]) for i in range(count)],
+        {
+            "x": tio.FixedLenFeature([], "float32"),
+            "y": tio.FixedLenFeature([2], "int16"),
+            "z": tio.FixedLenFeature([], "string"),
+        },
+    ).samples()
+
+
+# ---- like a dict ----
+
+
+def test_reading() -> None:
+    sample = simple()[1]
+    assert isinstance(sample, Mapping)
+    assert isinstance(sample, dict)
+    assert list(sample) == list(sample.keys()) == ["x", "y", "z"]
+    assert list(reversed(sample)) == ["z", "y", "x"]
+    assert len(sample) == 3
+    assert sample
+    assert "x" in sample
+    assert "w" not in sample
+    assert sample["z"] == sample.get("z") == b"t1"
+    assert sample.get("w", 5) == 5
+    assert sample.get("w") is None
+    with pytest.raises(KeyError):
+        sample["w"]
+    plain = {name: sample[name] for name in ("x", "y", "z")}
+    for made in (dict(sample), {**sample}, dict(sample.items()), sample.copy(), sample | {}):
+        assert type(made) is dict
+        assert list(made) == list(plain)
+        assert sample == made
+    assert [*sample.values()][2] == b"t1"
+    assert type({"a": 1} | sample) is dict
+    assert list({"a": 1} | sample) == ["a", "x", "y", "z"]
+    assert (sample | {"x": 7})["x"] == 7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda sample: sample.__setitem__("x", 1),
+        lambda sample: sample.__delitem__("x"),
+        lambda sample: sample.update(x=1),
+        lambda sample: sample.pop("x"),
+        lambda sample: sample.popitem(),
+        lambda sample: sample.setdefault("q", 1),
+        lambda sample: sample.clear(),
+        lambda sample: sample.__ior__({"x": 1}),
+    ],
+)
+def test_it_cannot_be_changed(change: Callable[[Any], Any]) -> None:
+    sample = simple()[1]
+    with pytest.raises(TypeError, match="a Sample cannot be changed: make a dict of it"):
+        change(sample)
+    assert len(dict(sample)) == 3
+
+
+def test_what_it_says_of_itself() -> None:
+    assert repr(simple()[1]) == "Sample(x: float32 1.0, y: int16[2], z: b't1')"
+    assert repr(nested_batch(3).samples()[2]) == (
+        "Sample(id: int64 2, objects: {label: int64[2], box: {x: float32[2]}})"
+    )
+
+
+# ---- equality ----
+
+
+def test_equal_samples() -> None:
+    first, second = make_batch(4).samples(), make_batch(4).samples()
+    for one, other in zip(first, second, strict=True):
+        assert one == other
+        assert one == dict(other)
+        assert dict(one) == other  # Python asks the sample first: its class is a subclass
+    assert first[1] != first[2]
+    assert nested_batch(3).samples() == nested_batch(3).samples()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"x": torch.tensor(1.0)},
+        {"x": torch.tensor(1.0), "y": torch.tensor([1, 2])},  # another dtype
+        {"x": torch.tensor([1.0]), "y": torch.tensor([1, 2], dtype=torch.int16)},
+        {"x": torch.tensor(1.5), "y": torch.tensor([1, 2], dtype=torch.int16)},
+        {"x": 1.0, "y": torch.tensor([1, 2], dtype=torch.int16)},
+        {"w": torch.tensor(1.0), "y": torch.tensor([1, 2], dtype=torch.int16)},
+    ],
+)
+def test_different_samples(other: dict[str, Any]) -> None:
+    sample = tio.Sample({"x": torch.tensor(1.0), "y": torch.tensor([1, 2], dtype=torch.int16)})
+    assert sample == tio.Sample(dict(sample))
+    assert sample != other
+    assert sample != tio.Sample(other)
+    assert sample != 5
+
+
+# ---- copies and pickles ----
+
+
+def updated(sample: Any) -> Any:
+    sample.update(dict(sample.items()))
+    return sample
+
+
+COPIES: list[Callable[[Any], Any]] = [
+    copy.copy,
+    copy.deepcopy,
+    lambda sample: pickle.loads(pickle.dumps(sample)),
+    lambda sample: pickle.loads(pickle.dumps(copy.copy(sample))),
+    lambda sample: pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(sample)))),
+    lambda sample: tree_map(lambda value: value, sample),
+    default_convert,
+    lambda sample: updated(copy.copy(sample)),  # as PyTorch's pin_memory does
+]
+
+
+@pytest.mark.parametrize("make", COPIES)
+def test_copies_are_equal_and_are_joined_alike(make: Callable[[Any], Any]) -> None:
+    batch = make_batch(4)
+    copies = [make(sample) for sample in batch.samples()]
+    assert all(type(each) is tio.Sample for each in copies)
+    assert copies == batch.samples()
+    assert contents(tio.collate(copies)) == contents(batch)
+    mixed = [*copies[:2], *batch.samples()[2:]]
+    assert contents(tio.collate(mixed)) == contents(batch)
+
+
+def test_a_deep_copy_shares_nothing() -> None:
+    sample = simple()[1]
+    other = copy.deepcopy(sample)
+    other["y"].zero_()
+    assert sample["y"].tolist() == [1, 2]
+
+
+def test_a_pickle_is_the_row_alone() -> None:
+    stored = [example_of(x=[float(i)] * 1000) for i in range(50)]
+    batch = tio.parse_examples(stored, {"x": tio.FixedLenFeature([1000], "float32")})
+    sample = batch.samples()[20]
+    forms = [sample, copy.copy(sample), tree_map(lambda value: value, sample)]
+    for form in forms:
+        assert 4000 < len(pickle.dumps(form)) < 4600
+    buffer = io.BytesIO()
+    torch.save(sample, buffer)
+    assert buffer.tell() < 10_000
+
+
+# ---- pytrees ----
+
+
+def test_pytrees() -> None:
+    sample = nested_batch(4).samples()[3]
+    leaves, spec = tree_flatten(sample)
+    assert [leaf.tolist() for leaf in leaves] == [3, [0, 1, 2], [0.5, 0.5, 0.5]]
+    assert spec == tree_flatten(nested_batch(4).samples()[1])[1]
+    doubled = tree_map(lambda value: value * 2, sample)
+    assert type(doubled) is tio.Sample
+    assert doubled["objects"]["box"]["x"].tolist() == [1.0, 1.0, 1.0]
+    assert doubled.ragged == sample.ragged
+    # As torchvision.transforms.v2 does: it replaces some leaves and keeps the others.
+    again = tree_unflatten([leaf if leaf.dim() else leaf + 1 for leaf in leaves], spec)
+    assert int(again["id"]) == 4
+    assert again["objects"]["label"] is leaves[1]
+
+
+# ---- joining ----
+
+
+def places_of(batch: tio.Batch) -> Any:
+    return batch.layout[0], batch.arena.numel()
+
+
+picks = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(1, 6)), min_size=1, max_size=5
+)
+
+
+@given(picks)
+def test_runs_of_rows_are_joined_like_parsed_records(chosen: list[tuple[int, int, int]]) -> None:
+    batches = [
+        tio.parse_sequence_examples([record(6 * b + i) for i in range(6)], SCHEMA) for b in range(3)
+    ]
+    numbers = [(b, i) for b, begin, count in chosen for i in range(begin, min(6, begin + count))]
+    samples = [batches[b].samples()[i] for b, i in numbers]
+    parsed = tio.parse_sequence_examples([record(6 * b + i) for b, i in numbers], SCHEMA)
+    for join in (tio.collate, default_collate, tio.pin_collate):
+        assert contents(join(samples)) == contents(parsed)
+    assert contents(tio.pad_collate(samples)) == contents(tio.pad_collate(parsed))
+
+
+DENSE: dict[str, Any] = {
+    "a": tio.FixedLenFeature([], "int64"),
+    "b": tio.FixedLenFeature([], "int64"),
+    "c": tio.FixedLenFeature([2], "bfloat16"),
+    "d": tio.VarLenFeature("int64"),
+    "e": tio.VarLenFeature("string"),
+    "f": tio.FixedLenSequenceFeature([], "bfloat16", allow_missing=True, default_value=-1.5),
+    "g": tio.FixedLenSequenceFeature([2], "string", allow_missing=True),
+    "h": tio.FixedLenFeature([2], "string"),
+    "i": tio.SparseFeature("si", "sv", "float32", 40),
+}
+
+
+def dense_record(i: int) -> bytes:
+    return example_of(
+        a=[i],
+        b=[-i],
+        c=[float(i), 0.5],
+        d=list(range(i % 4)),
+        e=[b"x" * i] * (i % 3),
+        f=[float(i)] * (i % 5),
+        g=[b"g%d" % i, b""] * (i % 3),
+        h=[b"h" * i, b"h"],
+        si=[i, 39],
+        sv=[0.5, float(i)],
+    )
+
+
+@given(picks)
+def test_joined_rows_have_the_arena_of_parsed_records(chosen: list[tuple[int, int, int]]) -> None:
+    numbers = [6 * b + i for b, begin, n in chosen for i in range(begin, min(6, begin + n))]
+    batches = [
+        tio.parse_examples([dense_record(6 * b + i) for i in range(6)], DENSE) for b in range(3)
+    ]
+    samples = [batches[number // 6].samples()[number % 6] for number in numbers]
+    # Samples of one call of samples() are neighbors.
+    joined = tio.collate(
+        [
+            sample
+            for b, begin, n in chosen
+            for sample in batches[b].samples()[begin : min(6, begin + n)]
+        ]
+    )
+    parsed = tio.parse_examples([dense_record(number) for number in numbers], DENSE)
+    assert places_of(joined) == places_of(parsed)
+    assert contents(joined) == contents(parsed)
+    assert contents(tio.collate(samples)) == contents(parsed)
+
+
+def test_the_result_shares_no_memory_with_samples() -> None:
+    samples = simple()
+    batch = tio.collate(samples)
+    batch["y"].zero_()
+    assert samples[1]["y"].tolist() == [1, 2]
+
+
+def test_changed_values_are_joined() -> None:
+    """A Tensor that a function changes in place is a part of the batch."""
+    samples = simple()
+    samples[1]["y"].fill_(7)
+    assert tio.collate(samples)["y"].tolist() == [[0, 2], [7, 7], [2, 2]]
+
+
+def test_mixed_lists() -> None:
+    samples = simple()
+    for mixed in ([samples[0], dict(samples[1])], [dict(samples[0]), samples[1]]):
+        assert tio.collate(mixed)["y"].tolist() == [[0, 2], [1, 2]]
+    ragged = nested_batch(3).samples()
+    assert isinstance(tio.collate([dict(ragged[2]), ragged[1]])["objects"]["label"], tio.Ragged)
+    with pytest.raises(ValueError, match="all samples must have the same keys"):
+        tio.collate([samples[0], ragged[0]])
+    with pytest.raises(TypeError, match="samples must be a list of dicts"):
+        tio.collate([samples[0], torch.zeros(1)])  # type: ignore[list-item]
+
+
+def test_other_schemas_with_the_same_names() -> None:
+    one = tio.parse_example(example_of(x=[1]), {"x": tio.FixedLenFeature([], "int64")})
+    other = tio.parse_example(example_of(x=[2]), {"x": tio.FixedLenFeature([], "int32")})
+    batch = tio.collate([one, other])
+    assert batch["x"].dtype == torch.int64
+    assert batch["x"].tolist() == [1, 2]
+    wide = tio.parse_example(example_of(x=[1, 2]), {"x": tio.FixedLenFeature([2], "int64")})
+    assert [value.tolist() for value in tio.collate([one, wide])["x"]] == [1, [1, 2]]
+
+
+def test_unvalidated_rows_are_joined_value_by_value() -> None:
+    feature = tio.RaggedFeature("int64", "v", [tio.RaggedFeature.RowSplits("s")], validate=False)
+    stored = [example_of(v=[1, 2, 3], s=[0, 2, 1, 3]), example_of(v=[4], s=[0, 1])]
+    batch = tio.parse_examples(stored, {"x": feature})
+    first, second = tio.collate(batch.samples())["x"]
+    assert first.tolist() == [[1, 2], [], [2, 3]]
+    assert second.tolist() == [[4]]
+
+
+def test_a_collated_dict_is_what_accelerate_splits() -> None:
+    rows = tio.parse_examples([example_of(x=[1])] * 3, {"x": tio.FixedLenFeature([], "int64")})
+    [first, *_] = samples = rows.samples()
+    first.place[0].becomes_dict = True
+    found = default_collate(samples)
+    assert type(found) is dict
+    assert isinstance(found["x"], Tensor)

@@ -1,0 +1,133 @@
+"""Samples in the collate functions and loaders of other libraries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import webdataset
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from torchdata import nodes
+from transformers import (
+    DataCollatorWithPadding,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+    default_data_collator,
+)
+
+import torchrec_io as tio
+from tests.support.tfrecord import write_tfrecord
+
+COUNT = 40
+SCHEMA: dict[str, Any] = {
+    "input_ids": tio.VarLenFeature("int64"),
+    "scores": tio.FixedLenFeature([3], "float32"),
+    "label": tio.FixedLenFeature([], "int64"),
+}
+FIXED = {name: SCHEMA[name] for name in ("scores", "label")}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    stored = [
+        tio.encode_example(
+            {"input_ids": [1] * (i % 3 + 1), "scores": [float(i), 0.5, 1.0], "label": i}
+        )
+        for i in range(COUNT)
+    ]
+    write_tfrecord(tmp_path / "data", stored)
+    return str(tmp_path / "data")
+
+
+def test_default_data_collator(path: str) -> None:
+    loader = DataLoader(
+        tio.TFRecordDataset(path, FIXED), batch_size=10, collate_fn=default_data_collator
+    )
+    batches = list(loader)
+    assert torch.cat([batch["labels"] for batch in batches]).tolist() == [*range(COUNT)]
+    assert [tuple(batch["scores"].shape) for batch in batches] == [(10, 3)] * 4
+
+
+def test_data_collator_with_padding(path: str) -> None:
+    model = WordLevel({"[UNK]": 0, "a": 1, "[PAD]": 2})
+    new: Any = PreTrainedTokenizerFast  # untyped
+    tokenizer = new(tokenizer_object=Tokenizer(model))
+    tokenizer.pad_token = "[PAD]"
+    loader = DataLoader(
+        tio.TFRecordDataset(path, SCHEMA),
+        batch_size=4,
+        collate_fn=DataCollatorWithPadding(tokenizer),
+    )
+    batch = next(iter(loader))
+    assert batch["input_ids"].tolist() == [[1, 2, 2], [1, 1, 2], [1, 1, 1], [1, 2, 2]]
+    assert batch["labels"].tolist() == [0, 1, 2, 3]
+
+
+def test_webdataset(path: str) -> None:
+    pipeline = webdataset.DataPipeline(
+        tio.TFRecordDataset(path, FIXED), webdataset.batched(16, partial=True)
+    )
+    batches = list(pipeline)
+    assert [len(batch["label"]) for batch in batches] == [16, 16, 8]
+    assert torch.as_tensor(batches[1]["label"]).tolist() == [*range(16, 32)]
+    renamed = webdataset.DataPipeline(
+        tio.TFRecordDataset(path, FIXED, transform=dict),  # it changes its samples
+        webdataset.map_dict(label=lambda label: label + 1),
+    )
+    assert [int(sample["label"]) for sample in renamed] == [*range(1, COUNT + 1)]
+
+
+@pytest.mark.parametrize("method", ["thread", "process"])
+def test_torchdata_nodes(path: str, method: str) -> None:
+    node: Any = nodes.IterableWrapper(tio.TFRecordDataset(path, SCHEMA))
+    node = nodes.Batcher(node, 16, drop_last=False)
+    node = nodes.ParallelMapper(node, tio.collate, num_workers=1, method=method)
+    batches = list(nodes.Loader(node))
+    assert all(isinstance(batch, tio.Batch) for batch in batches)
+    assert torch.cat([batch["label"] for batch in batches]).tolist() == [*range(COUNT)]
+
+
+# ---- Trainer ----
+
+
+class Model(nn.Module):
+    """Knows the columns "scores" and "labels" alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 1)
+        self.seen: list[int] = []
+
+    def forward(self, scores: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        self.seen += labels.tolist()
+        return {"loss": self.layer(scores).sub(labels.unsqueeze(1)).square().mean()}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("transform", [None, dict])
+def test_the_trainer_drops_columns_that_the_model_does_not_take(
+    path: str, tmp_path: Path, transform: Any, workers: int
+) -> None:
+    """As for any dict, with ``remove_unused_columns=True``, which is the default."""
+    schema = {**SCHEMA, "extra": tio.FixedLenFeature([], "string", b"x")}
+    model = Model()
+    arguments = TrainingArguments(
+        str(tmp_path / "out"),
+        per_device_train_batch_size=8,
+        max_steps=5,
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        dataloader_num_workers=workers,
+    )
+    assert arguments.remove_unused_columns
+    dataset = tio.TFRecordDataset(path, schema, transform=transform)
+    Trainer(model, arguments, train_dataset=dataset).train()
+    assert model.seen == [*range(COUNT)]
