@@ -18,6 +18,7 @@ _MEASUREMENTS = {
     "epochs": "Memory over many epochs",
     "first_batch": "Time to the first batch",
     "transfer": "From worker processes",
+    "samples": "Samples",
     "skipping": "Skipping records",
     "device": "To a GPU",
     "tfds": "TFDS directories",

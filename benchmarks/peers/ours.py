@@ -69,6 +69,14 @@ class _Ours(Peer):
         return host
 
 
+class _Samples(_Ours):
+    """The line that most people write first: DataLoader makes the batches."""
+
+    def batches(self, workload: Workload, workers: int) -> Iterable[Batch]:
+        dataset = tio.TFRecordDataset(workload.files, schema_of(workload))
+        return DataLoader(dataset, batch_size=workload.batch_size, num_workers=workers)
+
+
 class _AsDicts(Peer):
     """The same batches, with each column sent as a separate tensor, like other datasets do."""
 
@@ -96,4 +104,8 @@ def _dataset(workload: Workload) -> tio.TFRecordDataset:
     return tio.TFRecordDataset(workload.files, schema_of(workload), batch_size=workload.batch_size)
 
 
-PEERS: list[Peer] = [_Ours("torchrec_io"), _AsDicts("torchrec_io, sent as a dict of tensors")]
+PEERS: list[Peer] = [
+    _Ours("torchrec_io"),
+    _Samples("torchrec_io, DataLoader(batch_size=n)"),
+    _AsDicts("torchrec_io, sent as a dict of tensors"),
+]

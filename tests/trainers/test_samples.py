@@ -58,7 +58,7 @@ def test_data_collator_with_padding(path: str) -> None:
     model = WordLevel({"[UNK]": 0, "a": 1, "[PAD]": 2})
     new: Any = PreTrainedTokenizerFast  # untyped
     tokenizer = new(tokenizer_object=Tokenizer(model))
-    tokenizer.pad_token = "[PAD]"
+    tokenizer.pad_token = "[PAD]"  # noqa: S105  # no password
     loader = DataLoader(
         tio.TFRecordDataset(path, SCHEMA),
         batch_size=4,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+import numpy.typing as npt
 from torch.utils.data import Dataset
 
 from ..checks import counted
@@ -144,8 +145,8 @@ class TFRecordMapDataset(Dataset[Any]):
                 a single sample.
         """
         reader = self._loader.reader
-        numbers = self._selection.numbers_at(np.array([*map(self._position, indices)], np.int64))
-        loaded = self._loader.load(reader.plan(numbers))
+        numbers = self._selection.numbers_at(self._positions(indices))
+        loaded = self._loader.load_one(reader.plan(numbers))
         if loaded.errors:
             raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
         if len(loaded.failures):
@@ -160,10 +161,12 @@ class TFRecordMapDataset(Dataset[Any]):
             return samples
         return list(zip(reader.keys(numbers), samples, strict=True))
 
-    def _position(self, index: int) -> int:
-        position = operator.index(index)
-        if position < 0:
-            position += len(self)
-        if not 0 <= position < len(self):
-            raise IndexError(f"record {index} is out of range for {counted(len(self), 'record')}")
-        return position
+    def _positions(self, indices: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Return record numbers that count from the start; int64 ``[n]``."""
+        count = len(self)
+        given = [*map(operator.index, indices)]
+        if given and (min(given) < -count or max(given) >= count):
+            outside = next(index for index in given if not -count <= index < count)
+            raise IndexError(f"record {outside} is out of range for {counted(count, 'record')}")
+        positions = np.array(given, np.int64)
+        return np.where(positions < 0, positions + count, positions)

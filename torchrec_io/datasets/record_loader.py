@@ -146,6 +146,16 @@ class RecordLoader:
         loaded = _loaded(self.parser.parse_rows(block, random), block.numbers, block)
         return loaded._replace(errors=errors)
 
+    def load_one(self, plan: Any, random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
+        """Read and parse the records of a plan like :meth:`load`, together if that is possible.
+
+        Args:
+            plan: The plan.
+            random: Random number generators of records.
+        """
+        together = self.load_run([plan], [random])
+        return together[0] if together else self.load(plan, random)
+
     def load_run(self, plans: Sequence[Any], randoms: Sequence[RecordRandom]) -> list[Loaded]:
         """Load several batches together, up to the first one with an error.
 
