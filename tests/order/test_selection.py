@@ -230,3 +230,22 @@ def test_a_hundred_million_records() -> None:
 
 def test_repr() -> None:
     assert repr(Subset.from_mask(ten_of_20)) == "Subset(10 of 20 records)"
+
+
+@given(masks())
+def test_positions_become_a_subset(mask: Mask) -> None:
+    positions = np.flatnonzero(mask)
+    check_selection(select_positions(positions, len(mask)), positions)
+
+
+@given(st.one_of(spans(), masks().map(Subset.from_mask)), st.data())
+def test_some_records_of_a_selection(selection: Selection, data: st.DataObject) -> None:
+    count = len(selection)
+    kept = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), np.bool_)
+    expected = numbers_of(selection)[kept]
+    check_selection(select_within(selection, Subset.from_mask(kept)), expected)
+    begin = data.draw(st.integers(0, count))
+    end = data.draw(st.integers(begin, count))
+    part = select_within(selection, Span(begin, end - begin, count))
+    check_selection(part, numbers_of(selection)[begin:end])
+    assert isinstance(part, Span) or not isinstance(selection, Span)

@@ -110,6 +110,11 @@ class IndexedDataset(SelectingDataset, CountedDataset):
         assert isinstance(pipeline, IndexedPipeline)
         return pipeline
 
+    @property
+    def record_order(self) -> RecordOrder:
+        """Internal interface: the order of the records, before they are put into batches."""
+        return self.pipeline.record_order
+
     @takes_options(ReplaceOptions, unchanged=True)
     def replace(self, **options: Unpack[ReplaceOptions]) -> Self:
         """Return a dataset of the same records with another schema or other options.

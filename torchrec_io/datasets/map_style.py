@@ -167,6 +167,11 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             return list(samples)
         return list(zip(reader.keys(numbers), samples, strict=True))
 
+    @property
+    def record_order(self) -> RecordOrder:
+        """Internal interface: the order of the records."""
+        return self._order
+
     def _selectable(self) -> SelectableRecords:
         return SelectableRecords(
             self.paths,

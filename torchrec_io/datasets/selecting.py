@@ -23,6 +23,11 @@ logger = logging.getLogger("torchrec_io")
 class SelectingDataset:
     """Base of datasets whose records have numbers, so that some of them can be selected."""
 
+    @property
+    def record_order(self) -> RecordOrder:
+        """Internal interface: the order of the records."""
+        raise NotImplementedError
+
     def _selectable(self) -> SelectableRecords:
         """Return the parts of the dataset that selecting needs."""
         raise NotImplementedError
@@ -77,11 +82,10 @@ class SelectingDataset:
             TorchRecIOError, OSError: If a record cannot be read and ``on_error`` is ``"raise"``, or
                 the files changed since they were indexed. Nothing is cached then.
         """
-        records = self._selectable()
-        picked = pick_where(records, predicate, features, cache_key).positions
+        picked = pick_where(self._selectable(), predicate, features, cache_key).positions
         if len(picked) == 0:
             logger.warning("where() chose none of %s", counted(picked.total, "record"))
-        return self._narrowed(records.order, picked)
+        return self._narrowed(picked)
 
     def select(self, numbers: Iterable[int]) -> Self:
         """Return a dataset of the records with some numbers.
@@ -98,9 +102,8 @@ class SelectingDataset:
             ValueError: If a number occurs twice: each record comes exactly once.
             TypeError: If the numbers are not integers.
         """
-        order = self._selectable().order
-        total = len(order.selection)
-        return self._narrowed(order, select_positions(_check_numbers(numbers, total), total))
+        total = len(self.record_order)
+        return self._narrowed(select_positions(_check_numbers(numbers, total), total))
 
     def take(self, n: int) -> Self:
         """Return a dataset of the first records in the stored order.
@@ -111,11 +114,11 @@ class SelectingDataset:
         Raises:
             ValueError: If ``n`` is negative or not an integer.
         """
-        order = self._selectable().order
-        total = len(order.selection)
-        return self._narrowed(order, Span(0, min(check_integer("n", n), total), total))
+        total = len(self.record_order)
+        return self._narrowed(Span(0, min(check_integer("n", n), total), total))
 
-    def _narrowed(self, order: RecordOrder, picked: Selection) -> Self:
+    def _narrowed(self, picked: Selection) -> Self:
+        order = self.record_order
         return self._with_order(order.with_selection(select_within(order.selection, picked)))
 
 
