@@ -6,7 +6,6 @@ import dataclasses
 import enum
 import functools
 import hashlib
-import os
 import pathlib
 import re
 import sysconfig
@@ -38,9 +37,8 @@ _PLAIN = (
 _ATOMS = frozenset({bool, int, float, str, bytes})
 # Values that are nested deeper are represented by their types.
 _MOST_LEVELS = 50
-_INSTALLED = tuple(
-    os.path.join(sysconfig.get_path(name), "")
-    for name in ("stdlib", "platstdlib", "purelib", "platlib")
+_INSTALLED = re.compile(
+    rf"({re.escape(sysconfig.get_path('stdlib'))}|.*[/\\](site|dist)-packages)[/\\]", re.DOTALL
 )
 
 
@@ -126,7 +124,7 @@ class _Walk:
         yield from self._all((counts, code.co_names, code.co_consts), level)
 
     def of_function(self, function: types.FunctionType, level: int) -> Iterator[bytes]:
-        if level > 1 and function.__code__.co_filename.startswith(_INSTALLED):
+        if level > 1 and _INSTALLED.match(function.__code__.co_filename):
             yield _name_of(function)
             return
         values = (function.__code__, function.__defaults__, function.__kwdefaults__)
