@@ -308,6 +308,7 @@ class TestAnswers:
     def test_its_own_error(self, paths: list[str]) -> None:
         with pytest.raises(ZeroDivisionError):
             make(paths).where(lambda _: 1 / 0)
+        assert not [each for each in threading.enumerate() if each.name == "torchrec_io"]
 
 
 class TestArguments:

@@ -309,7 +309,8 @@ class Noted:
         return batch["id"] % 3 == 0
 
 
-def choose(paths: list[str], log: Path, barrier: Any, results: Any) -> None:
+def choose(paths: list[str], cache: str, log: Path, barrier: Any, results: Any) -> None:
+    os.environ["TORCHREC_IO_CACHE"] = cache  # the fork server may have that of another test
     torch.set_num_threads(1)
     dataset = make(paths, rank=0, world_size=1)
     barrier.wait()
@@ -321,7 +322,8 @@ def test_processes_at_the_same_time(paths: list[str], cache: Path, tmp_path: Pat
     barrier, results = context.Barrier(2), context.Queue()
     log = tmp_path / "log"
     processes = [
-        context.Process(target=choose, args=(paths, log, barrier, results)) for _ in range(2)
+        context.Process(target=choose, args=(paths, str(cache), log, barrier, results))
+        for _ in range(2)
     ]
     for process in processes:
         process.start()

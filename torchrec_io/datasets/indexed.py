@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,10 +185,11 @@ class IndexedDataset(SelectingDataset, CountedDataset):
         keys: list[bytes | None] = [None] * len(selection)
         parser = self.pipeline.loader.parser.of_whole_records()
         loader = RecordLoader(self.pipeline.records, parser)
-        for piece in scan(loader, selection, self._errors(), self._threads()):
-            positions = selection.positions_of(piece.loaded.numbers).tolist()
-            for position, sample in zip(positions, piece.loaded.samples(), strict=True):
-                keys[position] = _key_bytes(group_by(sample))
+        with closing(scan(loader, selection, self._errors(), self._threads())) as pieces:
+            for piece in pieces:
+                positions = selection.positions_of(piece.loaded.numbers).tolist()
+                for position, sample in zip(positions, piece.loaded.samples(), strict=True):
+                    keys[position] = _key_bytes(group_by(sample))
         return keys
 
     def _errors(self) -> ErrorHandler:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,8 +35,10 @@ class Piece(NamedTuple):
 
 def scan(
     loader: RecordLoader, selection: Selection, errors: ErrorHandler, threads: int
-) -> Iterator[Piece]:
+) -> Generator[Piece, None, None]:
     """Yield all selected records once, in their stored order.
+
+    Close the generator if it is left early, so that its threads end.
 
     Args:
         loader: Reads and parses the records.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -85,9 +86,9 @@ def pick_where(
 
 
 def _checked_names(features: Any, parser: BlockParser) -> list[str]:
-    if isinstance(features, str) or not all(isinstance(each, str) for each in features):
+    names = [features] if isinstance(features, str) else list(features)
+    if isinstance(features, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"features must be a list of names, got {features!r}")
-    names = list(features)
     if parser.schema is None:
         raise ValueError("features must be None for a dataset without a schema of features")
     if not names:
@@ -103,8 +104,9 @@ def _evaluate(records: SelectableRecords, loader: RecordLoader, predicate: Predi
     total = len(selection)
     builder = SubsetBuilder(total)
     lost = 0
-    with PassProgress("where", total) as progress:
-        for piece in scan(loader, selection, records.errors, records.threads):
+    pieces = scan(loader, selection, records.errors, records.threads)
+    with closing(pieces), PassProgress("where", total) as progress:
+        for piece in pieces:
             count = len(piece.loaded.numbers)
             chosen = np.zeros(len(piece.numbers), np.bool_)
             if count:
