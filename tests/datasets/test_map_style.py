@@ -22,7 +22,7 @@ from torch.utils.data import (
 )
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, record, write_files
+from tests.support.datasets import SCHEMA, record, write_files
 from torchrec_io import _core
 
 SIZES = [30, 0, 7, 13]

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from torchrec_io import _core
 from torchrec_io.order import selection as subset
-from torchrec_io.order.selection import Mask, Numbers, Selection, Span, Subset, SubsetBuilder
+from torchrec_io.order.selection import (
+    Mask,
+    Numbers,
+    Selection,
+    Span,
+    Subset,
+    SubsetBuilder,
+    select_positions,
+    select_within,
+)
 
 totals = st.one_of(st.integers(0, 70), st.integers(0, 3000))
 
@@ -96,11 +105,11 @@ def test_subset_can_be_built_from_ranges(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @given(masks(), st.data())
-def test_masks_of_whole_bytes_are_joined(mask: Mask, data: st.DataObject) -> None:
+def test_masks_of_any_size_are_joined(mask: Mask, data: st.DataObject) -> None:
     builder = SubsetBuilder(len(mask))
     done = 0
     while done < len(mask):
-        size = min(8 * data.draw(st.integers(1, 40)), len(mask) - done)
+        size = min(data.draw(st.integers(0, 300)), len(mask) - done)
         builder.append(mask[done : done + size])
         done += size
     assert builder.finish().fingerprint() == Subset.from_mask(mask).fingerprint()
@@ -112,11 +121,9 @@ def test_invalid_masks_are_rejected(bad: Any) -> None:
         SubsetBuilder(100).append(bad)
 
 
-def test_masks_with_gaps_are_rejected() -> None:
+def test_missing_masks_are_rejected() -> None:
     builder = SubsetBuilder(100)
     builder.append(np.ones(9, np.bool_))
-    with pytest.raises(ValueError, match="must be a multiple of 8"):
-        builder.append(np.ones(8, np.bool_))
     with pytest.raises(ValueError, match="must cover 100 records, got 9"):
         builder.finish()
     with pytest.raises(ValueError, match="must cover 100 records, got 99"):
@@ -223,3 +230,22 @@ def test_a_hundred_million_records() -> None:
 
 def test_repr() -> None:
     assert repr(Subset.from_mask(ten_of_20)) == "Subset(10 of 20 records)"
+
+
+@given(masks())
+def test_positions_become_a_subset(mask: Mask) -> None:
+    positions = np.flatnonzero(mask)
+    check_selection(select_positions(positions, len(mask)), positions)
+
+
+@given(st.one_of(spans(), masks().map(Subset.from_mask)), st.data())
+def test_some_records_of_a_selection(selection: Selection, data: st.DataObject) -> None:
+    count = len(selection)
+    kept = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), np.bool_)
+    expected = numbers_of(selection)[kept]
+    check_selection(select_within(selection, Subset.from_mask(kept)), expected)
+    begin = data.draw(st.integers(0, count))
+    end = data.draw(st.integers(begin, count))
+    part = select_within(selection, Span(begin, end - begin, count))
+    check_selection(part, numbers_of(selection)[begin:end])
+    assert isinstance(part, Span) or not isinstance(selection, Span)

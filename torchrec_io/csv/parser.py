@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from ..parsing.parser import RecordFailure
@@ -23,6 +25,9 @@ class CsvParser(BlockParser):
 
     def __init__(self, schema: Schema) -> None:
         self.schema: Schema = schema
+
+    def of_features(self, names: Sequence[str]) -> CsvParser:
+        return CsvParser(self.schema.narrow(names))
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """Parse a block of lines, without the lines that are invalid.

@@ -113,6 +113,22 @@ class Schema:
         columns = list(self._columns.items())  # the order of columns matters
         return [columns, *(getattr(self, name) for name in _OPTIONS)]
 
+    def names_of(self, name: str) -> list[str]:
+        """Return the name of a column in a list; an empty list if it is unknown."""
+        return [name] if name in self._columns else []
+
+    def narrow(self, names: Sequence[str]) -> Schema:
+        """Return a schema of some of the columns. Fields after the last of them are ignored."""
+        positions = self.select_cols or range(len(self._columns))
+        kept = {
+            position: name
+            for position, name in zip(positions, self._columns, strict=True)
+            if name in names
+        }
+        options = {name: getattr(self, name) for name in _OPTIONS if name != "select_cols"}
+        columns = {name: self._columns[name] for name in kept.values()}
+        return Schema(columns, select_cols=list(kept), **options)
+
     # ---- parsing ----
 
     def line_parser(self) -> Any:

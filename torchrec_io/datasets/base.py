@@ -11,6 +11,7 @@ from torch.utils.data import IterableDataset
 from ..storage.exit import close_at_exit
 from .dealing import Dealer
 from .description import describe
+from .missing_methods import MissingMethods
 from .pipeline import Pipeline
 from .session import Session
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class RecordDataset(IterableDataset[Any]):
+class RecordDataset(MissingMethods, IterableDataset[Any]):
     """Base of the iterable datasets of this package.
 
     Args:

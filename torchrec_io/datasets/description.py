@@ -38,7 +38,7 @@ def describe(name: str, session: Session) -> str:
     pipeline = session.pipeline
     parts = [
         describe_files(pipeline.paths),
-        *_about_records(pipeline.order),
+        *([describe_records(pipeline.order)] if hasattr(pipeline.order, "__len__") else []),
         describe_schema(pipeline.loader.parser.schema or pipeline.schema),
         *_about_options(pipeline),
         f"epoch {session.state.clock.epoch}",
@@ -70,6 +70,14 @@ def describe_files(paths: Sequence[str]) -> str:
     if folder and all(os.path.dirname(path) == folder for path in paths):
         return f"{len(paths):,} files in {folder!r}"
     return f"{len(paths):,} files, first {paths[0]!r}"
+
+
+def describe_records(order: Any) -> str:
+    """Return the number of records, and of how many they are selected."""
+    if len(order) == ENDLESS:
+        return "endless"
+    records = counted(order.total, "record")
+    return records if len(order) == order.total else f"{len(order):,} of {records}"
 
 
 def describe_schema(schema: Any) -> str:
@@ -109,12 +117,6 @@ def _differs(value: Any, default: Any) -> bool:
 def _name_of(value: Any) -> str:
     name = getattr(value, "__qualname__", None)
     return name if isinstance(name, str) else _SHORT.repr(value)
-
-
-def _about_records(order: Any) -> Iterator[str]:
-    if not hasattr(order, "__len__"):
-        return
-    yield "endless" if len(order) == ENDLESS else counted(len(order), "record")
 
 
 def _about_share(dealer: Dealer, epoch: int) -> Iterator[str]:

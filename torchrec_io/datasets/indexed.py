@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from ..checks import check_integer, counted
-from ..order.orders import ENDLESS
+from ..order.orders import ENDLESS, RecordOrder
 from ..order.progress import Progress
 from ..order.selection import Selection
 from ..order.split import split_groups, split_indexed
+from ..storage.thread_pool import most_storage_threads
 from .bad_records import ErrorHandler
 from .base import RecordDataset
 from .dealing import EpochDealer
+from .missing_methods import ORDERED
 from .options import ReplaceOptions, TFRecordReplaceOptions, change_options, takes_options
 from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
+from .record_scan import scan
+from .selecting import SelectingDataset
+from .where import SelectableRecords
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 logger = logging.getLogger("torchrec_io")
-
-# Number of records that are read at a time to find their groups.
-_GROUPED_AT_ONCE = 256
 
 
 class CountedDataset(RecordDataset):
@@ -95,8 +99,10 @@ class CountedDataset(RecordDataset):
         self.session.resume(Progress(epoch, epoch, min(assigned, dealer.count(epoch))), layout)
 
 
-class IndexedDataset(CountedDataset):
+class IndexedDataset(SelectingDataset, CountedDataset):
     """Base of datasets of indexed files."""
+
+    instead = ORDERED
 
     @property
     def pipeline(self) -> IndexedPipeline:
@@ -104,6 +110,11 @@ class IndexedDataset(CountedDataset):
         pipeline = self.session.pipeline
         assert isinstance(pipeline, IndexedPipeline)
         return pipeline
+
+    @property
+    def record_order(self) -> RecordOrder:
+        """Internal interface: the order of the records, before they are put into batches."""
+        return self.pipeline.record_order
 
     @takes_options(ReplaceOptions, unchanged=True)
     def replace(self, **options: Unpack[ReplaceOptions]) -> Self:
@@ -174,18 +185,37 @@ class IndexedDataset(CountedDataset):
         keys: list[bytes | None] = [None] * len(selection)
         parser = self.pipeline.loader.parser.of_whole_records()
         loader = RecordLoader(self.pipeline.records, parser)
-        errors = ErrorHandler(self.pipeline.options["on_error"], self.session.state)
-        loader.reader.begin_epoch()
-        for begin in range(0, len(selection), _GROUPED_AT_ONCE):
-            end = min(begin + _GROUPED_AT_ONCE, len(selection))
-            numbers = selection.numbers_at(np.arange(begin, end, dtype=np.int64))
-            loaded = loader.load(loader.reader.plan(numbers))
-            errors.handle_loaded(loaded, loader)
-            positions = selection.positions_of(loaded.numbers).tolist()
-            for position, sample in zip(positions, loaded.samples(), strict=True):
-                keys[position] = _key_bytes(group_by(sample))
-        errors.report()
+        with closing(scan(loader, selection, self._errors(), self._threads())) as pieces:
+            for piece in pieces:
+                positions = selection.positions_of(piece.loaded.numbers).tolist()
+                for position, sample in zip(positions, piece.loaded.samples(), strict=True):
+                    keys[position] = _key_bytes(group_by(sample))
         return keys
+
+    def _errors(self) -> ErrorHandler:
+        return ErrorHandler(self.pipeline.options["on_error"], self.session.state)
+
+    def _threads(self) -> int:
+        """Return the number of threads of a pass over the records."""
+        threads: int | None = self.pipeline.options["num_threads"]
+        return threads or most_storage_threads()
+
+    def _selectable(self) -> SelectableRecords:
+        pipeline = self.pipeline
+        # The reader of single records: blocks of a shuffle are of no use in the stored order.
+        order = dataclasses.replace(pipeline.record_order, shuffle=False)
+        return SelectableRecords(
+            pipeline.paths,
+            pipeline.schema,
+            order,
+            RecordLoader(order.fit_reader(pipeline.records, 1), pipeline.loader.parser),
+            pipeline.options["on_error"],
+            self._errors(),
+            self._threads(),
+        )
+
+    def _with_order(self, order: RecordOrder) -> Self:
+        return self.derive(self.pipeline.rebuild(record_order=order))
 
 
 def _key_bytes(key: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -11,14 +12,21 @@ import numpy.typing as npt
 from torch.utils.data import Dataset
 
 from ..checks import counted
+from ..order.orders import RecordOrder
 from ..records.record_reader import RecordReader
 from ..storage.local import StrPath
+from ..storage.thread_pool import most_storage_threads
 from ..tensors.block_parser import SchemaLike, parser_of_messages
-from .description import changed_options, describe_files, describe_schema
+from .bad_records import ErrorHandler
+from .description import changed_options, describe_files, describe_records, describe_schema
+from .missing_methods import NUMBERED, MissingMethods
 from .options import MapOptions, complete, takes_options
 from .pipeline import DataFiles
 from .record_loader import RecordLoader
+from .selecting import SelectingDataset
 from .transform import Transform
+from .where import SelectableRecords
+from .worker_state import WorkerState
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @takes_options(MapOptions)
-class TFRecordMapDataset(Dataset[Any]):
+class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
     """Records of TFRecord files by number, for PyTorch's samplers, ``Subset`` and ``random_split``.
 
     ``ds[i]`` is a sample: a dict with a schema, bytes without. ``ds[i:j]`` is a list of samples.
@@ -52,6 +60,8 @@ class TFRecordMapDataset(Dataset[Any]):
         TorchRecIOError, FileNotFoundError, ValueError: As :class:`TFRecordDataset` does.
     """
 
+    instead = NUMBERED
+
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath] | DataFiles,
@@ -67,7 +77,8 @@ class TFRecordMapDataset(Dataset[Any]):
         self.with_key = bool(known["with_key"])
         reader = RecordReader(files.indexes, verify_crc=known["verify_crc"])
         self._loader = RecordLoader(reader, parser_of_messages(schema))
-        self._selection = files.order(known["split"]).selection
+        self._given_schema = schema
+        self._order = files.order(known["split"])
         self._options = known
 
     @classmethod
@@ -110,7 +121,7 @@ class TFRecordMapDataset(Dataset[Any]):
     def __repr__(self) -> str:
         parts = [
             describe_files(self.paths),
-            counted(len(self), "record"),
+            describe_records(self._order),
             describe_schema(self.schema),
             *changed_options(self._options),
         ]
@@ -118,7 +129,7 @@ class TFRecordMapDataset(Dataset[Any]):
 
     def __len__(self) -> int:
         """Return the number of records."""
-        return len(self._selection)
+        return len(self._order)
 
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
@@ -145,7 +156,7 @@ class TFRecordMapDataset(Dataset[Any]):
                 a single sample.
         """
         reader = self._loader.reader
-        numbers = self._selection.numbers_at(self._positions(indices))
+        numbers = self._order.selection.numbers_at(self._positions(indices))
         loaded = self._loader.load_one(reader.plan(numbers))
         if loaded.errors:
             raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
@@ -170,3 +181,24 @@ class TFRecordMapDataset(Dataset[Any]):
             raise IndexError(f"record {outside} is out of range for {counted(count, 'record')}")
         positions = np.array(given, np.int64)
         return np.where(positions < 0, positions + count, positions)
+
+    @property
+    def record_order(self) -> RecordOrder:
+        """Internal interface: the order of the records."""
+        return self._order
+
+    def _selectable(self) -> SelectableRecords:
+        return SelectableRecords(
+            self.paths,
+            self._given_schema,
+            self._order,
+            self._loader,
+            "raise",
+            ErrorHandler("raise", WorkerState()),
+            most_storage_threads(),
+        )
+
+    def _with_order(self, order: RecordOrder) -> Self:
+        other = copy.copy(self)
+        other._order = order  # noqa: SLF001  # of this class
+        return other

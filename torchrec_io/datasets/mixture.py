@@ -11,6 +11,7 @@ from ..checks import counted
 from ..order.mixture import MixedOrder, Stop
 from ..records.record_reader import RecordReader
 from .indexed import CountedDataset, IndexedDataset
+from .missing_methods import MIXED
 from .options import MixOptions, change_options, has_length_batches, options_of, takes_options
 from .pipeline import IndexedPipeline, Pipeline
 from .record_loader import RecordLoader
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 class MixedDataset(CountedDataset):
     """Records of several datasets in one order; made by :func:`mix`."""
+
+    instead = MIXED
 
 
 @takes_options(MixOptions, unchanged=True)

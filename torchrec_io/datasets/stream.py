@@ -15,6 +15,7 @@ from ..storage.paths import expand_paths
 from ..tensors.block_parser import SchemaLike, parser_of_messages
 from .base import RecordDataset
 from .dealing import StreamDealer
+from .missing_methods import STREAMED
 from .options import (
     StreamOptions,
     StreamReplaceOptions,
@@ -49,6 +50,7 @@ class TFRecordStream(RecordDataset):
     """
 
     dealer = StreamDealer
+    instead = STREAMED
 
     def __init__(
         self,

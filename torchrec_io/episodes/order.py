@@ -22,11 +22,11 @@ from .reader import StepNumbers, StepReader
 class StepOrder(RecordOrder):
     """The steps, or windows of steps, of selected records, shuffled or as stored.
 
-    Made by :meth:`from_records`. ``selection`` selects samples and follows from the other two.
+    Made by :meth:`from_records`. ``selection`` selects samples.
 
     Attributes:
         numbers: Numbers of all samples.
-        chosen: The records whose samples are read.
+        chosen: The records whose samples are read: all of them, or those that are selected.
     """
 
     numbers: StepNumbers = field(kw_only=True)
@@ -51,8 +51,17 @@ class StepOrder(RecordOrder):
         return self.chosen
 
     def with_records(self, records: Selection) -> StepOrder:
-        selection = select_samples(records, self.numbers)
+        samples = select_samples(records, self.numbers)
+        selection = Subset.build(
+            samples.total,
+            lambda begin, end: samples.mask(begin, end) & self.selection.mask(begin, end),
+        )
         return dataclasses.replace(self, selection=selection, chosen=records)
+
+    def with_selection(self, selection: Selection) -> StepOrder:
+        counts = np.diff(selection.positions_of(self.numbers.starts))
+        chosen = Subset.from_mask(counts > 0)
+        return dataclasses.replace(self, selection=selection, chosen=chosen)
 
     def describe(self) -> dict[str, Any]:
         window = self.numbers.window

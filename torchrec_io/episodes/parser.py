@@ -33,6 +33,7 @@ class StepParser(BlockParser):
         schema: Schema of the records.
         group: Name of the features that have steps.
         numbers: Numbers of all samples.
+        counter: Counter of the steps. Default: one of all features of the group.
 
     Attributes:
         schema: Schema of the records.
@@ -42,13 +43,19 @@ class StepParser(BlockParser):
         SchemaError: If the group does not exist, or one of its features has no steps.
     """
 
-    def __init__(self, schema: Schema, group: str, numbers: StepNumbers) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        group: str,
+        numbers: StepNumbers,
+        counter: StepCounter | None = None,
+    ) -> None:
         self.schema: Schema = schema
         window = "" if numbers.window is None else f"windows of {numbers.window} "
         self.sample_kind = f"{window}steps of {group!r}"
         self._group = group
         self.numbers = numbers
-        self._counter = StepCounter.of(schema, group)
+        self._counter = counter or StepCounter.of(schema, group)
         names = step_features(schema, group).keys()
         # Features whose steps the parser decodes one by one.
         self._picked = names & ExampleParser.of(schema).selectable
@@ -56,6 +63,11 @@ class StepParser(BlockParser):
 
     def of_whole_records(self) -> BlockParser:
         return ExampleBlockParser(self.schema)
+
+    def of_features(self, names: Sequence[str]) -> StepParser:
+        # The group needs a feature with steps.
+        needed = [*names, self._counter.features[0].name]
+        return StepParser(self.schema.narrow(needed), self._group, self.numbers, self._counter)
 
     def for_mixture(self, parsers: Sequence[StepParser]) -> StepParser:
         numbers = StepNumbers.joined([parser.numbers for parser in parsers])

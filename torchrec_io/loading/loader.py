@@ -16,8 +16,9 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset,
 from ..checks import check_integer
 from ..datasets.base import RecordDataset
 from ..datasets.dealing import EpochDealer
-from ..datasets.description import describe_share
+from ..datasets.description import describe_records, describe_share
 from ..datasets.options import ReplaceOptions, change_options
+from ..datasets.selecting import SelectingDataset
 from ..order.distributed import resolve_rank
 from ..storage.exit import close_at_exit
 from ..tensors.collate import collate
@@ -227,6 +228,7 @@ def make_loader(
         )
     described = [
         *batches.described(collate_fn),
+        *_about_selection(dataset),
         _about_processes(batches, num_workers, multiprocessing_context),
         _about_pinning(wanted, pin_memory, on_cuda=on_cuda),
         _about_device(target),
@@ -352,7 +354,10 @@ def _of_numbers(
             "torch.utils.data.SequentialSampler(dataset) gives all records to each rank"
         )
     given: Any = SequentialSampler(dataset) if sampler is None else sampler
-    position = SamplerPosition(given, batch_size, len(dataset))
+    identity: dict[str, Any] = {"batch_size": batch_size, "records": len(dataset)}
+    if isinstance(dataset, SelectingDataset):
+        identity["split"] = dataset.record_order.selection.fingerprint()
+    position = SamplerPosition(given, batch_size, identity)
     if batch_size is None:
         what = "samples, one by one"
         loader = DataLoader(
@@ -402,6 +407,14 @@ def _about_batches(dataset: RecordDataset) -> str:
     tokens = dealer.options["batch_tokens"]
     most = "" if tokens is None else f", {tokens} tokens at most"
     return f"{kind}, of {size} records of similar length{most}"
+
+
+def _about_selection(dataset: Any) -> Iterator[str]:
+    """Describe which records of the files the dataset has, if these are not all."""
+    if isinstance(dataset, SelectingDataset):
+        order = dataset.record_order
+        if len(order) < order.total:
+            yield f"selected: {describe_records(order)}"
 
 
 def _about_processes(batches: _Batches, num_workers: int, context: Any) -> str:

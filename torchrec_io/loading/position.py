@@ -300,15 +300,15 @@ class SamplerPosition(LoopPosition):
     Args:
         sampler: The sampler. Its ``set_epoch`` is called if it has one.
         batch_size: Number of records in a batch; None for samples.
-        num_records: Number of records of the dataset.
+        identity: Values that are the same in a state of this loader.
     """
 
     description = "counted batches; can be resumed with any number of workers"
 
-    def __init__(self, sampler: Any, batch_size: int | None, num_records: int) -> None:
+    def __init__(self, sampler: Any, batch_size: int | None, identity: Mapping[str, Any]) -> None:
         self._sampler = sampler
         self._batch_size = batch_size or 1
-        self._identity = {"batch_size": batch_size, "records": num_records}
+        self._identity = dict(identity)
         self._epoch = 0
         self._used = 0  # in the epoch, by the last iteration or by a state
         self._skip = 0  # number of items that the next iteration skips

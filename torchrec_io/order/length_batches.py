@@ -132,6 +132,11 @@ class LengthBatchedOrder:
         return LengthBatchedOrder, (self.whole, self.lengths, self.batch_tokens, self.batch_size)
 
     @property
+    def total(self) -> int:
+        """Number of records that those of an epoch are selected from."""
+        return self.whole.total
+
+    @property
     def seed(self) -> int:
         """Seed of the shuffle."""
         return self.order.seed

@@ -41,6 +41,10 @@ class Order(Protocol):
     def seed(self) -> int:
         """Seed of the random choices in an epoch, together with the epoch's number."""
 
+    @property
+    def total(self) -> int:
+        """Number of records that those of an epoch are selected from."""
+
     def __len__(self) -> int:
         """Return the number of records in an epoch."""
 
@@ -89,6 +93,11 @@ class PositionOrder:
 
     def __len__(self) -> int:
         raise NotImplementedError
+
+    @property
+    def total(self) -> int:
+        """Number of records that those of an epoch are selected from."""
+        return len(self)
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         """Return the record numbers at positions of an epoch's order.
@@ -157,8 +166,16 @@ class RecordOrder(PositionOrder):
         return self.selection
 
     def with_records(self, records: Selection) -> Self:
-        """Return the same order of other records."""
-        return dataclasses.replace(self, selection=records)
+        """Return the same order of those samples that belong to other stored records."""
+        return self.with_selection(records)
+
+    def with_selection(self, selection: Selection) -> Self:
+        """Return the same order of other samples."""
+        return dataclasses.replace(self, selection=selection)
+
+    @property
+    def total(self) -> int:
+        return self.selection.total
 
     def __len__(self) -> int:
         return len(self.selection)

@@ -165,6 +165,11 @@ class Subset:
     def __repr__(self) -> str:
         return f"Subset({len(self)} of {self.total} records)"
 
+    @property
+    def words(self) -> npt.NDArray[np.uint64]:
+        """The bit array: record i is selected if bit ``i % 64`` of ``words[i // 64]`` is set."""
+        return self._words
+
     def numbers_at(self, positions: Numbers) -> Numbers:
         return _core.select_bits(self._words, self._counts, positions)
 
@@ -207,7 +212,7 @@ class SubsetBuilder:
         """Append the mask of the next records.
 
         Args:
-            mask: bool ``[n]``; n is a multiple of 8, except in the last mask.
+            mask: bool ``[n]``.
 
         Raises:
             ValueError: If the mask has another dtype, shape or size.
@@ -218,11 +223,10 @@ class SubsetBuilder:
                 f"mask must be bool of at most {counted(self._total - self._done, 'record')}, "
                 f"got {mask.dtype} {list(mask.shape)}"
             )
-        if self._done % 8:
-            raise ValueError("the size of a mask must be a multiple of 8, except the last one")
-        packed = np.packbits(mask, bitorder="little")
+        begun = self._done % 8  # number of bits in a byte that is not complete yet
+        packed = np.packbits(np.pad(mask, (begun, 0)) if begun else mask, bitorder="little")
         at = self._done // 8
-        self._words.view(np.uint8)[at : at + len(packed)] = packed
+        self._words.view(np.uint8)[at : at + len(packed)] |= packed
         self._done = end
 
     def finish(self) -> Subset:
@@ -234,6 +238,45 @@ class SubsetBuilder:
         if self._done != self._total:
             raise ValueError(f"masks must cover {counted(self._total, 'record')}, got {self._done}")
         return Subset(self._total, self._words)
+
+
+def select_positions(positions: Numbers, total: int) -> Subset:
+    """Return the subset of some records.
+
+    Args:
+        positions: Numbers of the records, ascending; int64 ``[n]``, each in ``0..total-1``.
+        total: Number of records.
+    """
+
+    def mask_of(begin: int, end: int) -> Mask:
+        first, last = np.searchsorted(positions, [begin, end])
+        mask = np.zeros(end - begin, np.bool_)
+        mask[positions[first:last] - begin] = True
+        return mask
+
+    return Subset.build(total, mask_of)
+
+
+def select_within(selection: Selection, picked: Selection) -> Selection:
+    """Return some of the records of a selection.
+
+    Args:
+        selection: The selection.
+        picked: Positions to keep, among the records of the selection.
+    """
+    if isinstance(selection, Span):
+        if isinstance(picked, Span):  # stays one
+            return Span(selection.begin + picked.begin, picked.size, selection.total)
+        if selection.size == selection.total:
+            return picked
+
+    def mask_of(begin: int, end: int) -> Mask:
+        mask = selection.mask(begin, end)
+        first, last = selection.positions_of(np.array([begin, end])).tolist()
+        mask[mask] = picked.mask(first, last)
+        return mask
+
+    return Subset.build(selection.total, mask_of)
 
 
 def _check_range(numbers: Numbers, end: int, what: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -69,6 +69,13 @@ class ExampleListParser(BlockParser):
 
     def __init__(self, schema: Schema) -> None:
         self.schema: Schema = schema
+
+    def of_features(self, names: Sequence[str]) -> ExampleListParser:
+        # A schema of lists needs a feature of the examples.
+        examples = self.schema.examples
+        has_any = any(each in examples for name in names for each in self.schema.names_of(name))
+        needed = names if has_any else [*names, next(iter(examples))]
+        return ExampleListParser(self.schema.narrow(needed))
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """Parse a block of records, without those that are invalid.

@@ -24,16 +24,21 @@ IndexChoice: TypeAlias = StrPath | Sequence[StrPath]
 logger = logging.getLogger("torchrec_io")
 
 
+def cache_folder() -> str:
+    """Return the directory of all that is cached.
+
+    It is ``$TORCHREC_IO_CACHE``; else ``torchrec_io`` in the user's cache directory
+    (``$XDG_CACHE_HOME``, else ``~/.cache``).
+    """
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.environ.get("TORCHREC_IO_CACHE") or os.path.join(user, "torchrec_io")
+
+
 class _Cache:
     """The directory for indexes of data files that have none beside them."""
 
     def __init__(self) -> None:
-        root = os.environ.get("TORCHREC_IO_CACHE")
-        if not root:
-            root = os.path.join(
-                os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "torchrec_io"
-            )
-        self.root = root
+        self.root = cache_folder()
         self._links = LinkResolver()
 
     def path(self, data_path: str, record_format: RecordFormat) -> str:
@@ -47,8 +52,7 @@ class _Cache:
 def cache_path(data_path: StrPath, record_format: RecordFormat = TFRECORD) -> Path:
     """Return where the index of a data file is kept that has none beside it.
 
-    The directory is ``$TORCHREC_IO_CACHE``; else ``torchrec_io`` in the user's cache directory
-    (``$XDG_CACHE_HOME``, else ``~/.cache``).
+    It is in the :func:`cache_folder`.
     """
     return Path(_Cache().path(os.fspath(data_path), record_format))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .feature import Feature
-from .nesting import Path, nested
+from .nesting import SEPARATOR, Path, nested
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -92,6 +92,24 @@ class FeatureMapping(Mapping[str, Feature]):
         """Set the findings of an inferred schema and return it."""
         self._findings = findings
         return self
+
+    def narrow(self, names: Iterable[str]) -> Self:
+        """Return a schema of some of the features.
+
+        Args:
+            names: Flat names of features, or names of dicts, which stand for all features in them.
+        """
+        kept = {each for name in names for each in self.names_of(name)}
+        parts = {
+            part: nested({name: specs[name] for name in specs if name in kept}, self._paths)
+            for part, specs in self.parts.items()
+        }
+        return type(self)(**parts)
+
+    def names_of(self, name: str) -> list[str]:
+        """Return the flat names of a feature, or of the features in a dict; none if unknown."""
+        inside = name + SEPARATOR
+        return [each for each in self._all if each == name or each.startswith(inside)]
 
     def nested_parts(self) -> dict[str, dict[str, Any]]:
         """Return the specs of each part in nested dicts."""

@@ -11,9 +11,14 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
+def most_storage_threads() -> int:
+    """Return the number of threads for work that waits for storage: at most 8."""
+    return min(8, os.cpu_count() or 1)
+
+
 def storage_threads() -> ThreadPoolExecutor:
     """Return a pool of at most 8 threads."""
-    return ThreadPoolExecutor(min(8, os.cpu_count() or 1))
+    return ThreadPoolExecutor(most_storage_threads())
 
 
 def map_in_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:

@@ -122,6 +122,15 @@ class BlockParser:
         """Return the parser whose samples are whole records."""
         return self
 
+    def of_features(self, names: Sequence[str]) -> BlockParser:
+        """Return a parser of some features of the schema, and of others only if it needs them.
+
+        Args:
+            names: Names of features, or of dicts, which stand for all features in them.
+        """
+        del names
+        return self
+
     def for_mixture(self, parsers: Sequence[Any]) -> BlockParser:
         """Return the parser of records whose numbers continue from dataset to dataset.
 
@@ -212,6 +221,9 @@ class ExampleBlockParser(BlockParser):
     ) -> list[LoadedBatch]:
         return load_run(self._parser, reader, plans, randoms)
 
+    def of_features(self, names: Sequence[str]) -> ExampleBlockParser:
+        return ExampleBlockParser(self.schema.narrow(names))
+
     def join(self, parts: Sequence[ItemRows], random: RecordRandom, order: _Rows | None) -> Any:
         joined = join_dense([part.items for part in parts], [part.rows for part in parts], order)
         return super().join(parts, random, order) if joined is None else joined
@@ -227,11 +239,17 @@ class WrappedParser(BlockParser):
 
     Args:
         wrapping: Puts records into Examples.
+        schema: Features to parse. Default: all that the Examples have.
     """
 
-    def __init__(self, wrapping: FixedLengthWrapper | WholeFileWrapper) -> None:
-        self.schema: Schema = wrapping.schema
+    def __init__(
+        self, wrapping: FixedLengthWrapper | WholeFileWrapper, schema: Schema | None = None
+    ) -> None:
+        self.schema: Schema = wrapping.schema if schema is None else schema
         self._wrapping = wrapping
+
+    def of_features(self, names: Sequence[str]) -> WrappedParser:
+        return WrappedParser(self._wrapping, self.schema.narrow(names))
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
         parser = ExampleParser.of(self.schema)

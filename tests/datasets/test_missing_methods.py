@@ -1,0 +1,89 @@
+"""Methods that datasets of other libraries have: the error names what to write instead."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, write_files
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return write_files(tmp_path, [5])[0]
+
+
+def kinds_of(path: str) -> dict[str, Any]:
+    dataset = tio.TFRecordDataset(path, SCHEMA)
+    return {
+        "TFRecordDataset": dataset,
+        "TextLineDataset": tio.TextLineDataset(path),
+        "TFRecordStream": tio.TFRecordStream(path),
+        "MixedDataset": tio.mix([dataset], weights=[1], stop="endless"),
+        "TFRecordMapDataset": tio.TFRecordMapDataset(path),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "instead"),
+    [
+        ("TFRecordDataset", "map", "use transform=function"),
+        ("TFRecordDataset", "filter", "use where(predicate)"),
+        ("TFRecordDataset", "batch", "use batch_size=n"),
+        ("TFRecordDataset", "shuffle", "use shuffle=True"),
+        ("TextLineDataset", "filter", "use where(predicate)"),
+        ("TFRecordStream", "map", "use transform=function"),
+        ("TFRecordStream", "filter", "use an if in the loop"),
+        ("TFRecordStream", "batch", "use batch_size=n"),
+        ("TFRecordStream", "shuffle", "use shuffle=n"),
+        ("TFRecordStream", "where", "the records of a stream have no numbers"),
+        ("TFRecordStream", "select", "the records of a stream have no numbers"),
+        ("TFRecordStream", "take", "use itertools.islice(stream, n)"),
+        ("MixedDataset", "map", "use transform=function"),
+        ("MixedDataset", "filter", "call where(predicate) on the datasets before mix()"),
+        ("MixedDataset", "batch", "use batch_size=n"),
+        ("MixedDataset", "shuffle", "use shuffle=True for each of the datasets"),
+        ("MixedDataset", "where", "call it on the datasets before mix()"),
+        ("MixedDataset", "select", "call it on the datasets before mix()"),
+        ("MixedDataset", "take", "call it on the datasets before mix()"),
+        ("TFRecordMapDataset", "filter", "use where(predicate)"),
+        ("TFRecordMapDataset", "batch", "use DataLoader(dataset, batch_size=n"),
+        ("TFRecordMapDataset", "shuffle", "use DataLoader(dataset, shuffle=True)"),
+    ],
+)
+def test_the_error_names_another_way(path: str, kind: str, method: str, instead: str) -> None:
+    dataset = kinds_of(path)[kind]
+    with pytest.raises(AttributeError) as raised:
+        getattr(dataset, method)
+    assert str(raised.value).startswith(f"{kind} has no {method}(): {instead}")
+    assert not hasattr(dataset, method)
+    assert method not in dir(dataset)
+
+
+@pytest.mark.parametrize(
+    "kind", ["TFRecordDataset", "TFRecordStream", "MixedDataset", "TFRecordMapDataset"]
+)
+def test_all_else_is_as_usual(path: str, kind: str) -> None:
+    dataset = kinds_of(path)[kind]
+    with pytest.raises(AttributeError, match=f"^'{kind}' object has no attribute 'nothing'$"):
+        dataset.nothing  # noqa: B018
+    for other in (copy.copy(dataset), pickle.loads(pickle.dumps(dataset))):
+        assert not hasattr(other, "map")
+        assert repr(other) == repr(dataset)
+    assert not hasattr(object.__new__(type(dataset)), "map")
+
+
+def test_an_error_in_a_property_is_not_hidden(path: str) -> None:
+    class Broken(tio.TFRecordDataset):
+        @property
+        def value(self) -> int:
+            nothing: Any = None
+            return int(nothing.inner)
+
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'inner'"):
+        Broken(path).value  # noqa: B018

@@ -1,0 +1,74 @@
+"""Progress of long passes."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.support.datasets import write_files
+from torchrec_io.datasets import pass_progress
+from torchrec_io.datasets.pass_progress import PassProgress
+
+SCRIPT = """
+import sys
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA
+from torchrec_io.datasets import pass_progress, record_scan
+pass_progress._QUIET_SECONDS = float(sys.argv[2])
+record_scan._FIRST_RECORDS = 1
+part = tio.TFRecordDataset(sys.argv[1], SCHEMA).where(lambda batch: batch["id"] >= 0)
+print(part.num_records)
+"""
+
+
+def run(path: str, seconds: str) -> tuple[str, str]:
+    """Run a pass; return what it prints, and what a terminal shows of its errors."""
+    terminal, errors = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    printed = subprocess.run(
+        [sys.executable, "-c", SCRIPT, path, seconds],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        env=environment,
+    ).stdout
+    os.close(errors)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(terminal, 1 << 16)
+        except OSError:  # all was read
+            break
+    os.close(terminal)
+    return printed, shown.decode()
+
+
+def test_a_terminal_shows_long_passes(tmp_path: Path) -> None:
+    [path] = write_files(tmp_path, [100])
+    printed, shown = run(path, "-1")
+    assert printed == "100\n"
+    assert "where" in shown
+    assert "100/100" in shown
+    assert run(path, "60") == ("100\n", "")
+
+
+def test_other_outputs_show_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pass_progress, "_QUIET_SECONDS", -1)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with PassProgress("where", 10) as progress:
+        progress.advance(4)
+        progress.advance(6)
+    assert isinstance(sys.stderr, io.StringIO)
+    assert sys.stderr.getvalue() == ""
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,405 @@
+"""Datasets of records that a predicate chooses, compared with a list of the same records."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.examples import example_of
+from tests.support.states import iterations_of, states_of
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.datasets import record_scan
+
+SIZES = [30, 0, 7, 13]
+COUNT = sum(SIZES)
+
+residues = st.sets(st.integers(0, 6))
+shuffles = st.sampled_from([False, True, 5, tio.Shuffle(block=3, window=6)])
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_files(tmp_path_factory.mktemp("where"), SIZES)
+
+
+def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
+    return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 3, **options})
+
+
+def where(dataset: Any, kept: set[int], **options: Any) -> Any:
+    """Choose the records whose ids have some remainders of 7."""
+    wanted = torch.tensor(sorted(kept), dtype=torch.int64)
+    return dataset.where(lambda batch: torch.isin(batch["id"] % 7, wanted), **options)
+
+
+def chosen(kept: set[int], numbers: Any = range(COUNT)) -> list[int]:
+    return [number for number in numbers if number % 7 in kept]
+
+
+def ids_of(items: Any) -> list[int]:
+    return [number for item in items for number in np.atleast_1d(item["id"]).tolist()]
+
+
+class TestRecords:
+    @given(residues)
+    def test_those_that_are_chosen_in_the_order_of_the_parent(
+        self, paths: list[str], kept: set[int]
+    ) -> None:
+        part = where(make(paths), kept)
+        assert ids_of(part) == chosen(kept)
+        assert part.num_records == len(chosen(kept))
+        assert len(part) == -(-len(chosen(kept)) // 3)
+        assert ids_of(where(make(paths, batch_size=None), kept)) == chosen(kept)
+
+    @given(residues, shuffles, st.integers(0, 3))
+    def test_shuffles_are_those_of_selected_numbers(
+        self, paths: list[str], kept: set[int], shuffle: Any, seed: int
+    ) -> None:
+        dataset = make(paths, shuffle=shuffle, seed=seed)
+        expected = dataset.select(chosen(kept))
+        assert iterations_of(where(dataset, kept), 3) == iterations_of(expected, 3)
+        assert sorted(ids_of(where(dataset, kept))) == chosen(kept)
+
+    @given(residues, residues)
+    def test_of_chosen_records(self, paths: list[str], first: set[int], then: set[int]) -> None:
+        assert ids_of(where(where(make(paths), first), then)) == chosen(first & then)
+
+    @given(residues, st.integers(0, COUNT))
+    def test_of_a_part(self, paths: list[str], kept: set[int], begin: int) -> None:
+        if begin < COUNT:
+            sliced = make(paths, split=f"[{begin}:]")
+            assert ids_of(where(sliced, kept)) == chosen(kept, range(begin, COUNT))
+        assert ids_of(where(make(paths).take(begin), kept)) == chosen(kept, range(begin))
+        part, _ = make(paths).split(0.6, 0.4, seed=begin)
+        assert ids_of(where(part, kept)) == chosen(kept, ids_of(part))
+
+    @given(residues, st.integers(0, 9))
+    def test_parts_of_it(self, paths: list[str], kept: set[int], seed: int) -> None:
+        parts = where(make(paths), kept).split(0.5, 0.3, 0.2, seed=seed)
+        found = [ids_of(part) for part in parts]
+        assert sorted([*itertools.chain(*found)]) == chosen(kept)
+        groups = where(make(paths), kept).split(
+            0.5, 0.5, group_by=lambda sample: int(sample["id"]) % 7
+        )
+        assert sorted(ids_of(groups[0]) + ids_of(groups[1])) == chosen(kept)
+        assert not {n % 7 for n in ids_of(groups[0])} & {n % 7 for n in ids_of(groups[1])}
+
+    @given(residues, st.integers(1, 4), st.sampled_from(["keep", "drop", "pad"]), shuffles)
+    def test_ranks(
+        self, paths: list[str], kept: set[int], world_size: int, uneven: Any, shuffle: Any
+    ) -> None:
+        parts = [
+            where(make(paths, rank=rank, world_size=world_size, uneven=uneven), kept)
+            for rank in range(world_size)
+        ]
+        found = [ids_of(part.replace(shuffle=shuffle)) for part in parts]
+        together = [*itertools.chain(*found)]
+        if uneven == "keep":
+            assert sorted(together) == chosen(kept)
+        else:
+            assert len({len(ids) for ids in found}) == 1
+            assert set(together) <= set(chosen(kept))
+        if uneven == "pad":
+            assert set(together) == set(chosen(kept))
+
+    @pytest.mark.parametrize("shuffle", [False, True], ids=str)
+    def test_workers(self, paths: list[str], shuffle: bool) -> None:
+        part = where(make(paths, shuffle=shuffle), {1, 2, 5})
+        expected = iterations_of(part, 2)
+        part.set_epoch(0)
+        loader = DataLoader(
+            pickle.loads(pickle.dumps(part)),
+            batch_size=None,
+            num_workers=2,
+            multiprocessing_context="fork",
+        )
+        assert [[item["id"].tolist() for item in loader] for _ in range(2)] == expected
+
+    @given(residues, shuffles)
+    def test_resuming_at_each_step(self, paths: list[str], kept: set[int], shuffle: Any) -> None:
+        def part() -> Any:
+            return where(make(paths, shuffle=shuffle, epochs=2), kept)
+
+        whole, following = iterations_of(part(), 2)
+        for count, state in states_of(part()):
+            resumed = part()
+            resumed.load_state_dict(state)
+            rest = whole[count:] if count < len(whole) or not whole else following
+            assert [item["id"].tolist() for item in resumed] == rest
+
+    @given(residues, residues)
+    def test_states_of_other_records(
+        self, paths: list[str], first: set[int], then: set[int]
+    ) -> None:
+        state = where(make(paths), first).state_dict()
+        other = where(make(paths), then)
+        if chosen(first) == chosen(then):
+            other.load_state_dict(state)
+            return
+        with pytest.raises(tio.StateMismatchError, match="split is"):
+            other.load_state_dict(state)
+
+    def test_in_batches_by_length(self, paths: list[str]) -> None:
+        dataset = make(paths, batch_tokens=8, length_key="tokens", batch_size=None)
+        part = where(dataset, {0, 1, 2})
+        assert sorted(ids_of(part)) == chosen({0, 1, 2})
+        assert all(batch["tokens"].to_padded().numel() <= 8 for batch in part)
+
+    def test_in_mixtures(self, paths: list[str]) -> None:
+        parts = [where(make(paths), {0}), where(make(paths, shuffle=True), {3})]
+        mixed = tio.mix(parts, weights=[1, 1], stop="all_exhausted")
+        assert sorted(ids_of(mixed)) == chosen({0, 3})
+
+    @given(residues)
+    def test_random_access(self, paths: list[str], kept: set[int]) -> None:
+        dataset = tio.TFRecordMapDataset(paths, SCHEMA, with_key=True)
+        part = where(dataset, kept)
+        expected = chosen(kept)
+        assert len(part) == len(expected)
+        found = [part[i] for i in range(len(part))]
+        assert [int(sample["id"]) for _, sample in found] == expected
+        assert [key for key, _ in found] == [dataset[number][0] for number in expected]
+        assert len(dataset) == COUNT
+
+    def test_options_and_schema_are_kept(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True, seed=5, with_key=True, drop_last=True, num_threads=1)
+        part = where(dataset, {2}, features=["id"])
+        assert repr(part) == repr(dataset).replace("50 records", "7 of 50 records")
+        keys, batch = next(iter(part))
+        assert list(batch) == list(SCHEMA)
+        assert len(keys) == 3
+
+    def test_no_record_is_chosen(self, paths: list[str], caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.INFO, "torchrec_io"):
+            part = where(make(paths), set())
+        assert caplog.messages == ["where() chose none of 50 records"]
+        assert list(part) == []
+        assert len(part) == 0
+        assert len(where(part, {1})) == 0
+
+
+class TestPass:
+    @pytest.mark.parametrize("threads", [1, 2, None])
+    def test_each_record_is_seen_once_in_order(
+        self, paths: list[str], threads: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(record_scan, "_FIRST_RECORDS", 4)
+        seen: list[int] = []
+
+        def keep(batch: Any) -> Any:
+            assert isinstance(batch, tio.Batch)
+            assert threading.current_thread() is threading.main_thread()
+            seen.extend(batch["id"].tolist())
+            return batch["id"] >= 0
+
+        dataset = make(
+            paths, shuffle=True, epochs=3, rank=1, world_size=3, uneven="pad", num_threads=threads
+        )
+        assert dataset.where(keep).num_records == COUNT
+        assert seen == list(range(COUNT))
+
+    def test_pieces_are_limited_in_bytes(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(record_scan, "_MOST_BYTES", 5 * len(record(40)))
+        sizes: list[int] = []
+
+        def keep(batch: Any) -> list[bool]:
+            sizes.append(batch.num_records)
+            return [True] * batch.num_records
+
+        assert ids_of(make(paths).where(keep)) == list(range(COUNT))
+        assert max(sizes) <= 6
+        monkeypatch.setattr(record_scan, "_MOST_BYTES", 1)
+        sizes.clear()
+        assert len(make(paths).where(keep)) == len(make(paths))
+        assert sizes == [1] * COUNT
+
+    def test_it_does_not_move_the_parent(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True)
+        dataset.set_epoch(2)
+        expected = ids_of(make(paths, shuffle=True, epochs=3))[2 * COUNT :]
+        where(dataset, {1})
+        assert ids_of(dataset) == expected
+
+    def test_only_named_features_are_parsed(self, tmp_path: Path) -> None:
+        records = [example_of(label=[i], image=[b"not an image"], text=[b"x"]) for i in range(5)]
+        path = write_tfrecord(tmp_path / "data", records)
+        schema: dict[str, Any] = {
+            "label": tio.FixedLenFeature([], "int64"),
+            "image": tio.ImageFeature(),
+            "text": tio.FixedLenFeature([], "string"),
+        }
+        seen: list[list[str]] = []
+
+        def keep(batch: Any) -> Any:
+            seen.append(list(batch))
+            return batch["label"] > 2
+
+        dataset = tio.TFRecordDataset(path, schema)
+        assert len(dataset.where(keep, features=["label"])) == 2
+        assert len(dataset.where(keep, features=("text", "label"))) == 2
+        assert seen == [["label"], ["label", "text"]]
+        with pytest.raises(tio.DecodeError):
+            dataset.where(keep)
+
+    def test_dicts_of_features(self, tmp_path: Path) -> None:
+        records = [example_of(**{"box/x": [i], "box/y": [0], "boxes": [1]}) for i in range(5)]
+        path = write_tfrecord(tmp_path / "data", records)
+        number = tio.FixedLenFeature([], "int64")
+        dataset = tio.TFRecordDataset(path, {"box": {"x": number, "y": number}, "boxes": number})
+        for name in ("box", "box/x"):
+            part = dataset.where(lambda batch: batch["box"]["x"] > 2, features=[name])
+            assert [int(sample["box"]["x"]) for sample in part] == [3, 4]
+
+    def test_items_without_columns(self, paths: list[str]) -> None:
+        dataset = tio.TFRecordDataset(paths)
+        part = dataset.where(lambda records: [len(each) > len(record(3)) for each in records])
+        assert list(part) == [each for each in dataset if len(each) > len(record(3))]
+        lengths = tio.TFRecordDataset(paths, len)
+        part = lengths.where(lambda items: np.array(items) > 40, cache_key="long")
+        assert list(part) == [item for item in lengths if item > 40]
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        "convert", [torch.tensor, np.array, list, tuple, lambda flags: [*map(np.bool_, flags)]]
+    )
+    def test_kinds_of_answers(self, paths: list[str], convert: Any) -> None:
+        part = make(paths).where(lambda batch: convert([n > 46 for n in batch["id"].tolist()]))
+        assert ids_of(part) == [47, 48, 49]
+
+    @pytest.mark.parametrize(
+        ("answer", "error", "message"),
+        [
+            (lambda ids: ids, TypeError, r", got int64 \[50\]"),
+            (lambda ids: ids.numpy(), TypeError, r", got int64 \[50\]"),
+            (lambda ids: (ids > 3)[1:], ValueError, r", got bool \[49\]"),
+            (lambda ids: (ids > 3)[:, None], ValueError, r", got bool \[50, 1\]"),
+            (lambda ids: (ids > 3).all(), ValueError, r", got bool \[\]"),
+            (lambda ids: (ids > 3).numpy()[:0], ValueError, r", got bool \[0\]"),
+            (lambda ids: [True] * (len(ids) - 1), ValueError, r", got bool \[49\]"),
+            (lambda ids: [1] * len(ids), TypeError, ", got 1 in a list"),
+            (lambda _: None, TypeError, ": a bool Tensor, a bool array or a list, got None"),
+            (lambda _: True, TypeError, ": a bool Tensor, a bool array or a list, got True"),
+        ],
+    )
+    def test_other_answers(
+        self, paths: list[str], answer: Any, error: type[Exception], message: str
+    ) -> None:
+        wanted = "the predicate must return one bool for each of 50 records"
+        for dataset in (make(paths), tio.TFRecordMapDataset(paths, SCHEMA)):
+            with pytest.raises(error, match=wanted + message):
+                dataset.where(lambda batch: answer(batch["id"]))
+
+    def test_its_own_error(self, paths: list[str]) -> None:
+        with pytest.raises(ZeroDivisionError):
+            make(paths).where(lambda _: 1 / 0)
+        assert not [each for each in threading.enumerate() if each.name == "torchrec_io"]
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("options", "error", "message"),
+        [
+            ({"features": ["none"]}, ValueError, "must be names of the schema, got 'none'"),
+            ({"features": []}, ValueError, "must have at least one name, got none"),
+            ({"features": "id"}, TypeError, "must be a list of names, got 'id'"),
+            ({"features": [1]}, TypeError, r"must be a list of names, got \[1\]"),
+            ({"cache_key": ""}, ValueError, "must be a non-empty str or None, got ''"),
+            ({"cache_key": 1}, ValueError, "must be a non-empty str or None, got 1"),
+        ],
+    )
+    def test_invalid(
+        self, paths: list[str], options: Any, error: type[Exception], message: str
+    ) -> None:
+        def never(_: Any) -> Any:
+            raise AssertionError
+
+        [name] = options
+        with pytest.raises(error, match=f"^{name} {message}"):
+            make(paths).where(never, **options)
+        predicate: Any = "id"
+        with pytest.raises(TypeError, match="predicate must be a function of a Batch, got 'id'"):
+            make(paths).where(predicate)
+        with pytest.raises(ValueError, match="features must be None for a dataset without"):
+            tio.TFRecordDataset(paths).where(never, features=["id"])
+
+    def test_a_feature_that_is_not_named(self, paths: list[str]) -> None:
+        with pytest.raises(KeyError, match="the predicate uses 'id', which features does not name"):
+            where(make(paths), {1}, features=["name"])
+        with pytest.raises(KeyError, match=r"^'nothing'$"):
+            make(paths).where(lambda batch: batch["nothing"], features=["name"])
+        with pytest.raises(KeyError, match=r"^'nothing'$"):
+            make(paths).where(lambda _: {"a": 1}["nothing"])
+
+
+class TestBadRecords:
+    """Record 2 is no Example, and record 4 lacks a feature."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> str:
+        records = [record(number) for number in range(8)]
+        records[2] = b"\xff"
+        records[4] = example_of(id=[4])
+        return str(write_tfrecord(tmp_path / "data", records))
+
+    def test_an_error_raises(self, path: str) -> None:
+        for dataset in (make(path), tio.TFRecordMapDataset(path, SCHEMA)):
+            with pytest.raises(tio.DecodeError) as raised:
+                where(dataset, {1})
+            assert raised.value.record == 2
+
+    @pytest.mark.parametrize("keyed", [False, True])
+    def test_skipped_records_are_not_chosen(
+        self, path: str, keyed: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        dataset = make(path, on_error="skip")
+        with caplog.at_level(logging.WARNING, "torchrec_io"):
+            part = where(dataset, {1, 2, 3, 4, 5}, cache_key="some" if keyed else None)
+        assert dataset.skipped == 2
+        assert "skipped 2 errors, the first one:" in caplog.text
+        assert ids_of(part) == [1, 3, 5]
+        assert part.skipped == 0
+        assert part.num_records == 3
+
+    def test_errors_are_passed_on(self, path: str) -> None:
+        errors: list[Any] = []
+        part = where(make(path, on_error=errors.append), set(range(7)))
+        assert [error.record for error in errors] == [2, 4]
+        assert ids_of(part) == [0, 1, 3, 5, 6, 7]
+
+    def test_features_that_are_not_named_are_not_checked(self, path: str) -> None:
+        part = where(make(path, on_error="skip"), set(range(7)), features=["id"])
+        assert part.num_records == 7
+        assert ids_of(part) == [0, 1, 3, 5, 6, 7]
+
+    def test_damaged_bytes(self, tmp_path: Path) -> None:
+        [path] = write_files(tmp_path, [20])
+        data = bytearray(Path(path).read_bytes())
+        data[data.index(b"record 5")] ^= 1
+        Path(path).write_bytes(data)
+        with pytest.raises(tio.CorruptRecordError):
+            where(make(path), {1})
+        part = where(make(path, on_error="skip"), set(range(7)))
+        assert part.num_records == 19
+
+    def test_a_file_that_changed(self, tmp_path: Path) -> None:
+        [path] = write_files(tmp_path, [20])
+        dataset = make(path)
+        write_tfrecord(Path(path), [record(number) for number in range(30)])
+        with pytest.raises(tio.StaleIndexError):
+            where(dataset, {1})

@@ -1,0 +1,173 @@
+"""Predicates over datasets of each format, which parse only the features that are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.episodes import STRIDE, steps_of, write_episodes
+from tests.support.examples import sequence_example_of
+from tests.support.tfrecord import write_tfrecord
+
+NUMBER = tio.FixedLenFeature([], "int64")
+
+
+def columns_of(dataset: Any, features: list[str] | None) -> list[str]:
+    """Return the names of the columns that a predicate gets."""
+    found: set[str] = set()
+
+    def keep(batch: Any) -> Any:
+        found.update(batch)
+        return [True] * batch.num_records
+
+    dataset.where(keep, features=features)
+    return sorted(found)
+
+
+def test_sequence_examples(tmp_path: Path) -> None:
+    records = [
+        sequence_example_of({"id": [number]}, {"x": [[number]] * number}) for number in range(6)
+    ]
+    path = write_tfrecord(tmp_path / "data", records)
+    schema = tio.Schema(context={"id": NUMBER}, sequence={"x": tio.VarLenFeature("int64")})
+    dataset = tio.TFRecordDataset(path, schema)
+    by_length = dataset.where(lambda batch: batch["x"].lengths > 3, features=["x"])
+    assert [int(sample["id"]) for sample in by_length] == [4, 5]
+    by_id = dataset.where(lambda batch: batch["id"] < 2, features=["id"])
+    assert [int(sample["id"]) for sample in by_id] == [0, 1]
+    assert columns_of(dataset, ["id"]) == ["id"]
+    assert columns_of(dataset, ["x"]) == ["x"]
+    assert columns_of(dataset, None) == ["id", "x"]
+
+
+def test_lists_of_examples(tmp_path: Path) -> None:
+    lists = [
+        tio.ranking.encode({"q": number}, [{"d": each, "e": 0} for each in range(number)])
+        for number in range(5)
+    ]
+    path = write_tfrecord(tmp_path / "data", lists)
+    schema = tio.ranking.Schema(context={"q": NUMBER}, examples={"d": NUMBER, "e": NUMBER})
+    dataset = tio.TFRecordDataset(path, schema)
+    assert columns_of(dataset, ["e"]) == ["e"]
+    assert columns_of(dataset, ["q", "e"]) == ["e", "q"]
+    # A list needs a feature of its examples.
+    assert columns_of(dataset, ["q"]) == ["d", "q"]
+    part = dataset.where(lambda batch: batch["q"] > 2, features=["q"])
+    assert [int(sample["q"]) for sample in part] == [3, 4]
+
+
+@pytest.mark.parametrize("select", [None, [0, 2, 3]])
+def test_lines_of_csv(tmp_path: Path, select: list[int] | None) -> None:
+    between = "" if select is None else "x,"
+    lines = [f"{number},{between}{number * 10},name {number}\n" for number in range(6)]
+    (tmp_path / "data").write_text("".join(lines))
+    columns = {"a": NUMBER, "b": NUMBER, "c": tio.FixedLenFeature([], "string")}
+    schema = tio.csv.Schema(columns, select_cols=select)
+    dataset = tio.TextLineDataset(tmp_path / "data", schema, skip_header_lines=1)
+    part = dataset.where(lambda batch: batch["b"] > 30, features=["b"])
+    assert [int(sample["a"]) for sample in part] == [4, 5]
+    assert [sample["c"] for sample in part] == [b"name 4", b"name 5"]
+    assert columns_of(dataset, ["c"]) == ["c"]
+    assert columns_of(dataset, ["c", "a"]) == ["a", "c"]
+    with pytest.raises(ValueError, match="features must be names of the schema, got 'd'"):
+        columns_of(dataset, ["d"])
+    assert list(
+        tio.TextLineDataset(tmp_path / "data").where(lambda lines: [b"3" in x for x in lines])
+    )
+
+
+def test_records_of_a_fixed_length(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes([0, 9, 9, 1, 8, 8, 2, 7, 7]))
+    fields = {"label": tio.RawFeature("uint8", []), "pixels": tio.RawFeature("uint8", [2])}
+    dataset = tio.FixedLengthRecordDataset(tmp_path / "data", 3, fields)
+    part = dataset.where(lambda batch: batch["pixels"][:, 0] < 9, features=["pixels"])
+    assert [int(sample["label"]) for sample in part] == [1, 2]
+    assert columns_of(dataset, ["label"]) == ["label"]
+    swapped = {"pixels": fields["pixels"], "label": fields["label"]}
+    other = tio.FixedLengthRecordDataset(tmp_path / "data", 3, swapped)
+    counts = [
+        each.where(lambda batch: batch["label"] > 1, features=["label"], cache_key="k").num_records
+        for each in (dataset, other)
+    ]
+    assert counts == [1, 3]
+
+
+def test_whole_files(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"file-{number}").write_bytes(b"x" * number)
+    dataset = tio.WholeFileDataset(tmp_path, with_key=True)
+    part = dataset.where(lambda files: [len(content) > 1 for content in files])
+    assert [content for _, content in part] == [b"xx", b"xxx"]
+    parsed = tio.WholeFileDataset(tmp_path, {"text": tio.FixedLenFeature([], "string")})
+    assert columns_of(parsed, ["text"]) == ["text"]
+    again = parsed.where(lambda batch: [len(x) > 1 for x in batch["text"]], cache_key="k")
+    assert [sample["text"] for sample in again] == [b"xx", b"xxx"]
+
+
+FILES = [[3, 0, 2], [4, 1]]
+STEPS = [
+    STRIDE * number + step for number, count in enumerate([3, 0, 2, 4, 1]) for step in range(count)
+]
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_episodes(tmp_path_factory.mktemp("steps"), FILES)
+
+
+def step_ids(dataset: Any) -> list[int]:
+    return [number for batch in dataset for number in batch["steps/id"].flatten().tolist()]
+
+
+class TestSteps:
+    @given(
+        st.sets(st.sampled_from(STEPS)),
+        st.sampled_from([False, True, tio.Shuffle(block=2, window=4)]),
+    )
+    def test_single_steps(self, paths: list[str], kept: set[int], shuffle: Any) -> None:
+        wanted = torch.tensor(sorted(kept), dtype=torch.int64)
+
+        def keep(batch: Any) -> Any:
+            return torch.isin(batch["steps/id"], wanted)
+
+        part = steps_of(paths, shuffle=shuffle).where(keep, features=["steps/id"])
+        assert sorted(step_ids(part)) == sorted(kept)
+        assert part.num_records == len(kept)
+        assert step_ids(part.replace(shuffle=False)) == sorted(kept)
+        # Parts keep the steps of an episode together.
+        parts = part.split(0.5, 0.5)
+        found = [step_ids(each) for each in parts]
+        assert sorted(found[0] + found[1]) == sorted(kept)
+        episodes = [{number // STRIDE for number in ids} for ids in found]
+        assert not episodes[0] & episodes[1]
+        by_group = part.split(0.5, 0.5, group_by=lambda sample: int(sample["episode"]) % 2)
+        assert sorted(step_ids(by_group[0]) + step_ids(by_group[1])) == sorted(kept)
+        numbers = [STEPS.index(number) for number in kept]
+        assert sorted(step_ids(steps_of(paths).select(numbers))) == sorted(kept)
+
+    def test_windows(self, paths: list[str]) -> None:
+        part = steps_of(paths, 2).where(lambda batch: batch["steps/id"][:, 0] % 2 == 0)
+        assert step_ids(part) == [0, 1, 2000, 2001, 3000, 3001, 3002, 3003]
+        assert step_ids(steps_of(paths, 2).take(2)) == [0, 1, 1, 2]
+
+    def test_features_outside_of_the_group(self, paths: list[str]) -> None:
+        part = steps_of(paths).where(lambda batch: batch["episode"] == 2, features=["episode"])
+        assert step_ids(part) == [2000, 2001]
+
+    def test_episodes_are_chosen_first(self, paths: list[str]) -> None:
+        schema = {"episode": NUMBER, "steps/id": tio.VarLenFeature("int64")}
+        whole = tio.TFRecordDataset(paths, schema, batch_size=3)
+        chosen = whole.where(lambda batch: batch["episode"] > 2).steps()
+        assert step_ids(chosen) == [3000, 3001, 3002, 3003, 4000]
+        assert step_ids(whole.take(3).steps()) == [0, 1, 2, 2000, 2001]
+
+    def test_states_of_other_steps(self, paths: list[str]) -> None:
+        state = steps_of(paths).select([1, 2]).state_dict()
+        with pytest.raises(tio.StateMismatchError, match="split is"):
+            steps_of(paths).select([1, 3]).load_state_dict(state)

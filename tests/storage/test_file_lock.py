@@ -1,0 +1,106 @@
+"""Locks between processes."""
+
+from __future__ import annotations
+
+import fcntl
+import multiprocessing
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchrec_io.storage.file_lock import file_lock
+
+
+def never() -> None:
+    pytest.fail("nobody holds the lock")
+
+
+def test_the_file_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    for _ in range(2):
+        with file_lock(str(path), never):
+            assert path.exists()
+        assert not path.exists()
+    with pytest.raises(ZeroDivisionError), file_lock(str(path), never):
+        raise ZeroDivisionError
+    assert not path.exists()
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    """Threads count without another lock."""
+    path = str(tmp_path / "lock")
+    inside = 0
+    most = 0
+    waits: list[int] = []
+
+    def work() -> None:
+        nonlocal inside, most
+        for _ in range(50):
+            with file_lock(path, lambda: waits.append(1)):
+                inside += 1
+                most = max(most, inside)
+                threading.Event().wait(0.0001)
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert waits
+    assert not os.path.exists(path)
+
+
+def hold(path: str, events: Any) -> None:
+    with file_lock(path, never):
+        events.put("held")
+        signal.pause()
+
+
+def test_it_ends_with_its_process(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    context = multiprocessing.get_context("forkserver")
+    events = context.Queue()
+    process = context.Process(target=hold, args=(path, events))
+    process.start()
+    assert events.get(timeout=60) == "held"
+    waiting: list[int] = []
+
+    def kill() -> None:
+        waiting.append(1)
+        process.kill()
+
+    with file_lock(path, kill):
+        assert waiting == [1]
+    process.join()
+    assert not os.path.exists(path)
+
+
+def test_without_locks_the_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with file_lock(str(tmp_path / "missing" / "lock"), never):
+        pass
+
+    def refuse(*_: Any) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with file_lock(str(tmp_path / "lock"), never):
+        pass
+
+
+def test_a_wait_can_be_interrupted(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with file_lock(path, never):
+        with pytest.raises(KeyboardInterrupt), file_lock(path, interrupt):
+            pass
+        assert os.path.exists(path)
+    assert not os.path.exists(path)
