@@ -7,6 +7,7 @@ from typing import Any
 import torchrec_io as tio
 from tests.interop import model
 from tests.interop.generate import Record, SequenceRecord, Spec
+from tests.support.classic_line import through_samples
 from tests.support.forms import columns_to_json, schema_of, sequence_schema_of
 from torchrec_io.errors import DecodeError, SchemaError
 
@@ -19,9 +20,10 @@ Result = dict[str, Any] | None  # None: rejected
 def ours(records: list[bytes], spec: Spec) -> Result:
     """Parse a batch of Examples with this library."""
     try:
-        return columns_to_json(tio.parse_examples(records, schema_of(spec)), spec)
+        batch = tio.parse_examples(records, schema_of(spec))
     except (DecodeError, SchemaError):
         return None
+    return through_samples(batch, lambda batch: columns_to_json(batch, spec))
 
 
 def ours_single(record: bytes, spec: Spec) -> Result:
@@ -39,9 +41,13 @@ def ours_sequence(records: list[bytes], context: Spec, sequence: Spec) -> Result
     except (DecodeError, SchemaError):
         return None
     spec = {**context, **sequence}
-    lengths = {name: batch.lengths[name].tolist() for name in lengths_of(sequence)}
-    features = columns_to_json(batch, spec, in_lists=frozenset(sequence))
-    return {"features": features, "lengths": lengths}
+
+    def show(batch: tio.Batch) -> dict[str, Any]:
+        lengths = {name: batch.lengths[name].tolist() for name in lengths_of(sequence)}
+        features = columns_to_json(batch, spec, in_lists=frozenset(sequence))
+        return {"features": features, "lengths": lengths}
+
+    return through_samples(batch, show)
 
 
 def lengths_of(sequence: Spec) -> list[str]:

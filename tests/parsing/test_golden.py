@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch.utils.data import DataLoader
 
 import torchrec_io as tio
+from tests.support.classic_line import through_samples
 from tests.support.forms import columns_to_json, schema_of, sequence_schema_of
 from torchrec_io.errors import DecodeError, SchemaError
 
@@ -44,7 +46,8 @@ def parse(records: list[bytes], case: dict[str, Any]) -> dict[str, Any]:
     if case.get("single"):
         [record] = records
         return {"features": columns_to_json(tio.parse_example(record, schema), spec, single=True)}
-    return {"features": columns_to_json(tio.parse_examples(records, schema), spec)}
+    batch = tio.parse_examples(records, schema)
+    return {"features": through_samples(batch, lambda batch: columns_to_json(batch, spec))}
 
 
 def parse_sequence(records: list[bytes], case: dict[str, Any]) -> dict[str, Any]:
@@ -56,9 +59,14 @@ def parse_sequence(records: list[bytes], case: dict[str, Any]) -> dict[str, Any]
         sample = tio.parse_sequence_example(record, schema)
         return {"features": columns_to_json(sample, spec, single=True, in_lists=in_lists)}
     batch = tio.parse_sequence_examples(records, schema)
-    features = columns_to_json(batch, spec, in_lists=in_lists)
     steps = [name for name in sequence if sequence[name]["type"] == "FixedLenSequence"]
-    return {"features": features, "lengths": {n: batch.lengths[n].tolist() for n in steps}}
+
+    def show(batch: tio.Batch) -> dict[str, Any]:
+        features = columns_to_json(batch, spec, in_lists=in_lists)
+        return {"features": features, "lengths": {n: batch.lengths[n].tolist() for n in steps}}
+
+    shown: dict[str, Any] = through_samples(batch, show)
+    return shown
 
 
 # ---- cases with a name, of records in a file ----
@@ -96,9 +104,11 @@ def test_golden_from_files(case: dict[str, Any]) -> None:
     schema = schema_of(spec) if sequence is None else sequence_schema_of(spec, sequence)
     rows = len(records_of(case))
     [batch] = tio.TFRecordDataset(path, schema, batch_size=rows, num_threads=1)
+    [collated] = DataLoader(tio.TFRecordDataset(path, schema), batch_size=rows)
     in_lists = frozenset(sequence or ())
-    found = columns_to_json(batch, {**spec, **(sequence or {})}, in_lists=in_lists)
-    assert found == case["result"]["features"]
+    for each in (batch, collated):
+        found = columns_to_json(each, {**spec, **(sequence or {})}, in_lists=in_lists)
+        assert found == case["result"]["features"]
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED_SCHEMAS))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.tfds_golden import (
@@ -54,12 +55,13 @@ def test_batches(golden: GoldenSplit) -> None:
         golden.directory, golden.split, batch_size=2, **asked(golden)
     )
     records = records_of(golden)
-    for number, batch in enumerate(dataset):
-        rows = records[2 * number : 2 * number + 2]
-        assert len(batch.samples()) == len(rows)
-        for place, record in enumerate(rows):
-            compare(at(dict(batch), place), record, f"[{number}][{place}]")
-    assert number == (len(records) - 1) // 2
+    for batches in (dataset, DataLoader(dataset.replace(batch_size=None), batch_size=2)):
+        for number, batch in enumerate(batches):
+            rows = records[2 * number : 2 * number + 2]
+            assert len(batch.samples()) == len(rows)
+            for place, record in enumerate(rows):
+                compare(at(dict(batch), place), record, f"[{number}][{place}]")
+        assert number == (len(records) - 1) // 2
 
 
 def test_colors_as_gray() -> None:

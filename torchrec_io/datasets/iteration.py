@@ -122,7 +122,8 @@ class Iteration:
         loader: Reads and parses records.
         dealer: Assigns records to this process.
         state: Counts the errors that are skipped.
-        makes_dicts: Whether ``default_collate`` makes dicts of samples, which Accelerate can split.
+        makes_dicts: Whether ``default_collate`` makes dicts, although this process of a spawned
+            worker has no ``Accelerator``.
         transform: Calls the user's function.
     """
 

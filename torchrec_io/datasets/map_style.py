@@ -17,6 +17,7 @@ from ..records.record_reader import RecordReader
 from ..storage.local import StrPath
 from ..storage.thread_pool import most_storage_threads
 from ..tensors.block_parser import SchemaLike, parser_of_messages
+from ..tensors.registration import is_accelerated
 from .bad_records import ErrorHandler
 from .description import changed_options, describe_files, describe_records, describe_schema
 from .missing_methods import NUMBERED, MissingMethods
@@ -80,6 +81,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         self._given_schema = schema
         self._order = files.order(known["split"])
         self._options = known
+        self._makes_dicts = False
 
     @classmethod
     def from_tfds(
@@ -112,6 +114,10 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         plan = Directory(directory, config, version).open(split, features)
         files = DataFiles(plan.paths, plan.indexes, (), plan.selection)
         return cls(files, plan.schema, verify_crc=verify_crc, with_key=with_key)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A spawned worker cannot know whether its parent has an Accelerator.
+        return {**self.__dict__, "_makes_dicts": is_accelerated()}
 
     @property
     def schema(self) -> Any:
@@ -162,7 +168,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
         if len(loaded.failures):
             raise self._loader.error_of(loaded, 0)
-        samples = loaded.samples()
+        samples = loaded.samples(becomes_dict=self._makes_dicts)
         transform = Transform.of(self._options, reader)
         if transform is not None:
             samples, error = transform.of_samples(loaded, samples)

@@ -16,6 +16,7 @@ from torch.utils.data import get_worker_info
 from ..checks import check_integer
 from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress, from_state, to_state
+from ..tensors.registration import is_accelerated
 from .accelerate import UNPREPARED, PreparedReader, find_reader, is_shared
 from .bad_records import ErrorHandler
 from .dealing import Dealer
@@ -46,6 +47,7 @@ class PickledIn(NamedTuple):
         times: Number of times that the dataset was pickled before.
         is_whole: Whether the dataset yields all records, which Accelerate splits.
         reader: The loader of Accelerate that was reading it.
+        is_accelerated: Whether that process has an ``Accelerator``.
     """
 
     rank: int
@@ -54,6 +56,7 @@ class PickledIn(NamedTuple):
     times: int
     is_whole: bool
     reader: PreparedReader | None
+    is_accelerated: bool
 
 
 class Session:
@@ -109,10 +112,11 @@ class Session:
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker cannot ask torch.distributed for its rank; this process can.
         times = self.state.clock.count_pickled()
-        trainer = (self._is_whole, self._reader)
         return {
             **self.__dict__,
-            "_pickled_in": PickledIn(*self._rank(), os.getpid(), times, *trainer),
+            "_pickled_in": PickledIn(
+                *self._rank(), os.getpid(), times, self._is_whole, self._reader, is_accelerated()
+            ),
             "_own_state": self.state,
             "_position": None,
         }
@@ -221,13 +225,12 @@ class Session:
         threads = self.pipeline.options["num_threads"]
         if threads is None:
             threads = 2 if worker is None else 1
-        reader = self._reader
-        is_dispatched = reader is not None and reader.is_dispatcher
+        parent = self._pickled_in_parent()
         iteration = Iteration(
             self.pipeline.loader,
             dealer,
             self.state,
-            is_dispatched,
+            parent is not None and parent.is_accelerated,
             Transform.of(dealer.options, self.pipeline.loader.reader),
         )
         return iteration.items(self._position, threads, self._check_trainer)
