@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from torch.utils.data import default_collate
 
 import torchrec_io as tio
 
+Shown = TypeVar("Shown")
 
-def through_samples(batch: tio.Batch, show: Callable[[tio.Batch], Any]) -> Any:
+
+def through_samples(batch: tio.Batch, show: Callable[[tio.Batch], Shown]) -> Shown:
     """Return what a function shows of a batch, after a check that samples make the same of it.
 
     Samples are collated as DataLoader does it, as they are and after they were in another process.
@@ -19,8 +21,7 @@ def through_samples(batch: tio.Batch, show: Callable[[tio.Batch], Any]) -> Any:
     shown = show(batch)
     samples = batch.samples()
     if samples:
+        received = [pickle.loads(pickle.dumps(sample)) for sample in samples]
         assert show(default_collate(samples)) == shown
-        assert (
-            show(default_collate([pickle.loads(pickle.dumps(each)) for each in samples])) == shown
-        )
+        assert show(default_collate(received)) == shown
     return shown
