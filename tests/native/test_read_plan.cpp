@@ -35,6 +35,14 @@ struct Batch {
   }
 };
 
+void test_stored_bytes() {
+  const ReadPlan plan = Batch().plan;
+  CHECK(plan.stored_bytes(0, 3) == 53);
+  CHECK(plan.stored_bytes(1, 3) == 35);
+  CHECK(plan.stored_bytes(2, 9) == 19);
+  CHECK(plan.stored_bytes(5, 2) == 0);
+}
+
 void test_sound_frames() {
   const Batch batch;
   CHECK(batch.is_sound(true));

@@ -22,6 +22,7 @@ from .filling import BatchFiller
 from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
 from .replacement import LostRecordReplacer
+from .statistics import IterationMeter
 from .turn import Turn
 from .worker_state import WorkerState
 
@@ -87,11 +88,13 @@ class Iteration:
         loader: Reads and parses records.
         dealer: Assigns records to this process.
         state: Counts the errors that are skipped.
+        meter: Measures what is yielded and the time that it takes.
     """
 
     loader: RecordLoader
     dealer: Dealer
     state: WorkerState
+    meter: IterationMeter
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -130,9 +133,11 @@ class Iteration:
             threads,
             self.options["prefetch"],
             _MOST_IN_RUN if self.loader.is_native else 1,
+            in_thread=self.meter.in_thread,
         )
         filler = BatchFiller(self.loader, prefetcher, queue, batch_size, errors)
         replacer = self._replacer(position)
+        self.meter.begin()
         try:
             while (piece := filler.next()) is not None:
                 job, loaded = piece.job, piece.loaded
@@ -145,8 +150,10 @@ class Iteration:
                 taken = len(job.chunk)
                 if self.dealer.fills_up:
                     loaded, taken = filler.complete(piece, self._random(job))
+                    self.meter.stored_bytes += filler.stored_bytes
                     position.ahead += max(0, taken - batch_size)
                 else:
+                    self.meter.stored_bytes += job.stored_bytes
                     errors.handle_loaded(loaded, self.loader)
                     loaded = self._as_planned(loaded, job, position, errors, replacer)
                 position.consumed += 1 if self.dealer.deals_batches else taken
@@ -154,10 +161,13 @@ class Iteration:
                     position.has_yielded = True
                     items = self._with_keys(loaded)
                     turn.take(position)
+                    self.meter.pause(len(loaded.numbers), 1)
                     yield items
+                    self.meter.resume()
             self._finish(position)
             turn.end()
         finally:
+            self.meter.end()
             prefetcher.close()
             errors.report()
 
@@ -226,6 +236,7 @@ class Iteration:
         replacer: LostRecordReplacer | None,
     ) -> Iterator[Any]:
         """Yield the samples of a job; if an error is raised, those before it."""
+        self.meter.stored_bytes += job.stored_bytes
         if errors.will_raise(loaded):
             found = loaded.positions_in(job.chunk.numbers)
             sound = int((found == np.arange(len(found))).sum())
@@ -245,13 +256,13 @@ class Iteration:
         if self.options["with_key"]:
             samples = zip(self.loader.reader.keys(loaded.numbers), samples, strict=True)
         before = position.consumed
-        ends = _ends(loaded, job)
-        for end, sample in itertools.islice(zip(ends, samples, strict=True), most):
-            position.consumed = before + end
-            position.has_yielded = True
-            if position.consumed == position.turn.last:
-                position.turn.take(position)
-            yield sample
+        with self.meter.samples(_ends(loaded, job)) as ends:
+            for end, sample in itertools.islice(zip(ends, samples, strict=True), most):
+                position.consumed = before + end
+                position.has_yielded = True
+                if position.consumed == position.turn.last:
+                    position.turn.take(position)
+                yield sample
 
     def _load(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
         """Read and parse batches, while the system reads the next ones."""

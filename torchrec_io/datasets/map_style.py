@@ -10,6 +10,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from ..checks import counted
+from ..order.selection import Numbers
 from ..records.record_reader import RecordReader
 from ..storage.local import StrPath
 from ..tensors.block_parser import SchemaLike, parser_of_messages
@@ -17,6 +18,7 @@ from .description import changed_options, describe_files, describe_schema
 from .options import MapOptions, complete, takes_options
 from .pipeline import DataFiles
 from .record_loader import RecordLoader
+from .statistics import IterationMeter, LoadingCounters, LoadingStats, StatsWindow
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -67,6 +69,8 @@ class TFRecordMapDataset(Dataset[Any]):
         self._loader = RecordLoader(reader, parser_of_messages(schema))
         self._selection = files.order(known["split"]).selection
         self._options = known
+        self._counters = LoadingCounters.shared()
+        self._window = StatsWindow()
 
     @classmethod
     def from_tfds(
@@ -133,7 +137,7 @@ class TFRecordMapDataset(Dataset[Any]):
         """
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
-        return self.__getitems__([index])[0]
+        return self._load([index], batches=0)[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Return several samples, read and parsed together, as DataLoader asks for them.
@@ -142,9 +146,36 @@ class TFRecordMapDataset(Dataset[Any]):
             IndexError, CorruptRecordError, TruncatedFileError, StaleIndexError, DecodeError: As for
                 a single sample.
         """
-        reader = self._loader.reader
+        return self._load(indices, batches=1)
+
+    def counted(self) -> list[int]:
+        """Internal interface for loaders: the numbers of a :class:`StatsWindow` so far."""
+        return [*self._counters.snapshot(), 0, 0]
+
+    def stats(self) -> LoadingStats:
+        """Return what was loaded since the previous call, and where the time went.
+
+        The first call counts from the start. Workers of a DataLoader are included. Records that are
+        read together, as by DataLoader, are a batch.
+        """
+        return self._window.take(self.counted(), self._counters.began)
+
+    def _load(self, indices: Sequence[int], batches: int) -> list[Any]:
         numbers = self._selection.numbers_at(np.array([*map(self._position, indices)], np.int64))
-        loaded = self._loader.load(reader.plan(numbers))
+        meter = IterationMeter(self._counters)
+        meter.begin()
+        try:
+            plan = self._loader.reader.plan(numbers)
+            samples = self._samples(plan, numbers)
+            meter.stored_bytes = plan.stored_bytes(0, len(numbers))
+            meter.pause(len(numbers), batches)
+        finally:
+            meter.end()
+        return samples
+
+    def _samples(self, plan: Any, numbers: Numbers) -> list[Any]:
+        reader = self._loader.reader
+        loaded = self._loader.load(plan)
         if loaded.errors:
             raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
         if len(loaded.failures):

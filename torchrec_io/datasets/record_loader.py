@@ -18,6 +18,7 @@ from ..records.record_block import RecordBlock
 from ..tensors.batch import Batch
 from ..tensors.block_parser import BlockParser, ItemRows
 from ..tensors.parse import ParsedRows
+from ..timing.steps import parsing, reading
 
 
 class Loaded(NamedTuple):
@@ -112,8 +113,10 @@ class RecordLoader:
             TruncatedFileError, StaleIndexError, OSError: If the files changed since they were
                 indexed.
         """
-        block, errors = self.reader.fetch(plan)
-        loaded = _loaded(self.parser.parse_rows(block, random), block.numbers, block)
+        with reading():
+            block, errors = self.reader.fetch(plan)
+        with parsing():
+            loaded = _loaded(self.parser.parse_rows(block, random), block.numbers, block)
         return loaded._replace(errors=errors)
 
     def load_run(self, plans: Sequence[Any], randoms: Sequence[RecordRandom]) -> list[Loaded]:
@@ -121,7 +124,8 @@ class RecordLoader:
 
         This is faster than :meth:`load`, which must load the remaining batches.
         """
-        batches = self.parser.parse_run(self.reader, plans, randoms)
+        with parsing():
+            batches = self.parser.parse_run(self.reader, plans, randoms)
         return [
             _loaded(ParsedRows(batch, refused), plan.numbers, block)
             for (batch, block, refused), plan in zip(batches, plans, strict=False)
@@ -143,7 +147,8 @@ class RecordLoader:
         if len(parts) == 1 and parts[0].rows is None and order is None:
             return parts[0]
         numbers = np.concatenate([part.numbers for part in parts])
-        items = self.parser.join([part.item_rows for part in parts], random, order)
+        with parsing():
+            items = self.parser.join([part.item_rows for part in parts], random, order)
         return Loaded(items, numbers if order is None else numbers[order], [])
 
     def error_of(self, loaded: Loaded, index: int) -> DecodeError:

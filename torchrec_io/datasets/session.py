@@ -24,6 +24,7 @@ from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
 from .options import resolved_rank
 from .pipeline import Pipeline
+from .statistics import IterationMeter, LoadingStats, StatsWindow
 from .turn import Turn
 from .worker_state import WorkerState
 
@@ -87,6 +88,8 @@ class Session:
         self._follows_loader = False
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
+        self._meter: IterationMeter | None = None  # of the last iteration in this process
+        self._window = StatsWindow()
         errors = ErrorHandler(pipeline.options["on_error"], self.state)
         errors.handle([*pipeline.errors])
         errors.report()
@@ -96,6 +99,7 @@ class Session:
         other = Session(dataclasses.replace(self.pipeline, errors=()), self._dealer_class)
         other._own_state = self.state.copy()
         other._position = copy.copy(self._position)
+        other._window = StatsWindow(other.counted())
         return other
 
     def share(self, other: Session) -> None:
@@ -115,6 +119,7 @@ class Session:
             "_pickled_in": PickledIn(*self._rank(), os.getpid(), times, *trainer),
             "_own_state": self.state,
             "_position": None,
+            "_meter": None,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -215,7 +220,8 @@ class Session:
         threads = self.pipeline.options["num_threads"]
         if threads is None:
             threads = 2 if worker is None else 1
-        iteration = Iteration(self.pipeline.loader, dealer, self.state)
+        self._meter = IterationMeter(self.state.counters, threads)
+        iteration = Iteration(self.pipeline.loader, dealer, self.state, self._meter)
         return iteration.items(self._position, threads, self._check_trainer)
 
     def _new_turn(self, worker: int, workers: int) -> Turn:
@@ -260,6 +266,21 @@ class Session:
         """Return where the dataset was resumed, if that is in the epoch that comes next."""
         is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None
+
+    # ---- statistics ----
+
+    def counted(self) -> list[int]:
+        """Return the numbers of the statistics so far; see :class:`StatsWindow`."""
+        records, *others = self.state.counters.snapshot()
+        if self._meter is not None:
+            records += self._meter.samples_taken
+        return [records, *others, self.state.skipped, self.state.repeated]
+
+    def stats(self) -> LoadingStats:
+        """Return the statistics since the last call."""
+        return self._window.take(self.counted(), self.state.counters.began)
+
+    # ---- the end of an iteration ----
 
     def is_at_end(self) -> bool:
         """Return whether the last iteration of this process has yielded its last item."""
