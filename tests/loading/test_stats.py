@@ -96,7 +96,9 @@ def test_the_device_takes_no_waiting_time(paths: list[str]) -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_map_style(paths: list[str], workers: int) -> None:
     dataset = tio.TFRecordMapDataset(paths, SCHEMA)
-    parts = ConcatDataset([Subset(dataset, range(8)), tio.TFRecordMapDataset(paths[0], SCHEMA)])
+    parts: Dataset[Any] = ConcatDataset(
+        [Subset(dataset, range(8)), tio.TFRecordMapDataset(paths[0], SCHEMA)]
+    )
     loader = tio.make_loader(parts, batch_size=4, num_workers=workers)
     list(loader)
     stats = loader.stats()

@@ -102,6 +102,7 @@ void test_plans_that_continue() {
 
 int main() {
   using namespace tio::test;
+  test_stored_bytes();
   test_sound_frames();
   test_every_byte_counts();
   test_what_the_file_lacks();
