@@ -119,7 +119,7 @@ class BatchFiller:
         """
         if first.begin == 0 and not first.loaded.has_lost:
             count = len(first.job.chunk)
-            self.stored_bytes = first.stored_bytes(count)
+            self.stored_bytes = first.job.plan.stored_bytes(0, count)
             return first.loaded, count
         self.stored_bytes = 0
         parts: list[Loaded] = []

@@ -157,11 +157,12 @@ class Iteration:
                     errors.handle_loaded(loaded, self.loader)
                     loaded = self._as_planned(loaded, job, position, errors, replacer)
                 position.consumed += 1 if self.dealer.deals_batches else taken
-                if self._is_yielded(len(loaded.numbers)):
+                count = len(loaded.numbers)
+                if self._is_yielded(count):
                     position.has_yielded = True
                     items = self._with_keys(loaded)
                     turn.take(position)
-                    self.meter.pause(len(loaded.numbers), 1)
+                    self.meter.pause(count, 1)
                     yield items
                     self.meter.resume()
             self._finish(position)

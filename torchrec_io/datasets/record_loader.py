@@ -18,7 +18,7 @@ from ..records.record_block import RecordBlock
 from ..tensors.batch import Batch
 from ..tensors.block_parser import BlockParser, ItemRows
 from ..tensors.parse import ParsedRows
-from ..timing.steps import parsing, reading
+from ..timing.steps import active_profiler, parsing, reading
 
 
 class Loaded(NamedTuple):
@@ -124,8 +124,11 @@ class RecordLoader:
 
         This is faster than :meth:`load`, which must load the remaining batches.
         """
-        with parsing():
+        if active_profiler() is None:  # native code measures its steps by itself
             batches = self.parser.parse_run(self.reader, plans, randoms)
+        else:
+            with parsing():
+                batches = self.parser.parse_run(self.reader, plans, randoms)
         return [
             _loaded(ParsedRows(batch, refused), plan.numbers, block)
             for (batch, block, refused), plan in zip(batches, plans, strict=False)
