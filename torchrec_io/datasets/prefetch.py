@@ -340,8 +340,12 @@ class Prefetcher(Generic[_Result]):
         return self._work(jobs, following)
 
     def _work_in_thread(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
-        with self._in_thread():
-            return self._work(jobs, following)
+        try:
+            with self._in_thread():
+                return self._work(jobs, following)
+        finally:
+            # The exception refers to this frame, which must not refer to what it belongs to.
+            del self, jobs, following
 
     def _wait_if_exiting(self) -> None:
         """Make a daemon thread wait for its end once the main thread has ended.
