@@ -214,7 +214,7 @@ class _Run:
             answers.put(error)
         finally:
             # The exception refers to this frame, which must not refer to the exception.
-            del self, answers
+            del self, work, answers
 
     def give_back(self) -> None:
         """Answer that no thread does the jobs."""
@@ -344,7 +344,7 @@ class Prefetcher(Generic[_Result]):
             with self._in_thread():
                 return self._work(jobs, following)
         finally:
-            # The exception refers to this frame, which must not refer to what it belongs to.
+            # As in do(): the prefetcher holds the run, which holds the exception.
             del self, jobs, following
 
     def _wait_if_exiting(self) -> None:
