@@ -20,6 +20,7 @@ _MEASUREMENTS = {
     "transfer": "From worker processes",
     "samples": "Samples",
     "skipping": "Skipping records",
+    "stats": "Statistics",
     "device": "To a GPU",
     "tfds": "TFDS directories",
     "scale": "Scale",

@@ -26,6 +26,7 @@ PACKAGE = Path(torchrec_io.__file__).parent
 ROOMS = (
     "errors",
     "checks",
+    "timing",
     "storage",
     "records",
     "order",

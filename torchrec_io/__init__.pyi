@@ -12,6 +12,7 @@ from .datasets.formats import TextLineDataset as TextLineDataset
 from .datasets.formats import WholeFileDataset as WholeFileDataset
 from .datasets.map_style import TFRecordMapDataset as TFRecordMapDataset
 from .datasets.mixture import mix as mix
+from .datasets.statistics import LoadingStats as LoadingStats
 from .datasets.stream import TFRecordStream as TFRecordStream
 from .datasets.tfrecord import TFRecordDataset as TFRecordDataset
 from .errors import ConversionError as ConversionError

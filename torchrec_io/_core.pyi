@@ -265,6 +265,11 @@ class ReadPlan:
         Files that must be checked first. If there are any, the plan is incomplete.
         """
 
+    def stored_bytes(self, begin: int, end: int) -> int:
+        """
+        Return the number of bytes of the frames of the records from `begin` to `end`.
+        """
+
     def by_file(self) -> list[tuple[int, NDArray[numpy.int64]]]:
         """Return each file with its ranges."""
 
@@ -929,3 +934,76 @@ def unfilter_png(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order
     Returns:
         False if the rows do not fill `data`, or if a filter is unknown.
     """
+
+class Counter(enum.Enum):
+    """Number that is counted while data is loaded."""
+
+    records = 0
+
+    bytes = 1
+
+    batches = 2
+
+    waiting_for_data = 3
+
+    waiting_for_consumer = 4
+
+    reading = 5
+
+    checking = 6
+
+    parsing = 7
+
+    decoding = 8
+
+    transform = 9
+
+    copying = 10
+
+class Step:
+    """
+    A step of loading: the time of a `with` block counts for it.
+
+    A step may contain others, whose time does not count for it.
+    """
+
+    def __init__(self, step: Counter) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object | None, error: object | None, traceback: object | None) -> None: ...
+
+class Meter:
+    """
+    Measures the steps of the thread that starts it, and adds to counters.
+
+    Additions are atomic between processes.
+    """
+
+    def __init__(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], counts_waiting: bool, counts_pauses: bool) -> None:
+        """
+        Args:
+            numbers: int64 [n] in shared memory, one for each Counter.
+            counts_waiting: Whether the time from start to stop is that of waiting_for_data.
+            counts_pauses: Whether the time from stop to start is that of
+                waiting_for_consumer.
+        """
+
+    @staticmethod
+    def is_running() -> bool:
+        """Return whether a meter runs in this thread."""
+
+    def start(self) -> None:
+        """Start, in this thread."""
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the meter was started and not stopped."""
+
+    def stop(self, records: int = 0, bytes: int = 0, batches: int = 0) -> None:
+        """
+        Stop, in the same thread, and add the times and other numbers to the counters.
+        """
+
+def add_records(numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], records: int) -> None:
+    """Add to the number of records."""

@@ -194,9 +194,21 @@ class TestGpu:
         run_page("gpu.md", tmp_path, [9, 4, 11], 7)
         text = (ROOT / "docs" / "gpu.md").read_text("utf-8")
         if not torch.cuda.is_available():
-            printed = capsys.readouterr().out.splitlines()
+            *printed, bottleneck = capsys.readouterr().out.splitlines()
             assert all(f"    {line}\n" in text for line in printed)
             assert len(printed) == 5
+            assert bottleneck.startswith("the training loop waits ")
+
+
+class TestStatistics:
+    def test_its_python_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        run_page("statistics.md", tmp_path, [9, 4, 11], 4)
+        assert "\nthe training loop waits " in capsys.readouterr().out
+
+    def test_it_explains_all_numbers(self) -> None:
+        text = (ROOT / "docs" / "statistics.md").read_text("utf-8")
+        for name in tio.LoadingStats().as_dict():
+            assert re.search(rf"^\| .*`{name}`.* \|", text, re.MULTILINE), name
 
 
 class TestStreams:

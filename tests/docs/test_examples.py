@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import pkgutil
 import re
 import runpy
 import subprocess
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, skip_or_fail
 
 EXAMPLES = ROOT / "examples"
 
@@ -160,6 +162,29 @@ def test_background_producers(run_here: Run) -> None:
     assert "37 is no good (record 37," in lines[1]
     assert lines[2] == "80 numbers"
     assert lines[3].endswith(" numbers, then ValueError: a die fell off the table")
+
+
+def test_log_statistics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if importlib.util.find_spec("tensorboard") is None:
+        skip_or_fail("tensorboard is not installed")
+    accumulator = pkgutil.resolve_name(
+        "tensorboard.backend.event_processing.event_accumulator:EventAccumulator"
+    )
+    monkeypatch.setattr(sys, "argv", ["log_statistics.py", str(tmp_path)])
+    runpy.run_path(str(EXAMPLES / "log_statistics.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    # Each epoch has 44 batches. The last two steps are not logged.
+    assert lines[0] == "132 steps, 4160 records logged"
+    assert re.fullmatch(r"the training loop waits \d+ % .*; decoding images takes .*", lines[1])
+    found = accumulator(str(tmp_path))
+    found.Reload()
+    records = found.Scalars("loading/records")
+    assert [event.step for event in records] == list(range(10, 131, 10))
+    assert all(event.value == 320 for event in records)
+    for name in ("decoding", "waiting_for_data", "seconds", "records_per_second"):
+        assert all(event.value > 0 for event in found.Scalars(f"loading/{name}"))
 
 
 def test_apples_and_oranges(run_here: Run) -> None:

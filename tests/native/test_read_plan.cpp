@@ -35,6 +35,14 @@ struct Batch {
   }
 };
 
+void test_stored_bytes() {
+  const ReadPlan plan = Batch().plan;
+  CHECK(plan.stored_bytes(0, 3) == 53);
+  CHECK(plan.stored_bytes(1, 3) == 35);
+  CHECK(plan.stored_bytes(2, 9) == 19);
+  CHECK(plan.stored_bytes(5, 2) == 0);
+}
+
 void test_sound_frames() {
   const Batch batch;
   CHECK(batch.is_sound(true));
@@ -94,6 +102,7 @@ void test_plans_that_continue() {
 
 int main() {
   using namespace tio::test;
+  test_stored_bytes();
   test_sound_frames();
   test_every_byte_counts();
   test_what_the_file_lacks();

@@ -42,11 +42,11 @@ def _no_thread_is_left() -> Iterator[None]:
 class Number(int):
     """A job, by default so large that it is a run on its own."""
 
-    stored_bytes = 1 << 20
+    buffer_bytes = 1 << 20
 
 
 class SmallNumber(Number):
-    stored_bytes = 1
+    buffer_bytes = 1
 
 
 class Numbers:

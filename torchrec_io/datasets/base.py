@@ -14,6 +14,7 @@ from .description import describe
 from .missing_methods import MissingMethods
 from .pipeline import Pipeline
 from .session import Session
+from .statistics import LoadingStats
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -64,6 +65,19 @@ class RecordDataset(MissingMethods, IterableDataset[Any]):
         See ``on_error``. Records that ``uneven="pad"`` repeats are not counted.
         """
         return self.session.state.repeated
+
+    def stats(self) -> LoadingStats:
+        """Return what was loaded since the previous call, and where the time went.
+
+        The first call counts from the start. Workers of a DataLoader are included: what they have
+        made counts, even if the training loop has not received it yet. With such workers only
+        :func:`make_loader` knows how long the training loop waits, so call its ``stats`` instead.
+        """
+        return self.session.stats()
+
+    def counted(self) -> list[int]:
+        """Internal interface for loaders: the numbers of a :class:`StatsWindow` so far."""
+        return self.session.counted()
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration. Each epoch has its own shuffle.

@@ -53,6 +53,10 @@ class Piece:
             loaded = loaded._replace(rows=rows, numbers=loaded.numbers[self.used : end])
         return loaded, done - self.begin, rest
 
+    def stored_bytes(self, taken: int) -> int:
+        """Return the number of bytes of the next records, as stored."""
+        return int(self.job.plan.stored_bytes(self.begin, self.begin + taken))
+
     def failures(self, taken: int) -> tuple[int, int]:
         """Return the index of the first failure and the end of those among the next records."""
         positions = self.loaded.failures.positions
@@ -76,7 +80,12 @@ class BatchFiller:
         queue: The jobs that are not loaded yet.
         batch_size: Number of records in a full batch.
         errors: Handles the errors of lost records.
+
+    Attributes:
+        stored_bytes: Number of bytes of the records that the last batch took, as stored.
     """
+
+    stored_bytes = 0
 
     def __init__(
         self,
@@ -109,7 +118,10 @@ class BatchFiller:
             random: Random number generators of the epoch's records.
         """
         if first.begin == 0 and not first.loaded.has_lost:
-            return first.loaded, len(first.job.chunk)
+            count = len(first.job.chunk)
+            self.stored_bytes = first.job.plan.stored_bytes(0, count)
+            return first.loaded, count
+        self.stored_bytes = 0
         parts: list[Loaded] = []
         taken, missing = 0, self._batch_size
         piece: Piece | None = first
@@ -122,6 +134,7 @@ class BatchFiller:
                 taken += self._refill(piece, parts, missing, random)
                 break
             loaded, count, self._rest = piece.take(missing)
+            self.stored_bytes += piece.stored_bytes(count)
             self._errors.handle_failures(piece.loaded, self._loader, *piece.failures(count))
             parts.append(loaded)
             taken += count
@@ -169,6 +182,7 @@ class BatchFiller:
         epoch, taken = piece.job.epoch, 0
         if not parts:
             self._errors.handle_loaded(piece.loaded, self._loader)
+            self.stored_bytes += piece.job.stored_bytes
             parts.append(piece.loaded)
             taken = len(piece.job.chunk)
             missing -= len(piece.loaded.numbers)
@@ -178,7 +192,9 @@ class BatchFiller:
         if not taken:
             self._queue.put_back([piece.job])
         while missing and (chunk := self._queue.take(epoch, missing)) is not None:
-            more = self._loader.load(chunk.plan(self._loader.reader), random)
+            plan = chunk.plan(self._loader.reader)
+            self.stored_bytes += plan.stored_bytes(0, len(chunk))
+            more = self._loader.load(plan, random)
             self._errors.handle_loaded(more, self._loader)
             parts.append(more)
             taken += len(chunk)

@@ -9,7 +9,7 @@ import logging
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from .filling import BatchFiller
 from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
 from .replacement import LostRecordReplacer
+from .statistics import IterationMeter
 from .transform import Transform
 from .turn import Turn
 from .worker_state import WorkerState
@@ -34,26 +35,26 @@ logger = logging.getLogger("torchrec_io")
 _MOST_IN_RUN = 16
 
 
-class _Walk:
-    """A list of samples that is being yielded.
+class _Walk(NamedTuple):
+    """Samples of a list that are being yielded.
 
-    The consumer's place in it is looked up when it is needed, as this is once for each record.
+    The consumer's place is looked up when it is needed, as samples are many.
 
-    Args:
-        samples: The samples.
+    Attributes:
+        rest: Iterator over the list.
+        total: Number of samples in the list.
         ends: Number of planned records that end with each of them.
     """
 
-    def __init__(self, samples: list[Any], ends: Sequence[int]) -> None:
-        self.rest = iter(samples)
-        self._ends = ends
-        self._count = len(samples)
+    rest: Iterator[Any]
+    total: int
+    ends: Sequence[int]
 
     @property
     def consumed(self) -> int:
         """Number of planned records up to the last sample that was yielded."""
-        taken = self._count - operator.length_hint(self.rest)
-        return self._ends[taken - 1] if taken > 0 else 0
+        taken = self.total - operator.length_hint(self.rest)
+        return self.ends[taken - 1] if taken > 0 else 0
 
 
 @dataclass
@@ -122,6 +123,7 @@ class Iteration:
         loader: Reads and parses records.
         dealer: Assigns records to this process.
         state: Counts the errors that are skipped.
+        meter: Measures what is yielded and the time that it takes.
         makes_dicts: Whether ``default_collate`` makes dicts, although this process of a spawned
             worker has no ``Accelerator``.
         transform: Calls the user's function.
@@ -130,6 +132,7 @@ class Iteration:
     loader: RecordLoader
     dealer: Dealer
     state: WorkerState
+    meter: IterationMeter
     makes_dicts: bool = False
     transform: Transform | None = None
 
@@ -170,9 +173,11 @@ class Iteration:
             threads,
             self.options["prefetch"],
             _MOST_IN_RUN if self.loader.is_native else 1,
+            in_thread=self.meter.in_thread,
         )
         filler = BatchFiller(self.loader, prefetcher, queue, batch_size, errors)
         replacer = self._replacer(position)
+        self.meter.begin()
         try:
             while (piece := filler.next()) is not None:
                 job, loaded = piece.job, piece.loaded
@@ -185,19 +190,25 @@ class Iteration:
                 taken = len(job.chunk)
                 if self.dealer.fills_up:
                     loaded, taken = filler.complete(piece, self._random(job))
+                    self.meter.stored_bytes += filler.stored_bytes
                     position.ahead += max(0, taken - batch_size)
                 else:
+                    self.meter.stored_bytes += job.stored_bytes
                     errors.handle_loaded(loaded, self.loader)
                     loaded = self._as_planned(loaded, job, position, errors, replacer)
                 position.consumed += 1 if self.dealer.deals_batches else taken
-                if self._is_yielded(len(loaded.numbers)):
+                count = len(loaded.numbers)
+                if self._is_yielded(count):
                     position.has_yielded = True
                     items = self._with_keys(loaded, job)
                     turn.take(position)
+                    self.meter.pause(count, 1)
                     yield items
+                    self.meter.resume()
             self._finish(position)
             turn.end()
         finally:
+            self.meter.end()
             prefetcher.close()
             errors.report()
 
@@ -273,6 +284,7 @@ class Iteration:
         replacer: LostRecordReplacer | None,
     ) -> Iterator[Any]:
         """Yield the samples of a job; if an error is raised, those before it."""
+        self.meter.stored_bytes += job.stored_bytes
         if errors.will_raise(loaded):
             found = loaded.positions_in(job.chunk.numbers)
             sound = int((found == np.arange(len(found))).sum())
@@ -312,16 +324,17 @@ class Iteration:
     def _taken(self, items: list[Any], ends: Sequence[int], position: Position) -> Iterator[Any]:
         """Yield samples, and move the position with each."""
         position.has_yielded = True
-        last = items[-1]
-        position.walk = _Walk(items[:-1], ends)
-        end = ends[len(items) - 1]
-        del items
-        yield from position.walk.rest
-        position.walk = None
-        position.consumed += end
-        if position.consumed == position.turn.last:
-            position.turn.take(position)
-        yield last
+        count = len(items)
+        with self.meter.samples(items) as rest:
+            del items
+            position.walk = _Walk(rest, count, ends)
+            yield from itertools.islice(rest, count - 1)
+            last = next(rest)
+            position.walk = None
+            position.consumed += ends[count - 1]
+            if position.consumed == position.turn.last:
+                position.turn.take(position)
+            yield last
 
     def _samples_of(self, loaded: Loaded, job: LoadJob) -> list[Any]:
         return loaded.samples(self._random(job), becomes_dict=self.makes_dicts)

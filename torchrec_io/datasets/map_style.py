@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from ..checks import counted
 from ..order.orders import RecordOrder
+from ..order.selection import Numbers
 from ..records.record_reader import RecordReader
 from ..storage.local import StrPath
 from ..storage.thread_pool import most_storage_threads
@@ -25,6 +26,7 @@ from .options import MapOptions, complete, takes_options
 from .pipeline import DataFiles
 from .record_loader import RecordLoader
 from .selecting import SelectingDataset
+from .statistics import IterationMeter, LoadingCounters, LoadingStats, StatsWindow
 from .transform import Transform
 from .where import SelectableRecords
 from .worker_state import WorkerState
@@ -82,6 +84,8 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         self._order = files.order(known["split"])
         self._options = known
         self._makes_dicts = False
+        self._counters = LoadingCounters.shared()
+        self._window = StatsWindow()
 
     @classmethod
     def from_tfds(
@@ -152,7 +156,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         """
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
-        return self.__getitems__([index])[0]
+        return self._load([index], batches=0)[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Return several samples, read and parsed together, as DataLoader asks for them.
@@ -161,9 +165,36 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             IndexError, CorruptRecordError, TruncatedFileError, StaleIndexError, DecodeError: As for
                 a single sample.
         """
-        reader = self._loader.reader
+        return self._load(indices, batches=1)
+
+    def counted(self) -> list[int]:
+        """Internal interface for loaders: the numbers of a :class:`StatsWindow` so far."""
+        return [*self._counters.snapshot(), 0, 0]
+
+    def stats(self) -> LoadingStats:
+        """Return what was loaded since the previous call, and where the time went.
+
+        The first call counts from the start. Workers of a DataLoader are included. Records that are
+        read together, as by DataLoader, are a batch.
+        """
+        return self._window.take(self.counted(), self._counters.began)
+
+    def _load(self, indices: Sequence[int], batches: int) -> list[Any]:
         numbers = self._order.selection.numbers_at(self._positions(indices))
-        loaded = self._loader.load_one(reader.plan(numbers))
+        meter = IterationMeter(self._counters)
+        meter.begin()
+        try:
+            plan = self._loader.reader.plan(numbers)
+            samples = self._samples(plan, numbers)
+            meter.stored_bytes = plan.stored_bytes(0, len(numbers))
+            meter.pause(len(numbers), batches)
+        finally:
+            meter.end()
+        return samples
+
+    def _samples(self, plan: Any, numbers: Numbers) -> list[Any]:
+        reader = self._loader.reader
+        loaded = self._loader.load_one(plan)
         if loaded.errors:
             raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
         if len(loaded.failures):

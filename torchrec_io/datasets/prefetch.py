@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
@@ -81,9 +82,14 @@ class LoadJob:
     error: Exception | None = None
 
     @property
-    def stored_bytes(self) -> int:
+    def buffer_bytes(self) -> int:
         """Approximate number of bytes to read."""
         return 0 if self.plan is None else int(self.plan.buffer_bytes)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Number of bytes of the records, as stored."""
+        return 0 if self.plan is None else int(self.plan.stored_bytes(0, len(self.chunk)))
 
 
 class JobQueue:
@@ -208,7 +214,7 @@ class _Run:
             answers.put(error)
         finally:
             # The exception refers to this frame, which must not refer to the exception.
-            del self, answers
+            del self, work, answers
 
     def give_back(self) -> None:
         """Answer that no thread does the jobs."""
@@ -243,15 +249,24 @@ class Prefetcher(Generic[_Result]):
         most_in_run: Maximum number of small jobs that a thread does together. Passing work between
             threads costs about as much as a batch of a few tens of kilobytes. Long jobs are better
             done one by one, since a thread finishes the run that it has started.
+        in_thread: Context in which background threads do each run.
     """
 
     # Threads wait this long for another job. An exit of the interpreter may be delayed by it.
     _LINGER_SECONDS = 0.1
 
     def __init__(
-        self, work: Work, queue: JobQueue, threads: int, ahead: int, most_in_run: int = 1
+        self,
+        work: Work,
+        queue: JobQueue,
+        threads: int,
+        ahead: int,
+        most_in_run: int = 1,
+        *,
+        in_thread: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._work = work
+        self._in_thread = in_thread
         self._queue = queue
         self._ahead = ahead
         self._most_in_run = most_in_run
@@ -312,7 +327,7 @@ class Prefetcher(Generic[_Result]):
         jobs: list[LoadJob] = []
         room = _RUN_BYTES
         while len(jobs) < most and (job := self._queue.peek()) is not None:
-            room -= job.stored_bytes
+            room -= job.buffer_bytes
             if jobs and room < 0:
                 break
             jobs.append(job)
@@ -323,6 +338,14 @@ class Prefetcher(Generic[_Result]):
     def _work_here(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
         self._wait_if_exiting()
         return self._work(jobs, following)
+
+    def _work_in_thread(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
+        try:
+            with self._in_thread():
+                return self._work(jobs, following)
+        finally:
+            # As in do(): the prefetcher holds the run, which holds the exception.
+            del self, jobs, following
 
     def _wait_if_exiting(self) -> None:
         """Make a daemon thread wait for its end once the main thread has ended.
@@ -392,7 +415,7 @@ class Prefetcher(Generic[_Result]):
                         return
                     continue
                 if run is not None:
-                    run.do(self._work)
+                    run.do(self._work_in_thread)
                 del run  # do not hold the result while waiting
             self._leave()
         finally:

@@ -20,6 +20,7 @@ from ..tensors.batch_rows import BatchRows
 from ..tensors.block_parser import BlockParser, ItemRows
 from ..tensors.parse import ParsedRows
 from ..tensors.sample import Sample
+from ..timing.steps import active_profiler, parsing, reading
 
 
 class Transformed(NamedTuple):
@@ -142,8 +143,10 @@ class RecordLoader:
             TruncatedFileError, StaleIndexError, OSError: If the files changed since they were
                 indexed.
         """
-        block, errors = self.reader.fetch(plan)
-        loaded = _loaded(self.parser.parse_rows(block, random), block.numbers, block)
+        with reading():
+            block, errors = self.reader.fetch(plan)
+        with parsing():
+            loaded = _loaded(self.parser.parse_rows(block, random), block.numbers, block)
         return loaded._replace(errors=errors)
 
     def load_one(self, plan: Any, random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
@@ -161,7 +164,11 @@ class RecordLoader:
 
         This is faster than :meth:`load`, which must load the remaining batches.
         """
-        batches = self.parser.parse_run(self.reader, plans, randoms)
+        if active_profiler() is None:  # native code measures its steps by itself
+            batches = self.parser.parse_run(self.reader, plans, randoms)
+        else:
+            with parsing():
+                batches = self.parser.parse_run(self.reader, plans, randoms)
         return [
             _loaded(ParsedRows(batch, refused), plan.numbers, block)
             for (batch, block, refused), plan in zip(batches, plans, strict=False)
@@ -183,7 +190,8 @@ class RecordLoader:
         if len(parts) == 1 and parts[0].rows is None and order is None:
             return parts[0]
         numbers = np.concatenate([part.numbers for part in parts])
-        items = self.parser.join([part.item_rows for part in parts], random, order)
+        with parsing():
+            items = self.parser.join([part.item_rows for part in parts], random, order)
         return Loaded(items, numbers if order is None else numbers[order], [])
 
     def error_of(self, loaded: Loaded, index: int) -> DecodeError:

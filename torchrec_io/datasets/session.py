@@ -24,6 +24,7 @@ from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
 from .options import resolved_rank
 from .pipeline import Pipeline
+from .statistics import IterationMeter, LoadingStats, StatsWindow
 from .transform import Transform
 from .turn import Turn
 from .worker_state import WorkerState
@@ -90,6 +91,8 @@ class Session:
         self._follows_loader = False
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
+        self._meter: IterationMeter | None = None  # of the last iteration in this process
+        self._window = StatsWindow()
         errors = ErrorHandler(pipeline.options["on_error"], self.state)
         errors.handle([*pipeline.errors])
         errors.report()
@@ -99,6 +102,7 @@ class Session:
         other = Session(dataclasses.replace(self.pipeline, errors=()), self._dealer_class)
         other._own_state = self.state.copy()
         other._position = None if self._position is None else self._position.copy()
+        other._window = StatsWindow(other.counted())
         return other
 
     def share(self, other: Session) -> None:
@@ -119,6 +123,7 @@ class Session:
             ),
             "_own_state": self.state,
             "_position": None,
+            "_meter": None,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -225,11 +230,13 @@ class Session:
         threads = self.pipeline.options["num_threads"]
         if threads is None:
             threads = 2 if worker is None else 1
+        self._meter = IterationMeter(self.state.counters, threads)
         parent = self._pickled_in_parent()
         iteration = Iteration(
             self.pipeline.loader,
             dealer,
             self.state,
+            self._meter,
             parent is not None and parent.is_accelerated,
             Transform.of(dealer.options, self.pipeline.loader.reader),
         )
@@ -277,6 +284,21 @@ class Session:
         """Return where the dataset was resumed, if that is in the epoch that comes next."""
         is_current = resumed is not None and resumed[0].is_in(self.epoch)
         return resumed if is_current else None
+
+    # ---- statistics ----
+
+    def counted(self) -> list[int]:
+        """Return the numbers of the statistics so far; see :class:`StatsWindow`."""
+        records, *others = self.state.counters.snapshot()
+        if self._meter is not None:
+            records += self._meter.samples_taken
+        return [records, *others, self.state.skipped, self.state.repeated]
+
+    def stats(self) -> LoadingStats:
+        """Return the statistics since the last call."""
+        return self._window.take(self.counted(), self.state.counters.began)
+
+    # ---- the end of an iteration ----
 
     def is_at_end(self) -> bool:
         """Return whether the last iteration of this process has yielded its last item."""

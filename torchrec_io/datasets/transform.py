@@ -10,6 +10,7 @@ from ..errors import TransformError
 from ..parsing.record_random import RecordRandom
 from ..records.reader import Reader
 from ..tensors.batch import Batch
+from ..timing.steps import transform
 from .record_loader import Loaded, Transformed
 
 
@@ -45,16 +46,17 @@ class Transform:
 
     def _each(self, items: list[Any], numbers: Any, where: str) -> Transformed:
         results: list[Any] = []
-        for item in items:
-            try:
-                result = self._function(item)
-            except Exception as error:  # noqa: BLE001  # a user's function may raise anything
-                reason = f"transform raised {type(error).__name__}: {error}{where}"
-                return Transformed(results, self._error(reason, numbers, len(results), error))
-            if result is None:
-                reason = f"transform must return a value, got None{where}"
-                return Transformed(results, self._error(reason, numbers, len(results)))
-            results.append(result)
+        with transform():
+            for item in items:
+                try:
+                    result = self._function(item)
+                except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+                    reason = f"transform raised {type(error).__name__}: {error}{where}"
+                    return Transformed(results, self._error(reason, numbers, len(results), error))
+                if result is None:
+                    reason = f"transform must return a value, got None{where}"
+                    return Transformed(results, self._error(reason, numbers, len(results)))
+                results.append(result)
         return Transformed(results)
 
     def _error(

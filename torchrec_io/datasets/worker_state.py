@@ -9,14 +9,15 @@ import torch
 
 from ..order.progress import ProcessLayout, Progress
 from .epoch_clock import CLOCK_NUMBERS, EpochClock
+from .statistics import COUNTER_NUMBERS, LoadingCounters
 
 _WORKER_SLOTS = 1024
 
-# Positions of the numbers in the shared memory, after those of the clock. Three arrays of one slot
-# for each worker follow: the number of errors skipped, the number of records repeated in place of
-# lost ones, and whether the worker has started where the dataset was resumed.
+# Positions of the numbers in the shared memory, after those of the clock and the counters. Three
+# arrays of one slot for each worker follow: the number of errors skipped, the number of records
+# repeated in place of lost ones, and whether the worker has started where the dataset was resumed.
 _TIMES_SET, _TIMES_SEEN, _LOADER_EPOCH, _IN_WORKERS, _WARNED, _TAKERS, _HAS_RESUME, _RESUME = range(
-    CLOCK_NUMBERS, CLOCK_NUMBERS + 8
+    CLOCK_NUMBERS + COUNTER_NUMBERS, CLOCK_NUMBERS + COUNTER_NUMBERS + 8
 )
 _PROGRESS_FIELDS = len(dataclasses.fields(Progress))
 _SKIPPED = _RESUME + _PROGRESS_FIELDS + len(dataclasses.fields(ProcessLayout))
@@ -46,6 +47,11 @@ class WorkerState:
     def clock(self) -> EpochClock:
         """Epoch with which the next iteration starts."""
         return EpochClock(self._shared[:CLOCK_NUMBERS])
+
+    @property
+    def counters(self) -> LoadingCounters:
+        """Numbers of what was loaded, and where the time went."""
+        return LoadingCounters(self._shared[CLOCK_NUMBERS : CLOCK_NUMBERS + COUNTER_NUMBERS])
 
     def set_epoch(self, epoch: int) -> None:
         """Set the next epoch, as the user asked."""

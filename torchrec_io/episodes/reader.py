@@ -89,6 +89,11 @@ class StepPlan:
         """Approximate number of bytes to read."""
         return self.reads.buffer_bytes
 
+    def stored_bytes(self, begin: int, end: int) -> int:
+        """Return the share of samples in the bytes of the records, which samples may share."""
+        total, count = self.reads.stored_bytes(0, len(self.reads.numbers)), len(self.numbers)
+        return total * end // count - total * begin // count if count else 0
+
     def continues(self, other: StepPlan) -> bool:
         """Return whether nothing needs to be announced if ``other`` was read just before."""
         are_read = bool(np.isin(self.records, other.records).all())

@@ -19,10 +19,12 @@ from ..datasets.dealing import EpochDealer
 from ..datasets.description import describe_records, describe_share
 from ..datasets.options import ReplaceOptions, change_options
 from ..datasets.selecting import SelectingDataset
+from ..datasets.statistics import LoadingStats
 from ..order.distributed import resolve_rank
 from ..storage.exit import close_at_exit
 from ..tensors.collate import collate
 from ..tensors.device import DevicePrefetcher, can_pin, check_device
+from .loop_stats import LoopStats
 from .position import (
     CountedPosition,
     DatasetPosition,
@@ -51,6 +53,7 @@ class Loader:
         self._described = list(described)
         self._latest: object = None  # iterator
         self._num_workers: int = batches.loader.num_workers
+        self._stats = LoopStats(batches.dataset, in_batches=batches.in_batches)
 
     def __iter__(self) -> Iterator[Any]:
         return close_at_exit(self._taken())
@@ -66,7 +69,7 @@ class Loader:
         position = self._batches.position
         taken = 0
         try:
-            for item in items:
+            for item in self._stats.measured(items):
                 taken += 1
                 # Copies to the device may be ahead of the loop.
                 is_level = self._latest is items and taken == self._batches.num_yielded
@@ -139,13 +142,25 @@ class Loader:
     def describe(self) -> str:
         """Return the choices of the loader and their reasons, in lines of text.
 
-        With several ranks, a line tells the share of this one.
+        With several ranks, a line tells the share of this one. Once a loop has begun, the last line
+        names what takes most of its time.
         """
         lines = list(self._described)
         if isinstance(self.dataset, RecordDataset):
             share = describe_share(self.dataset.session)
             lines[1:1] = [] if share is None else [f"share: {share}"]
+        bottleneck = self._stats.bottleneck()
+        lines += [] if bottleneck is None else [bottleneck]
         return "\n".join(lines)
+
+    def stats(self) -> LoadingStats:
+        """Return what was loaded since the previous call, and where the time went.
+
+        The first call counts from the start of the first loop. Workers are included: batches count
+        when a worker has made them, which is ahead of the loop. :meth:`describe` does not count as
+        a call.
+        """
+        return self._stats.take()
 
     def __repr__(self) -> str:
         device = "" if self.device is None else f", device={str(self.device)!r}"
@@ -246,6 +261,7 @@ class _Batches:
         loader: Its DataLoader.
         position: Position of the loop.
         what: Description of its items.
+        in_batches: Whether its items are batches.
         num_yielded: Number of items that the last iteration has yielded.
     """
 
@@ -253,6 +269,7 @@ class _Batches:
     loader: Any
     position: LoopPosition
     what: str
+    in_batches: bool
     num_yielded: int = 0
 
     def __iter__(self) -> Iterator[Any]:
@@ -311,7 +328,7 @@ def _of_records(
         position = UnknownPosition(dataset)
     else:
         position = WorkersPosition(dataset, loader)
-    return _Batches(dataset, loader, position, _about_batches(dataset))
+    return _Batches(dataset, loader, position, _about_batches(dataset), dealer.in_batches)
 
 
 def _for_workers(dataset: RecordDataset) -> RecordDataset:
@@ -377,7 +394,7 @@ def _of_numbers(
             collate_fn=collate_fn or collate,
             **options,
         )
-    return _Batches(dataset, loader, position, what)
+    return _Batches(dataset, loader, position, what, batch_size is not None)
 
 
 def _has_torchdata() -> bool:

@@ -46,6 +46,10 @@ class BlockPlan:
         """Size of the buffer for the records' frames."""
         return self.frames.buffer_bytes
 
+    def stored_bytes(self, begin: int, end: int) -> int:
+        """Return the number of bytes of the records from ``begin`` to ``end``, as stored."""
+        return self.frames.stored_bytes(begin, end)
+
     def continues(self, other: BlockPlan) -> bool:
         """Return whether another plan needs all blocks of this one."""
         return set(self.needed.tolist()) <= set(other.needed.tolist())

@@ -40,6 +40,9 @@ class Plan(Protocol):
     def buffer_bytes(self) -> int:
         """Approximate number of bytes to read."""
 
+    def stored_bytes(self, begin: int, end: int) -> int:
+        """Return the number of bytes of the records from ``begin`` to ``end``, as stored."""
+
     def continues(self, other: Self) -> bool:
         """Return whether nothing needs to be announced if ``other`` was read just before."""
 

@@ -17,6 +17,7 @@ from ..checks import counted
 from ..errors import TorchRecIOError, TruncatedFileError
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, descriptors_of, read_ranges
 from ..storage.opening import open_decompressed, open_file
+from ..timing.steps import checking
 from .formats import TFRECORD
 from .index import RecordIndex
 from .index_cache import load_deferred
@@ -192,9 +193,12 @@ class RecordReader(Reader):
             buffer: Buffer with the frames of the plan, which the block keeps; uint8.
             plan: Plan of the records.
         """
-        found = self.format.extract(buffer, plan.frame_starts, plan.frame_sizes, self.verify_crc)
-        block = RecordBlock(found.buffer, found.starts, found.lengths, plan.numbers)
-        return self.drop_damaged(block, found.faults)
+        with checking():
+            found = self.format.extract(
+                buffer, plan.frame_starts, plan.frame_sizes, self.verify_crc
+            )
+            block = RecordBlock(found.buffer, found.starts, found.lengths, plan.numbers)
+            return self.drop_damaged(block, found.faults)
 
     def location(self, number: int) -> RecordLocation:
         ((file,), (start,)) = self._locate(np.array([number], np.int64))

@@ -17,8 +17,10 @@ import numpy.typing as npt
 from .. import _core
 from ..checks import check_integer
 from ..errors import TorchRecIOError
+from ..storage.byte_source import ByteSource
 from ..storage.compression import CompressionChoice, check_compression
 from ..storage.opening import is_seekable, open_stream
+from ..timing.steps import checking, reading
 from .formats import TFRECORD
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
@@ -61,6 +63,11 @@ class StreamChunk:
     def buffer_bytes(self) -> int:
         """Size of the records' data in bytes."""
         return int(self.block.lengths.sum())
+
+    def stored_bytes(self, begin: int, end: int) -> int:
+        """Return the number of bytes of the records from ``begin`` to ``end``, as stored."""
+        lengths = self.block.lengths[begin:end]
+        return int(lengths.sum()) + len(lengths) * TFRECORD.overhead_bytes
 
     def continues(self, other: StreamChunk) -> bool:
         """Return False: a chunk is in memory, and announcing it does nothing."""
@@ -181,8 +188,9 @@ class StreamReader(Reader):
         """
         block = plan.block
         frames = block.starts - TFRECORD.header_bytes
-        faults = TFRECORD.check(block.buffer, frames, block.lengths, self.verify_crc)
-        valid, errors = self.drop_damaged(block, faults)
+        with checking():
+            faults = TFRECORD.check(block.buffer, frames, block.lengths, self.verify_crc)
+            valid, errors = self.drop_damaged(block, faults)
         return valid, [*errors, *plan.damage]
 
     def location(self, number: np.void) -> RecordLocation:
@@ -226,7 +234,7 @@ class StreamReader(Reader):
             count = file
             source = open_stream(path, self.compression)
             try:
-                for block in iter_blocks(source, verify_crc=False):
+                for block in _read_blocks(source):
                     first = (partition - count) % num_partitions
                     yield _copy_frames(
                         block, file, slice(None) if by_file else slice(first, None, num_partitions)
@@ -238,6 +246,17 @@ class StreamReader(Reader):
                     yield StreamChunk(_NO_RECORDS, [damage])
             finally:
                 source.close()
+
+
+def _read_blocks(source: ByteSource) -> Iterator[FrameBlock]:
+    """Yield the frames of a stream, unchecked."""
+    blocks = iter_blocks(source, verify_crc=False)
+    while True:
+        with reading():
+            block = next(blocks, None)
+        if block is None:
+            return
+        yield block
 
 
 def _copy_frames(block: FrameBlock, file: int, rows: slice) -> StreamChunk:

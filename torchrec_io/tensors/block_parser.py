@@ -14,6 +14,7 @@ from ..parsing.record_random import RecordRandom
 from ..records.record_block import RecordBlock
 from ..schema.feature_mapping import FeatureMapping
 from ..schema.schema import Features, Schema
+from ..timing.steps import decoding
 from .join import join_dense
 from .native_run import LoadedBatch, load_run
 from .parse import ParsedRows, parse_block, parse_rows
@@ -174,12 +175,13 @@ class FunctionParser(BytesParser):
         del random
         items: list[Any] = []
         failures: list[RecordFailure] = []
-        for position in range(len(block)):
-            try:
-                items.append(self._decode(block[position]))
-            except Exception as error:  # noqa: BLE001  # a user's function may raise anything
-                reason = f"the schema function raised {type(error).__name__}: {error}"
-                failures.append(RecordFailure(position, None, None, reason, error))
+        with decoding():
+            for position in range(len(block)):
+                try:
+                    items.append(self._decode(block[position]))
+                except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+                    reason = f"the schema function raised {type(error).__name__}: {error}"
+                    failures.append(RecordFailure(position, None, None, reason, error))
         return items, failures
 
     def join(

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from ..checks import check_integer, counted
+from ..timing.steps import copying
 from .batch import allocate_arena
 from .sample import Sample
 
@@ -213,10 +214,14 @@ class DevicePrefetcher:
         if self.device.type == "cpu":
             return source
         if self.device.type != "cuda":
-            return (move(item, self.device) for item in source)
+            return (self._moved(item) for item in source)
         self._state = self._state_now()
         self._turn = object()
         return self._ahead(source, self._turn)
+
+    def _moved(self, item: Any) -> Any:
+        with copying():
+            return move(item, self.device)
 
     def _ahead(self, source: Iterator[Any], turn: object) -> Iterator[Any]:
         copies = _Copies(self.device)
@@ -233,14 +238,18 @@ class DevicePrefetcher:
                     except Exception as error:  # noqa: BLE001  # raised after the batches before it
                         failure, ended = error, True
                     else:
-                        waiting.append((copies.start(item), self._state_now()))
+                        with copying():
+                            copied = copies.start(item)
+                        waiting.append((copied, self._state_now()))
+                        del copied
                         del item
                 if not waiting:
                     break
                 copied, state = waiting.popleft()
                 if self._turn is turn:
                     self._state = state
-                batch = copies.finish(copied)
+                with copying():
+                    batch = copies.finish(copied)
                 del copied
                 yield batch
                 del batch

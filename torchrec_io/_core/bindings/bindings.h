@@ -29,5 +29,6 @@ void bind_order(nb::module_& m);
 void bind_parser(nb::module_& m);
 void bind_png(nb::module_& m);
 void bind_reads(nb::module_& m);
+void bind_timing(nb::module_& m);
 
 }  // namespace tio

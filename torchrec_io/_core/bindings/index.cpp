@@ -161,6 +161,8 @@ void bind_index_set(nb::module_& m) {
       .def_ro("buffer_bytes", &ReadPlan::buffer_bytes, "Size of the buffer.")
       .def_ro("unchecked_files", &ReadPlan::unchecked_files,
               "Files that must be checked first. If there are any, the plan is incomplete.")
+      .def("stored_bytes", &ReadPlan::stored_bytes, "begin"_a, "end"_a,
+           "Return the number of bytes of the frames of the records from `begin` to `end`.")
       .def("by_file", &plan_by_file,
            nb::sig("def by_file(self) -> list[tuple[int, NDArray[numpy.int64]]]"),
            "Return each file with its ranges.")

@@ -15,4 +15,5 @@ NB_MODULE(_core, module) {
   tio::bind_example_list(module);
   tio::bind_encode(module);
   tio::bind_png(module);
+  tio::bind_timing(module);
 }

@@ -1,9 +1,12 @@
 #include "example/located_batch.h"
 
+#include "timing/steps.h"
+
 namespace tio {
 
 LoadResult load_batches(const std::shared_ptr<const ExampleParser>& parser,
                         const std::vector<const BatchReads*>& batches, bool check_data) {
+  const StepScope step(Counter::parsing);
   LoadResult result;
   for (const BatchReads* batch : batches) {
     if (!read_frames(*batch->plan, batch->descriptors, batch->buffer, check_data, result.waits)) {
@@ -20,6 +23,7 @@ std::optional<FixedLoadResult> load_fixed_batches(const ExampleParser& parser,
                                                   std::span<const BatchReads* const> batches,
                                                   std::span<const BatchTarget> targets,
                                                   bool check_data) {
+  const StepScope step(Counter::parsing);
   FixedLoadResult result;
   std::vector<Failure> failures;
   for (std::size_t& i = result.loaded; i < batches.size(); ++i) {
@@ -34,6 +38,7 @@ std::optional<FixedLoadResult> load_fixed_batches(const ExampleParser& parser,
 
 std::size_t fill_batches(std::span<const LocatedBatch* const> batches,
                          std::span<const BatchTarget> targets) {
+  const StepScope step(Counter::parsing);
   for (std::size_t i = 0; i < batches.size(); ++i) {
     if (!batches[i]->fill(targets[i].columns, targets[i].arena).empty()) return i;
   }

@@ -19,6 +19,9 @@ struct ReadPlan {
   std::int64_t buffer_bytes = 0;
   std::vector<std::int64_t> unchecked_files;  // if any, the plan is incomplete; see IndexSet
 
+  // Number of bytes of the frames of the records from `begin` to `end`, as stored.
+  std::int64_t stored_bytes(std::size_t begin, std::size_t end) const;
+
   // Whether this plan is a single read, which starts where the single read of another plan ends.
   bool continues(const ReadPlan& other) const;
 };

@@ -19,6 +19,7 @@ from ...checks import counted
 from ...images.bad_value import BadValueError
 from ...schema.feature import Feature
 from ...schema.stored_keys import StoredKey
+from ...timing.steps import decoding
 from ..layout import Column, ListColumn, Numbers
 from ..threads import run_each
 from .base import (
@@ -124,7 +125,8 @@ class Elements(NamedTuple):
             except BadValueError as error:
                 bad.append((position, str(error)))
 
-        run_each(attempt, len(self.sizes), threads)
+        with decoding():
+            run_each(attempt, len(self.sizes), threads)
         for position, reason in sorted(bad):
             block.fail(int(self.records[position]), spec, reason)
 

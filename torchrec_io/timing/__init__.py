@@ -1,0 +1,1 @@
+"""Time that threads spend in the steps of loading."""
