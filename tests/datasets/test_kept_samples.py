@@ -160,7 +160,7 @@ def test_states_between_samples(tmp_path: Path) -> None:
         other = tio.TFRecordDataset(paths, SCHEMA)
         other.load_state_dict(state)
         assert [int(sample["id"]) for sample in other] == numbers[taken:]
-        items.close()  # type: ignore[attr-defined]
+        del items
         assert dataset.state_dict() == state
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,17 @@ def test_in_the_threads_that_load(paths: list[str]) -> None:
 
     assert ids(open_records(paths, batch_size=16, transform=transform)) == [*range(COUNT)]
     assert threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize("batch_size", [None, 64])
+def test_its_time_is_measured(paths: list[str], batch_size: int | None) -> None:
+    def slow(item: Any) -> Any:
+        time.sleep(0.001)
+        return item
+
+    dataset = open_records(paths, batch_size=batch_size, split="[:128]", transform=slow)
+    calls = len(list(dataset))
+    assert dataset.stats().transform >= 0.001 * calls
 
 
 def test_any_result_but_none(paths: list[str]) -> None:

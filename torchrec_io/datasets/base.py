@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import IterableDataset
 
-from ..storage.exit import close_at_exit
 from .dealing import Dealer
 from .description import describe
 from .missing_methods import MissingMethods
@@ -128,7 +127,7 @@ class RecordDataset(MissingMethods, IterableDataset[Any]):
         self.session.load(state)
 
     def __iter__(self) -> Iterator[Any]:
-        return close_at_exit(self.session.iterate())
+        return self.session.iterate()
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self.session)

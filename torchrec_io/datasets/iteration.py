@@ -144,7 +144,10 @@ class Iteration:
     def items(
         self, position: Position, threads: int, check: Callable[[], None]
     ) -> Generator[Any, None, None]:
-        """Yield batches or samples from a position on, and move it with each of them.
+        """Yield batches from a position on, and move it with each of them.
+
+        Without batches, yield iterables over samples, each of which must be used up before the
+        next. Passing each sample through these generators would cost as much as making it.
 
         Args:
             position: Position of the first item.
@@ -174,6 +177,8 @@ class Iteration:
             self.options["prefetch"],
             _MOST_IN_RUN if self.loader.is_native else 1,
             in_thread=self.meter.in_thread,
+            # To make samples takes about as long as to parse them in native code.
+            is_consumer_busy=self.loader.is_native and not self.dealer.in_batches,
         )
         filler = BatchFiller(self.loader, prefetcher, queue, batch_size, errors)
         replacer = self._replacer(position)
@@ -283,7 +288,7 @@ class Iteration:
         errors: ErrorHandler,
         replacer: LostRecordReplacer | None,
     ) -> Iterator[Any]:
-        """Yield the samples of a job; if an error is raised, those before it."""
+        """Yield the samples of a job in parts; if an error is raised, those before it."""
         self.meter.stored_bytes += job.stored_bytes
         if errors.will_raise(loaded):
             found = loaded.positions_in(job.chunk.numbers)
@@ -322,14 +327,14 @@ class Iteration:
             _raise(error)
 
     def _taken(self, items: list[Any], ends: Sequence[int], position: Position) -> Iterator[Any]:
-        """Yield samples, and move the position with each."""
+        """Yield samples in parts, and move the position with each sample."""
         position.has_yielded = True
         count = len(items)
         with self.meter.samples(items) as rest:
             del items
             position.walk = _Walk(rest, count, ends)
-            yield from itertools.islice(rest, count - 1)
-            last = next(rest)
+            yield itertools.islice(rest, count - 1)
+            last = [next(rest)]
             position.walk = None
             position.consumed += ends[count - 1]
             if position.consumed == position.turn.last:

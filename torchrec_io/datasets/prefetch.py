@@ -250,6 +250,8 @@ class Prefetcher(Generic[_Result]):
             threads costs about as much as a batch of a few tens of kilobytes. Long jobs are better
             done one by one, since a thread finishes the run that it has started.
         in_thread: Context in which background threads do each run.
+        is_consumer_busy: Whether the consuming thread is one of the threads. There is then one less
+            in the background, but at least one.
     """
 
     # Threads wait this long for another job. An exit of the interpreter may be delayed by it.
@@ -264,13 +266,14 @@ class Prefetcher(Generic[_Result]):
         most_in_run: int = 1,
         *,
         in_thread: Callable[[], AbstractContextManager[None]] = nullcontext,
+        is_consumer_busy: bool = False,
     ) -> None:
         self._work = work
         self._in_thread = in_thread
         self._queue = queue
         self._ahead = ahead
         self._most_in_run = most_in_run
-        self._most_threads = min(threads, ahead + 1) if threads > 1 else 0
+        self._most_threads = min(threads - is_consumer_busy, ahead + 1) if threads > 1 else 0
         self._pending: deque[_Run] = deque()  # in their order, done or not
         self._ready: deque[tuple[LoadJob, Outcome]] = deque()  # of the run before those
         self._started = 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import itertools
 import logging
 import multiprocessing
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from torch.utils.data import get_worker_info
@@ -16,6 +17,7 @@ from torch.utils.data import get_worker_info
 from ..checks import check_integer
 from ..errors import StateMismatchError
 from ..order.progress import ProcessLayout, Progress, from_state, to_state
+from ..storage.exit import close_at_exit
 from ..tensors.registration import is_accelerated
 from .accelerate import UNPREPARED, PreparedReader, find_reader, is_shared
 from .bad_records import ErrorHandler
@@ -215,7 +217,7 @@ class Session:
 
     # ---- iterating ----
 
-    def iterate(self) -> Generator[Any, None, None]:
+    def iterate(self) -> Iterator[Any]:
         """Start an iteration of this process and return its items."""
         worker = get_worker_info()
         number, workers = (0, 0) if worker is None else (worker.id, worker.num_workers)
@@ -240,7 +242,8 @@ class Session:
             parent is not None and parent.is_accelerated,
             Transform.of(dealer.options, self.pipeline.loader.reader),
         )
-        return iteration.items(self._position, threads, self._check_trainer)
+        items = close_at_exit(iteration.items(self._position, threads, self._check_trainer))
+        return items if dealer.in_batches else itertools.chain.from_iterable(items)
 
     def _new_turn(self, worker: int, workers: int) -> Turn:
         """Return the turn of a new iteration of this process, worker 0 of 0 without workers."""

@@ -6,6 +6,7 @@ of column has the same methods:
 * ``name``: Its name. Only :class:`DenseColumns` has ``names``; see :func:`names_of`.
 * ``form``: Its dtype and shape in words, for error messages.
 * ``size``: Size of its data in bytes.
+* ``num_records``: Number of records of the batch.
 * ``moved(move)``: The column with its arrays at other offsets. ``move`` is called with the offset
   and the size of each array, and returns the new offset.
 * ``add_views(arena, views)``: Adds a view of each column to the dict ``views``. ``arena`` makes the
@@ -126,6 +127,10 @@ class DenseColumns(NamedTuple):
     def size(self) -> int:
         return self.stride * len(self.names)
 
+    @property
+    def num_records(self) -> int:
+        return self.shape[0]
+
     def moved(self, move: Move) -> DenseColumns:
         at = move(self.at, self.size)
         return DenseColumns(self.names, self.dtype, self.shape, at, self.stride)
@@ -152,6 +157,10 @@ class BytesColumn(NamedTuple):
     @property
     def size(self) -> int:
         return self.values.size
+
+    @property
+    def num_records(self) -> int:
+        return self.values.shape[0]
 
     def moved(self, move: Move) -> BytesColumn:
         return BytesColumn(self.name, self.values.moved(move))
@@ -184,6 +193,10 @@ class RaggedColumn(NamedTuple):
     @property
     def size(self) -> int:
         return sum(level.size for level in self.splits) + self.values.size
+
+    @property
+    def num_records(self) -> int:
+        return self.splits[0].shape[0] - 1
 
     def moved(self, move: Move) -> RaggedColumn:
         splits = tuple(level.moved(move) for level in self.splits)
@@ -222,6 +235,10 @@ class SparseColumn(NamedTuple):
     def size(self) -> int:
         return self.indices.size + self.values.size
 
+    @property
+    def num_records(self) -> int:
+        return self.shape[0]
+
     def moved(self, move: Move) -> SparseColumn:
         indices = self.indices.moved(move)
         return SparseColumn(self.name, self.shape, indices, self.values.moved(move))
@@ -245,6 +262,10 @@ class ListColumn(NamedTuple):
     @property
     def size(self) -> int:
         return sum(array.size for array in self.arrays)
+
+    @property
+    def num_records(self) -> int:
+        return len(self.arrays)
 
     def moved(self, move: Move) -> ListColumn:
         return ListColumn(self.name, tuple(array.moved(move) for array in self.arrays))

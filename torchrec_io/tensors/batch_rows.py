@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from sys import getrefcount
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,6 +28,9 @@ _MOST_BLOCKS = 16
 _MOST_BLOCK_BYTES = 16 << 20
 # Samples in more runs than this are joined value by value.
 _MOST_RUNS = 64
+# What getrefcount() counts for an object that is in one list alone. If that is less than it says
+# for a sample, somebody may refer to the sample; weak references then tell.
+_ALONE = sum(map(getrefcount, [object()]))
 
 
 Layout: TypeAlias = tuple[
@@ -251,6 +255,9 @@ class RecentBlocks:
         assert isinstance(rows, BatchRows)
         arena = rows.batch.arena
         size = 0 if arena is None else arena.numel()
+        if sum(map(getrefcount, samples)) == _ALONE * len(samples):
+            samples.clear()  # as usual: nobody else refers to them
+            return
         kept = [*map(weakref.ref, samples)]
         samples.clear()
         kept = [reference for reference in kept if reference() is not None]

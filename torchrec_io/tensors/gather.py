@@ -331,6 +331,8 @@ def gather(runs: Sequence[Run], allocate: Callable[[int], Tensor] = allocate_are
     Raises:
         MemoryError: If there is not enough memory.
     """
+    if len(runs) == 1 and _is_whole(runs[0]):
+        return _copy_of(runs[0].batch, allocate)
     room = ArenaLayout()
     try:
         gathered = GatheredRuns(runs, room)
@@ -341,6 +343,21 @@ def gather(runs: Sequence[Run], allocate: Callable[[int], Tensor] = allocate_are
     arena = allocate_for(room.size, gathered.columns, records, padded, allocate=allocate)
     gathered.write(arena.numpy())
     return Batch(arena, gathered.columns, names, padded, paths)
+
+
+def _is_whole(run: Run) -> bool:
+    """Return whether a run has all records of its batch."""
+    first = next(iter(run.batch.layout[0]), None)
+    return first is not None and (run.begin, run.end) == (0, first.num_records)
+
+
+def _copy_of(batch: Batch, allocate: Callable[[int], Tensor]) -> Batch:
+    """Return a copy of a batch, which is copied in one piece."""
+    columns, names, padded, paths = batch.layout
+    size = batch.arena.numel()
+    arena = allocate_for(size, columns, columns[0].num_records, padded, allocate=allocate)
+    np.copyto(arena.numpy(), batch.arena.numpy())
+    return Batch(arena, columns, names, padded, paths)
 
 
 def _kind(column: Column) -> tuple[Any, ...]:
