@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import open_records, record, write_files
+from tests.support.datasets import SCHEMA, open_records, record, write_files
 from tests.support.states import iterations_of, rest_of, states_of, through_json
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.records.record_reader import RecordReader
@@ -451,3 +453,24 @@ class TestRefused:
     def test_another_version(self, paths: list[str], state: dict[str, Any]) -> None:
         with pytest.raises(tio.StateMismatchError, match="version 2, this release reads 1"):
             make(paths, shuffle=True).load_state_dict({**state, "version": 2})
+
+
+# ---- what a trainer cannot save ----
+
+
+@pytest.mark.parametrize("load", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize("trainer", ["lightning.pytorch", "another"])
+def test_a_position_that_lightning_cannot_save_is_said_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    load: Any,
+    trainer: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, trainer, sys)
+    dataset = tio.TFRecordDataset(write_files(tmp_path, [40]), SCHEMA, batch_size=4)
+    loader = load(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    for _ in range(2):
+        assert len(list(loader)) == 10
+    said = capfd.readouterr().err.count("has no position that Lightning could save")
+    assert said == (load is DataLoader and trainer == "lightning.pytorch")

@@ -177,8 +177,7 @@ class Iteration:
             self.options["prefetch"],
             _MOST_IN_RUN if self.loader.is_native else 1,
             in_thread=self.meter.in_thread,
-            # To make samples takes about as long as to parse them in native code.
-            is_consumer_busy=self.loader.is_native and not self.dealer.in_batches,
+            is_consumer_busy=self._is_consumer_busy(),
         )
         filler = BatchFiller(self.loader, prefetcher, queue, batch_size, errors)
         replacer = self._replacer(position)
@@ -216,6 +215,13 @@ class Iteration:
             self.meter.end()
             prefetcher.close()
             errors.report()
+
+    def _is_consumer_busy(self) -> bool:
+        """Return whether the consuming thread has about as much to do as those that load."""
+        if not self.loader.is_native:
+            return False
+        selects = self.loader.has_ranges and self.options["on_error"] != "raise"
+        return selects or not self.dealer.in_batches
 
     def _replacer(self, position: Position) -> LostRecordReplacer | None:
         """Return what replaces lost records, if the number of steps is to stay as planned."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -122,6 +122,13 @@ class RecordLoader:
     def is_native(self) -> bool:
         """True if native code does all the work, so that small batches are loaded together."""
         return self.parser.is_native and self.reader.is_native
+
+    @property
+    def has_ranges(self) -> bool:
+        """True if records may be refused because of a ``valid_range``."""
+        schema = self.parser.schema
+        specs = schema.values() if isinstance(schema, Mapping) else ()
+        return any(getattr(spec, "valid_range", None) is not None for spec in specs)
 
     def other_columns(self) -> list[str]:
         """Return the names of the columns that are no Tensors."""

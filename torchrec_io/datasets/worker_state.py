@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import logging
 
 import torch
@@ -23,6 +24,14 @@ _PROGRESS_FIELDS = len(dataclasses.fields(Progress))
 _SKIPPED = _RESUME + _PROGRESS_FIELDS + len(dataclasses.fields(ProcessLayout))
 _REPEATED = _SKIPPED + _WORKER_SLOTS
 _TAKEN = _REPEATED + _WORKER_SLOTS
+
+
+class Subject(enum.IntFlag):
+    """Subject of a warning that is logged once."""
+
+    cost = enum.auto()
+    epochs = enum.auto()
+    positions = enum.auto()
 
 
 class WorkerState:
@@ -90,10 +99,10 @@ class WorkerState:
     def is_in_workers(self, value: bool) -> None:
         self._shared[_IN_WORKERS] = value
 
-    def warn_once(self, logger: logging.Logger, message: str) -> None:
-        """Log a warning, unless a process that shares this state has logged one."""
-        if not self._shared[_WARNED]:
-            self._shared[_WARNED] = 1
+    def warn_once(self, logger: logging.Logger, subject: Subject, message: str) -> None:
+        """Log a warning, unless a process that shares this state has logged one on the subject."""
+        if not int(self._shared[_WARNED]) & subject:
+            self._shared[_WARNED] += subject.value
             logger.warning(message)
 
     @property
