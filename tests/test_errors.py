@@ -26,6 +26,7 @@ CLASSES = [
     errors.WrongShardError,
     errors.SchemaError,
     errors.DecodeError,
+    errors.TransformError,
     errors.StateMismatchError,
     errors.ConversionError,
 ]

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
+import torchrec_io.loading.loader  # not first while a test has replaced what it imports
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.every_kind import tensors_of
 from tests.support.fake_cuda import DeviceBatch, FakeGpu, HostBatch

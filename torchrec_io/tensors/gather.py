@@ -333,6 +333,8 @@ def gather(runs: Sequence[Run], allocate: Callable[[int], Tensor] = allocate_are
     """
     if len(runs) == 1 and _is_whole(runs[0]):
         return _copy_of(runs[0].batch, allocate)
+    if any(isinstance(column, ListColumn) for column in runs[0].batch.layout[0]):
+        return None  # some of the records alone may have equal shapes
     room = ArenaLayout()
     try:
         gathered = GatheredRuns(runs, room)
