@@ -31,7 +31,7 @@ MODULES = (
 )
 _FOLDER = ROOT / "benchmarks" / "venvs"
 _REQUIREMENTS = Path(__file__).parent / "requirements"
-_COMMON = ("torch", "numpy", "protobuf", "pillow")
+_COMMON = ("torch", "numpy", "protobuf", "pillow", "lazy-loader")
 
 
 class SetupError(Exception):

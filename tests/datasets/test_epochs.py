@@ -35,8 +35,6 @@ from torchrec_io.datasets.turn import Turn
 from torchrec_io.order.progress import Progress
 
 TIMES = 50
-# With workers that are started anew for each loop.
-FEWER = 12
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +244,8 @@ def test_a_rank_with_nothing_left_waits_for_the_others(path: str) -> None:
 # ---- plain DataLoader with workers ----
 
 
-@pytest.mark.parametrize("persistent", [False, True])
+# Workers that are started anew for each loop take longer.
+@pytest.mark.parametrize("persistent", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_workers_of_a_plain_loader(path: str, epochs: list[list[Any]], *, persistent: bool) -> None:
     """Loops that run to their end advance; those left before workers reach it do not."""
     rng = random.Random(6)
@@ -260,7 +259,7 @@ def test_workers_of_a_plain_loader(path: str, epochs: list[list[Any]], *, persis
     )
     counts = [
         None,
-        *(rng.choice([None, *range(BATCHES - 2)]) for _ in range(TIMES if persistent else FEWER)),
+        *(rng.choice([None, *range(BATCHES - 2)]) for _ in range(TIMES)),
     ]
     assert follow(loader, epochs, counts) > 1
 

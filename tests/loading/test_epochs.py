@@ -29,8 +29,6 @@ from tests.support.states import through_json
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 
 TIMES = 50
-# With workers that are started anew for each loop.
-FEWER = 12
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +176,8 @@ def test_stateful_without_workers(path: str) -> None:
     assert follow(stateful(path, 0), expected, counts_of(6, BATCHES)) > 1
 
 
-@pytest.mark.parametrize("persistent", [False, True])
+# Workers that are started anew for each loop take longer.
+@pytest.mark.parametrize("persistent", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_stateful_with_workers(path: str, *, persistent: bool) -> None:
     """Only its workers know the end: they run ahead as with a DataLoader."""
     expected = items_of_epochs(open_numbers(path))
@@ -186,7 +185,7 @@ def test_stateful_with_workers(path: str, *, persistent: bool) -> None:
     rng = random.Random(8)
     counts = [
         None,
-        *(rng.choice([None, *range(BATCHES - 2)]) for _ in range(TIMES if persistent else FEWER)),
+        *(rng.choice([None, *range(BATCHES - 2)]) for _ in range(TIMES)),
     ]
     assert follow(loader, expected, counts) > 1
 
