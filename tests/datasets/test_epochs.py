@@ -244,8 +244,7 @@ def test_a_rank_with_nothing_left_waits_for_the_others(path: str) -> None:
 # ---- plain DataLoader with workers ----
 
 
-# Workers that are started anew for each loop take longer.
-@pytest.mark.parametrize("persistent", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("persistent", [False, True])
 def test_workers_of_a_plain_loader(path: str, epochs: list[list[Any]], *, persistent: bool) -> None:
     """Loops that run to their end advance; those left before workers reach it do not."""
     rng = random.Random(6)

@@ -176,8 +176,7 @@ def test_stateful_without_workers(path: str) -> None:
     assert follow(stateful(path, 0), expected, counts_of(6, BATCHES)) > 1
 
 
-# Workers that are started anew for each loop take longer.
-@pytest.mark.parametrize("persistent", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("persistent", [False, True])
 def test_stateful_with_workers(path: str, *, persistent: bool) -> None:
     """Only its workers know the end: they run ahead as with a DataLoader."""
     expected = items_of_epochs(open_numbers(path))
