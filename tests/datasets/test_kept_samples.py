@@ -6,6 +6,7 @@ import itertools
 import threading
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import torch
@@ -67,6 +68,19 @@ def test_keys_and_samples(tmp_path: Path) -> None:
         assert len(keys) == batch.num_records
     numbers = [int(sample["id"]) for _, sample in dataset]
     assert numbers == [*range(40)]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [lambda data: tio.Sample({"size": len(data)}), lambda data: tio.parse_example(data, SCHEMA)],
+    ids=["given", "parsed"],
+)
+def test_samples_of_a_function(tmp_path: Path, schema: Any) -> None:
+    paths = write_files(tmp_path, [300])
+    batches = list(DataLoader(tio.TFRecordDataset(paths, schema), batch_size=100))
+    assert [batch.num_records for batch in batches] == [100, 100, 100]
+    if "id" in batches[0]:
+        assert torch.cat([batch["id"] for batch in batches]).tolist() == [*range(300)]
 
 
 # ---- samples that are kept ----

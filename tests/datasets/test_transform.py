@@ -140,6 +140,8 @@ def test_replace_and_states(paths: list[str]) -> None:
     assert ids(other) == [*range(32, COUNT)]
     assert ids(dataset.replace(transform=None)) == [*range(COUNT)]
     assert "transform=negated" in repr(dataset)
+    assert "transformed by: negated" in tio.make_loader(dataset).describe().splitlines()
+    assert "transformed by" not in tio.make_loader(other).describe()
     with pytest.raises(ValueError, match="transform must be a function or None, got 5"):
         open_records(paths, transform=5)
 

@@ -289,6 +289,31 @@ def test_changed_values_are_joined() -> None:
     assert tio.collate(samples)["y"].tolist() == [[0, 2], [7, 7], [2, 2]]
 
 
+def test_nested_samples_are_joined() -> None:
+    batch = nested_batch(5)
+    joined = default_collate(batch.samples()[1:4])
+    parsed = nested_batch(4)[1:]
+    assert type(joined) is tio.Batch
+    assert joined["objects"]["label"].tolist() == parsed["objects"]["label"].tolist()
+    assert joined["objects"]["box"]["x"].tolist() == parsed["objects"]["box"]["x"].tolist()
+    assert places_of(joined)[0] == places_of(parsed)[0]
+
+
+@pytest.mark.parametrize("make", COPIES)
+def test_changes_to_a_dict_in_a_sample_are_kept(make: Callable[[Any], Any]) -> None:
+    samples = nested_batch(3).samples()
+    for number, sample in enumerate(samples):
+        sample["objects"]["box"]["x"] = torch.tensor([7.0] * number)
+        sample["objects"]["new"] = number
+    for each in (samples, [make(sample) for sample in samples]):
+        joined = default_collate(each)
+        assert joined["objects"]["box"]["x"].tolist() == [[], [7.0], [7.0, 7.0]]
+        assert joined["objects"]["new"].tolist() == [0, 1, 2]
+        assert joined["objects"]["label"].tolist() == [[], [0], [0, 1]]
+    samples[2].leave()
+    assert samples[2]["objects"]["new"] == 2
+
+
 def test_mixed_lists() -> None:
     samples = simple()
     for mixed in ([samples[0], dict(samples[1])], [dict(samples[0]), samples[1]]):

@@ -217,8 +217,11 @@ class Iteration:
             errors.report()
 
     def _is_consumer_busy(self) -> bool:
-        """Return whether the consuming thread has about as much to do as those that load."""
-        if not self.loader.is_native:
+        """Return whether the consuming thread has about as much to do as those that load.
+
+        It makes samples, or joins batches of which a range refuses records.
+        """
+        if not self.loader.is_native or self.transform is not None:
             return False
         selects = self.loader.has_ranges and self.options["on_error"] != "raise"
         return selects or not self.dealer.in_batches

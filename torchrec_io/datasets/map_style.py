@@ -42,11 +42,10 @@ if TYPE_CHECKING:
 class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
     """Records of TFRecord files by number, for PyTorch's samplers, ``Subset`` and ``random_split``.
 
-    ``ds[i]`` is a sample: a dict with a schema, bytes without. ``ds[i:j]`` is a list of samples.
+    ``ds[i]`` is a :class:`Sample` with a schema, bytes without. ``ds[i:j]`` is a list of samples.
     DataLoader asks for a whole batch (``__getitems__``), which is read in few reads and parsed
-    together. Use ``collate_fn=tio.collate`` for values of different shapes, such as strings and
-    ragged values. A compressed file is decompressed into a temporary file when it is first read out
-    of order.
+    together, and collates its samples into a :class:`Batch`. A compressed file is decompressed into
+    a temporary file when it is first read out of order.
 
     For training over whole epochs, :class:`TFRecordDataset` with ``shuffle=True`` is faster and can
     be resumed.

@@ -66,7 +66,7 @@ STREAMED: Mapping[str, str] = {
 NUMBERED: Mapping[str, str] = {
     "map": _MAP,
     "filter": "use where(predicate)",
-    "batch": "use DataLoader(dataset, batch_size=n, collate_fn=tio.collate)",
+    "batch": "use DataLoader(dataset, batch_size=n)",
     "shuffle": "use DataLoader(dataset, shuffle=True)",
 }
 """Missing methods of map-style datasets."""

@@ -304,7 +304,8 @@ class LoadingOptions(KeyOptions, TransformOptions, total=False):
             number of batches; see docs/bad-input.md. If the length of a record is damaged, the rest
             of its file is lost and reported as one error. A stale index always raises.
         num_threads: Number of threads that read and parse; 1 is the calling thread. Batches and
-            their order do not depend on it. The default is 2, and 1 in DataLoader workers.
+            their order do not depend on it. The default is 2, and 1 in DataLoader workers. Where
+            the calling thread has as much to do, as with samples, it counts as one of them.
         prefetch: Number of batches that background threads load ahead. If batches are small, runs
             of up to 16 of them (about 1 MiB as stored) count as one.
     """

@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
-import inspect
 import itertools
 import logging
 import multiprocessing
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -26,6 +24,7 @@ from .bad_records import ErrorHandler
 from .dealing import Dealer
 from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
+from .lightning import LOST_POSITION, loses_position
 from .options import resolved_rank
 from .pipeline import Pipeline
 from .statistics import IterationMeter, LoadingStats, StatsWindow
@@ -40,14 +39,6 @@ _EPOCHS_OF_RANKS = (
     "get out of step if a loop is left just before its end. Call set_epoch(epoch) before each "
     "epoch, or use tio.make_loader"
 )
-
-_LOST_POSITION = (
-    "a plain DataLoader with workers has no position that Lightning could save: after a checkpoint "
-    "in the middle of an epoch, the epoch starts again. Use tio.make_loader, or a "
-    "StatefulDataLoader"
-)
-
-_STATEFUL_LOADER = "torchdata.stateful_dataloader"
 
 
 class PickledIn(NamedTuple):
@@ -235,8 +226,8 @@ class Session:
         dealer = self.dealer
         if worker is not None:
             dealer.check_in_worker(self.pipeline.loader.reader)
-            if number == 0 and not self._follows_loader and _loses_position():
-                self.state.warn_once(logger, Subject.positions, _LOST_POSITION)
+            if number == 0 and not self._follows_loader and loses_position():
+                self.state.warn_once(logger, Subject.positions, LOST_POSITION)
             _share_memory_with_parent()
         layout = dealer.layout(number, max(1, workers))
         turn = self._new_turn(number, workers)
@@ -445,22 +436,6 @@ class Session:
             return dealer.is_done(dealer.moved(progress, before, now), now)
         except StateMismatchError:  # raised when the iteration starts
             return False
-
-
-def _loses_position() -> bool:
-    """Return whether a trainer saves loaders, but not the one of which this process is a worker.
-
-    Lightning saves loaders that have a ``state_dict``. A worker cannot ask its loader, but sees
-    which module runs it.
-    """
-    if not {"lightning.pytorch", "pytorch_lightning"} & sys.modules.keys():
-        return False
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(_STATEFUL_LOADER):
-            return False
-        frame = frame.f_back
-    return True
 
 
 def _first_rank(layout: ProcessLayout) -> ProcessLayout:

@@ -299,6 +299,10 @@ class _Batches:
         yield f"yields: {self.what}"
         if collate_fn is not None:
             yield f"collated by: {_name_of(collate_fn)}"
+        if isinstance(self.dataset, RecordDataset):
+            transform = self.dataset.session.pipeline.options["transform"]
+            if transform is not None:
+                yield f"transformed by: {_name_of(transform)}"
 
 
 def _of_records(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from sys import getrefcount
 from typing import Any, TypeAlias
 
@@ -15,10 +15,10 @@ from torch import Tensor
 
 from ..parsing.layout import Column, Padding, SmallLayout
 from ..parsing.record_random import RecordRandom
-from ..schema.nesting import Path, nested
+from ..schema.nesting import Path, leaves_of, nested
 from .batch import Batch, allocate_arena, top_keys
 from .gather import CannotGatherError, GatheredRuns, Run, gather
-from .ragged import Ragged, integers
+from .ragged import Ragged, TensorParts, integers
 from .sample import Constant, GivenRows, Hints, Origin, Rows, Sample
 from .views import list_rows, name_dtype
 
@@ -47,7 +47,7 @@ class BatchRows(Rows):
         becomes_dict: Whether ``default_collate`` makes a dict of Tensors.
     """
 
-    __slots__ = ("_hints", "_origins", "_own_layout", "batch", "becomes_dict", "names")
+    __slots__ = ("_hints", "_nested", "_origins", "_own_layout", "batch", "becomes_dict", "names")
 
     def __init__(
         self,
@@ -63,10 +63,28 @@ class BatchRows(Rows):
         self._origins = origins
         self._hints: Hints | None = None
         self._own_layout: Any = None  # shared by the copies of single rows
+        # The values of which the dicts were made, for each key of a nested schema.
+        self._nested: dict[str, dict[Path, Sequence[Any]]] = {}
 
     def __missing__(self, key: str) -> Sequence[Any]:
-        rows = self[key] = rows_of_key(self.batch, key)
+        columns = columns_of_key(self.batch, key)
+        rows: Sequence[Any]
+        if tuple(columns) == ((),):
+            rows = columns[()]
+        else:
+            self._nested[key] = columns
+            rows = [_nested(columns, values) for values in zip(*columns.values(), strict=True)]
+        self[key] = rows
         return rows
+
+    @property
+    def has_changed_dicts(self) -> bool:
+        """True if a dict of a nested schema was changed by someone who got it."""
+        return any(
+            not _has_leaves(made, dict(zip(columns, values, strict=True)))
+            for key, columns in self._nested.items()
+            for made, values in zip(self[key], zip(*columns.values(), strict=True), strict=True)
+        )
 
     @property
     def hints(self) -> Hints:
@@ -90,8 +108,13 @@ class BatchRows(Rows):
         random, numbers = self._origins
         return Origin(random, numbers[row])
 
+    @property
+    def can_be_gathered(self) -> bool:
+        """True if the rows can be copied from the arena."""
+        return _is_in_memory(self.batch) and not self.has_changed_dicts
+
     def own(self, row: int) -> Rows:
-        if _is_in_memory(self.batch):
+        if self.can_be_gathered:
             room = SmallLayout()
             try:
                 gathered = GatheredRuns([Run(self.batch, row, row + 1)], room)
@@ -165,7 +188,8 @@ class OwnRow(Rows):
         return self
 
     def reduce(self, row: int) -> tuple[Any, ...]:
-        del row
+        if self._made is not None and self._made.has_changed_dicts:
+            return GivenRows({name: self[name][row] for name in self.names}, self.hints).reduce(row)
         return _own_sample, (bytes(self._data), self._layout, self._origin)
 
     def origin(self, row: int) -> Origin | None:
@@ -186,20 +210,20 @@ def _nothing() -> Tensor:
 def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copied(inner) for key, inner in value.items()}
-    if isinstance(value, bytes):
-        return value
-    return value.clone() if isinstance(value, Tensor) else _copied_parts(value)
-
-
-def _copied_parts(value: Any) -> Any:
-    return value.with_parts(map(_copied, value.parts))
+    if isinstance(value, TensorParts):
+        return value.with_parts(map(_copied, value.parts))
+    return value.clone() if isinstance(value, Tensor) else value
 
 
 # ---- values of rows ----
 
 
-def rows_of_key(batch: Batch, key: str) -> Sequence[Any]:
+def columns_of_key(batch: Batch, key: str) -> dict[Path, Sequence[Any]]:
     """Return the values of the records of a batch for a top-level key, without padding.
+
+    Returns:
+        Lists with a value for each record, by their paths inside the dict of that key. The path is
+        empty if the key is a feature.
 
     Raises:
         KeyError: If there is no such key.
@@ -209,12 +233,21 @@ def rows_of_key(batch: Batch, key: str) -> Sequence[Any]:
     _, names, _, paths = batch.layout
     inside = {name: paths[name][1:] for name in names if paths.get(name, (None,))[0] == key}
     if not inside:
-        return _rows_of(batch, key, batch[key])
+        return {(): _rows_of(batch, key, batch[key])}
     flat = batch.flat_columns()
-    columns = [_rows_of(batch, name, flat[name]) for name in inside]
-    return [
-        nested(dict(zip(inside, row, strict=True)), inside) for row in zip(*columns, strict=True)
-    ]
+    return {path: _rows_of(batch, name, flat[name]) for name, path in inside.items()}
+
+
+def _nested(paths: Iterable[Path], values: Sequence[Any]) -> dict[str, Any]:
+    """Return the dict of values at some paths."""
+    numbered = {str(number): path for number, path in enumerate(paths)}
+    return nested(dict(zip(numbered, values, strict=True)), numbered)
+
+
+def _has_leaves(made: dict[str, Any], leaves: dict[Path, Any]) -> bool:
+    """Return whether a dict has exactly these objects at their paths."""
+    found = dict(leaves_of(made))
+    return found.keys() == leaves.keys() and all(found[path] is leaves[path] for path in leaves)
 
 
 def _rows_of(batch: Batch, name: str, value: Any) -> Sequence[Any]:
@@ -247,12 +280,11 @@ class RecentBlocks:
     def add(self, samples: list[Any]) -> None:
         """Add a block that the iteration moves past, and empty the list of its samples.
 
-        Items that are no samples are left alone.
+        Items that a schema function made are left alone.
         """
-        if type(samples[0]) is not Sample:
+        rows = samples[0].place[0] if type(samples[0]) is Sample else None
+        if not isinstance(rows, BatchRows):
             return
-        rows = samples[0].place[0]
-        assert isinstance(rows, BatchRows)
         arena = rows.batch.arena
         size = 0 if arena is None else arena.numel()
         if sum(map(getrefcount, samples)) == _ALONE * len(samples):
@@ -291,7 +323,7 @@ def gather_samples(
     """
     runs = []
     for rows, begin, end in Sample.runs_of(samples, _MOST_RUNS):
-        if not isinstance(rows, BatchRows) or not _is_in_memory(rows.batch):
+        if not isinstance(rows, BatchRows) or not rows.can_be_gathered:
             return None
         runs.append(Run(rows.batch, begin, end))
     first = runs[0].batch.layout[1:]

@@ -29,7 +29,9 @@ def collate(samples: Keyed) -> tuple[list[str], Batch]: ...
 def collate(samples: Any) -> Any:
     """Join samples into one :class:`Batch`, as ``DataLoader(collate_fn=tio.collate)`` does.
 
-    Values become columns as follows:
+    Samples of a dataset become the Batch that it would make of these records, by copying slices of
+    the batches that were parsed. PyTorch's ``default_collate`` does the same. Values of other
+    samples become columns as follows:
 
     * Tensors of one shape are stacked. Python numbers become a Tensor.
     * Values whose feature is ragged become a :class:`Ragged`, and values whose feature is padded

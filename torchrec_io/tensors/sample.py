@@ -77,7 +77,8 @@ class Sample(dict[str, Any]):
 
     A sample is a row of a parsed batch. Its values are made when they are asked for. It is used
     like a dict, but it cannot be changed; ``dict(sample)`` and ``sample | {"x": x}`` make plain
-    dicts. Where the schema has dicts of features, the sample has plain dicts of values.
+    dicts. Where the schema has dicts of features, the sample has plain dicts of values; changes to
+    these are collated.
 
     Samples of a dataset share the memory of their batch while the iteration is near them. Those
     that are kept longer copy their own row. A pickled sample is its own row alone.
