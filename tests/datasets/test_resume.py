@@ -102,7 +102,6 @@ class TestInOneProcess:
     ) -> None:
         path = str(tmp_path_factory.mktemp("bad") / "a.tfrecord")
         write_tfrecord(path, [b"\xff" if i in bad else record(i) for i in range(COUNT)])
-        logging.getLogger("torchrec_io").setLevel(logging.ERROR)
         options["drop_last"] &= batch_size is not None
         options |= {"batch_size": batch_size, "world_size": 3, "on_error": "skip", "epochs": 2}
         dataset = make(path, **options)
