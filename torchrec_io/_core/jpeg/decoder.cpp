@@ -1,0 +1,286 @@
+#include "jpeg/decoder.h"
+
+#include <csetjmp>
+#include <cstdio>
+// The header of libjpeg needs those above.
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "image/resample.h"
+#include "jpeg/pixels.h"
+
+namespace tio {
+namespace {
+
+// Chroma is interpolated from neighbors, so the columns at the edge of what is decoded may differ
+// from those of the whole image.
+constexpr std::int64_t kMargin = 4;
+
+struct ErrorManager {
+  jpeg_error_mgr base;
+  std::jmp_buf jump;
+  char text[JMSG_LENGTH_MAX];
+};
+
+ErrorManager& errors_of(j_common_ptr common) {
+  return *reinterpret_cast<ErrorManager*>(common->err);
+}
+
+[[noreturn]] void fail(j_common_ptr common) {
+  ErrorManager& errors = errors_of(common);
+  errors.base.format_message(common, errors.text);
+  std::longjmp(errors.jump, 1);
+}
+
+// Messages that say nothing about the pixels: bytes between the end of the pixels and a marker, and
+// unknown versions of application segments.
+bool is_harmless(int code) {
+  return code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR;
+}
+
+void on_message(j_common_ptr common, int level) {
+  if (level < 0 && !is_harmless(common->err->msg_code)) fail(common);
+}
+
+struct ProgressMonitor {
+  jpeg_progress_mgr base;
+  int most_scans;
+};
+
+}  // namespace
+
+bool ImageView::fits(std::int64_t image_height, std::int64_t image_width) const {
+  const bool is_box = 0 <= left && left < right && right <= image_width && 0 <= top &&
+                      top < bottom && bottom <= image_height;
+  // Comparisons with NaN are false.
+  return is_box && 0 <= from_x && from_x < to_x && to_x <= static_cast<double>(right - left) &&
+         0 <= from_y && from_y < to_y && to_y <= static_cast<double>(bottom - top) && height > 0 &&
+         width > 0;
+}
+
+bool ImageView::is_resized() const {
+  return from_x != 0 || from_y != 0 || to_x != static_cast<double>(right - left) ||
+         to_y != static_cast<double>(bottom - top) || width != right - left ||
+         height != bottom - top;
+}
+
+struct JpegDecoder::State {
+  jpeg_decompress_struct image{};
+  ErrorManager errors{};
+  ProgressMonitor progress{};
+  bool is_fast = false;
+
+  // Rows that were decoded. The last ones are kept in a ring.
+  int stored_levels = 0;  // levels of a pixel before colors are converted: 1 or 4
+  bool is_luma = false;   // colors become one level, their luma
+  std::int64_t first_column = 0;
+  std::int64_t columns = 0;
+  std::int64_t next_row = 0;
+  std::int64_t ring_size = 1;
+  std::vector<std::uint8_t> ring;
+  std::vector<std::uint8_t*> ring_rows;  // where each row of the ring starts
+
+  // Buffers of resizing.
+  std::vector<const std::uint8_t*> inputs;
+  std::vector<std::int16_t> summed;
+  std::vector<std::uint8_t> resized;
+
+  // Calls a function of libjpeg, which may fail. The function must not need destructors.
+  template <class Call>
+  bool call(const Call& function, std::string& reason) {
+    if (setjmp(errors.jump) != 0) {
+      reason = errors.text;
+      jpeg_abort_decompress(&image);
+      return false;
+    }
+    function();
+    return true;
+  }
+
+  bool start(const ImageView& view, int channels, std::string& reason);
+  bool cut_columns(std::int64_t left, std::int64_t right, std::string& reason);
+  void reserve_rows(std::int64_t count);
+  bool skip_rows(std::int64_t until, std::string& reason);
+  bool read_rows(std::int64_t until, std::string& reason);
+  bool copy_part(const ImageView& view, const PixelWriter& writer, std::string& reason);
+  bool resize_part(const ImageView& view, const PixelWriter& writer, std::string& reason);
+
+  int levels() const { return is_luma ? 1 : stored_levels; }
+  std::uint8_t* row_at(std::int64_t row) { return ring_rows[row % ring_size]; }
+  // Returns where a column starts in a row.
+  const std::uint8_t* at_column(std::int64_t row, std::int64_t column) {
+    return row_at(row) + (column - first_column) * levels();
+  }
+};
+
+JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  state.image.err = jpeg_std_error(&state.errors.base);
+  state.errors.base.error_exit = fail;
+  state.errors.base.emit_message = on_message;
+  jpeg_create_decompress(&state.image);
+  state.progress.base.progress_monitor = [](j_common_ptr common) {
+    const auto& image = *reinterpret_cast<j_decompress_ptr>(common);
+    const auto& monitor = *reinterpret_cast<ProgressMonitor*>(common->progress);
+    if (image.input_scan_number <= monitor.most_scans) return;
+    ErrorManager& errors = errors_of(common);
+    std::snprintf(errors.text, sizeof(errors.text), "it has more than %d scans",
+                  monitor.most_scans);
+    std::longjmp(errors.jump, 1);
+  };
+  state.image.progress = &state.progress.base;
+}
+
+JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->image); }
+
+bool JpegDecoder::open(Bytes file, const JpegOptions& options, JpegHeader& header,
+                       std::string& reason) {
+  State& state = *state_;
+  jpeg_decompress_struct& image = state.image;
+  state.progress.most_scans = options.max_scans;
+  state.is_fast = options.is_fast;
+  jpeg_abort_decompress(&image);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
+  const auto size = static_cast<unsigned long>(file.size());
+  if (file.empty()) {
+    reason = "it is empty";
+    return false;
+  }
+  const auto read_header = [&image, bytes, size] {
+    jpeg_mem_src(&image, bytes, size);
+    jpeg_read_header(&image, TRUE);
+  };
+  if (!state.call(read_header, reason)) return false;
+  header = {image.image_height, image.image_width, image.num_components};
+  if (header.components != 1 && header.components != 3 && header.components != 4) {
+    reason = "it has " + std::to_string(header.components) + " components";
+    return false;
+  }
+  if (header.height > options.max_pixels / header.width) {
+    reason = "the image claims " + std::to_string(header.width) + " x " +
+             std::to_string(header.height) +
+             " pixels, more than max_pixels=" + std::to_string(options.max_pixels);
+    return false;
+  }
+  return true;
+}
+
+bool JpegDecoder::State::start(const ImageView& view, int channels, std::string& reason) {
+  image.dct_method = is_fast ? JDCT_IFAST : JDCT_ISLOW;
+  image.do_fancy_upsampling = TRUE;
+  image.scale_num = static_cast<unsigned>(view.eighths);
+  image.scale_denom = 8;
+  if (image.num_components == 4) {
+    image.out_color_space = JCS_CMYK;
+  } else if (image.num_components == 1) {
+    image.out_color_space = JCS_GRAYSCALE;
+  } else {
+    image.out_color_space = JCS_EXT_RGBX;
+  }
+  stored_levels = image.num_components == 1 ? 1 : 4;
+  is_luma = channels < 3 && stored_levels == 4;
+  next_row = 0;
+  if (!call([this] { jpeg_start_decompress(&image); }, reason)) return false;
+  if (!view.fits(image.output_height, image.output_width)) {
+    reason = "the part to decode is not in the image";
+    jpeg_abort_decompress(&image);
+    return false;
+  }
+  return true;
+}
+
+bool JpegDecoder::State::cut_columns(std::int64_t left, std::int64_t right, std::string& reason) {
+  left = std::max<std::int64_t>(left - kMargin, 0);
+  right = std::min<std::int64_t>(right + kMargin, image.output_width);
+  auto offset = static_cast<JDIMENSION>(left);
+  auto width = static_cast<JDIMENSION>(right - left);
+  if (width < image.output_width) {
+    if (!call([&] { jpeg_crop_scanline(&image, &offset, &width); }, reason)) return false;
+  }
+  first_column = offset;
+  columns = width;
+  return true;
+}
+
+void JpegDecoder::State::reserve_rows(std::int64_t count) {
+  ring_size = count;
+  const auto row_bytes = static_cast<std::size_t>(columns * stored_levels);
+  ring.resize(row_bytes * static_cast<std::size_t>(count));
+  ring_rows.resize(static_cast<std::size_t>(count));
+  for (std::size_t row = 0; row < ring_rows.size(); ++row) ring_rows[row] = &ring[row * row_bytes];
+}
+
+bool JpegDecoder::State::skip_rows(std::int64_t until, std::string& reason) {
+  const std::int64_t count = until - kMargin;
+  if (count <= next_row) return true;
+  const auto skip = static_cast<JDIMENSION>(count - next_row);
+  if (!call([this, skip] { jpeg_skip_scanlines(&image, skip); }, reason)) return false;
+  next_row = count;
+  return true;
+}
+
+bool JpegDecoder::State::read_rows(std::int64_t until, std::string& reason) {
+  const auto count = static_cast<std::size_t>(columns);
+  while (next_row < until) {
+    JSAMPROW row = row_at(next_row);
+    if (!call([this, &row] { jpeg_read_scanlines(&image, &row, 1); }, reason)) return false;
+    if (image.out_color_space == JCS_CMYK) convert_cmyk(row, count);
+    if (is_luma) convert_to_luma(row, count);
+    ++next_row;
+  }
+  return true;
+}
+
+bool JpegDecoder::State::copy_part(const ImageView& view, const PixelWriter& writer,
+                                   std::string& reason) {
+  if (!cut_columns(view.left, view.right, reason)) return false;
+  reserve_rows(1);
+  if (!skip_rows(view.top, reason) || !read_rows(view.top, reason)) return false;
+  for (std::int64_t row = view.top; row < view.bottom; ++row) {
+    if (!read_rows(row + 1, reason)) return false;
+    writer.write(at_column(row, view.left), row - view.top);
+  }
+  return true;
+}
+
+bool JpegDecoder::State::resize_part(const ImageView& view, const PixelWriter& writer,
+                                     std::string& reason) {
+  const ResampleWeights across(view.right - view.left, view.from_x, view.to_x, view.width);
+  const ResampleWeights down(view.bottom - view.top, view.from_y, view.to_y, view.height);
+  const std::int64_t left = view.left + across.first(0);
+  const std::int64_t right = view.left + across.end();
+  if (!cut_columns(left, right, reason)) return false;
+  reserve_rows(down.most());
+  const auto part = static_cast<std::size_t>((right - left) * levels());
+  summed.resize(part + static_cast<std::size_t>(across.taps() * levels()));
+  resized.resize(static_cast<std::size_t>(view.width * levels()));
+  inputs.resize(static_cast<std::size_t>(down.most()));
+  if (!skip_rows(view.top + down.first(0), reason)) return false;
+  for (std::int64_t y = 0; y < view.height; ++y) {
+    const std::int64_t first = view.top + down.first(y);
+    const std::int64_t count = down.count(y);
+    if (!read_rows(first + count, reason)) return false;
+    for (std::int64_t i = 0; i < count; ++i) inputs[i] = at_column(first + i, left);
+    resample_rows(inputs.data(), down.weights(y), count, part, summed.data());
+    resample_columns(summed.data(), across, levels(), resized.data());
+    writer.write(resized.data(), y);
+  }
+  return true;
+}
+
+bool JpegDecoder::decode(const ImageView& view, const PixelTarget& target, std::string& reason) {
+  State& state = *state_;
+  if (!state.start(view, target.channels, reason)) return false;
+  const PixelWriter writer(target, state.levels(), static_cast<std::size_t>(view.width));
+  const bool is_done = view.is_resized() ? state.resize_part(view, writer, reason)
+                                         : state.copy_part(view, writer, reason);
+  // The rows below are not decoded.
+  if (is_done) jpeg_abort_decompress(&state.image);
+  return is_done;
+}
+
+}  // namespace tio

@@ -1,0 +1,88 @@
+#include "jpeg/pixels.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tio {
+namespace {
+
+constexpr std::uint8_t kOpaque = 255;
+
+// Returns a * b / 255, rounded, as Pillow does.
+std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  const std::uint32_t product = a * b + 128;
+  return ((product >> 8) + product) >> 8;
+}
+
+}  // namespace
+
+void convert_cmyk(std::uint8_t* row, std::size_t pixels) {
+  for (std::size_t x = 0; x < pixels; ++x, row += 4) {
+    const std::uint32_t light = row[3];
+    for (int c = 0; c < 3; ++c) {
+      row[c] = static_cast<std::uint8_t>(light - multiply(255U - row[c], light));
+    }
+  }
+}
+
+void convert_to_luma(std::uint8_t* row, std::size_t pixels) {
+  for (std::size_t x = 0; x < pixels; ++x) {
+    const std::uint8_t* const color = row + x * 4;
+    row[x] = static_cast<std::uint8_t>(
+        (color[0] * 19595U + color[1] * 38470U + color[2] * 7471U + 0x8000U) >> 16);
+  }
+}
+
+void PixelWriter::write(const std::uint8_t* row, std::int64_t number) const {
+  switch (target_.value_bytes) {
+    case 1: return write_values<std::uint8_t>(row, number);
+    case 2: return write_values<std::uint16_t>(row, number);
+    case 4: return write_values<std::uint32_t>(row, number);
+    default: return write_values<std::uint64_t>(row, number);
+  }
+}
+
+// Values are copied as unsigned integers of their size, whatever their dtype.
+template <class Value>
+void PixelWriter::write_values(const std::uint8_t* row, std::int64_t number) const {
+  const auto size = static_cast<std::int64_t>(sizeof(Value));
+  std::byte* const out = target_.origin + number * target_.row_step * size;
+  std::size_t done = 0;
+  if constexpr (sizeof(Value) == 1) {
+    if (target_.tables == nullptr && levels_ == 4 && target_.channels == 3) {
+      done = write_blocks(row, reinterpret_cast<std::uint8_t*>(out));
+    }
+  }
+  const int colors = target_.channels < 3 ? 1 : 3;
+  for (int channel = 0; channel < target_.channels; ++channel) {
+    std::byte* const plane = out + channel * target_.channel_step * size;
+    const std::byte* const table =
+        target_.tables == nullptr ? nullptr : target_.tables + channel * 256 * size;
+    const bool is_alpha = channel == colors;
+    const std::uint8_t* const from = row + (levels_ == 1 ? 0 : channel);
+    for (std::size_t x = done; x < pixels_; ++x) {
+      const std::uint8_t level = is_alpha ? kOpaque : from[x * levels_];
+      Value value = static_cast<Value>(level);
+      if (table != nullptr) std::memcpy(&value, table + level * size, sizeof(Value));
+      std::memcpy(plane + static_cast<std::int64_t>(x) * target_.column_step * size, &value,
+                  sizeof(Value));
+    }
+  }
+}
+
+std::size_t PixelWriter::write_blocks(const std::uint8_t* row, std::uint8_t* out) const {
+#if defined(__x86_64__)
+  if (!pixel_paths::has_shuffle()) return 0;
+  const std::int64_t step = target_.column_step;
+  if (step == 1 || step == -1) {
+    return pixel_paths::to_planes(row, pixels_, out, target_.channel_step, step < 0);
+  }
+  if (step == 3 && target_.channel_step == 1) return pixel_paths::to_triples(row, pixels_, out);
+#else
+  static_cast<void>(row);
+  static_cast<void>(out);
+#endif
+  return 0;
+}
+
+}  // namespace tio
