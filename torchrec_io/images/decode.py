@@ -1,4 +1,4 @@
-"""Decoding of one image to pixels, by Pillow or simplejpeg."""
+"""Decoding of one image to pixels, natively or by Pillow."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
+from .exif import exif_rotation
 from .geometry import RngFactory, View, find_view
 from .gif import count_frames
+from .native_jpeg import decode_one, is_native
 from .png import CHANNELS, SIGNATURE, Header, convert_channels, read_header, read_pixels
 
 Pixels: TypeAlias = npt.NDArray[Any]
@@ -20,7 +22,6 @@ Pixels: TypeAlias = npt.NDArray[Any]
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 # Target modes for channels=0, by the image's mode; RGB for all others.
 _STORED_MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA"}
-_JPEG = b"\xff\xd8\xff"
 # Formats that are tried first, in this order.
 _COMMON_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 # EPS runs another program, Ghostscript, on the data. IPTC holds an image of any format, even EPS,
@@ -44,17 +45,13 @@ class DecodedImage(NamedTuple):
     position: tuple[int, int]
 
 
-def decode_image(
-    data: memoryview, feature: ImageFeature, make_rng: RngFactory, out: Pixels | None = None
-) -> DecodedImage:
+def decode_image(data: memoryview, feature: ImageFeature, make_rng: RngFactory) -> DecodedImage:
     """Decode one image, and crop and resize it as a feature specifies.
 
     Args:
         data: Bytes of the image file.
         feature: Feature spec.
         make_rng: Function that makes the random number generator for ``augment``.
-        out: Buffer for the pixels, used if nothing is left to do after decoding; contiguous uint8
-            ``[H, W, C]``. Its content is undefined if this function raises.
 
     Raises:
         BadValueError: If the data is not an image, is damaged or truncated, claims too many pixels,
@@ -62,10 +59,9 @@ def decode_image(
         RuntimeError: If Pillow is set to decode truncated images.
     """
     try:
-        decoded = None
-        if feature.decoder == "simplejpeg" and data[:3] == _JPEG and not feature.bitcast:
-            decoded = _decode_by_simplejpeg(data, feature, make_rng, out)
-        if decoded is None:
+        if is_native(data, feature):
+            decoded = DecodedImage(*decode_one(data, feature, make_rng))
+        else:
             decoded = _decode_by_pillow(data, feature, make_rng)
         pixels = _convert_dtype(decoded.pixels, data, feature)
         if pixels is not decoded.pixels:
@@ -103,39 +99,6 @@ def _check_pixels(height: int, width: int, feature: ImageFeature, frames: int = 
         )
 
 
-# ---- EXIF orientation ----
-
-
-class _Rotation(NamedTuple):
-    """A rotation or reflection of an image.
-
-    Attributes:
-        method: Pillow's name for it.
-        swaps: Whether rows become columns first.
-        reverses: Whether the order of columns, and of rows, is then reversed.
-    """
-
-    method: Image.Transpose
-    swaps: bool
-    reverses: tuple[bool, bool]
-
-
-_ROTATIONS = {
-    2: _Rotation(Image.Transpose.FLIP_LEFT_RIGHT, swaps=False, reverses=(True, False)),
-    3: _Rotation(Image.Transpose.ROTATE_180, swaps=False, reverses=(True, True)),
-    4: _Rotation(Image.Transpose.FLIP_TOP_BOTTOM, swaps=False, reverses=(False, True)),
-    5: _Rotation(Image.Transpose.TRANSPOSE, swaps=True, reverses=(False, False)),
-    6: _Rotation(Image.Transpose.ROTATE_270, swaps=True, reverses=(True, False)),
-    7: _Rotation(Image.Transpose.TRANSVERSE, swaps=True, reverses=(True, True)),
-    8: _Rotation(Image.Transpose.ROTATE_90, swaps=True, reverses=(False, True)),
-}
-
-
-def _exif_rotation(image: Image.Image) -> _Rotation | None:
-    """Return the rotation that an image's EXIF data asks for, if any."""
-    return _ROTATIONS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-
-
 # ---- Pillow ----
 
 
@@ -153,7 +116,7 @@ def _decode_by_pillow(
         if image.format not in _SIZED_FORMATS:
             image.load()
         if feature.apply_exif_orientation and image.format != "TIFF":
-            rotation = _exif_rotation(image)
+            rotation = exif_rotation(image)
         stored = _restore_png(image, data, feature) if image.format == "PNG" else image
         rotated = stored if rotation is None else stored.transpose(rotation.method)
         view = find_view(feature, rotated.height, rotated.width, make_rng)
@@ -197,13 +160,11 @@ def _decode_16_bit_png(
     rotation = None
     if feature.apply_exif_orientation:
         with _open(data) as image:
-            rotation = _exif_rotation(image)
+            rotation = exif_rotation(image)
     pixels = read_pixels(data, header)
     pixels = convert_channels(pixels, feature.channels, CHANNELS[header.color_type])
     if rotation is not None:
-        pixels = pixels.transpose(1, 0, 2) if rotation.swaps else pixels
-        columns, rows = rotation.reverses
-        pixels = pixels[:: -1 if rows else 1, :: -1 if columns else 1]
+        pixels = rotation.apply(pixels)
     view = find_view(feature, pixels.shape[0], pixels.shape[1], make_rng)
     return DecodedImage(_cut_out(pixels, view), view.position)
 
@@ -284,81 +245,3 @@ def _convert_mode(image: Image.Image, mode: str, *, is_16_bit: bool) -> Image.Im
         # Alpha is dropped. Pillow would warn of some palettes.
         image.info.pop("transparency", None)
     return image if image.mode == mode else image.convert(mode)
-
-
-# ---- simplejpeg ----
-
-
-def _decode_by_simplejpeg(
-    data: memoryview, feature: ImageFeature, make_rng: RngFactory, out: Pixels | None
-) -> DecodedImage | None:
-    """Decode a JPEG; return None if simplejpeg does not support it."""
-    import simplejpeg  # noqa: PLC0415  # an extra
-
-    try:
-        height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
-    except ValueError:  # damage, or subsampling that only Pillow knows
-        return None
-    if colors not in ("RGB", "YCbCr", "Gray"):
-        return None
-    _check_pixels(height, width, feature)
-    rotation = None
-    if feature.apply_exif_orientation:
-        with _open(data) as opened:
-            rotation = _exif_rotation(opened)
-    size = (width, height) if rotation is not None and rotation.swaps else (height, width)
-    view = find_view(feature, *size, make_rng)
-    # The smallest images may have the same size at several scales.
-    eighths = view.eighths() if max(height, width) >= 8 else 8
-    channels = 1 if colors == "Gray" else 3
-    is_whole = view.box == (0, 0, width, height) and not view.is_resized and not view.is_flipped
-    fits = out is not None and out.shape == (height, width, channels)
-    pixels: Pixels = simplejpeg.decode_jpeg(
-        data,
-        "GRAY" if channels == 1 else "RGB",
-        fastdct=False,
-        fastupsample=False,
-        min_height=-(-height * eighths // 8) if eighths < 8 else 0,
-        min_width=-(-width * eighths // 8) if eighths < 8 else 0,
-        min_factor=2 if eighths < 8 else 1,
-        strict=True,
-        buffer=out if is_whole and fits and rotation is None else None,
-    )
-    if rotation is None and not view.is_resized and feature.channels in (0, pixels.shape[2]):
-        return DecodedImage(_cut_out(pixels, view), view.position)
-    image: Image.Image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-    if rotation is not None:
-        image = image.transpose(rotation.method)
-    if eighths < 8:
-        view = _scale_view(view, eighths / 8, image, size, rotation)
-    return DecodedImage(_render(image, view, feature), view.position)
-
-
-def _scale_view(
-    view: View, scale: float, image: Image.Image, size: tuple[int, int], rotation: _Rotation | None
-) -> View:
-    """Convert a view of an image to the same view of the image decoded at a scale.
-
-    Args:
-        view: View of the image at full size.
-        scale: Scale.
-        image: Image decoded at that scale, rotated.
-        size: Height and width of the image at full size, rotated.
-        rotation: Rotation of the image.
-    """
-    # The last pixel of a scaled row covers fewer stored pixels. In a rotated image it may be the
-    # first one.
-    x, y = 0.0, 0.0
-    if rotation is not None:
-        x = (image.width - size[1] * scale) * rotation.reverses[0]
-        y = (image.height - size[0] * scale) * rotation.reverses[1]
-    (left, top, *_), part = view.box, view.resized_box
-    return view._replace(
-        box=(0, 0, *image.size),
-        resized_box=(
-            (left + part[0]) * scale + x,
-            (top + part[1]) * scale + y,
-            min((left + part[2]) * scale + x, image.width),
-            min((top + part[3]) * scale + y, image.height),
-        ),
-    )

@@ -92,7 +92,10 @@ def find_view(feature: ImageFeature, height: int, width: int, make_rng: RngFacto
             f"the image has {height} x {width} pixels, the schema wants {rows} x {columns}"
         )
     if feature.resize == "cover":
-        return View(box, _covering_box(height, width, size), size, is_flipped=is_flipped)
+        part = _covering_box(height, width, size)
+        if feature.short_side is not None:
+            part = _central_box(height, width, feature.short_side, size)
+        return View(box, part, size, is_flipped=is_flipped)
     if feature.resize == "contain":
         size = _contained_size(height, width, size)
     # Rounds half to even, as PIL.ImageOps.pad does.
@@ -144,6 +147,20 @@ def _covering_box(height: int, width: int, size: tuple[int, int]) -> Box:
         box_height = width / ratio
     left, top = (width - box_width) * 0.5, (height - box_height) * 0.5
     return left, top, left + box_width, top + box_height
+
+
+def _central_box(height: int, width: int, short_side: int, size: tuple[int, int]) -> Box:
+    """Return the part of an image that is the center of the image resized to a shorter side.
+
+    Sizes and positions are rounded as in torchvision's Resize and CenterCrop.
+    """
+    if height <= width:
+        resized_height, resized_width = short_side, int(short_side * width / height)
+    else:
+        resized_height, resized_width = int(short_side * height / width), short_side
+    top, left = round((resized_height - size[0]) / 2.0), round((resized_width - size[1]) / 2.0)
+    down, across = height / resized_height, width / resized_width
+    return left * across, top * down, (left + size[1]) * across, (top + size[0]) * down
 
 
 def _contained_size(height: int, width: int, size: tuple[int, int]) -> tuple[int, int]:

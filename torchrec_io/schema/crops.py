@@ -141,18 +141,19 @@ def _is_flipped(probability: float, rng: np.random.Generator) -> bool:
     return bool(rng.random() < probability)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a value is a finite number."""
     return is_integer(value) or (isinstance(value, (float, np.floating)) and math.isfinite(value))
 
 
 def _check_pair(name: str, ends: Any) -> tuple[float, float]:
     pair = tuple(ends) if isinstance(ends, (tuple, list)) else ()
-    if len(pair) != 2 or not all(map(_is_number, pair)) or not 0 < pair[0] <= pair[1]:
+    if len(pair) != 2 or not all(map(is_number, pair)) or not 0 < pair[0] <= pair[1]:
         raise SchemaError(f"{name} must be two positive numbers in ascending order, got {ends!r}")
     return float(pair[0]), float(pair[1])
 
 
 def _check_flip(flip: Any) -> float:
-    if not _is_number(flip) or not 0 <= flip <= 1:
+    if not is_number(flip) or not 0 <= flip <= 1:
         raise SchemaError(f"flip must be a number from 0 to 1, got {flip!r}")
     return float(flip)

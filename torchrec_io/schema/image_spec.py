@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ..checks import check_choice, is_integer
 from ..errors import SchemaError
 from .checks import check_integer, check_names, set_fields
-from .crops import Augment, check_size
+from .crops import Augment, check_size, is_number
 from .dtypes import DType, dtype_name
 from .feature import Feature, Place
 
@@ -19,9 +19,9 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "layout": ("CHW", "HWC"),
     "resize": ("stretch", "cover", "contain", None),
     "mixed": ("list", "pad"),
-    "decoder": ("pillow", "simplejpeg", None),
+    "decoder": ("auto", "native", "pillow", None),
 }
-_DTYPES = ("uint8", "uint16", "float32", "float64", "float16")
+_DTYPES = ("uint8", "uint16", "float32", "float64", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,11 @@ class ImageFeature(Feature):
         mixed: Column of images without ``size``: "list", or "pad" for a Tensor ``[B, C, H, W]`` of
             the largest height and width of the batch, with images at the top left and ``fill`` in
             the rest; ``batch.lengths[name]`` is int64 ``[B, 2]``, each image's height and width.
-        decoder: "pillow", or "simplejpeg" for JPEGs (``pip install torchrec-io[jpeg]``), which
-            decodes large ones at 1/2, 1/4 or 1/8 of their size where that is enough. ``None``: the
-            column is a :class:`BytesArray` ``[B]`` of the stored bytes, to be decoded elsewhere;
-            the other arguments are then refused.
+        decoder: "auto" decodes JPEGs natively, if this build has libjpeg-turbo, and other formats
+            with Pillow; "native" is the same, but refused without libjpeg-turbo; "pillow" decodes
+            all formats with Pillow, which accepts some damaged JPEGs. ``None``: the column is a
+            :class:`BytesArray` ``[B]`` of the stored bytes, to be decoded elsewhere; the other
+            arguments are then refused.
         apply_exif_orientation: Whether to rotate images as their EXIF data says. TensorFlow does
             not.
         bitcast: Whether the four 8-bit channels of each pixel of a PNG are the bytes of one
@@ -81,6 +82,16 @@ class ImageFeature(Feature):
             one; another image is one frame. ``max_pixels`` applies to all frames together. This
             needs ``channels=3`` and excludes ``augment``, ``mixed="pad"``,
             ``apply_exif_orientation`` and "uint16".
+        mean: Mean of each channel, from 0 to 1, which is subtracted from the values; for float
+            dtypes.
+        std: Standard deviation of each channel, by which values are then divided; for float dtypes.
+        short_side: With ``resize="cover"``: number of pixels of the shorter side of the resized
+            image, whose center of ``size`` is used, as torchvision's ``Resize(short_side)`` and
+            ``CenterCrop(size)`` do. By default the image is as small as possible.
+        fast: Whether JPEGs are decoded natively with the fast DCT, and at 1/2, 1/4 or 1/8 of their
+            size where that leaves enough pixels. docs/images.md has the differences.
+        tf_compatible: Whether JPEGs are decoded natively to the pixels of ``tf.io.decode_jpeg``
+            with its defaults, which uses the fast DCT.
         names: Names of classes, for images whose pixels are class numbers from 0; not for float
             dtypes.
 
@@ -103,10 +114,15 @@ class ImageFeature(Feature):
     crop: Sequence[int] | None = None
     augment: Augment | None = None
     mixed: Literal["list", "pad"] = "list"
-    decoder: Literal["pillow", "simplejpeg"] | None = "pillow"
+    decoder: Literal["auto", "native", "pillow"] | None = "auto"
     apply_exif_orientation: bool = False
     bitcast: bool = False
     animated: bool = False
+    mean: Sequence[float] | None = None
+    std: Sequence[float] | None = None
+    short_side: int | None = None
+    fast: bool = False
+    tf_compatible: bool = False
     names: Sequence[str] | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -121,7 +137,7 @@ class ImageFeature(Feature):
         set_fields(self, names=check_names(self.names, self.dtype))
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices, SchemaError)
-        for name in ("apply_exif_orientation", "bitcast", "animated"):
+        for name in ("apply_exif_orientation", "bitcast", "animated", "fast", "tf_compatible"):
             set_fields(self, **{name: bool(getattr(self, name))})
         self._check_geometry()
         self._check_pixels()
@@ -134,6 +150,13 @@ class ImageFeature(Feature):
                 raise SchemaError("mixed='pad' excludes size, which gives all images one size")
         elif self.resize != "stretch":
             raise SchemaError(f"resize={self.resize!r} needs size")
+        if self.short_side is not None:
+            set_fields(self, short_side=check_integer("short_side", self.short_side, 1))
+            if self.size is None or self.resize != "cover" or max(self.size) > self.short_side:
+                raise SchemaError(
+                    "short_side needs resize='cover' and a size of at most short_side, got "
+                    f"short_side={self.short_side}, resize={self.resize!r}, size={self.size}"
+                )
         if self.crop is not None:
             set_fields(self, crop=_check_crop(self.crop))
         if self.augment is not None and not callable(self.augment):
@@ -144,22 +167,46 @@ class ImageFeature(Feature):
             raise SchemaError("mixed='pad' excludes channels=0: images differ in their channels")
         if self.dtype == "uint16" and self.size is not None and self.resize is not None:
             raise SchemaError("dtype='uint16' with size needs resize=None: no filter for 16 bits")
+        for name in ("mean", "std"):
+            set_fields(self, **{name: self._check_statistics(name)})
         if self.bitcast:
             if self.channels != 1 or self.dtype != "float32":
                 raise SchemaError("bitcast needs channels=1 and dtype='float32'")
             if self.size is not None and self.resize is not None:
                 raise SchemaError("bitcast with size needs resize=None")
-            self._refuse("bitcast", ("crop", "augment", "mixed", "fill", "apply_exif_orientation"))
+            self._refuse(
+                "bitcast",
+                ("crop", "augment", "mixed", "fill", "apply_exif_orientation", "mean", "std"),
+            )
         if self.animated:
             if self.channels != 3 or self.dtype == "uint16":
                 raise SchemaError("animated needs channels=3 and a dtype other than uint16")
             self._refuse("animated", ("augment", "mixed", "apply_exif_orientation", "bitcast"))
 
+    def _check_statistics(self, name: str) -> tuple[float, ...] | None:
+        values = getattr(self, name)
+        if values is None:
+            return None
+        if self.dtype.startswith("uint") or self.channels == 0 or self.mixed == "pad":
+            raise SchemaError(f"{name} needs a float dtype and channels, and excludes mixed='pad'")
+        numbers = tuple(values) if isinstance(values, (tuple, list)) else ()
+        valid = all(is_number(number) and (name == "mean" or number > 0) for number in numbers)
+        if len(numbers) != self.channels or not valid:
+            kind = "number" if name == "mean" else "positive number"
+            raise SchemaError(f"{name} must have a {kind} for each channel, got {values!r}")
+        return tuple(map(float, numbers))
+
     def _check_decoder(self) -> None:
-        if self.decoder == "simplejpeg" and importlib.util.find_spec("simplejpeg") is None:
+        needs_native = self.decoder == "native" or self.fast or self.tf_compatible
+        if needs_native and importlib.util.find_spec("torchrec_io._jpeg") is None:
             raise ImportError(
-                "decoder='simplejpeg' needs the package simplejpeg: pip install torchrec-io[jpeg]"
+                "decoder='native', fast and tf_compatible need a build with libjpeg-turbo: install "
+                "its headers (Debian: libjpeg-dev) and build torchrec_io again"
             )
+        if self.decoder == "pillow":
+            self._refuse("decoder='pillow'", ("fast", "tf_compatible"))
+        if self.fast and self.tf_compatible:
+            raise SchemaError("fast excludes tf_compatible, which decodes at full size")
         if self.decoder is None:
             names = [each.name for each in dataclasses.fields(self) if each.name != "decoder"]
             self._refuse("decoder=None", names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import pkgutil
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,8 @@ from .base import (
     offsets_of,
     view_of,
 )
+
+_Group = TypeVar("_Group")
 
 
 class Elements(NamedTuple):
@@ -106,7 +108,12 @@ class Elements(NamedTuple):
         return [block.record_bytes(record)[at : at + size] for record, at, size in positions]
 
     def each(
-        self, block: LocatedBlock, spec: int, work: Callable[[int], None], threads: int
+        self,
+        block: LocatedBlock,
+        spec: int,
+        work: Callable[[int], None],
+        threads: int,
+        positions: Sequence[int] | None = None,
     ) -> None:
         """Call a function with the position of each element, and fail records where it raises.
 
@@ -116,17 +123,40 @@ class Elements(NamedTuple):
             work: Function that raises BadValueError for an element that cannot be decoded. It must
                 be thread-safe.
             threads: Maximum number of threads.
+            positions: Positions of some elements; by default all.
         """
-        bad: list[tuple[int, str]] = []
 
-        def attempt(position: int) -> None:
+        def attempt(position: int) -> list[tuple[int, str]]:
             try:
                 work(position)
             except BadValueError as error:
-                bad.append((position, str(error)))
+                return [(position, str(error))]
+            return []
 
+        chosen = range(len(self.sizes)) if positions is None else positions
+        self.each_group(block, spec, attempt, chosen, threads)
+
+    def each_group(
+        self,
+        block: LocatedBlock,
+        spec: int,
+        work: Callable[[_Group], list[tuple[int, str]]],
+        groups: Sequence[_Group],
+        threads: int,
+    ) -> None:
+        """Call a function with groups of elements, and fail the records that it returns.
+
+        Args:
+            block: The records.
+            spec: Position of the native spec.
+            work: Function that returns the position of each element that cannot be decoded, with
+                the reason. It must be thread-safe.
+            groups: Arguments of the function.
+            threads: Maximum number of threads.
+        """
+        bad: list[tuple[int, str]] = []
         with decoding():
-            run_each(attempt, len(self.sizes), threads)
+            run_each(lambda number: bad.extend(work(groups[number])), len(groups), threads)
         for position, reason in sorted(bad):
             block.fail(int(self.records[position]), spec, reason)
 

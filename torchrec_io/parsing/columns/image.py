@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ...images.decode import DecodedImage, decode_image
+from ...images.geometry import RngFactory
+from ...images.levels import fill_values, inner_part, value_tables, write_levels
+from ...images.native_jpeg import decode_into, is_native
 from ...schema.image_spec import ImageFeature
 from ...schema.specs import FixedLenFeature
 from ..layout import Column, Numbers, Padding
 from .base import Arena, ColumnBuilder, LocatedBlock, view_of
 from .decoded import DecodedListBuilder, ElementDecoder, Elements, build_decoded
 from .plain import FixedBuilder
+
+Pixels: TypeAlias = npt.NDArray[Any]
+
+# Images that one native call decodes: enough to make the call cheap, few enough to share them out.
+_MOST_IN_CALL = 8
 
 
 class _Image(NamedTuple):
@@ -34,38 +43,66 @@ class ImageDecoder(ElementDecoder):
         shape = feature.shape_of(*(feature.size or (0, 0)))
         self.empty_shape = (0, *shape) if feature.animated else shape
 
+        self.tables = value_tables(feature)
+
     def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _Image:
-        image = self._decode(value, block, record, None)
+        image = decode_image(value, self.feature, self._rng(block, record))
         *frames, height, width, channels = image.pixels.shape
         height, width = self.feature.size or (height, width)
         return _Image((*frames, *self.feature.shape_of(height, width, channels)), image)
 
-    def _decode(
-        self, value: memoryview, block: LocatedBlock, record: int, into: npt.NDArray[Any] | None
-    ) -> DecodedImage:
-        draw = functools.partial(block.generator, record, self.name)
-        return decode_image(value, self.feature, draw, into)
+    def store(self, decoded: _Image, out: Pixels) -> None:
+        store_image(decoded.image, self.feature, out.reshape(decoded.shape), self.tables)
 
-    def store(self, decoded: _Image, out: npt.NDArray[Any]) -> None:
-        store_image(decoded.image, self.feature, out.reshape(decoded.shape))
+    def decode_into(self, value: memoryview, block: LocatedBlock, record: int, out: Pixels) -> None:
+        image = decode_image(value, self.feature, self._rng(block, record))
+        store_image(image, self.feature, out, self.tables)
 
-    def decode_into(
-        self, value: memoryview, block: LocatedBlock, record: int, out: npt.NDArray[Any]
-    ) -> None:
-        is_direct = self.feature.layout == "HWC" and self.feature.dtype == "uint8"
-        image = self._decode(value, block, record, out if is_direct else None)
-        store_image(image, self.feature, out)
+    def fill(self, block: LocatedBlock, spec: int, elements: Elements, out: Pixels) -> None:
+        """Decode elements into ``[n, *shape]``: JPEGs natively, several in each call."""
+        values = elements.values(block)
+        records = elements.records.tolist()
+        native = [at for at, value in enumerate(values) if is_native(value, self.feature)]
+        others = sorted({*range(len(values))}.difference(native))
+
+        def decode_natively(positions: Sequence[int]) -> list[tuple[int, str]]:
+            failures = decode_into(
+                [values[at] for at in positions],
+                self.feature,
+                [self._rng(block, records[at]) for at in positions],
+                [_channels_last(out[at], self.feature) for at in positions],
+                self.tables,
+            )
+            return [(positions[at], reason) for at, reason in failures]
+
+        def decode_other(position: int) -> None:
+            self.decode_into(values[position], block, records[position], out[position])
+
+        threads = self.threads(block)
+        elements.each_group(block, spec, decode_natively, _groups(native, threads), threads)
+        elements.each(block, spec, decode_other, threads, others)
+
+    def _rng(self, block: LocatedBlock, record: int) -> RngFactory:
+        return functools.partial(block.generator, record, self.name)
+
+
+def _groups(positions: Sequence[int], threads: int) -> list[Sequence[int]]:
+    """Split positions into groups for one native call each, the last ones smaller."""
+    size = max(1, min(_MOST_IN_CALL, len(positions) // (2 * threads)))
+    return [positions[at : at + size] for at in range(0, len(positions), size)]
 
 
 class _PaddedImageBuilder(DecodedListBuilder):
     """Builder of one column of images of different sizes, padded to the largest."""
 
     feature: ImageFeature
+    decoder: ImageDecoder
 
     def __init__(self, name: str, feature: ImageFeature, *, in_lists: bool = False) -> None:
         super().__init__(name, feature, in_lists=in_lists)
         axes = (1, 2) if feature.layout == "CHW" else (0, 1)
-        self.padding: Padding = Padding(f"{name}\0lengths", _fill_of(feature), axes)
+        fill = fill_values(feature, value_tables(feature))[0].item()
+        self.padding: Padding = Padding(f"{name}\0lengths", fill, axes)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         elements = Elements.of(block, self.first_spec)
@@ -87,7 +124,7 @@ class _PaddedImageBuilder(DecodedListBuilder):
         values = view_of(arena, column)
 
         def store(record: int) -> None:
-            store_image(images[record].image, self.feature, values[record])
+            store_image(images[record].image, self.feature, values[record], self.decoder.tables)
 
         elements.each(block, self.first_spec, store, block.threads)
 
@@ -101,33 +138,23 @@ def build_image(name: str, feature: ImageFeature, *, in_lists: bool = False) -> 
     return build_decoded(name, feature, in_lists=in_lists)
 
 
-def store_image(image: DecodedImage, feature: ImageFeature, out: npt.NDArray[Any]) -> None:
+def store_image(
+    image: DecodedImage, feature: ImageFeature, out: Pixels, tables: Pixels | None
+) -> None:
     """Write an image to its record's value in the layout, dtype and scale of the feature."""
-    value = out.transpose(_CHANNELS_LAST[out.ndim]) if feature.layout == "CHW" else out
-    (top, left), (height, width) = image.position, image.pixels.shape[-3:-1]
-    inner = value[..., top : top + height, left : left + width, :]
-    if image.pixels.dtype == value.dtype:
-        if not np.may_share_memory(inner, image.pixels):  # it was decoded into another array
-            inner[...] = image.pixels
-    else:
-        np.multiply(image.pixels, _UNIT, out=inner, casting="unsafe")
-    if inner.shape != value.shape:
-        fill = _fill_of(feature)
-        value[..., :top, :, :] = fill
-        value[..., top + height :, :, :] = fill
-        value[..., top : top + height, :left, :] = fill
-        value[..., top : top + height, left + width :, :] = fill
+    inner = inner_part(
+        _channels_last(out, feature),
+        image.position,
+        image.pixels.shape[-3:-1],
+        fill_values(feature, tables),
+    )
+    write_levels(image.pixels, inner, tables)
+
+
+def _channels_last(value: Pixels, feature: ImageFeature) -> Pixels:
+    """Return a value in the layout HWC, in the same memory."""
+    return value.transpose(_CHANNELS_LAST[value.ndim]) if feature.layout == "CHW" else value
 
 
 # Axes of "CHW" in the order of "HWC", by the number of dimensions.
 _CHANNELS_LAST = {3: (1, 2, 0), 4: (0, 2, 3, 1)}
-_UNIT = np.float32(1 / 255)
-
-
-def _fill_of(feature: ImageFeature) -> int | float:
-    """Return the value of the pixels around images, in the dtype of the column."""
-    if feature.dtype == "uint8":
-        return feature.fill
-    if feature.dtype == "uint16":
-        return feature.fill * 257
-    return float(np.float32(feature.fill) * _UNIT)

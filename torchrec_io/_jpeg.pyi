@@ -1,0 +1,90 @@
+"""JPEG decoding of torchrec_io. Private: its names may change in any release.
+
+It is missing from builds without libjpeg-turbo.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
+
+class JpegHeader:
+    """What is known of a JPEG before it is decoded."""
+
+    @property
+    def height(self) -> int:
+        """Height of the stored image in pixels."""
+
+    @property
+    def width(self) -> int:
+        """Width of the stored image in pixels."""
+
+    @property
+    def components(self) -> int:
+        """Number of color components: 1, 3 or 4."""
+
+    @property
+    def reason(self) -> str:
+        """Reason why the image cannot be decoded; empty if it can."""
+
+class ImageView:
+    """The part of an image that is used, and its size."""
+
+    def __init__(
+        self,
+        box: tuple[int, int, int, int],
+        part: tuple[float, float, float, float],
+        size: tuple[int, int],
+        eighths: int = 8,
+    ) -> None:
+        """Args:
+        box: Left, top, right and bottom of the part that is cut out.
+        part: The part of the box that is resized, in the same form.
+        size: Height and width after resizing.
+        eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`
+            and `part` refer to the smaller image.
+        """
+
+def read_jpeg_headers(
+    images: Sequence[
+        Annotated[
+            NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ]
+    ],
+    max_pixels: int,
+) -> list[JpegHeader]:
+    """Return the headers of JPEGs; uint8 `[size]` each."""
+
+def decode_jpegs(
+    images: Sequence[
+        Annotated[
+            NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ]
+    ],
+    views: Sequence[ImageView],
+    targets: Sequence[Annotated[NDArray, dict(shape=(None, None, None), device="cpu")]],
+    tables: Annotated[
+        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ]
+    | None = None,
+    *,
+    max_pixels: int,
+    max_scans: int,
+    fast: bool = False,
+) -> list[tuple[int, str]]:
+    """Decode parts of JPEGs into arrays.
+
+    Args:
+        images: JPEGs; uint8 `[size]` each.
+        views: Part of each image.
+        targets: Array of each image, `[height, width, channels]`, with any strides.
+        tables: Values to write for the levels 0 to 255 of each channel, as bytes; by
+            default the levels, for targets of uint8.
+        max_pixels: Images that claim more are refused.
+        max_scans: Progressive images that have more scans are refused.
+        fast: Use the fast DCT.
+
+    Returns:
+        The position of each image that cannot be decoded, with the reason.
+    """

@@ -1,0 +1,183 @@
+"""Native decoding of JPEGs: rows and columns that are needed, resized, straight into arrays.
+
+The native module is missing from builds without libjpeg-turbo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..schema.image_spec import ImageFeature
+from .bad_value import BadValueError
+from .exif import Rotation, rotation_of
+from .geometry import RngFactory, View, find_view
+from .levels import fill_values, inner_part
+
+try:
+    from .. import _jpeg
+except ImportError:  # built without libjpeg-turbo
+    _jpeg = None  # type: ignore[assignment]
+
+Pixels = npt.NDArray[Any]
+
+SIGNATURE = b"\xff\xd8\xff"
+# Encoders write about ten. Each scan takes the time of decoding a whole image.
+_MAX_SCANS = 64
+
+
+def is_native(data: memoryview, feature: ImageFeature) -> bool:
+    """Return whether an image is decoded natively."""
+    return (
+        feature.decoder in ("auto", "native")
+        and _jpeg is not None
+        and data[:3] == SIGNATURE
+        and not feature.bitcast
+    )
+
+
+class _Part(NamedTuple):
+    """The part of a stored image that is decoded into an array.
+
+    Attributes:
+        view: The part, in the coordinates of the stored image.
+        target: Array ``[H, W, C]`` for its pixels, as they are stored.
+    """
+
+    view: Any
+    target: Pixels
+
+
+def decode_into(
+    images: Sequence[memoryview],
+    feature: ImageFeature,
+    make_rngs: Sequence[RngFactory],
+    values: Sequence[Pixels],
+    tables: Pixels | None,
+) -> list[tuple[int, str]]:
+    """Decode JPEGs into arrays of the feature's ``size``.
+
+    Args:
+        images: Bytes of the image files.
+        feature: Feature spec.
+        make_rngs: For each image, the function that makes its generator for ``augment``.
+        values: Array for each image; ``[H, W, C]`` with any strides.
+        tables: Values of the levels 0 to 255; ``[C, 256]``. None for the levels themselves, uint8.
+
+    Returns:
+        The position of each image that cannot be decoded, with the reason.
+    """
+    headers = _jpeg.read_jpeg_headers(images, feature.max_pixels)
+    fill = fill_values(feature, tables)
+    failures: list[tuple[int, str]] = []
+    places: list[int] = []
+    parts: list[_Part] = []
+    for place, header in enumerate(headers):
+        try:
+            view, rotation = _find_view(images[place], feature, header, make_rngs[place])
+        except BadValueError as error:
+            failures.append((place, str(error)))
+            continue
+        inner = inner_part(values[place], view.position, view.size, fill)
+        places.append(place)
+        parts.append(_part_of(view, rotation, inner, feature, (header.height, header.width)))
+    failed = _decode([images[place] for place in places], parts, feature, tables)
+    return sorted([*failures, *((places[at], reason) for at, reason in failed)])
+
+
+def decode_one(
+    data: memoryview, feature: ImageFeature, make_rng: RngFactory
+) -> tuple[Pixels, tuple[int, int]]:
+    """Decode one JPEG of any size.
+
+    Returns:
+        Pixels, uint8 ``[H, W, C]``; and the top and left of the pixels in the value.
+
+    Raises:
+        BadValueError: If the image cannot be decoded, or does not fit the feature.
+    """
+    [header] = _jpeg.read_jpeg_headers([data], feature.max_pixels)
+    view, rotation = _find_view(data, feature, header, make_rng)
+    channels = feature.channels or (1 if header.components == 1 else 3)
+    pixels = np.empty((*view.size, channels), np.uint8)
+    part = _part_of(view, rotation, pixels, feature, (header.height, header.width))
+    for _, reason in _decode([data], [part], feature, None):
+        raise BadValueError(reason)
+    return pixels, view.position
+
+
+def _decode(
+    images: Sequence[memoryview],
+    parts: Sequence[_Part],
+    feature: ImageFeature,
+    tables: Pixels | None,
+) -> list[tuple[int, str]]:
+    failed = _jpeg.decode_jpegs(
+        images,
+        [part.view for part in parts],
+        [part.target for part in parts],
+        None if tables is None else tables.reshape(-1).view(np.uint8),
+        max_pixels=feature.max_pixels,
+        max_scans=_MAX_SCANS,
+        fast=feature.fast or feature.tf_compatible,
+    )
+    return [(at, f"the image cannot be decoded: {reason}") for at, reason in failed]
+
+
+def _find_view(
+    data: memoryview, feature: ImageFeature, header: Any, make_rng: RngFactory
+) -> tuple[View, Rotation | None]:
+    """Return the part of an image that a feature uses, and how the image is rotated before."""
+    if header.reason:
+        claims = header.reason.startswith("the image claims")
+        raise BadValueError(
+            header.reason if claims else f"the image cannot be decoded: {header.reason}"
+        )
+    rotation = rotation_of(data) if feature.apply_exif_orientation else None
+    size = header.height, header.width
+    if rotation is not None and rotation.swaps:
+        size = header.width, header.height
+    return find_view(feature, *size, make_rng), rotation
+
+
+def _part_of(
+    view: View,
+    rotation: Rotation | None,
+    inner: Pixels,
+    feature: ImageFeature,
+    stored_size: tuple[int, int],
+) -> _Part:
+    """Return what to decode so that an array becomes a view of the rotated image.
+
+    The stored image is resized first and rotated when it is written: the strides of the array do
+    both the rotation and the mirroring.
+    """
+    target = inner[:, ::-1] if view.is_flipped else inner
+    height, width = stored_size
+    if rotation is not None:
+        rotated = (width, height) if rotation.swaps else (height, width)
+        target = rotation.undo(target)
+        view = rotation.undo_view(view, rotated)
+    eighths = view.eighths() if feature.fast else 8
+    if eighths < 8:
+        view = _scaled(view, eighths, height, width)
+    return _Part(_jpeg.ImageView(view.box, view.resized_box, view.size, eighths), target)
+
+
+def _scaled(view: View, eighths: int, height: int, width: int) -> View:
+    """Convert a view to that of the same image decoded at some eighths of its size."""
+    scale = eighths / 8
+    rows, columns = -(-height * eighths // 8), -(-width * eighths // 8)
+    (left, top, *_), (from_x, from_y, to_x, to_y) = view.box, view.resized_box
+    return view._replace(
+        box=(0, 0, columns, rows),
+        resized_box=(
+            (left + from_x) * scale,
+            (top + from_y) * scale,
+            min((left + to_x) * scale, columns),
+            min((top + to_y) * scale, rows),
+        ),
+    )
