@@ -1,4 +1,5 @@
-"""JPEG decoding of torchrec_io. Private: its names may change in any release.
+"""
+JPEG decoding of torchrec_io. Private: its names may change in any release.
 
 It is missing from builds without libjpeg-turbo.
 """
@@ -8,6 +9,7 @@ from typing import Annotated
 
 import numpy
 from numpy.typing import NDArray
+
 
 class JpegHeader:
     """What is known of a JPEG before it is decoded."""
@@ -31,49 +33,22 @@ class JpegHeader:
 class ImageView:
     """The part of an image that is used, and its size."""
 
-    def __init__(
-        self,
-        box: tuple[int, int, int, int],
-        part: tuple[float, float, float, float],
-        size: tuple[int, int],
-        eighths: int = 8,
-    ) -> None:
-        """Args:
-        box: Left, top, right and bottom of the part that is cut out.
-        part: The part of the box that is resized, in the same form.
-        size: Height and width after resizing.
-        eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`
-            and `part` refer to the smaller image.
+    def __init__(self, box: tuple[int, int, int, int], part: tuple[float, float, float, float], size: tuple[int, int], eighths: int = 8) -> None:
+        """
+        Args:
+            box: Left, top, right and bottom of the part that is cut out.
+            part: The part of the box that is resized, in the same form.
+            size: Height and width after resizing.
+            eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`
+                and `part` refer to the smaller image.
         """
 
-def read_jpeg_headers(
-    images: Sequence[
-        Annotated[
-            NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-        ]
-    ],
-    max_pixels: int,
-) -> list[JpegHeader]:
+def read_jpeg_headers(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> list[JpegHeader]:
     """Return the headers of JPEGs; uint8 `[size]` each."""
 
-def decode_jpegs(
-    images: Sequence[
-        Annotated[
-            NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-        ]
-    ],
-    views: Sequence[ImageView],
-    targets: Sequence[Annotated[NDArray, dict(shape=(None, None, None), device="cpu")]],
-    tables: Annotated[
-        NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)
-    ]
-    | None = None,
-    *,
-    max_pixels: int,
-    max_scans: int,
-    fast: bool = False,
-) -> list[tuple[int, str]]:
-    """Decode parts of JPEGs into arrays.
+def decode_jpegs(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], views: Sequence[ImageView], targets: Sequence[Annotated[NDArray, dict(shape=(None, None, None), device='cpu')]], tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, *, fast: bool = False) -> list[tuple[int, str]]:
+    """
+    Decode parts of JPEGs into arrays.
 
     Args:
         images: JPEGs; uint8 `[size]` each.
@@ -81,8 +56,6 @@ def decode_jpegs(
         targets: Array of each image, `[height, width, channels]`, with any strides.
         tables: Values to write for the levels 0 to 255 of each channel, as bytes; by
             default the levels, for targets of uint8.
-        max_pixels: Images that claim more are refused.
-        max_scans: Progressive images that have more scans are refused.
         fast: Use the fast DCT.
 
     Returns:

@@ -14,6 +14,9 @@ from .bad_value import BadValueError
 from .exif import exif_rotation
 from .geometry import RngFactory, View, find_view
 from .gif import count_frames
+from .jpeg_markers import SIGNATURE as JPEG_SIGNATURE
+from .jpeg_markers import check_jpeg
+from .limits import check_pixels
 from .native_jpeg import decode_one, is_native
 from .png import CHANNELS, SIGNATURE, Header, convert_channels, read_header, read_pixels
 
@@ -59,6 +62,8 @@ def decode_image(data: memoryview, feature: ImageFeature, make_rng: RngFactory) 
         RuntimeError: If Pillow is set to decode truncated images.
     """
     try:
+        if data[:3] == JPEG_SIGNATURE:
+            check_jpeg(data)
         if is_native(data, feature):
             decoded = DecodedImage(*decode_one(data, feature, make_rng))
         else:
@@ -91,33 +96,28 @@ def _convert_dtype(pixels: Pixels, data: memoryview, feature: ImageFeature) -> P
     return pixels[np.newaxis] if feature.animated and pixels.ndim == 3 else pixels
 
 
-def _check_pixels(height: int, width: int, feature: ImageFeature, frames: int = 1) -> None:
-    if width * height * frames > feature.max_pixels:
-        claim = f"{width} x {height}" if frames == 1 else f"{frames} frames of {width} x {height}"
-        raise BadValueError(
-            f"the image claims {claim} pixels, more than max_pixels={feature.max_pixels}"
-        )
-
-
 # ---- Pillow ----
 
 
 def _decode_by_pillow(
     data: memoryview, feature: ImageFeature, make_rng: RngFactory
 ) -> DecodedImage:
-    header = read_header(data) if feature.bitcast or feature.dtype == "uint16" else None
+    header = read_header(data)
     if feature.bitcast and (header is None or (header.depth, header.color_type) != (8, 6)):
         raise BadValueError("the image must be a PNG with four channels of 8 bits for bitcast")
-    if header is not None and header.depth == 16:
-        return _decode_16_bit_png(data, header, feature, make_rng)
+    is_wide = header is not None and header.depth == 16
+    if header is not None:
+        check_pixels(header.height, header.width, feature.max_pixels, is_wide=is_wide)
+        if is_wide and feature.dtype == "uint16":
+            return _decode_16_bit_png(data, header, feature, make_rng)
     with _open(data) as image:
-        _check_pixels(image.height, image.width, feature)
+        _check_size(image, feature, is_wide=is_wide)
         rotation = None
         if image.format not in _SIZED_FORMATS:
             image.load()
         if feature.apply_exif_orientation and image.format != "TIFF":
             rotation = exif_rotation(image)
-        stored = _restore_png(image, data, feature) if image.format == "PNG" else image
+        stored = image if header is None else _restore_png(image, data, header, feature)
         rotated = stored if rotation is None else stored.transpose(rotation.method)
         view = find_view(feature, rotated.height, rotated.width, make_rng)
         if feature.animated and image.format == "GIF":
@@ -138,11 +138,17 @@ def _open(data: memoryview) -> ImageFile.ImageFile:
     return Image.open(io.BytesIO(data), formats=formats)
 
 
-def _restore_png(image: Image.Image, data: memoryview, feature: ImageFeature) -> Image.Image:
+def _check_size(image: Image.Image, feature: ImageFeature, *, is_wide: bool = False) -> None:
+    is_wide = is_wide or image.mode[0] in "IF"
+    check_pixels(image.height, image.width, feature.max_pixels, is_wide=is_wide)
+
+
+def _restore_png(
+    image: Image.Image, data: memoryview, header: Header, feature: ImageFeature
+) -> Image.Image:
     """Return a PNG with its stored channels and transparent color where Pillow changes them."""
     has_alpha = "transparency" in image.info and feature.channels in (2, 4)
-    header = read_header(data) if has_alpha or image.mode == "RGBA" else None
-    if header is None:
+    if not has_alpha and image.mode != "RGBA":
         return image
     if header.depth == 16 and header.color_type == 4:
         return image.convert("LA")  # stored as gray
@@ -156,7 +162,6 @@ def _restore_png(image: Image.Image, data: memoryview, feature: ImageFeature) ->
 def _decode_16_bit_png(
     data: memoryview, header: Header, feature: ImageFeature, make_rng: RngFactory
 ) -> DecodedImage:
-    _check_pixels(header.height, header.width, feature)
     rotation = None
     if feature.apply_exif_orientation:
         with _open(data) as image:
@@ -173,7 +178,7 @@ def _render_frames(
     image: ImageFile.ImageFile, count: int, view: View, feature: ImageFeature
 ) -> Pixels:
     """Return a view of each frame of a GIF, drawn over those before it."""
-    _check_pixels(image.height, image.width, feature, count)
+    check_pixels(image.height, image.width, feature.max_pixels, frames=count)
     frames = []
     for number in range(count):
         image.seek(number)

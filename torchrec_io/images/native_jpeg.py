@@ -15,7 +15,9 @@ from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
 from .exif import Rotation, rotation_of
 from .geometry import RngFactory, View, find_view
+from .jpeg_markers import SIGNATURE, check_jpeg
 from .levels import fill_values, inner_part
+from .limits import check_pixels
 
 try:
     from .. import _jpeg
@@ -23,10 +25,6 @@ except ImportError:  # built without libjpeg-turbo
     _jpeg = None  # type: ignore[assignment]
 
 Pixels = npt.NDArray[Any]
-
-SIGNATURE = b"\xff\xd8\xff"
-# Encoders write about ten. Each scan takes the time of decoding a whole image.
-_MAX_SCANS = 64
 
 
 def is_native(data: memoryview, feature: ImageFeature) -> bool:
@@ -70,16 +68,20 @@ def decode_into(
     Returns:
         The position of each image that cannot be decoded, with the reason.
     """
-    headers = _jpeg.read_jpeg_headers(images, feature.max_pixels)
+    headers = _jpeg.read_jpeg_headers(images)
     fill = fill_values(feature, tables)
     failures: list[tuple[int, str]] = []
     places: list[int] = []
     parts: list[_Part] = []
     for place, header in enumerate(headers):
         try:
+            check_jpeg(images[place])
             view, rotation = _find_view(images[place], feature, header, make_rngs[place])
         except BadValueError as error:
             failures.append((place, str(error)))
+            continue
+        except ValueError as error:
+            failures.append((place, f"the image cannot be decoded: {error}"))
             continue
         inner = inner_part(values[place], view.position, view.size, fill)
         places.append(place)
@@ -99,7 +101,7 @@ def decode_one(
     Raises:
         BadValueError: If the image cannot be decoded, or does not fit the feature.
     """
-    [header] = _jpeg.read_jpeg_headers([data], feature.max_pixels)
+    [header] = _jpeg.read_jpeg_headers([data])
     view, rotation = _find_view(data, feature, header, make_rng)
     channels = feature.channels or (1 if header.components == 1 else 3)
     pixels = np.empty((*view.size, channels), np.uint8)
@@ -120,8 +122,6 @@ def _decode(
         [part.view for part in parts],
         [part.target for part in parts],
         None if tables is None else tables.reshape(-1).view(np.uint8),
-        max_pixels=feature.max_pixels,
-        max_scans=_MAX_SCANS,
         fast=feature.fast or feature.tf_compatible,
     )
     return [(at, f"the image cannot be decoded: {reason}") for at, reason in failed]
@@ -132,10 +132,8 @@ def _find_view(
 ) -> tuple[View, Rotation | None]:
     """Return the part of an image that a feature uses, and how the image is rotated before."""
     if header.reason:
-        claims = header.reason.startswith("the image claims")
-        raise BadValueError(
-            header.reason if claims else f"the image cannot be decoded: {header.reason}"
-        )
+        raise BadValueError(f"the image cannot be decoded: {header.reason}")
+    check_pixels(header.height, header.width, feature.max_pixels)
     rotation = rotation_of(data) if feature.apply_exif_orientation else None
     size = header.height, header.width
     if rotation is not None and rotation.swaps:

@@ -23,13 +23,6 @@ struct HeaderResult {
   std::string reason;  // why it cannot be decoded; empty if it can
 };
 
-JpegOptions options_of(std::int64_t max_pixels, int max_scans, bool fast) {
-  if (max_pixels < 1 || max_scans < 1) {
-    throw nb::value_error("max_pixels and max_scans must be positive");
-  }
-  return {max_pixels, max_scans, fast};
-}
-
 std::vector<Bytes> bytes_of_all(const std::vector<Buffer>& images) {
   std::vector<Bytes> all;
   all.reserve(images.size());
@@ -72,26 +65,23 @@ PixelTarget target_of(const PixelArray& array, const ImageView& view, const Buff
           tables == nullptr ? nullptr : bytes_of(*tables).data()};
 }
 
-std::vector<HeaderResult> bind_read_headers(const std::vector<Buffer>& images,
-                                            std::int64_t max_pixels) {
-  const JpegOptions options = options_of(max_pixels, 1, false);
+std::vector<HeaderResult> bind_read_headers(const std::vector<Buffer>& images) {
   const std::vector<Bytes> all = bytes_of_all(images);
   const nb::gil_scoped_release unlocked;
   std::vector<HeaderResult> results(all.size());
   JpegDecoder decoder;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    decoder.open(all[i], options, results[i].header, results[i].reason);
+    decoder.open(all[i], results[i].header, results[i].reason);
   }
   return results;
 }
 
 Failures bind_decode(const std::vector<Buffer>& images, const std::vector<const ImageView*>& views,
                      const std::vector<PixelArray>& targets, const std::optional<Buffer>& tables,
-                     std::int64_t max_pixels, int max_scans, bool fast) {
+                     bool fast) {
   if (views.size() != images.size() || targets.size() != images.size()) {
     throw nb::value_error("images, views and targets must have the same number");
   }
-  const JpegOptions options = options_of(max_pixels, max_scans, fast);
   const std::vector<Bytes> all = bytes_of_all(images);
   std::vector<PixelTarget> pixels;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -99,12 +89,11 @@ Failures bind_decode(const std::vector<Buffer>& images, const std::vector<const 
   }
   const nb::gil_scoped_release unlocked;
   Failures failures;
-  JpegDecoder decoder;
+  JpegDecoder decoder(fast);
   JpegHeader header;
   std::string reason;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!decoder.open(all[i], options, header, reason) ||
-        !decoder.decode(*views[i], pixels[i], reason)) {
+    if (!decoder.open(all[i], header, reason) || !decoder.decode(*views[i], pixels[i], reason)) {
       failures.emplace_back(i, reason);
     }
   }
@@ -140,11 +129,10 @@ NB_MODULE(_jpeg, module) {
            "    size: Height and width after resizing.\n"
            "    eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`\n"
            "        and `part` refer to the smaller image.");
-  module.def("read_jpeg_headers", &bind_read_headers, "images"_a, "max_pixels"_a,
+  module.def("read_jpeg_headers", &bind_read_headers, "images"_a,
              "Return the headers of JPEGs; uint8 `[size]` each.");
   module.def("decode_jpegs", &bind_decode, "images"_a, "views"_a, "targets"_a,
-             "tables"_a.none() = nb::none(), nb::kw_only(), "max_pixels"_a, "max_scans"_a,
-             "fast"_a = false,
+             "tables"_a.none() = nb::none(), nb::kw_only(), "fast"_a = false,
              "Decode parts of JPEGs into arrays.\n\n"
              "Args:\n"
              "    images: JPEGs; uint8 `[size]` each.\n"
@@ -152,8 +140,6 @@ NB_MODULE(_jpeg, module) {
              "    targets: Array of each image, `[height, width, channels]`, with any strides.\n"
              "    tables: Values to write for the levels 0 to 255 of each channel, as bytes; by\n"
              "        default the levels, for targets of uint8.\n"
-             "    max_pixels: Images that claim more are refused.\n"
-             "    max_scans: Progressive images that have more scans are refused.\n"
              "    fast: Use the fast DCT.\n\n"
              "Returns:\n"
              "    The position of each image that cannot be decoded, with the reason.");

@@ -46,11 +46,6 @@ void on_message(j_common_ptr common, int level) {
   if (level < 0 && !is_harmless(common->err->msg_code)) fail(common);
 }
 
-struct ProgressMonitor {
-  jpeg_progress_mgr base;
-  int most_scans;
-};
-
 }  // namespace
 
 bool ImageView::fits(std::int64_t image_height, std::int64_t image_width) const {
@@ -71,7 +66,6 @@ bool ImageView::is_resized() const {
 struct JpegDecoder::State {
   jpeg_decompress_struct image{};
   ErrorManager errors{};
-  ProgressMonitor progress{};
   bool is_fast = false;
 
   // Rows that were decoded. The last ones are kept in a ring.
@@ -117,32 +111,20 @@ struct JpegDecoder::State {
   }
 };
 
-JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
+JpegDecoder::JpegDecoder(bool is_fast) : state_(std::make_unique<State>()) {
   State& state = *state_;
+  state.is_fast = is_fast;
   state.image.err = jpeg_std_error(&state.errors.base);
   state.errors.base.error_exit = fail;
   state.errors.base.emit_message = on_message;
   jpeg_create_decompress(&state.image);
-  state.progress.base.progress_monitor = [](j_common_ptr common) {
-    const auto& image = *reinterpret_cast<j_decompress_ptr>(common);
-    const auto& monitor = *reinterpret_cast<ProgressMonitor*>(common->progress);
-    if (image.input_scan_number <= monitor.most_scans) return;
-    ErrorManager& errors = errors_of(common);
-    std::snprintf(errors.text, sizeof(errors.text), "it has more than %d scans",
-                  monitor.most_scans);
-    std::longjmp(errors.jump, 1);
-  };
-  state.image.progress = &state.progress.base;
 }
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->image); }
 
-bool JpegDecoder::open(Bytes file, const JpegOptions& options, JpegHeader& header,
-                       std::string& reason) {
+bool JpegDecoder::open(Bytes file, JpegHeader& header, std::string& reason) {
   State& state = *state_;
   jpeg_decompress_struct& image = state.image;
-  state.progress.most_scans = options.max_scans;
-  state.is_fast = options.is_fast;
   jpeg_abort_decompress(&image);
   const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
   const auto size = static_cast<unsigned long>(file.size());
@@ -158,12 +140,6 @@ bool JpegDecoder::open(Bytes file, const JpegOptions& options, JpegHeader& heade
   header = {image.image_height, image.image_width, image.num_components};
   if (header.components != 1 && header.components != 3 && header.components != 4) {
     reason = "it has " + std::to_string(header.components) + " components";
-    return false;
-  }
-  if (header.height > options.max_pixels / header.width) {
-    reason = "the image claims " + std::to_string(header.width) + " x " +
-             std::to_string(header.height) +
-             " pixels, more than max_pixels=" + std::to_string(options.max_pixels);
     return false;
   }
   return true;

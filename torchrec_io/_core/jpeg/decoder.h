@@ -58,24 +58,20 @@ struct PixelTarget {
   const std::byte* tables = nullptr;
 };
 
-// How images are decoded.
-struct JpegOptions {
-  std::int64_t max_pixels = 0;  // an image that claims more is refused
-  int max_scans = 0;            // a progressive image that has more is refused
-  bool is_fast = false;         // libjpeg's fast DCT instead of the accurate one
-};
-
-// Decodes one image after another. Not safe to use from two threads at the same time.
+// Decodes one image after another. Not safe to use from two threads at the same time. The caller
+// checks the markers of an image first (image/jpeg_markers.h), which limits the time that decoding
+// takes; and its size, which limits the memory.
 class JpegDecoder {
  public:
-  JpegDecoder();
+  // `is_fast` chooses libjpeg's fast DCT instead of the accurate one.
+  explicit JpegDecoder(bool is_fast = false);
   ~JpegDecoder();
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   // Starts to read an image, which must stay valid until decode() returns. Returns false with a
-  // reason if it is not a JPEG that can be decoded, or exceeds a limit.
-  bool open(Bytes image, const JpegOptions& options, JpegHeader& header, std::string& reason);
+  // reason if it is not a JPEG that can be decoded.
+  bool open(Bytes image, JpegHeader& header, std::string& reason);
 
   // Decodes a part of the image that was opened. The target must have room for it. Returns false
   // with a reason if the view does not lie in the image, or the image is damaged; the content of
