@@ -34,6 +34,7 @@ from .records.formats import RecordFormat as RecordFormat
 from .records.index import RecordIndex as RecordIndex
 from .schema.crops import Crop as Crop
 from .schema.crops import RandomCrop as RandomCrop
+from .schema.crops import RandomFlip as RandomFlip
 from .schema.crops import RandomResizedCrop as RandomResizedCrop
 from .schema.image_spec import ImageFeature as ImageFeature
 from .schema.schema import Schema as Schema

@@ -340,7 +340,7 @@ def test_image_smaller_than_a_random_crop_is_an_error(shape: tuple[int, int]) ->
         ({"augment": "flip"}, "augment must be a function"),
         ({"mixed": "stack"}, "mixed must be one of 'list', 'pad'"),
         ({"mixed": "pad", "size": (2, 2)}, "mixed='pad' excludes"),
-        ({"decoder": "opencv"}, "decoder must be one of 'pillow', 'simplejpeg', None"),
+        ({"decoder": "opencv"}, "decoder must be one of 'auto', 'native', 'pillow', None"),
     ],
 )
 def test_invalid_arguments_are_rejected(arguments: dict[str, Any], reason: str) -> None:

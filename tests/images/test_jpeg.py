@@ -1,4 +1,4 @@
-"""JPEGs decoded by simplejpeg, at full or lower scale; and undecoded JPEGs."""
+"""JPEGs decoded natively, at full or lower scale; and undecoded JPEGs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import simplejpeg
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +27,9 @@ from tests.support.images import (
     smooth,
     write_images,
 )
+from torchrec_io import _jpeg
 from torchrec_io.errors import SchemaError
+from torchrec_io.images import native_jpeg
 from torchrec_io.images.geometry import View
 
 JPEGS: dict[str, dict[str, Any]] = {
@@ -42,17 +43,16 @@ JPEGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def scales(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Record the height and width at which each JPEG is decoded."""
-    seen: list[tuple[int, int]] = []
-    decode = simplejpeg.decode_jpeg
+def scales(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Record the eighths at which each JPEG is decoded."""
+    seen: list[int] = []
+    decode = _jpeg.decode_jpegs
 
-    def record(*args: Any, **options: Any) -> Any:
-        pixels = decode(*args, **options)
-        seen.append(pixels.shape[:2])
-        return pixels
+    def record(images: Any, views: Any, *args: Any, **options: Any) -> Any:
+        seen.extend(view.eighths for view in views)
+        return decode(images, views, *args, **options)
 
-    monkeypatch.setattr(simplejpeg, "decode_jpeg", record)
+    monkeypatch.setattr(_jpeg, "decode_jpegs", record)
     return seen
 
 
@@ -70,8 +70,8 @@ def test_both_decoders_agree_at_full_size(
     height: int, width: int, kind: str, quality: int, channels: int
 ) -> None:
     data = encoded(noise(height, width, seed=quality), "JPEG", quality=quality, **JPEGS[kind])
-    by_pillow = decoded(data, channels=channels)
-    np.testing.assert_array_equal(decoded(data, channels=channels, decoder="simplejpeg"), by_pillow)
+    by_pillow = decoded(data, channels=channels, decoder="pillow")
+    np.testing.assert_array_equal(decoded(data, channels=channels, decoder="native"), by_pillow)
 
 
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 100))
@@ -79,8 +79,8 @@ def test_both_decoders_agree_on_gray_images(height: int, width: int, quality: in
     data = encoded(noise(height, width, 1), "JPEG", quality=quality)
     assert opened(data).mode == "L"
     for channels in (1, 3, 4):
-        by_pillow = decoded(data, channels=channels)
-        found = decoded(data, channels=channels, decoder="simplejpeg")
+        by_pillow = decoded(data, channels=channels, decoder="pillow")
+        found = decoded(data, channels=channels, decoder="native")
         np.testing.assert_array_equal(found, by_pillow)
 
 
@@ -97,32 +97,23 @@ def test_both_decoders_agree_on_gray_images(height: int, width: int, quality: in
         {"size": (30, 30), "resize": "cover"},
     ],
 )
-def test_unscaled_images_are_equal(
-    options: dict[str, Any], layout: Any, dtype: str, scales: list[tuple[int, int]]
+def test_both_decoders_agree_in_all_layouts(
+    options: dict[str, Any], layout: Any, dtype: str, scales: list[int]
 ) -> None:
     data = encoded(smooth(33, 47), "JPEG", quality=90)
     options = {"layout": layout, "dtype": dtype, **options}
-    [by_pillow] = column_of([data], **options)
-    [found] = column_of([data], decoder="simplejpeg", **options)
-    assert torch.equal(found, by_pillow)
-    assert scales == [(33, 47)]
+    [by_pillow] = column_of([data], decoder="pillow", **options)
+    [found] = column_of([data], decoder="native", **options)
+    level = 1.001 / 255 if dtype == "float32" else 1
+    assert (found.double() - by_pillow.double()).abs().max() <= level
+    assert scales == [8]
 
 
 def test_pillow_decodes_other_formats() -> None:
     array = noise(9, 8)
     for kind in ("PNG", "BMP", "GIF"):
         data = encoded(array, kind)
-        assert decoded(data, decoder="simplejpeg").tolist() == decoded(data).tolist()
-
-
-def test_pillow_decodes_what_simplejpeg_does_not_support() -> None:
-    """For example chroma of a third of the width."""
-    data = bytearray(encoded(noise(48, 48), "JPEG", subsampling=0))
-    data[data.index(b"\xff\xc0") + 11] = 0x31
-    with pytest.raises(ValueError, match="subsampling"):
-        simplejpeg.decode_jpeg_header(bytes(data))
-    found = decoded(bytes(data), decoder="simplejpeg")
-    assert found.tolist() == np.asarray(opened(bytes(data))).tolist()
+        assert decoded(data, decoder="native").tolist() == decoded(data).tolist()
 
 
 # ---- scaled decoding ----
@@ -148,16 +139,16 @@ def test_pillow_decodes_what_simplejpeg_does_not_support() -> None:
         ({}, 8),
     ],
 )
-def test_scale_of_jpegs(options: dict[str, Any], scale: int, scales: list[tuple[int, int]]) -> None:
+def test_scale_of_jpegs(options: dict[str, Any], scale: int, scales: list[int]) -> None:
     data = encoded(smooth(320, 400), "JPEG")
-    decoded(data, decoder="simplejpeg", **options)
-    assert scales == [(40 * scale, 50 * scale)]
+    decoded(data, fast=True, **options)
+    assert scales == [scale]
 
 
 @pytest.mark.parametrize("scale", [1, 2, 4])
 @pytest.mark.parametrize("orientation", [1, 2, 3, 4, 5, 6, 7, 8])
 def test_crops_at_a_corner_that_only_need_scaling(
-    scale: int, orientation: int, scales: list[tuple[int, int]]
+    scale: int, orientation: int, scales: list[int]
 ) -> None:
     jpeg = encoded(smooth(128, 128), "JPEG", quality=95, exif=oriented(orientation))
     # At this scale, the decoded part of the image has exactly the requested size.
@@ -165,9 +156,9 @@ def test_crops_at_a_corner_that_only_need_scaling(
     options: dict[str, Any] = {"size": (side, side), "apply_exif_orientation": True}
     for top, left in [(0, 0), (0, 64), (64, 0), (64, 64)]:
         options["crop"] = (top, left, 64, 64)
-        found = decoded(jpeg, decoder="simplejpeg", **options)
+        found = decoded(jpeg, fast=True, **options)
         assert np.abs(found.astype(int) - decoded(jpeg, **options)).max() < 40
-    assert scales == [(16 * scale, 16 * scale)] * 4
+    assert scales == [scale, 8] * 4
 
 
 @given(
@@ -185,7 +176,7 @@ def test_scaled_images_are_not_shifted(
     resize: Any,
     orientation: int,
     data: st.DataObject,
-    scales: list[tuple[int, int]],
+    scales: list[int],
 ) -> None:
     height, width = stored
     array = np.empty((height, width, 3), np.uint8)
@@ -199,11 +190,12 @@ def test_scaled_images_are_not_shifted(
     top, left = data.draw(st.integers(0, height // 2)), data.draw(st.integers(0, width // 2))
     options: dict[str, Any] = {"size": size, "resize": resize, "apply_exif_orientation": True}
     options["crop"] = (top, left, height - top, width - left)
-    by_pillow = decoded(jpeg, **options).astype(int)
-    found = decoded(jpeg, decoder="simplejpeg", **options).astype(int)
+    by_pillow = decoded(jpeg, decoder="pillow", **options).astype(int)
+    found = decoded(jpeg, fast=True, **options).astype(int)
     # At an edge, tolerate about one decoded pixel, because the last one may contain a single stored
     # pixel. On average, tolerate much less, for rounding in JPEG and the filters.
-    slopes = 215 / np.array([*scales[-1], 1e9])
+    rows, columns = (-(-side * scales[-1] // 8) for side in (height, width))
+    slopes = 215 / np.array([rows, columns, 1e9])
     moved = found - by_pillow
     assert (np.abs(moved).max(axis=(0, 1)) <= 4 + 1.5 * slopes).all()
     assert (np.abs(moved.mean(axis=(0, 1))) <= 2 + 0.3 * slopes).all()
@@ -231,14 +223,14 @@ def test_decoded_size_is_at_least_the_requested_size(
 @given(st.integers(1, 40), st.integers(1, 40))
 def test_smallest_images(height: int, width: int) -> None:
     data = encoded(noise(height, width), "JPEG")
-    assert decoded(data, decoder="simplejpeg", size=(1, 1)).shape == (1, 1, 3)
+    assert decoded(data, fast=True, size=(1, 1)).shape == (1, 1, 3)
 
 
 def test_scaled_with_an_augment() -> None:
     data = encoded(smooth(400, 300), "JPEG")
     feature = {"size": (40, 40), "augment": tio.RandomResizedCrop()}
-    found = column_of([data] * 8, decoder="simplejpeg", **feature).to(torch.float64)
-    by_pillow = column_of([data] * 8, **feature).to(torch.float64)
+    found = column_of([data] * 8, fast=True, **feature).to(torch.float64)
+    by_pillow = column_of([data] * 8, decoder="pillow", **feature).to(torch.float64)
     assert len({image.numpy().tobytes() for image in found}) == 8
     assert (found - by_pillow).abs().mean() < 4
 
@@ -247,27 +239,29 @@ def test_scaled_with_an_augment() -> None:
 def test_scaled_images_from_a_dataset(tmp_path: Any, num_workers: int) -> None:
     images = [encoded(smooth(100, 90, seed=number), "JPEG") for number in range(9)]
     path = write_images(tmp_path / "x.tfrecord", images)
-    schema = {"image": tio.ImageFeature(decoder="simplejpeg", size=(20, 20))}
+    schema = {"image": tio.ImageFeature(fast=True, size=(20, 20))}
     dataset = tio.TFRecordDataset(path, schema, batch_size=9)
     [batch] = DataLoader(dataset, batch_size=None, num_workers=num_workers)
-    expected = column_of(images, decoder="simplejpeg", size=(20, 20))
+    expected = column_of(images, fast=True, size=(20, 20))
     assert torch.equal(batch["image"], expected)
 
 
-# ---- the package ----
+# ---- builds without libjpeg-turbo ----
 
 
-def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_without_libjpeg_turbo(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
 
     def find_none(name: str, package: str | None = None) -> Any:
-        return None if name == "simplejpeg" else find(name, package)
+        return None if name == "torchrec_io._jpeg" else find(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", find_none)
-    with pytest.raises(ImportError, match=r"pip install torchrec-io\[jpeg\]"):
-        tio.ImageFeature(decoder="simplejpeg")
-    text = tio.Schema({"x": tio.ImageFeature()}).to_json()
-    assert tio.Schema.from_json(text)["x"] == tio.ImageFeature()
+    monkeypatch.setattr(native_jpeg, "_jpeg", None)
+    for arguments in ({"decoder": "native"}, {"fast": True}, {"tf_compatible": True}):
+        with pytest.raises(ImportError, match="need a build with libjpeg-turbo"):
+            tio.ImageFeature(**arguments)
+    data = encoded(smooth(20, 30), "JPEG")
+    assert decoded(data).tolist() == np.asarray(opened(data)).tolist()
 
 
 # ---- undecoded images ----

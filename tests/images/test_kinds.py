@@ -29,7 +29,7 @@ def reason_of(data: bytes, **options: Any) -> str:
 JPEG = encoded(noise(16, 24), "JPEG")
 
 
-@pytest.mark.parametrize("decoder", ["pillow", "simplejpeg"])
+@pytest.mark.parametrize("decoder", ["pillow", "native"])
 @pytest.mark.parametrize("layout", ["CHW", "HWC"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_images_of_one_size_are_unchanged(decoder: Any, layout: Any, dtype: str) -> None:
@@ -40,7 +40,7 @@ def test_images_of_one_size_are_unchanged(decoder: Any, layout: Any, dtype: str)
         assert column.tolist() == [expected, expected]
 
 
-@pytest.mark.parametrize("decoder", ["pillow", "simplejpeg"])
+@pytest.mark.parametrize("decoder", ["pillow", "native"])
 def test_images_of_another_size_are_rejected(decoder: Any) -> None:
     reason = reason_of(JPEG, size=(24, 16), resize=None, decoder=decoder)
     assert reason == "the image has 16 x 24 pixels, the schema wants 24 x 16"
@@ -93,7 +93,7 @@ def test_channels_of_other_formats(kind: str, mode: str, channels: int) -> None:
     expected = decoded(data, channels=channels).tolist()
     assert decoded(data, channels=0).tolist() == expected
     if kind == "JPEG":
-        assert decoded(data, channels=0, decoder="simplejpeg").tolist() == expected
+        assert decoded(data, channels=0, decoder="native").tolist() == expected
 
 
 def test_16_bits_of_gray_are_one_channel() -> None:
@@ -160,7 +160,7 @@ def test_floats_need_four_channels_of_8_bits() -> None:
         b"",
     ]
     for data in others:
-        for decoder in ("pillow", "simplejpeg"):
+        for decoder in ("pillow", "native"):
             assert "for bitcast" in reason_of(data, decoder=decoder, **BITCAST)
     assert "max_pixels" in reason_of(stored_floats(FLOATS), max_pixels=5, **BITCAST)
     assert "wants 3 x 2" in reason_of(stored_floats(FLOATS), size=(3, 2), resize=None, **BITCAST)
@@ -190,7 +190,7 @@ def test_all_frames_are_read(layout: Any) -> None:
     axes = (0, 3, 1, 2) if layout == "CHW" else (0, 1, 2, 3)
     assert found.tolist() == np.stack(FRAMES).transpose(axes).tolist()
     assert one.tolist() == still.tolist() == found[:1].tolist()
-    jpeg = column_of([JPEG], animated=True, decoder="simplejpeg", layout=layout)[0]
+    jpeg = column_of([JPEG], animated=True, decoder="native", layout=layout)[0]
     assert jpeg.tolist() == [decoded(JPEG, layout=layout).tolist()]
 
 

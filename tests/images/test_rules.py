@@ -25,7 +25,7 @@ from tests.support.images import (
 from tests.support.pngs import chunk, file_of, png_of
 from torchrec_io.errors import DecodeError
 
-DECODERS = ["pillow", "simplejpeg"]
+DECODERS = ["pillow", "native"]
 both = pytest.mark.parametrize("decoder", DECODERS)
 
 
@@ -195,7 +195,7 @@ def test_cmyk_becomes_rgb_like_in_pillow(decoder: Any) -> None:
     assert found.tolist() == np.asarray(image.convert("RGB")).tolist()
     sized = decoded(data, decoder=decoder, size=(8, 9))
     resized = image.convert("RGB").resize((9, 8), Image.Resampling.BILINEAR)
-    assert sized.tolist() == np.asarray(resized).tolist()
+    assert np.abs(sized.astype(int) - np.asarray(resized)).max() <= 1
 
 
 def as_ycck(data: bytes) -> bytes:
@@ -282,10 +282,10 @@ def damaged_jpeg() -> bytes:
     return bytes(data)
 
 
-def test_simplejpeg_rejects_damage_that_pillow_ignores() -> None:
-    assert decoded(damaged_jpeg()).shape == (64, 64, 3)
+def test_native_decoding_rejects_damage_that_pillow_ignores() -> None:
+    assert decoded(damaged_jpeg(), decoder="pillow").shape == (64, 64, 3)
     with pytest.raises(DecodeError, match="the image cannot be decoded: ") as caught:
-        decoded(damaged_jpeg(), decoder="simplejpeg")
+        decoded(damaged_jpeg(), decoder="native")
     assert caught.value.feature == "image"
 
 

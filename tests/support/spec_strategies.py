@@ -211,7 +211,7 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
         crop=draw(st.none() | st.tuples(index, index, _lengths, _lengths)),
         augment=draw(st.none() | crops) if alone else None,
         mixed="list" if size else draw(st.sampled_from(mixed)),
-        decoder=draw(st.sampled_from(["pillow", "simplejpeg"])),
+        decoder=draw(st.sampled_from(["pillow", "native"])),
         apply_exif_orientation=draw(st.booleans()),
         **draw(of_numbers(dtype)),
     )

@@ -125,6 +125,27 @@ class RandomCrop(Spec):
         return Crop(top, left, rows, columns, _is_flipped(self.flip, rng))
 
 
+@dataclass(frozen=True)
+class RandomFlip(Spec):
+    """The whole image, mirrored at random, for ``ImageFeature(augment=...)``.
+
+    Args:
+        flip: Probability that the image is mirrored horizontally, from 0 to 1.
+
+    Raises:
+        SchemaError: If the argument is not such a number.
+    """
+
+    flip: float = 0.5
+
+    def __post_init__(self) -> None:
+        set_fields(self, flip=_check_flip(self.flip))
+
+    def __call__(self, height: int, width: int, rng: np.random.Generator) -> Crop:
+        """Choose at random whether to mirror an image."""
+        return Crop(0, 0, height, width, _is_flipped(self.flip, rng))
+
+
 def check_size(size: Any) -> tuple[int, int]:
     """Return a height and a width as a tuple.
 

@@ -128,7 +128,8 @@ NB_MODULE(_jpeg, module) {
            "    part: The part of the box that is resized, in the same form.\n"
            "    size: Height and width after resizing.\n"
            "    eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`\n"
-           "        and `part` refer to the smaller image.");
+           "        and `part` refer to the smaller image.")
+      .def_ro("eighths", &ImageView::eighths, "Scale of decoding, in eighths.");
   module.def("read_jpeg_headers", &bind_read_headers, "images"_a,
              "Return the headers of JPEGs; uint8 `[size]` each.");
   module.def("decode_jpegs", &bind_decode, "images"_a, "views"_a, "targets"_a,

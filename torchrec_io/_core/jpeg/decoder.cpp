@@ -103,6 +103,7 @@ struct JpegDecoder::State {
   bool copy_part(const ImageView& view, const PixelWriter& writer, std::string& reason);
   bool resize_part(const ImageView& view, const PixelWriter& writer, std::string& reason);
 
+  bool has_luma() const { return image.jpeg_color_space == JCS_YCbCr; }
   int levels() const { return is_luma ? 1 : stored_levels; }
   std::uint8_t* row_at(std::int64_t row) { return ring_rows[row % ring_size]; }
   // Returns where a column starts in a row.
@@ -152,12 +153,12 @@ bool JpegDecoder::State::start(const ImageView& view, int channels, std::string&
   image.scale_denom = 8;
   if (image.num_components == 4) {
     image.out_color_space = JCS_CMYK;
-  } else if (image.num_components == 1) {
+  } else if (image.num_components == 1 || (is_fast && channels < 3 && has_luma())) {
     image.out_color_space = JCS_GRAYSCALE;
   } else {
     image.out_color_space = JCS_EXT_RGBX;
   }
-  stored_levels = image.num_components == 1 ? 1 : 4;
+  stored_levels = image.out_color_space == JCS_GRAYSCALE ? 1 : 4;
   is_luma = channels < 3 && stored_levels == 4;
   next_row = 0;
   if (!call([this] { jpeg_start_decompress(&image); }, reason)) return false;

@@ -63,7 +63,8 @@ struct PixelTarget {
 // takes; and its size, which limits the memory.
 class JpegDecoder {
  public:
-  // `is_fast` chooses libjpeg's fast DCT instead of the accurate one.
+  // `is_fast` chooses libjpeg's fast DCT instead of the accurate one, and the stored luma for gray
+  // pixels instead of the luma of the colors.
   explicit JpegDecoder(bool is_fast = false);
   ~JpegDecoder();
   JpegDecoder(const JpegDecoder&) = delete;

@@ -1,0 +1,237 @@
+"""Native decoding of JPEGs, compared with Pillow."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import simplejpeg
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+import torchrec_io as tio
+from tests.support.images import column_of, decoded, encoded, noise, opened, oriented, smooth
+from torchrec_io.errors import DecodeError, SchemaError
+
+Pixels = Any
+
+
+@st.composite
+def jpegs(draw: st.DrawFn) -> bytes:
+    """Draw a JPEG of any kind that encoders write."""
+    height, width = draw(st.integers(1, 90)), draw(st.integers(1, 90))
+    image = draw(st.sampled_from([smooth, noise]))(height, width, seed=draw(st.integers(0, 9)))
+    quality = draw(st.sampled_from([10, 50, 90, 100]))
+    if draw(st.booleans()):  # Pillow does not write 4:4:0 and 4:1:1
+        sampling = draw(st.sampled_from(["444", "422", "420", "440", "411", "Gray"]))
+        return simplejpeg.encode_jpeg(
+            np.ascontiguousarray(image), quality=quality, colorsubsampling=sampling
+        )
+    mode = draw(st.sampled_from(["RGB", "RGB", "L", "CMYK"]))
+    options: dict[str, Any] = {"progressive": draw(st.booleans())}
+    if draw(st.booleans()):
+        options["restart_marker_blocks"] = draw(st.integers(1, 20))
+    if mode == "RGB":
+        options["keep_rgb"] = draw(st.booleans())
+        options["subsampling"] = draw(st.sampled_from(["4:4:4", "4:2:2", "4:2:0"]))
+    return encoded(Image.fromarray(image).convert(mode), "JPEG", quality=quality, **options)
+
+
+@st.composite
+def geometries(draw: st.DrawFn, height: int, width: int) -> dict[str, Any]:
+    """Draw the part of an image that is used, and its size."""
+    options: dict[str, Any] = {}
+    if draw(st.booleans()):
+        top, left = draw(st.integers(0, height - 1)), draw(st.integers(0, width - 1))
+        rows, columns = draw(st.integers(1, height - top)), draw(st.integers(1, width - left))
+        options["crop"] = (top, left, rows, columns)
+    if draw(st.booleans()):
+        options["size"] = draw(st.tuples(st.integers(1, 120), st.integers(1, 120)))
+        options["resize"] = draw(st.sampled_from(["stretch", "cover", "contain"]))
+        if options["resize"] == "cover" and draw(st.booleans()):
+            options["short_side"] = max(options["size"]) + draw(st.integers(0, 50))
+    return options
+
+
+@given(st.data())
+def test_pixels_are_those_of_pillow(data: st.DataObject) -> None:
+    """Equal at full size, and within one level where images are resized."""
+    jpeg = data.draw(jpegs())
+    image = opened(jpeg)
+    options = data.draw(geometries(image.height, image.width))
+    options["channels"] = data.draw(st.sampled_from([1, 2, 3, 4, 0]))
+    options["layout"] = data.draw(st.sampled_from(["CHW", "HWC"]))
+    found = decoded(jpeg, decoder="native", **options).astype(int)
+    by_pillow = decoded(jpeg, decoder="pillow", **options).astype(int)
+    assert found.shape == by_pillow.shape
+    assert np.abs(found - by_pillow).max() <= ("size" in options)
+
+
+@given(st.data(), st.integers(1, 8), st.booleans())
+def test_rotated_and_mirrored_images(
+    data: st.DataObject, orientation: int, mirrored: bool  # noqa: FBT001
+) -> None:
+    array = smooth(data.draw(st.integers(1, 60)), data.draw(st.integers(1, 60)))
+    jpeg = encoded(array, "JPEG", exif=oriented(orientation))
+    rotated = Image.fromarray(array).size[:: -1 if orientation < 5 else 1]
+    options = data.draw(geometries(*rotated))
+    options["apply_exif_orientation"] = True
+    if mirrored:
+        options["augment"] = mirror
+    found = decoded(jpeg, decoder="native", **options).astype(int)
+    by_pillow = decoded(jpeg, decoder="pillow", **options).astype(int)
+    assert np.abs(found - by_pillow).max() <= ("size" in options)
+
+
+def mirror(height: int, width: int, rng: np.random.Generator) -> tio.Crop:
+    del rng
+    return tio.Crop(0, 0, height, width, flip=True)
+
+
+def test_augments_choose_the_same_parts_with_both_decoders() -> None:
+    jpeg = encoded(smooth(90, 120), "JPEG")
+    for augment in (tio.RandomResizedCrop(), tio.RandomCrop((40, 50)), tio.RandomFlip()):
+        options: dict[str, Any] = {"size": (32, 32), "augment": augment}
+        found = column_of([jpeg] * 20, decoder="native", **options)
+        by_pillow = column_of([jpeg] * 20, decoder="pillow", **options)
+        assert len({image.numpy().tobytes() for image in found}) > 1
+        assert (found.int() - by_pillow.int()).abs().max() <= 1
+
+
+# ---- values ----
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("layout", ["CHW", "HWC"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_normalized_values(dtype: str, layout: Any, kind: str) -> None:
+    """They are those of torchvision's ToDtype and Normalize: each step in float32."""
+    data = encoded(noise(20, 30), kind)
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    options: dict[str, Any] = {"size": (20, 30), "layout": layout}
+    levels = column_of([data], **options).float()
+    found = column_of([data], **options, dtype=dtype, mean=mean, std=std)
+    axes = (1, -1, 1, 1) if layout == "CHW" else (1, 1, 1, -1)
+    expected = levels * torch.tensor(1 / 255)
+    expected = (expected - torch.tensor(mean).reshape(axes)) / torch.tensor(std).reshape(axes)
+    assert found.dtype == getattr(torch, dtype)
+    assert torch.equal(found, expected.to(found.dtype))
+
+
+def test_normalized_values_around_images() -> None:
+    options: dict[str, Any] = {"size": (40, 20), "resize": "contain", "fill": 51}
+    data = encoded(noise(20, 20), "JPEG")
+    image = column_of([data], **options, dtype="float32", mean=(0.5, 0.2, 0.1))[0]
+    assert image[:, 0, 0].tolist() == pytest.approx([-0.3, 0.0, 0.1], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mean": (0.5,) * 3}, "mean needs a float dtype"),
+        ({"mean": (0.5,) * 3, "dtype": "float32", "channels": 0}, "mean needs a float dtype"),
+        ({"std": (0.5,) * 3, "dtype": "float32", "mixed": "pad"}, "std needs a float dtype"),
+        ({"std": (0.5, 0, 1), "dtype": "float32"}, "std must have a positive number"),
+        ({"mean": (0.5, 1), "dtype": "float32"}, "mean must have a number for each channel"),
+        ({"mean": "abc", "dtype": "float32"}, "mean must have a number for each channel"),
+        ({"short_side": 5}, "short_side needs resize='cover'"),
+        ({"short_side": 5, "size": (4, 6), "resize": "cover"}, "size of at most short_side"),
+        ({"short_side": 0, "size": (4, 6), "resize": "cover"}, "short_side"),
+        ({"fast": True, "tf_compatible": True}, "fast excludes tf_compatible"),
+        ({"fast": True, "decoder": "pillow"}, "decoder='pillow' excludes fast"),
+        ({"tf_compatible": True, "decoder": None}, "decoder=None excludes tf_compatible"),
+    ],
+)
+def test_invalid_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        tio.ImageFeature(**arguments)
+
+
+# ---- the evaluation recipe ----
+
+
+@given(st.integers(20, 90), st.integers(20, 90), st.sampled_from(["native", "pillow"]))
+def test_short_side_is_resize_and_center_crop(height: int, width: int, decoder: Any) -> None:
+    """As torchvision computes the sizes, by Pillow's resize and crop."""
+    jpeg = encoded(smooth(height, width), "JPEG")
+    image = opened(jpeg)
+    short = 32
+    size = (short, int(short * width / height))
+    if height > width:
+        size = (int(short * height / width), short)
+    resized = image.resize(size[::-1], Image.Resampling.BILINEAR)
+    top, left = round((size[0] - 28) / 2.0), round((size[1] - 24) / 2.0)
+    expected = np.asarray(resized)[top : top + 28, left : left + 24].astype(int)
+    found = decoded(jpeg, size=(28, 24), resize="cover", short_side=short, decoder=decoder)
+    assert np.abs(found.astype(int) - expected).max() <= 1
+
+
+# ---- damage ----
+
+
+@given(jpegs(), st.data())
+def test_damaged_jpegs_are_decoded_or_refused(jpeg: bytes, data: st.DataObject) -> None:
+    """Never a crash, and never another exception."""
+    damaged = bytearray(jpeg)
+    for _ in range(data.draw(st.integers(1, 5))):
+        damaged[data.draw(st.integers(0, len(jpeg) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        image = decoded(bytes(damaged), size=(16, 16), max_pixels=1 << 20)
+    except DecodeError as error:
+        assert error.feature == "image"
+    else:
+        assert image.shape == (16, 16, 3)
+
+
+def test_only_damage_of_the_used_rows_matters() -> None:
+    """Rows below those that are used are not decoded."""
+    jpeg = encoded(noise(160, 160), "JPEG", quality=90)
+    at = len(jpeg) * 9 // 10
+    damaged = jpeg[:at] + b"\xff\x00" * 20 + jpeg[at + 40 :]
+    with pytest.raises(DecodeError, match="Corrupt JPEG data"):
+        decoded(damaged)
+    top = decoded(damaged, crop=(0, 0, 80, 160))
+    assert top.tolist() == decoded(jpeg)[:80].tolist()
+
+
+def test_bad_images_of_a_batch_are_named_one_by_one(tmp_path: Any) -> None:
+    from tests.support.images import write_images  # noqa: PLC0415
+
+    good = encoded(smooth(30, 40), "JPEG")
+    cut = good[: len(good) * 3 // 4] + b"\xff\xd9"
+    images = [good, cut, good, b"no image", encoded(noise(8, 8)), good[:40], *[good] * 20]
+    path = write_images(tmp_path / "x.tfrecord", images)
+    found: list[DecodeError] = []
+    dataset = tio.TFRecordDataset(
+        path, {"image": tio.ImageFeature(size=(8, 8))}, batch_size=30, on_error=found.append
+    )
+    [batch] = dataset
+    assert len(batch["image"]) == 23
+    assert [(error.record, error.feature) for error in found] == [(n, "image") for n in (1, 3, 5)]
+
+
+def test_images_that_libjpeg_only_warns_of_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    for kind in ("4:4:4", "4:2:0"):
+        jpeg = encoded(smooth(64, 64), "JPEG", quality=95, subsampling=kind)
+        with pytest.raises(DecodeError, match="the image cannot be decoded"):
+            decoded(jpeg[: len(jpeg) * 3 // 4] + b"\xff\xd9")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bytes_after_the_pixels_are_harmless() -> None:
+    """Some files of well-known datasets have them, and every decoder ignores them."""
+    jpeg = encoded(smooth(64, 64), "JPEG")
+    assert decoded(jpeg[:-2] + b"\0" * 300 + jpeg[-2:]).tolist() == decoded(jpeg).tolist()
+
+
+def test_wide_images() -> None:
+    """The longest sides that the format allows."""
+    for size in ((1, 65_500), (65_500, 1)):
+        file = io.BytesIO()
+        Image.new("RGB", size, (9, 200, 100)).save(file, "JPEG", quality=100, subsampling=0)
+        image = decoded(file.getvalue(), size=(3, 3))
+        assert np.abs(image.astype(int) - [9, 200, 100]).max() <= 2
