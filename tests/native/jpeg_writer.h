@@ -1,0 +1,65 @@
+// JPEGs of many forms, for tests and as seeds of the fuzzer.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+// The header of libjpeg needs those above.
+#include <jpeglib.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tio::test {
+
+struct JpegForm {
+  unsigned width = 1;
+  unsigned height = 1;
+  int components = 3;  // 1 gray, 3 color, 4 CMYK
+  int across = 2;      // sampling factors of the luma of color
+  int down = 2;
+  int quality = 90;
+  bool is_progressive = false;
+  unsigned restart = 0;  // rows of blocks between restart markers; 0 for none
+};
+
+// Returns a JPEG of smooth colors with some noise.
+inline std::string write_jpeg(const JpegForm& form, std::mt19937_64& random) {
+  jpeg_compress_struct image{};
+  jpeg_error_mgr errors{};
+  image.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&image);
+  unsigned char* data = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&image, &data, &size);
+  image.image_width = form.width;
+  image.image_height = form.height;
+  image.input_components = form.components;
+  image.in_color_space = form.components == 1   ? JCS_GRAYSCALE
+                         : form.components == 3 ? JCS_RGB
+                                                : JCS_CMYK;
+  jpeg_set_defaults(&image);
+  jpeg_set_quality(&image, form.quality, TRUE);
+  if (form.components == 3) {
+    image.comp_info[0].h_samp_factor = form.across;
+    image.comp_info[0].v_samp_factor = form.down;
+  }
+  if (form.is_progressive) jpeg_simple_progression(&image);
+  image.restart_in_rows = static_cast<int>(form.restart);
+  jpeg_start_compress(&image, TRUE);
+  std::vector<unsigned char> row(form.width * static_cast<unsigned>(form.components));
+  for (unsigned y = 0; y < form.height; ++y) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = static_cast<unsigned char>(y * 3 + i * 2 + random() % 16);
+    }
+    JSAMPROW rows[1] = {row.data()};
+    jpeg_write_scanlines(&image, rows, 1);
+  }
+  jpeg_finish_compress(&image);
+  std::string file(reinterpret_cast<char*>(data), size);
+  jpeg_destroy_compress(&image);
+  std::free(data);
+  return file;
+}
+
+}  // namespace tio::test
