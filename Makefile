@@ -31,11 +31,16 @@ long: build setup-tf
 
 # ---- set-up ----
 
+# Native decoding of JPEGs needs the headers of libjpeg-turbo. Without them Pillow decodes JPEGs.
+INSTALL_JPEG_HEADERS = @if [ ! -e /usr/include/jpeglib.h ] && [ "$$(id -u)" = 0 ] && command -v apt-get \
+	  > /dev/null; then apt-get -qq update && apt-get -qq install -y libjpeg-dev > /dev/null; fi
+
 setup: $(VENV)/.ready
 setup-tf: $(TF_VENV)/.ready
 
 # Install torch first: isolated builds would otherwise install their own version.
 $(VENV)/.ready: pyproject.toml constraints.txt
+	$(INSTALL_JPEG_HEADERS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt torch numpy scikit-build-core nanobind cmake ninja
 	$(BIN)/pip install -q -c constraints.txt --no-build-isolation \
