@@ -48,6 +48,11 @@ class Outcome(NamedTuple):
     message: str
     hit: Call
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the child came to its end without a fault."""
+        return self.kind not in ("killed", "crashed") and not self.hit
+
 
 class Case:
     """The folder of one case, which is always the same, and its children."""
@@ -96,11 +101,15 @@ class Case:
         if not child:
             os.close(read_end)
             signal.alarm(_SECONDS)
-            if fault is not None:
+            if fault is injection.ALLOCATION:
+                self._shim.arm_allocations(number)
+            elif fault is not None:
                 self._shim.arm(self.folder / self._program.under, fault, number)
             outcome = _call(function)
             self._shim.disarm()
-            outcome = outcome._replace(hit=self._shim.hit)
+            if self._shim.disarm_allocations() >= number > 0:
+                outcome = outcome._replace(hit=Call.ALLOCATION)
+            outcome = outcome._replace(hit=outcome.hit | self._shim.hit)
             with os.fdopen(write_end, "w") as file:
                 json.dump(outcome, file, default=_as_json)
             os._exit(0)
@@ -121,7 +130,7 @@ def _call(function: Callable[[], Any]) -> Outcome:
         return Outcome("done", function(), "", none)
     except FileNotFoundError as error:
         return Outcome("missing", None, str(error), none)
-    except (OSError, tio.TorchRecIOError) as error:
+    except (OSError, MemoryError, tio.TorchRecIOError) as error:
         return Outcome("error", None, f"{type(error).__name__}: {error}", none)
     except BaseException:  # noqa: BLE001  # everything else is a mistake
         return Outcome("crashed", None, traceback.format_exc(), none)
@@ -153,7 +162,7 @@ class Matrix:
         for number in count(1):
             self._case.reset()
             outcome = self._case.run(fault, number)
-            if outcome.kind != "killed" and not outcome.hit:
+            if outcome.is_untouched:
                 break
             self.cases += 1
             where = f"{fault.name} at call {number} ({outcome.hit.name})"
@@ -166,10 +175,10 @@ class Matrix:
             for inner in count(1):
                 self._case.reset()
                 outcome = self._case.run(first, number)
-                if outcome.kind != "killed" and not outcome.hit:
+                if outcome.is_untouched:
                     return
                 again = self._case.read(second, inner)
-                if again.kind != "killed" and not again.hit:
+                if again.is_untouched:
                     break
                 self.cases += 1
                 where = f"{first.name} at call {number}, then {second.name} at call {inner}"
