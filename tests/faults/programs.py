@@ -103,12 +103,8 @@ def read_tar(folder: Path) -> dict[str, Any]:
 
 
 def read_tree(folder: Path) -> dict[str, bytes]:
-    expand_paths(folder / "out", tfrecord_names=False)
-    root = folder / "out" / "tree"
-    found = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.*")}
-    if not found:
-        raise FileNotFoundError(root)
-    return found
+    files = map(Path, expand_paths(folder / "out" / "tree", tfrecord_names=False))
+    return {path.name: path.read_bytes() for path in files}
 
 
 # ---- inputs and old outputs ----
@@ -334,11 +330,9 @@ def stale_index(folder: Path) -> None:
 def index_command(folder: Path) -> None:
     from torchrec_io.cli.commands import app  # noqa: PLC0415  # slow
 
-    try:
-        app(["index", str(folder / "in" / "a.tfrecord"), "--force"], standalone_mode=False)
-    except SystemExit as end:
-        if end.code:
-            raise OSError(f"status {end.code}") from None
+    path = str(folder / "in" / "a.tfrecord")
+    if status := app(["index", path, "--force"], standalone_mode=False):
+        raise OSError(f"status {status}")
 
 
 def count_records(folder: Path) -> int:

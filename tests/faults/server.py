@@ -100,6 +100,7 @@ class Case:
         child = os.fork()
         if not child:
             os.close(read_end)
+            os.dup2(2, 1)  # the answers go to the standard output
             signal.alarm(_SECONDS)
             if fault is injection.ALLOCATION:
                 self._shim.arm_allocations(number)
@@ -208,7 +209,11 @@ class Matrix:
 
     def _problems_of_leftovers(self, fault: Fault, outcome: Outcome) -> Iterator[str]:
         left = self._case.left()
-        if outcome.kind == "killed" or fault.is_lasting or outcome.hit == Call.UNLINK or not left:
+        if outcome.kind == "killed" or fault.is_lasting or outcome.hit == Call.UNLINK:
+            return
+        if outcome.hit == Call.OPEN:  # to remove a folder, it is opened
+            left = [path for path in left if not os.path.isdir(path)]
+        if not left:
             return
         if ".torchrec_io.commit" not in outcome.message:
             yield f"{left} is left, and not named in: {outcome.message}"
@@ -232,14 +237,22 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     for line in sys.stdin:
         request = json.loads(line)
-        matrix = Matrix(root, PROGRAMS[request["program"]])
-        for names in request["faults"]:
-            faults = [getattr(injection, name) for name in names]
-            if len(faults) == 1:
-                matrix.check(faults[0])
-            else:
-                matrix.check_recovery(*faults)
-        print(json.dumps([matrix.cases, matrix.wrong]), flush=True)
+        try:
+            answer = _check(root, PROGRAMS[request["program"]], request["faults"])
+        except Exception:  # noqa: BLE001  # the next program is another one
+            answer = (0, [traceback.format_exc()])
+        print(json.dumps(answer), flush=True)
+
+
+def _check(root: Path, program: Program, requested: list[list[str]]) -> tuple[int, list[str]]:
+    matrix = Matrix(root, program)
+    for names in requested:
+        faults = [getattr(injection, name) for name in names]
+        if len(faults) == 1:
+            matrix.check(faults[0])
+        else:
+            matrix.check_recovery(*faults)
+    return matrix.cases, matrix.wrong
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ class Server:
         answer = self._process.stdout.readline()
         if not answer:
             self._errors.seek(0)
-            pytest.fail(self._errors.read()[-4000:])
+            errors = self._errors.read().splitlines()
+            pytest.fail("\n".join(line for line in errors if "interrupted commit" not in line))
         cases, wrong = json.loads(answer)
         assert not wrong, "\n".join([f"{len(wrong)} of {cases} cases", *wrong[:10]])
         return int(cases)
