@@ -12,7 +12,7 @@
 namespace {
 
 // Smaller allocations are mostly those of nanobind, which ends the process when it has no memory
-// for an object of its own. tests/native/test_allocations.cpp covers the core without it.
+// for an object of its own.
 constexpr std::size_t kSmallest = 256;
 
 std::atomic<long> calls;

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from pathlib import Path
 
+from torchrec_io import _core
+
 _HERE = Path(__file__).parent
 
 
@@ -114,6 +116,9 @@ class Shim:
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None)
+        # nanobind ends the process if its table of objects cannot grow. It never shrinks.
+        table = [_core.ReadResult() for _ in range(10_000)]
+        del table
 
     def arm(self, folder: Path, fault: Fault, number: int) -> None:
         """Inject a fault at the call of the given number, from 1, on files below a folder."""
