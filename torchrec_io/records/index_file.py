@@ -208,7 +208,8 @@ class IndexFile:
             file = open_file(self.path)
         except FileNotFoundError:
             return  # what is in memory stays as it was
-        if file.read(0, _HEADER_BYTES) != self.head:
+        is_size = self._stamp is None or file.stamp.size == self._stamp.size
+        if not is_size or file.read(0, _HEADER_BYTES) != self.head:
             raise _replaced(self.path)
         self._stamp = file.stamp
 
@@ -278,9 +279,7 @@ def _open_used(path: str) -> ByteSource:
     try:
         return open_file(path)
     except FileNotFoundError:
-        raise StaleIndexError(
-            "the index file was removed while it was in use", path=path
-        ) from None
+        raise StaleIndexError("the index file was removed while it was in use", path=path) from None
 
 
 def _damaged(error: ValueError, path: str) -> IndexFormatError:

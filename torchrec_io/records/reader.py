@@ -63,6 +63,7 @@ class Reader(ABC):
     def begin_epoch(self) -> None:
         """Check each file again for changes before it is read next."""
 
+    @abstractmethod
     def end_epoch(self) -> None:
         """Check that no file was changed after it was read in this epoch.
 

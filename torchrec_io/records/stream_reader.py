@@ -177,6 +177,9 @@ class StreamReader(Reader):
     def begin_epoch(self) -> None:
         """Do nothing: files are opened again for each iteration."""
 
+    def end_epoch(self) -> None:
+        """Do nothing: files are checked while they are read."""
+
     def plan(self, records: StreamChunk) -> StreamChunk:
         """Return the chunk itself, whose records are in memory."""
         return records
