@@ -201,9 +201,9 @@ def test_text_index_that_leaves_out_records(data: Path, left_out: set[int]) -> N
     path.write_text(lines_without(left_out))
     first = min(left_out) * FRAME
     message = f"leaves out bytes {first:,} to [0-9,]+ of the data file; use allow_missing=True"
-    for load in (lambda: RecordIndex.load(path), lambda: RecordIndex.from_text(path, data)):
+    for load in (RecordIndex.load, RecordIndex.from_text):
         with pytest.raises(StaleIndexError, match=message) as caught:
-            load()
+            load(path, data)
         assert caught.value.path == str(path)
     with pytest.raises(StaleIndexError, match=message):
         open_indexes([str(data)], path, "auto")

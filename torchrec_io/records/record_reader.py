@@ -292,6 +292,7 @@ class RecordReader(Reader):
             for file in unchecked:
                 index = self.indexes[file]
                 index.check_unchanged()
+                self._closed.pop(file, None)  # it was not read in this epoch
                 source = self._open_sources.get(file)
                 if source is not None and source.stamp != index.data_stamp:
                     del self._open_sources[file]  # replaced by a file with the same content
