@@ -8,30 +8,51 @@ import re
 from collections.abc import Iterable
 
 from .local import StrPath
+from .shard_names import check_complete
 
 # Names of TFRecord files, in a directory that also holds other files.
 _DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b|-\d{5}-of-\d{5}|^part-")
 _COMPANION_NAME = re.compile(r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$")
+_INDEX_NAME = re.compile(r"\.(tfidx|idx|index)$")
 
 
-def expand_paths(paths: StrPath | Iterable[StrPath], *, tfrecord_names: bool = True) -> list[str]:
+def expand_paths(
+    paths: StrPath | Iterable[StrPath],
+    *,
+    tfrecord_names: bool = True,
+    allow_missing: bool = False,
+) -> list[str]:
     """Return the files that names, glob patterns and directories stand for, in order.
 
     A directory stands for the files in it with the usual names of TFRecord files (``*.tfrecord*``,
     ``*.tfrec``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted. A pattern stands for
     its matches, sorted; ``**`` in a pattern matches any number of directories.
 
+    Where a directory stands for shards ``name-00001-of-00003``, or a pattern with only wildcards in
+    the place of the shard's number (``name-*``, ``name-?????-of-00003``), all shards must exist.
+    Other names and patterns stand for what exists.
+
     Args:
         paths: A name, pattern or directory, or several.
         tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
             files are taken, except hidden ones and indexes (``*.tfidx``).
+        allow_missing: Whether shards may be missing.
 
     Raises:
-        FileNotFoundError: If a file does not exist, or a pattern or directory has no matching file.
-        ValueError: If ``paths`` is empty or has a URL.
+        FileNotFoundError: If a file does not exist, a pattern or directory has no matching file, or
+            shards are missing.
+        ValueError: If ``paths`` is empty or has a URL, or there are two sets of shards of one name.
     """
     names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    files = [file for name in names for file in _expand(os.fspath(name), tfrecord_names)]
+    files: list[str] = []
+    for path in names:
+        name = os.fspath(path)
+        found = _expand(name, tfrecord_names)
+        if found != [name] and not allow_missing:
+            companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
+            data = [file for file in found if not companion.search(file)]
+            check_complete(data, None if os.path.isdir(name) else name)
+        files += found
     if not files:
         raise ValueError("paths is empty: name at least one file")
     return files
