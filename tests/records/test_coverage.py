@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.indexes import write_index
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import (
     CorruptRecordError,
@@ -16,13 +17,12 @@ from torchrec_io import (
     RecordIndex,
     StaleIndexError,
     TFRecordDataset,
+    TFRecordMapDataset,
     TorchRecIOError,
     _core,
 )
-from torchrec_io.records.formats import TFRECORD
 from torchrec_io.records.index_cache import cache_path, find_or_build, open_indexes
 from torchrec_io.records.lines import TextLines
-from torchrec_io.storage.local import LocalFile
 
 RECORDS = [b"%03d" % number for number in range(100)]
 FRAME = 19
@@ -32,35 +32,6 @@ TOTAL = FRAME * len(RECORDS)
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     return write_tfrecord(tmp_path / "data", RECORDS)
-
-
-def write_index(
-    data: Path,
-    starts: list[int],
-    end: int,
-    *,
-    compression: _core.Compression = _core.Compression.none,
-    header_bytes: int | None = None,
-    footer_bytes: int = 0,
-    gaps: tuple[_core.Gap, ...] = (),
-) -> Path:
-    """Write an index with valid checksums beside a data file."""
-    file = LocalFile(data)
-    header = _core.IndexHeader(
-        format=0,
-        compression=compression,
-        data_bytes=file.stamp.size,
-        data_mtime_ns=file.stamp.mtime_ns,
-        data_fingerprint=TFRECORD.fingerprint(file, file.stamp.size),
-        stream_end=end,
-        header_bytes=(starts[0] if starts else end) if header_bytes is None else header_bytes,
-        footer_bytes=footer_bytes,
-    )
-    restarts = np.empty((0, 2), np.uint64)
-    content = _core.encode_index(header, np.array(starts, np.uint64), restarts, list(gaps))
-    path = data.with_name(data.name + ".tfidx")
-    path.write_bytes(content)
-    return path
 
 
 ALL = list(range(0, TOTAL, FRAME))
@@ -288,3 +259,13 @@ def test_every_number_in_the_header(data: Path) -> None:
             assert list(dataset) == [RECORDS]
         except TorchRecIOError:
             continue
+
+
+def test_datasets_read_what_a_text_index_has(data: Path) -> None:
+    path = data.with_name("data.idx")
+    path.write_text(lines_without({3, 98, 99}))
+    for make in (TFRecordDataset, TFRecordMapDataset):
+        with pytest.raises(StaleIndexError, match="leaves out bytes 57 to 76"):
+            make(data, index=path)
+        dataset = make(data, index=path, allow_missing=True)
+        assert list(dataset) == [*RECORDS[:3], *RECORDS[4:98]]
