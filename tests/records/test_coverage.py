@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import itertools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -264,7 +266,8 @@ def test_every_number_in_the_header(data: Path) -> None:
 def test_datasets_read_what_a_text_index_has(data: Path) -> None:
     path = data.with_name("data.idx")
     path.write_text(lines_without({3, 98, 99}))
-    for make in (TFRecordDataset, TFRecordMapDataset):
+    makers: tuple[Callable[..., Any], ...] = (TFRecordDataset, TFRecordMapDataset)
+    for make in makers:
         with pytest.raises(StaleIndexError, match="leaves out bytes 57 to 76"):
             make(data, index=path)
         dataset = make(data, index=path, allow_missing=True)
