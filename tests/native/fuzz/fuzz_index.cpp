@@ -192,6 +192,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   std::vector<std::byte> file(input.begin() + 1, input.end());
-  fuzz::run_file(file, (options & 2) != 0, std::size_t{1} + options);
+  fuzz::run_file(file, (options & 2) != 0, std::size_t{64} + options);
   return 0;
 }
