@@ -14,7 +14,6 @@ import re
 import resource
 import statistics
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -24,13 +23,23 @@ from benchmarks.soak_cases import Cases
 
 _MOST_GROWTH_MB = 8
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # only listed
+_NAME_OF_PYTORCH = re.compile(r"torch_(\d+)_")  # the number is the process that made the file
 _MIN_ROUNDS = 8  # for a statement about growth
 
 _log = logging.getLogger("benchmarks.soak")
 
 
 class Use(NamedTuple):
-    """Resources that this process uses between two rounds."""
+    """Resources that this process uses between two rounds.
+
+    Attributes:
+        memory: Resident memory in bytes.
+        descriptors: Number of open files.
+        threads: Number of threads, also of native code.
+        shared_files: Number of mapped files of ``/dev/shm``, and of files there that this process
+            or its workers have left.
+        shared_slots: Number of mapped slots of workers.
+    """
 
     memory: int
     descriptors: int
@@ -43,15 +52,17 @@ def measure(pids: set[int]) -> Use:
     """Measure the resources of this process.
 
     Args:
-        pids: Processes whose files in ``/dev/shm`` count: this one and all of its workers.
+        pids: Process ids of this process and of all its workers so far.
     """
     gc.collect()
     names = os.listdir(_SHARED_MEMORY) if _SHARED_MEMORY.is_dir() else []
-    ours = [name for name in names if pids & {int(part) for part in re.findall(r"\d+", name)}]
-    slots = Path("/proc/self/maps").read_text("ascii", "replace").count("memfd:torchrec_io")
+    made = [found for found in map(_NAME_OF_PYTORCH.match, names) if found is not None]
+    ours = [found for found in made if int(found[1]) in pids]
+    maps = Path("/proc/self/maps").read_text("ascii", "replace")
+    files, slots = maps.count(f" {_SHARED_MEMORY}/"), maps.count("memfd:torchrec_io")
     memory = memory_of()["VmRSS"]
     descriptors = len(os.listdir("/proc/self/fd"))
-    return Use(memory, descriptors, threading.active_count(), len(ours), slots)
+    return Use(memory, descriptors, len(os.listdir("/proc/self/task")), files + len(ours), slots)
 
 
 def run(minutes: float, seed: int, folder: Path) -> tuple[Cases, list[Use]]:

@@ -944,7 +944,9 @@ class JpegFault(enum.Enum):
     """There are more scans than allowed."""
 
     too_many_segments = 6
-    """There are more than MAX_JPEG_SEGMENTS segments."""
+    """
+    There are more than MAX_JPEG_SEGMENTS segments, or MAX_JPEG_SEGMENT_BYTES in them.
+    """
 
     stray_bytes = 7
     """More than MAX_STRAY_JPEG_BYTES bytes between segments belong to none."""
@@ -956,6 +958,8 @@ class JpegFault(enum.Enum):
     """A scan has fewer restart markers than its size needs."""
 
 MAX_JPEG_SEGMENTS: int = 4096
+
+MAX_JPEG_SEGMENT_BYTES: int = 16777216
 
 MAX_STRAY_JPEG_BYTES: int = 65536
 
