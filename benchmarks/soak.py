@@ -24,6 +24,7 @@ from benchmarks.soak_cases import Cases
 _MOST_GROWTH_MB = 8
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # only listed
 _NAME_OF_PYTORCH = re.compile(r"torch_(\d+)_")  # the number is the process that made the file
+_SECONDS_TO_SETTLE = 5
 _MIN_ROUNDS = 8  # for a statement about growth
 
 _log = logging.getLogger("benchmarks.soak")
@@ -65,6 +66,21 @@ def measure(pids: set[int]) -> Use:
     return Use(memory, descriptors, len(os.listdir("/proc/self/task")), files + len(ours), slots)
 
 
+def settle(pids: set[int], threads: int) -> Use:
+    """Measure once threads of PyTorch that outlive a loop for a moment have ended.
+
+    Args:
+        pids: Process ids of this process and of all its workers so far.
+        threads: Number of threads to wait for, for some seconds.
+    """
+    end = time.monotonic() + _SECONDS_TO_SETTLE
+    use = measure(pids)
+    while (use.shared_files or use.threads > threads) and time.monotonic() < end:
+        time.sleep(0.1)
+        use = measure(pids)
+    return use
+
+
 def run(minutes: float, seed: int, folder: Path) -> tuple[Cases, list[Use]]:
     """Run rounds over all cases until the time is over, at least two, and measure after each."""
     cases = Cases(folder, seed)
@@ -74,7 +90,7 @@ def run(minutes: float, seed: int, folder: Path) -> tuple[Cases, list[Use]]:
     while time.monotonic() < end or len(uses) < 2:
         for case in cases.all():
             case()
-        uses.append(measure(cases.pids))
+        uses.append(settle(cases.pids, min([use.threads for use in uses], default=1)))
         _log.info("round %d: %d records, %s", len(uses), cases.records, uses[-1])
     return cases, uses
 
