@@ -74,7 +74,7 @@ docs: setup
 	mkdocs build --strict -q -d build/site
 
 native: setup
-	cmake -S . -B build/native -G Ninja -DTORCHREC_IO_SANITIZE=ON -DPython_EXECUTABLE=$(BIN)/python
+	cmake -S . -B build/native -G Ninja -DTORCHREC_IO_SANITIZER=address -DPython_EXECUTABLE=$(BIN)/python
 	cmake --build build/native -j $(JOBS)
 	ctest --test-dir build/native --output-on-failure -j $(JOBS)
 
