@@ -30,5 +30,3 @@ def test_core_is_refused_without_the_gil() -> None:
 def test_core_is_loaded_with_the_gil() -> None:
     ended = run(enabled=True)
     assert (ended.returncode, ended.stderr) == (0, "")
-
-

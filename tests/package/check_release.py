@@ -40,5 +40,5 @@ def find(path: Path, pattern: str) -> str:
 
 
 if __name__ == "__main__":
-    found = find_problems(ROOT, *sys.argv[1:2] or [None])
-    sys.exit("\n".join(found))
+    arguments = sys.argv[1:]
+    sys.exit("\n".join(find_problems(ROOT, arguments[0] if arguments else None)))
