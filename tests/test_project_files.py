@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,17 @@ def read(name: str) -> str:
 
 def test_versions_agree() -> None:
     assert find_problems(ROOT, None) == []
+
+
+def test_release_check_ends_with_the_problems() -> None:
+    def check(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "tests/package/check_release.py", *arguments]
+        return subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+
+    assert check().returncode == 0
+    wrong = check("v9.9.9")
+    assert wrong.returncode == 1
+    assert "the tag must be v" in wrong.stderr
 
 
 def test_release_needs_matching_versions(tmp_path: Path) -> None:

@@ -41,4 +41,5 @@ def find(path: Path, pattern: str) -> str:
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    sys.exit("\n".join(find_problems(ROOT, arguments[0] if arguments else None)))
+    found = find_problems(ROOT, arguments[0] if arguments else None)
+    sys.exit("\n".join(found) or 0)
