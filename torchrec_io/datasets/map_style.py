@@ -72,7 +72,9 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
     ) -> None:
         super().__init__()
         known = complete(MapOptions, options)
-        files = DataFiles.open(paths, known["index"], known["compression"])
+        files = DataFiles.open(
+            paths, known["index"], known["compression"], allow_missing=known["allow_missing"]
+        )
         if files.errors:
             raise files.errors[0]
         self.paths = list(files.paths)

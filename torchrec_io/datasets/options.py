@@ -239,6 +239,20 @@ class IndexOptions(TypedDict, total=False):
 
 
 @_documented
+class PathOptions(TypedDict, total=False):
+    """The files that paths stand for.
+
+    Attributes:
+        allow_missing: Read what exists if data is known to be missing. By default it is a
+            FileNotFoundError if a directory, or a pattern with only wildcards in the place of the
+            shard's number, stands for shards ``name-00001-of-00003`` that do not all exist. It is a
+            StaleIndexError if an index file that ``index`` names leaves out records.
+    """
+
+    allow_missing: Annotated[bool, Option(False)]
+
+
+@_documented
 class CompressionOptions(TypedDict, total=False):
     """The compression of the data files.
 
@@ -320,6 +334,7 @@ class StreamOptions(
     StreamOrderOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
     CompressionOptions,
     ChecksumOptions,
     LoadingOptions,
@@ -335,6 +350,7 @@ class WholeFileOptions(
     UnevenOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
     LoadingOptions,
     total=False,
 ):
@@ -348,6 +364,7 @@ class FileOptions(
     UnevenOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
     IndexOptions,
     CompressionOptions,
     LoadingOptions,
@@ -364,6 +381,7 @@ class TFRecordOptions(
     UnevenOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
@@ -389,6 +407,7 @@ class TfdsOptions(
 
 class MapOptions(
     SplitOptions,
+    PathOptions,
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,

@@ -44,7 +44,8 @@ class TFRecordStream(RecordDataset):
         schema: See :class:`TFRecordDataset`.
 
     Raises:
-        FileNotFoundError: If a file does not exist, or a pattern or directory matches no file.
+        FileNotFoundError: If a file does not exist, a pattern or directory matches no file, or
+            shards are missing.
         SchemaError: If the schema is inconsistent.
         ValueError: If another argument is invalid.
     """
@@ -59,7 +60,7 @@ class TFRecordStream(RecordDataset):
         **options: Unpack[StreamOptions],
     ) -> None:
         known = complete(StreamOptions, options)
-        found = expand_paths(paths)
+        found = expand_paths(paths, allow_missing=known["allow_missing"])
         reader = StreamReader(
             found, compression=known["compression"], verify_crc=known["verify_crc"]
         )

@@ -168,7 +168,7 @@ class _File:
         changed = None if index.data_stamp is None else index.data_stamp.mtime_ns
         # Without checks of CRCs a damaged record may have a length, too.
         text = f"{measure}" if verify_crc else f"{measure}, unchecked"
-        self.name = digest(f"{changed}:{text}:", index.file_bytes.data, size=_DIGEST_BYTES)
+        self.name = digest(f"{changed}:{text}:", index.file.head, size=_DIGEST_BYTES)
         # One file for each feature. Lengths of earlier data are overwritten.
         suffix = f".{digest_text(text, size=6)}{SUFFIX}"
         self.path = cache_path(index.data_path).with_suffix(suffix)

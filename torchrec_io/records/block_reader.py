@@ -103,6 +103,9 @@ class BlockReader(Reader):
     def begin_epoch(self) -> None:
         self.reader.begin_epoch()
 
+    def end_epoch(self) -> None:
+        self.reader.end_epoch()
+
     def plan(self, records: Ints) -> BlockPlan:
         frames = self.reader.plan(records, gap=0)
         blocks = self._block_of(records)
