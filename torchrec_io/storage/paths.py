@@ -33,14 +33,14 @@ def expand_paths(
     the place of the shard's number (``name-*``, ``name-?????-of-00003``), all shards must exist.
     Other names and patterns stand for what exists.
 
+    If a process was interrupted while it replaced the files of one of the directories, its work is
+    completed first, so that old and new files are never mixed.
+
     Args:
         paths: A name, pattern or directory, or several.
         tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
             files are taken, except hidden ones and indexes (``*.tfidx``).
         allow_missing: Whether shards may be missing.
-
-    If a process was interrupted while it replaced the files of one of the directories, its work is
-    completed first, so that old and new files are never mixed.
 
     Raises:
         FileNotFoundError: If a file does not exist, a pattern or directory has no matching file, or
