@@ -922,6 +922,87 @@ class MessageEncoder:
             numbered: Whether errors name the position of the message.
         """
 
+class JpegFault(enum.Enum):
+    """Reason to refuse a JPEG without decoding it."""
+
+    truncated = 0
+    """The file ends before its end marker."""
+
+    invalid_marker = 1
+    """A marker is unknown, or its segment is invalid."""
+
+    several_frames = 2
+    """There is a second frame header."""
+
+    unsupported_coding = 3
+    """The pixels are coded in an arithmetic or hierarchical way."""
+
+    unsupported_precision = 4
+    """Values do not have 8 bits."""
+
+    too_many_scans = 5
+    """There are more scans than allowed."""
+
+    too_many_segments = 6
+    """
+    There are more than MAX_JPEG_SEGMENTS segments, or MAX_JPEG_SEGMENT_BYTES in them.
+    """
+
+    stray_bytes = 7
+    """More than MAX_STRAY_JPEG_BYTES bytes between segments belong to none."""
+
+    missing_scans = 8
+    """The scans do not have all bits of all coefficients."""
+
+    missing_restarts = 9
+    """A scan has fewer restart markers than its size needs."""
+
+MAX_JPEG_SEGMENTS: int = 4096
+
+MAX_JPEG_SEGMENT_BYTES: int = 16777216
+
+MAX_STRAY_JPEG_BYTES: int = 65536
+
+class JpegMarkers:
+    """
+    What the markers of a JPEG say.
+
+    The fields of the frame are 0 if a fault comes before it.
+    """
+
+    @property
+    def fault(self) -> JpegFault | None:
+        """First fault; None if there is none."""
+
+    @property
+    def coding(self) -> int:
+        """Second byte of the marker of the frame."""
+
+    @property
+    def precision(self) -> int:
+        """Bits of a value."""
+
+    @property
+    def width(self) -> int:
+        """Width of the frame."""
+
+    @property
+    def height(self) -> int:
+        """Height of the frame."""
+
+    @property
+    def scans(self) -> int:
+        """Number of scans."""
+
+def read_jpeg_markers(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], max_scans: int) -> JpegMarkers:
+    """
+    Read the markers of a JPEG, without decoding it, up to its end or the first fault.
+
+    Args:
+        data: Bytes of the file.
+        max_scans: Most scans that are allowed.
+    """
+
 def unfilter_png(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], row_bytes: int, pixel_bytes: int) -> bool:
     """
     Reverse the filters of the rows of a PNG image, in place.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -25,8 +26,8 @@ from ..records.record_reader import RecordReader
 from ..schema.feature import Place
 from ..schema.schema import Schema
 from ..schema.specs import VarLenFeature
+from ..storage.cache_folder import is_own_cache_file, write_cached
 from ..storage.digest import digest, digest_text
-from ..storage.pending_file import write_atomically
 from ..storage.thread_pool import map_in_threads, storage_threads
 from .columns.base import Ints, LocatedBlock
 from .parser import ExampleParser
@@ -176,6 +177,8 @@ class _File:
         """Copy the cached lengths; return whether there are valid ones."""
         try:
             with open(self.path, "rb") as file:
+                if not is_own_cache_file(self.path, os.fstat(file.fileno())):
+                    return False
                 cached = file.read(_HEAD_BYTES + 8 * self.size + _DIGEST_BYTES + 1)
         except OSError:
             return False
@@ -199,9 +202,8 @@ class _File:
         width = 4 if own.max() < 2**31 else 8
         body = _MAGIC + self.name + bytes([width]) + own.astype(f"<i{width}").tobytes()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             check = digest(body, size=_DIGEST_BYTES)
-            write_atomically(self.path, body + check, durable=False)
+            write_cached(self.path, body + check)
         except OSError as error:  # such as a read-only home; they stay in memory
             logger.info("lengths cannot be cached: %s", error)
 

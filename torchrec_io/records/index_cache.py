@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
+from ..storage.cache_folder import cache_folder, is_own_cache_file, make_cache_folder
 from ..storage.compression import CompressionChoice
 from ..storage.digest import digest_text
 from ..storage.local import StrPath
@@ -22,16 +23,6 @@ from .index_file import SUFFIX
 IndexChoice: TypeAlias = StrPath | Sequence[StrPath]
 
 logger = logging.getLogger("torchrec_io")
-
-
-def cache_folder() -> str:
-    """Return the directory of all that is cached.
-
-    It is ``$TORCHREC_IO_CACHE``; else ``torchrec_io`` in the user's cache directory
-    (``$XDG_CACHE_HOME``, else ``~/.cache``).
-    """
-    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.environ.get("TORCHREC_IO_CACHE") or os.path.join(user, "torchrec_io")
 
 
 class _Cache:
@@ -59,9 +50,9 @@ def cache_path(data_path: StrPath, record_format: RecordFormat = TFRECORD) -> Pa
 
 def has_writable_cache() -> bool:
     """Return whether the cache directory can be written, so that processes can share indexes."""
-    root = _Cache().root
+    root = cache_folder()
     try:
-        os.makedirs(root, exist_ok=True)
+        make_cache_folder(root)
     except OSError:
         return False
     return os.access(root, os.W_OK | os.X_OK)
@@ -139,7 +130,8 @@ def _find_or_build(
     found = _load_matching(path + SUFFIX, path, compression, record_format)
     if found is None:
         cached = cache.path(path, record_format)
-        found = _load_matching(cached, path, compression, record_format)
+        if is_own_cache_file(cached):
+            found = _load_matching(cached, path, compression, record_format)
     if found is not None:
         return found, None
     index, error = RecordIndex.build_partial(path, compression=compression, format=record_format)
@@ -169,7 +161,6 @@ def _load_matching(
 
 def _save_to_cache(index: RecordIndex, target: str) -> None:
     try:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
         index.save_to_cache(target)
     except OSError as error:  # for example a read-only home directory
         logger.info("the index is not saved in the cache: %s", error)

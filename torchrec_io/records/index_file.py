@@ -15,6 +15,7 @@ import numpy as np
 from .. import _core
 from ..errors import IndexFormatError, StaleIndexError
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets, Stamp
+from ..storage.cache_folder import write_cached
 from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..storage.opening import open_file, read_stamp
@@ -113,7 +114,7 @@ class IndexFile:
 
     def save(self, path: StrPath, *, durable: bool) -> None:
         """Write the content to a file, all of it or nothing, and use that file from now on."""
-        write_atomically(path, self.content.tobytes(), durable=durable)
+        (write_atomically if durable else write_cached)(path, self.content.tobytes())
         self.path = os.fspath(path)
         self._stamp = read_stamp(path)
 

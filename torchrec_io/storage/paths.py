@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 
+from .commit_journal import finish_interrupted
 from .local import StrPath
 
 # Names of TFRecord files, in a directory that also holds other files.
@@ -26,15 +27,34 @@ def expand_paths(paths: StrPath | Iterable[StrPath], *, tfrecord_names: bool = T
         tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
             files are taken, except hidden ones and indexes (``*.tfidx``).
 
+    If a process was interrupted while it replaced the files of one of the directories, its work is
+    completed first, so that old and new files are never mixed.
+
     Raises:
         FileNotFoundError: If a file does not exist, or a pattern or directory has no matching file.
+        InterruptedCommitError: If the work of an interrupted process cannot be completed.
         ValueError: If ``paths`` is empty or has a URL.
     """
-    names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    files = [file for name in names for file in _expand(os.fspath(name), tfrecord_names)]
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    names = [os.fspath(name) for name in given]
+    for folder in _folders_of(names):
+        finish_interrupted(folder)
+    files = [file for name in names for file in _expand(name, tfrecord_names)]
+    linked = {os.path.dirname(os.path.realpath(file)) for file in files if os.path.islink(file)}
+    completed = [folder for folder in linked if finish_interrupted(folder)]
+    if completed:
+        files = [file for name in names for file in _expand(name, tfrecord_names)]
     if not files:
         raise ValueError("paths is empty: name at least one file")
     return files
+
+
+def _folders_of(names: Iterable[str]) -> set[str]:
+    """Return the directories of names and patterns, and those that are named."""
+    folders = {os.path.dirname(name) for name in names}
+    patterns = {folder for folder in folders if glob.has_magic(folder)}
+    found = {match for pattern in patterns for match in glob.iglob(pattern, recursive=True)}
+    return {*(folders - patterns), *found, *filter(os.path.isdir, names)}
 
 
 def _expand(name: str, tfrecord_names: bool) -> list[str]:

@@ -188,6 +188,31 @@ void write_encode(Folder& folder) {
   }
 }
 
+// ---- JPEG markers: the most scans, a file ----
+
+std::string jpeg_segment(int code, const std::string& body) {
+  return raw({0xff, code, 0, static_cast<int>(body.size()) + 2}) + body;
+}
+
+void write_jpegs(Folder& folder) {
+  const std::string gray = raw({8, 0, 17, 0, 33, 1, 1, 0x11, 0});
+  const std::string color = raw({8, 0, 17, 0, 33, 3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0});
+  const std::string whole = jpeg_segment(0xda, raw({1, 1, 0, 0, 63, 0})) + "data";
+  const std::string mixed = jpeg_segment(0xda, raw({3, 1, 0, 2, 0, 3, 0, 0, 63, 0}));
+  const std::string first = jpeg_segment(0xda, raw({1, 1, 0, 0, 0, 1})) + raw({5, 0xff, 0, 7});
+  const std::string second = jpeg_segment(0xda, raw({1, 1, 0, 1, 63, 0})) + raw({0xff, 0xd0});
+  const std::string third = jpeg_segment(0xda, raw({1, 1, 0, 0, 0, 0x10})) + "more";
+  for (const std::string& body : {
+           jpeg_segment(0xdb, "table") + jpeg_segment(0xc0, gray) + whole,
+           jpeg_segment(0xe1, "Exif") + jpeg_segment(0xc0, color) + mixed,
+           jpeg_segment(0xc2, gray) + first + second + third,
+           jpeg_segment(0xdd, raw({0, 8})) + jpeg_segment(0xc1, gray) + whole + raw({0xff, 0xd0}),
+           jpeg_segment(0xc9, gray) + whole,
+       }) {
+    folder.write(raw({7, 0xff, 0xd8}) + body + raw({0xff, 0xd9}));
+  }
+}
+
 // ---- sequences: records as field 1 of a message ----
 
 std::string usual_lists() {
@@ -298,6 +323,7 @@ int main(int count, char** arguments) {
   Folder sequences(root / "sequence");
   Folder tensors(root / "tensor_proto");
   Folder encode(root / "encode");
+  Folder jpegs(root / "jpeg_markers");
   write_made_framing(framing);
   write_index(index);
   write_made_examples(examples);
@@ -305,6 +331,7 @@ int main(int count, char** arguments) {
   write_sequences(sequences);
   write_tensors(tensors);
   write_encode(encode);
+  write_jpegs(jpegs);
   if (count < 3 || !fs::is_directory(arguments[2])) return 0;
   for (const auto& file : fs::directory_iterator(arguments[2])) {
     if (file.path().extension() != ".tfrecord") continue;
