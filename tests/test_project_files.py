@@ -113,7 +113,9 @@ def test_release_needs_matching_versions(tmp_path: Path) -> None:
 
     assert find_problems(tmp_path, "v7.8.9") == []
     assert find_problems(tmp_path, "v7.8.8") == ["the tag must be v7.8.9, got v7.8.8"]
-    changelog.write_text("# Changelog\n\n## Unreleased\n", "utf-8")
+    changelog.write_text("# Changelog\n\n## 7.8.9, 2031-02-28\n", "utf-8")
+    assert find_problems(tmp_path, "v7.8.9") == []
+    changelog.write_text("# Changelog\n\n## 7.8.9 (unreleased)\n", "utf-8")
     assert find_problems(tmp_path, "v7.8.9") == ["CHANGELOG.md has no heading '## 7.8.9'"]
     (tmp_path / "CITATION.cff").write_text("version: 7.8.8\n", "utf-8")
     assert find_problems(tmp_path, None) == [

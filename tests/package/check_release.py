@@ -28,7 +28,7 @@ def find_problems(root: Path, tag: str | None) -> list[str]:
         return problems
     if tag != f"v{version}":
         problems.append(f"the tag must be v{version}, got {tag}")
-    if find(root / "CHANGELOG.md", rf"^## ({re.escape(version)})\b") != version:
+    if not find(root / "CHANGELOG.md", rf"^## ({re.escape(version)})(?:, \d{{4}}-\d\d-\d\d)?$"):
         problems.append(f"CHANGELOG.md has no heading '## {version}'")
     return problems
 
