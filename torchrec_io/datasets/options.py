@@ -17,6 +17,7 @@ from ..order.distributed import resolve_rank
 from ..order.plan import UNEVEN_CHOICES, Uneven
 from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
 from ..records.index_cache import IndexChoice
+from ..records.record_size import MAX_RECORD_BYTES
 from ..storage.compression import CompressionChoice
 
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
@@ -275,6 +276,18 @@ class ChecksumOptions(TypedDict, total=False):
 
 
 @_documented
+class SizeOptions(TypedDict, total=False):
+    """The size of records.
+
+    Attributes:
+        max_record_bytes: Largest size of a record in bytes, decompressed. A larger one is not read:
+            it is a :class:`RecordTooLargeError`, for which ``on_error`` holds.
+    """
+
+    max_record_bytes: Annotated[int, Option(MAX_RECORD_BYTES, _at_least(1))]
+
+
+@_documented
 class KeyOptions(TypedDict, total=False):
     """Keys of records.
 
@@ -336,6 +349,7 @@ class StreamOptions(
     PathOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -350,6 +364,7 @@ class WholeFileOptions(
     SeedOptions,
     EpochOptions,
     PathOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -366,6 +381,7 @@ class FileOptions(
     PathOptions,
     IndexOptions,
     CompressionOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -384,6 +400,7 @@ class TFRecordOptions(
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -398,6 +415,7 @@ class TfdsOptions(
     SeedOptions,
     EpochOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -410,6 +428,7 @@ class MapOptions(
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     KeyOptions,
     TransformOptions,
     total=False,

@@ -18,7 +18,7 @@ nb::bytes bind_encode_index(const IndexHeader& header, const Vector<std::uint64_
   if (restarts.shape(1) != 2) throw nb::value_error("restarts must have two columns");
   std::vector<std::byte> file;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     std::vector<Restart> table(restarts.shape(0));
     for (std::size_t i = 0; i < table.size(); ++i) {
       table[i] = {restarts.data()[2 * i], restarts.data()[2 * i + 1]};
@@ -49,7 +49,7 @@ auto bind_locate_records(const Buffer& file, const Numbers& records) {
   std::vector<std::int64_t> ends(records.size());
   bool is_found = false;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     is_found = view.locate(span_of(records), starts, ends);
   }
   if (!is_found) throw nb::index_error("a record does not exist, or its index entry is damaged");
@@ -103,7 +103,7 @@ FrameLocations bind_locate(const IndexSet& self, const Numbers& numbers, std::ui
   FrameLocations locations;
   Lookup lookup{};
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     lookup = self.locate(span_of(numbers), epoch, locations);
   }
   check_lookup(self, lookup);
@@ -116,7 +116,7 @@ ReadPlan bind_plan(const IndexSet& self, const Numbers& numbers, std::uint64_t e
   ReadPlan plan;
   Lookup lookup{};
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     lookup = self.plan(span_of(numbers), epoch, gap, plan);
   }
   check_lookup(self, lookup);
