@@ -77,6 +77,9 @@ void bind_exit(nb::module_& m) {
   pthread_atfork(nullptr, nullptr, [] { asking = 0; });
 #endif
   m.def("stop_daemons", &stop_daemons);
+  m.def("stay_if_exiting", [] {
+    if (is_exiting) const ReleasedGil unlocked;
+  });
   nb::module_::import_("atexit").attr("register")(m.attr("stop_daemons"));
 }
 
