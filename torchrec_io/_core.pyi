@@ -52,6 +52,10 @@ def lend_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C
     the process was forked meanwhile.
     """
 
+def stop_daemons() -> bool: ...
+
+def stay_if_exiting() -> None: ...
+
 def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
     """Return the CRC-32C of data."""
 

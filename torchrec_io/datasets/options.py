@@ -17,6 +17,7 @@ from ..order.distributed import resolve_rank
 from ..order.plan import UNEVEN_CHOICES, Uneven
 from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
 from ..records.index_cache import IndexChoice
+from ..records.record_size import MAX_RECORD_BYTES
 from ..storage.compression import CompressionChoice
 
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
@@ -276,6 +277,18 @@ class ChecksumOptions(TypedDict, total=False):
 
 
 @_documented
+class SizeOptions(TypedDict, total=False):
+    """The size of records.
+
+    Attributes:
+        max_record_bytes: Largest size of a record in bytes, decompressed. A larger one is not read:
+            it is a :class:`RecordTooLargeError`, for which ``on_error`` holds.
+    """
+
+    max_record_bytes: Annotated[int, Option(MAX_RECORD_BYTES, _at_least(1))]
+
+
+@_documented
 class KeyOptions(TypedDict, total=False):
     """Keys of records.
 
@@ -337,6 +350,7 @@ class StreamOptions(
     PathOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -351,6 +365,7 @@ class WholeFileOptions(
     SeedOptions,
     EpochOptions,
     PathOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -367,6 +382,7 @@ class FileOptions(
     PathOptions,
     IndexOptions,
     CompressionOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -385,6 +401,7 @@ class TFRecordOptions(
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -399,6 +416,7 @@ class TfdsOptions(
     SeedOptions,
     EpochOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -411,6 +429,7 @@ class MapOptions(
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     KeyOptions,
     TransformOptions,
     total=False,

@@ -146,7 +146,11 @@ class IndexedPipeline(Pipeline):
             schema=schema,
             options=options,
             errors=files.errors,
-            records=RecordReader(files.indexes, verify_crc=options.get("verify_crc", True)),
+            records=RecordReader(
+                files.indexes,
+                verify_crc=options.get("verify_crc", True),
+                max_record_bytes=options["max_record_bytes"],
+            ),
             record_order=files.order(options.get("split")),
             make_parser=make_parser,
         )

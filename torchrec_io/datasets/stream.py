@@ -62,7 +62,10 @@ class TFRecordStream(RecordDataset):
         known = complete(StreamOptions, options)
         found = expand_paths(paths, allow_missing=known["allow_missing"])
         reader = StreamReader(
-            found, compression=known["compression"], verify_crc=known["verify_crc"]
+            found,
+            compression=known["compression"],
+            verify_crc=known["verify_crc"],
+            max_record_bytes=known["max_record_bytes"],
         )
         super().__init__(_pipeline(found, reader, schema, known))
 

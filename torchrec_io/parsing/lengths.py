@@ -23,6 +23,7 @@ from ..records.index import RecordIndex
 from ..records.index_cache import cache_path
 from ..records.record_block import RecordBlock
 from ..records.record_reader import RecordReader
+from ..records.record_size import MAX_RECORD_BYTES
 from ..schema.feature import Place
 from ..schema.schema import Schema
 from ..schema.specs import VarLenFeature
@@ -139,7 +140,7 @@ def find_lengths(
     ]
 
     def file_of(item: tuple[RecordIndex, int]) -> _File:
-        return _File(*item, measure, verify_crc=reader.verify_crc)
+        return _File(*item, measure, reader)
 
     files = map_in_threads(file_of, nonempty)  # an index may have to be read first
     unknown = [file for file in files if not file.load(lengths)]
@@ -159,7 +160,7 @@ class _File:
     """
 
     def __init__(
-        self, index: RecordIndex, first: int, measure: LengthMeasure, *, verify_crc: bool
+        self, index: RecordIndex, first: int, measure: LengthMeasure, reader: RecordReader
     ) -> None:
         self.first = first
         self.size = len(index)
@@ -167,7 +168,9 @@ class _File:
         # The index and the fingerprint do not show every change of the data; the time does.
         changed = None if index.data_stamp is None else index.data_stamp.mtime_ns
         # Without checks of CRCs a damaged record may have a length, too.
-        text = f"{measure}" if verify_crc else f"{measure}, unchecked"
+        text = f"{measure}" if reader.verify_crc else f"{measure}, unchecked"
+        if reader.max_record_bytes != MAX_RECORD_BYTES:
+            text += f", up to {reader.max_record_bytes} bytes"
         self.name = digest(f"{changed}:{text}:", index.file.head, size=_DIGEST_BYTES)
         # One file for each feature. Lengths of earlier data are overwritten.
         suffix = f".{digest_text(text, size=6)}{SUFFIX}"

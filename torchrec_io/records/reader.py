@@ -55,9 +55,11 @@ class Reader(ABC):
     Attributes:
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
+        max_record_bytes: Largest size of a record in bytes.
     """
 
     verify_crc: bool
+    max_record_bytes: int
 
     @abstractmethod
     def begin_epoch(self) -> None:

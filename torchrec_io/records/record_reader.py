@@ -25,6 +25,7 @@ from ..storage.byte_source import (
     descriptors_of,
     read_ranges,
 )
+from ..storage.file_limit import is_out_of_files, out_of_files
 from ..storage.opening import open_decompressed, open_file, read_stamp
 from ..timing.steps import checking
 from .changes import changed_error, check_unchanged
@@ -34,6 +35,7 @@ from .index_cache import load_deferred
 from .index_file import supply_pages
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
+from .record_size import MAX_RECORD_BYTES, too_large
 
 ReadPlan: TypeAlias = _core.ReadPlan
 
@@ -91,6 +93,7 @@ class RecordReader(Reader):
         indexes: Index of each file, all of the same record format.
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
+        max_record_bytes: Largest size of a record in bytes. Larger ones are not read.
 
     Attributes:
         indexes: Index of each file.
@@ -99,8 +102,15 @@ class RecordReader(Reader):
 
     _hints: int  # number of reads to announce, from two on, until waits show whether it helps
 
-    def __init__(self, indexes: Sequence[RecordIndex], *, verify_crc: bool = True) -> None:
+    def __init__(
+        self,
+        indexes: Sequence[RecordIndex],
+        *,
+        verify_crc: bool = True,
+        max_record_bytes: int = MAX_RECORD_BYTES,
+    ) -> None:
         self.indexes = tuple(indexes)
+        self.max_record_bytes = max_record_bytes
         self.verify_crc = verify_crc
         self.format = self.indexes[0].format
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
@@ -111,7 +121,10 @@ class RecordReader(Reader):
         return int(self._counts.sum())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(type(self), verify_crc=self.verify_crc), (self.indexes,)
+        make = functools.partial(
+            type(self), verify_crc=self.verify_crc, max_record_bytes=self.max_record_bytes
+        )
+        return make, (self.indexes,)
 
     def begin_epoch(self) -> None:
         with self._lock:
@@ -160,7 +173,29 @@ class RecordReader(Reader):
                 source.will_need(ranges)
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        return self.extract(self.read(plan), plan)
+        plan, too_large = self.without_too_large(plan)
+        block, errors = self.extract(self.read(plan), plan)
+        return block, [*too_large, *errors]
+
+    def without_too_large(self, plan: ReadPlan) -> tuple[ReadPlan, list[TorchRecIOError]]:
+        """Return a plan without the records that are too large, and an error for each of these."""
+        if not self._has_too_large(plan):
+            return plan, []
+        lengths = plan.frame_sizes - self.format.overhead_bytes
+        is_too_large = lengths > self.max_record_bytes
+        errors: list[TorchRecIOError] = [
+            too_large(int(length), self.max_record_bytes, **self.location(number)._asdict())
+            for number, length in zip(
+                plan.numbers[is_too_large].tolist(), lengths[is_too_large], strict=True
+            )
+        ]
+        return self.plan(plan.numbers[~is_too_large]), errors
+
+    def _has_too_large(self, plan: ReadPlan) -> bool:
+        if plan.buffer_bytes <= self.max_record_bytes:
+            return False
+        largest = int(plan.frame_sizes.max()) - self.format.overhead_bytes
+        return largest > self.max_record_bytes
 
     def read(self, plan: ReadPlan) -> ByteBuffer:
         """Read all frames of a plan into a buffer, unchecked.
@@ -178,11 +213,18 @@ class RecordReader(Reader):
                 f"not enough memory for {records}, {counted(plan.buffer_bytes, 'byte')} "
                 "as stored: use a smaller batch_size"
             ) from None
-        waits = 0
+        waits = first = 0
+        at_once = _FILES_AT_ONCE
         all_files, all_bounds, ranges = plan.files, plan.range_bounds, plan.ranges
-        for first in range(0, len(all_files), _FILES_AT_ONCE):
-            files = all_files[first : first + _FILES_AT_ONCE]
-            sources = self._sources(files)
+        while first < len(all_files):
+            files = all_files[first : first + at_once]
+            try:
+                sources = self._sources(files)
+            except OSError as error:
+                if not is_out_of_files(error) or at_once == 1:
+                    raise
+                at_once //= 2
+                continue
             bounds = all_bounds[first : first + len(files) + 1]
             result = read_ranges(sources, bounds, ranges, buffer)
             if result.truncated_range is not None:
@@ -195,6 +237,8 @@ class RecordReader(Reader):
             check_unchanged(sources)
             self._check_ends(sources, files, bounds, ranges)
             waits += result.waits
+            first += len(files)
+            del sources  # they may be closed for the next ones
         self.note_waits(waits)
         return buffer
 
@@ -227,7 +271,7 @@ class RecordReader(Reader):
         return self._is_tfrecord and not any(index.compression for index in self.indexes)
 
     def open_files(self, plan: ReadPlan) -> list[ByteSource] | None:
-        if not self._is_tfrecord or len(plan.files) > _FILES_AT_ONCE:
+        if not self._is_tfrecord or len(plan.files) > _FILES_AT_ONCE or self._has_too_large(plan):
             return None
         sources = self._sources(plan.files)
         return None if descriptors_of(sources) is None else sources
@@ -309,7 +353,7 @@ class RecordReader(Reader):
 
     def _open_source(self, number: int) -> ByteSource:
         index = self.indexes[number]
-        file = open_file(index.data_path)
+        file = self._open_evicting(index.data_path)
         before = self._closed.get(number)
         if before is not None and before.file == file.stamp.file and before != file.stamp:
             raise changed_error(index.data_path, before.size, file.stamp.size)
@@ -317,10 +361,26 @@ class RecordReader(Reader):
         restarts = index.restarts if index.compression else ()
         source = open_decompressed(file, index.compression, restarts)
         while len(self._open_sources) >= _MAX_OPEN_FILES:
-            oldest, closed = self._open_sources.popitem(last=False)
-            self._closed[oldest] = closed.stamp
+            self._close_oldest()
         self._open_sources[number] = source
         return source
+
+    def _open_evicting(self, path: str) -> ByteSource:
+        """Open a file; close others if the process has as many open files as it may have."""
+        while True:
+            try:
+                return open_file(path)
+            except OSError as error:
+                if not is_out_of_files(error):
+                    raise
+                if not self._open_sources:
+                    raise out_of_files(error) from None
+            for _ in range((len(self._open_sources) + 1) // 2):
+                self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        number, source = self._open_sources.popitem(last=False)
+        self._closed[number] = source.stamp
 
     def _reset_after_fork(self) -> None:
         if self._pid != os.getpid():

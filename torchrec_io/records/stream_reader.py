@@ -25,6 +25,7 @@ from .changes import check_unchanged
 from .formats import TFRECORD
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
+from .record_size import MAX_RECORD_BYTES
 from .sequential import FrameBlock, iter_blocks
 from .shuffle_window import ShuffleWindow
 
@@ -105,6 +106,7 @@ class StreamReader(Reader):
             ``"zlib"``.
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
+        max_record_bytes: Largest size of a record in bytes.
 
     Attributes:
         paths: Files or pipes.
@@ -121,8 +123,10 @@ class StreamReader(Reader):
         *,
         compression: CompressionChoice = "auto",
         verify_crc: bool = True,
+        max_record_bytes: int = MAX_RECORD_BYTES,
     ) -> None:
         check_compression(compression)
+        self.max_record_bytes = max_record_bytes
         self.paths = tuple(paths)
         self.compression = compression
         self.verify_crc = verify_crc
@@ -238,12 +242,16 @@ class StreamReader(Reader):
             count = file
             source = open_stream(path, self.compression)
             try:
-                for block in _read_blocks(source):
+                for block in _read_blocks(source, self.max_record_bytes):
                     first = (partition - count) % num_partitions
                     yield _copy_frames(
                         block, file, slice(None) if by_file else slice(first, None, num_partitions)
                     )
                     count += len(block)
+                    if block.too_large is not None:
+                        if by_file or count % num_partitions == partition:
+                            yield StreamChunk(_NO_RECORDS, [block.too_large])
+                        count += 1
             except TorchRecIOError as damage:
                 # A change ends every partition. Damage is reported by the partition that the next
                 # record would belong to.
@@ -255,13 +263,13 @@ class StreamReader(Reader):
                 source.close()
 
 
-def _read_blocks(source: ByteSource) -> Iterator[FrameBlock]:
+def _read_blocks(source: ByteSource, max_record_bytes: int) -> Iterator[FrameBlock]:
     """Yield the frames of a stream, unchecked.
 
     Raises:
         StaleIndexError: If the file was changed in place, other than by appending to it.
     """
-    blocks = iter_blocks(source, verify_crc=False)
+    blocks = iter_blocks(source, verify_crc=False, max_record_bytes=max_record_bytes)
     while True:
         try:
             with reading():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 import threading
 from collections import deque
@@ -133,9 +135,20 @@ class CompressedFile(ByteSource):
             try:
                 while chunk := inflater.read(_CHUNK_BYTES):
                     file.write(chunk)
+                file.flush()
             except TorchRecIOError as damage:
                 self._damage = damage
-            file.flush()
+                file.flush()
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise
+                raise OSError(
+                    error.errno,
+                    f"{os.strerror(error.errno)} for the decompressed content in "
+                    f"{tempfile.gettempdir()}: set TMPDIR to a folder with more space, or read the "
+                    "file in its order",
+                    self.path,
+                ) from None
             self._temporary = LocalFile(file.name)
         self._recent.clear()
 

@@ -20,7 +20,7 @@ nb::bytes bind_encode_index(const IndexHeader& header, const Vector<std::uint64_
   if (restarts.shape(1) != 2) throw nb::value_error("restarts must have two columns");
   std::vector<std::byte> file;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     std::vector<Restart> table(restarts.shape(0));
     for (std::size_t i = 0; i < table.size(); ++i) {
       table[i] = {restarts.data()[2 * i], restarts.data()[2 * i + 1]};
@@ -41,7 +41,7 @@ std::shared_ptr<Index> bind_open_index(Buffer file) {
   std::string reason;
   std::shared_ptr<Index> index;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     index = Index::open(bytes, owner, reason);
   }
   return check_index(std::move(index), reason);
@@ -163,7 +163,7 @@ std::vector<std::int64_t> bind_unchecked(const IndexSet& self,
 bool bind_find(const IndexSet& self, FrameLookup& lookup, std::uint64_t epoch) {
   Lookup found{};
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     found = self.find(lookup, epoch);
   }
   if (found == Lookup::no_such_record) {
@@ -176,7 +176,7 @@ bool bind_find(const IndexSet& self, FrameLookup& lookup, std::uint64_t epoch) {
 
 bool bind_add_pages(IndexSet& self, const MissingPages& missing, const Buffer& buffer) {
   check_file(self, missing.file);
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return self.add_pages(missing, bytes_of(buffer));
 }
 
@@ -198,7 +198,7 @@ ReadPlan bind_plan(const FrameLookup& self, std::int64_t gap) {
   if (gap < 0) throw nb::value_error("gap must not be negative");
   std::optional<ReadPlan> plan;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     plan = check_found(self).plan(gap);
   }
   if (!plan) throw nb::value_error("the records are too large to be read at once");

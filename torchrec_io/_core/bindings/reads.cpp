@@ -52,7 +52,7 @@ ReadResult bind_read_ranges(const std::vector<int>& descriptors,
   check_targets(ranges, target);
   ReadResult result;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     result = read_ranges(descriptors, ranges, bounds, target);
   }
   if (result.error != 0) {
@@ -73,7 +73,7 @@ void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
       throw nb::value_error("ranges must lie inside the source");
     }
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   copy_ranges(bytes_of(source), ranges, target);
 }
 
@@ -97,7 +97,7 @@ std::optional<std::size_t> bind_gather_frames(const std::vector<const FrameBlock
   if (record_blocks.size() != plan.numbers.size()) {
     throw nb::value_error("each record must have a block");
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return gather_frames(blocks, span_of(block_numbers), plan, span_of(record_blocks),
                        writable_bytes(buffer));
 }
