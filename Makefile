@@ -7,8 +7,8 @@ PYTHON ?= python3
 VENV := .venv
 TF_VENV := .venv-tf
 BIN := $(CURDIR)/$(VENV)/bin
-# Fuzzing time per target. Run longer with `make fuzz SECONDS=3600`.
-SECONDS ?= 20
+# Fuzzing time per target; $(JOBS) targets run at a time. Run longer with `make fuzz SECONDS=3600`.
+SECONDS ?= 15
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 export PATH := $(BIN):$(PATH)
@@ -79,7 +79,7 @@ native: setup
 	ctest --test-dir build/native --output-on-failure -j $(JOBS)
 
 fuzz: setup
-	tests/native/fuzz/run.sh build/fuzz $(SECONDS)
+	JOBS=$(JOBS) tests/fuzz/run.sh build/fuzz $(SECONDS)
 
 # Check that the wheel, built from the sdist, works outside the checkout.
 package: setup

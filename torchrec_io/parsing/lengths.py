@@ -141,7 +141,7 @@ def find_lengths(
         return _File(*item, measure, verify_crc=reader.verify_crc)
 
     files = map_in_threads(file_of, nonempty)  # an index may have to be read first
-    unknown = [file for file in files if not file.load(lengths)]
+    unknown = [file for file in files if not file.load(lengths, least=unreadable)]
     if unknown:
         _measure_files(unknown, reader, measure, lengths)
     return lengths
@@ -172,8 +172,8 @@ class _File:
         suffix = f".{digest_text(text, size=6)}{SUFFIX}"
         self.path = cache_path(index.data_path).with_suffix(suffix)
 
-    def load(self, lengths: Ints) -> bool:
-        """Copy the cached lengths; return whether there are valid ones."""
+    def load(self, lengths: Ints, least: int = 0) -> bool:
+        """Copy the cached lengths; return whether there are valid ones, none below ``least``."""
         try:
             with open(self.path, "rb") as file:
                 cached = file.read(_HEAD_BYTES + 8 * self.size + _DIGEST_BYTES + 1)
@@ -190,6 +190,9 @@ class _File:
             logger.info("lengths in %s belong to other data and are not used", self.path)
             return False
         found = np.frombuffer(body, f"<i{width}", offset=_HEAD_BYTES)
+        if found.min() < least:
+            logger.info("lengths in %s are not valid and are not used", self.path)
+            return False
         lengths[self.first : self.first + self.size] = found
         return True
 
