@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import math
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 22
 _PIECE_ROWS = 1 << 14
 _STORED = {"b": "int64", "i": "int64", "u": "int64", "f": "float32", "S": "string", "U": "string"}
-# zipfile raises RuntimeError for encryption and for unknown compression.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError)
 
 
 class _Array(NamedTuple):
@@ -169,9 +167,18 @@ def _row_formats(arrays: list[_Array]) -> dict[str, tuple[Any, ...]]:
 
 @contextlib.contextmanager
 def _named_damage(path: str) -> Iterator[None]:
+    """Raise errors of reading an archive with the path of the file."""
     try:
         yield
-    except _DAMAGE as error:
+    except (ConversionError, MemoryError):
+        raise
+    except Exception as error:
+        # zipfile and its decompressors raise nearly anything on damaged bytes: also OSError, with
+        # EINVAL for an offset before the file, and without a number for a damaged bzip2 stream.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            if error.filename is not None:
+                raise
+            raise OSError(error.errno, error.strerror, path) from error
         reason = f"the file is damaged or not an .npz archive: {error}"
         raise ConversionError(reason, path=path) from None
 
