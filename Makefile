@@ -24,9 +24,10 @@ demo: build
 
 test: lint types docs native fuzz package unit slow
 
-# Run longer tests: 10 minutes of fuzzing per target, 1000 examples per property.
+# Run longer tests: 10 minutes of fuzzing per target, the build for OSS-Fuzz, 1000 examples per property.
 long: build setup-tf
 	$(MAKE) fuzz SECONDS=600
+	tests/fuzz/oss-fuzz/check.sh build/oss-fuzz
 	python -m pytest -n auto --timeout 3600 --hypothesis-profile long
 
 # ---- set-up ----

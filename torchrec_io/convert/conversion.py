@@ -213,8 +213,8 @@ class Conversion:
                 counts.merge(converted.counts)
                 report.add(len(converted.records), converted.size, converted.errors)
             if not report.records:
-                path = self._sources[0].path if len(self._sources) == 1 else None
-                raise ConversionError("there is no record to write", path=path)
+                only = self._sources[0].path if len(self._sources) == 1 else None
+                raise ConversionError("there is no record to write", path=only)
             paths = output.finish()
         schema = schema_of(counts, report.records)
         return report.result(paths, output.counts, schema=schema)

@@ -111,6 +111,9 @@ class Inflater:
         # RFC 1952, section 2.3.1.2: a reserved flag is an error.
         if self._compression == "gzip" and len(self._pending) > 3 and self._pending[3] & 0xE0:
             return "the gzip header has a reserved flag set"
+        # RFC 1950, section 2.2: larger windows than 32 KiB are not allowed.
+        if self._compression == "zlib" and self._pending[0] >> 4 > 7:
+            return "the zlib header has an invalid window size"
         return None
 
     def _is_member(self) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import logging
 import sys
 import warnings
+from pathlib import Path
 
 import atheris
 
@@ -24,8 +26,25 @@ def main() -> None:
         target = importlib.import_module(f"tests.fuzz.python.fuzz_{name}")
         for seed in target.seeds():
             target.check(seed)  # so that modules are loaded that are imported on first use
-    atheris.Setup([sys.argv[0], *options], target.check)
+
+    def check(data: bytes) -> None:
+        try:
+            target.check(data)
+        except BaseException:
+            # libFuzzer writes it, too, but a timer of its own may end the process before.
+            _write_finding(data, options)
+            raise
+
+    atheris.Setup([sys.argv[0], *options], check)
     atheris.Fuzz()
+
+
+def _write_finding(data: bytes, options: list[str]) -> None:
+    """Write an input under the name that libFuzzer uses."""
+    name = hashlib.sha1(data, usedforsecurity=False).hexdigest()
+    prefixes = [option for option in options if option.startswith("-artifact_prefix=")]
+    prefix = prefixes[-1].partition("=")[2] if prefixes else ""
+    Path(f"{prefix}crash-{name}").write_bytes(data)
 
 
 if __name__ == "__main__":
