@@ -79,22 +79,24 @@ def _write_dictionary(path: Path, inputs: list[bytes]) -> None:
 
 
 def pack(build: Path) -> None:
-    """Keep the smallest set of inputs that reaches the same code as those in ``build/corpus``."""
+    """Keep the inputs of ``build/corpus`` that each reach code that no other one reaches."""
     for target in native_targets() + python_targets():
+        folder = build / "corpus" / target
         with tempfile.TemporaryDirectory() as merged:
-            found = [build / "corpus" / target, build / "seeds" / target]
-            options = ["-merge=1", f"-max_total_time={_MERGE_SECONDS}", "-rss_limit_mb=4096"]
-            command = [*_command(build, target), *options, merged, *map(str, found)]
-            subprocess.run(command, check=True, capture_output=True)
-            inputs = sorted((path.read_bytes() for path in Path(merged).iterdir()), key=len)
+            if target in native_targets():  # atheris cannot merge; its inputs are few
+                _merge(build, target, merged)
+                folder = Path(merged)
+            inputs = sorted((path.read_bytes() for path in folder.glob("*")), key=len)
         count = _write_archive(CORPUS / target / "seeds.zip", inputs)
         print(f"{target}: kept {count} of {len(inputs)} inputs")
 
 
-def _command(build: Path, target: str) -> list[str]:
-    if target in native_targets():
-        return [str(build / "tests" / "fuzz" / "native" / f"fuzz_{target}")]
-    return [sys.executable, "-m", "tests.fuzz.python.run", target]
+def _merge(build: Path, target: str, merged: str) -> None:
+    """Write the smallest set of inputs that reaches the same code to a folder."""
+    program = build / "tests" / "fuzz" / "native" / f"fuzz_{target}"
+    folders = [str(build / name / target) for name in ("corpus", "seeds")]
+    options = ["-merge=1", f"-max_total_time={_MERGE_SECONDS}", "-rss_limit_mb=4096"]
+    subprocess.run([program, *options, merged, *folders], check=True, capture_output=True)
 
 
 def _write_archive(path: Path, inputs: list[bytes]) -> int:
