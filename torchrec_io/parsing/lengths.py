@@ -143,7 +143,7 @@ def find_lengths(
         return _File(*item, measure, reader)
 
     files = map_in_threads(file_of, nonempty)  # an index may have to be read first
-    unknown = [file for file in files if not file.load(lengths)]
+    unknown = [file for file in files if not file.load(lengths, least=unreadable)]
     if unknown:
         _measure_files(unknown, reader, measure, lengths)
     return lengths
@@ -176,8 +176,8 @@ class _File:
         suffix = f".{digest_text(text, size=6)}{SUFFIX}"
         self.path = cache_path(index.data_path).with_suffix(suffix)
 
-    def load(self, lengths: Ints) -> bool:
-        """Copy the cached lengths; return whether there are valid ones."""
+    def load(self, lengths: Ints, least: int = 0) -> bool:
+        """Copy the cached lengths; return whether there are valid ones, none below ``least``."""
         try:
             with open(self.path, "rb") as file:
                 if not is_own_cache_file(self.path, os.fstat(file.fileno())):
@@ -196,6 +196,9 @@ class _File:
             logger.info("lengths in %s belong to other data and are not used", self.path)
             return False
         found = np.frombuffer(body, f"<i{width}", offset=_HEAD_BYTES)
+        if found.min() < least:
+            logger.info("lengths in %s are not valid and are not used", self.path)
+            return False
         lengths[self.first : self.first + self.size] = found
         return True
 
