@@ -11,23 +11,23 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/unlocked.h"
+
 namespace tio {
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// Releases the GIL during a call that needs no Python object.
-using Unlocked = nb::call_guard<nb::gil_scoped_release>;
-
 void bind_encode(nb::module_& m);
 void bind_example_list(nb::module_& m);
+void bind_exit(nb::module_& m);
 void bind_framing(nb::module_& m);
 void bind_index(nb::module_& m);
 void bind_loading(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_order(nb::module_& m);
 void bind_parser(nb::module_& m);
-void bind_png(nb::module_& m);
+void bind_image(nb::module_& m);
 void bind_reads(nb::module_& m);
 void bind_timing(nb::module_& m);
 
