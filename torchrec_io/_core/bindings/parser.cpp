@@ -219,6 +219,14 @@ void bind_records(nb::module_& m) {
            "    out: Bytes that receive the parts, which fill it.");
 }
 
+// nanobind's own conversion of a list ends the process if memory runs out.
+void init_parser(ExampleParser* self, const nb::sequence& specs, bool sequences) {
+  std::vector<FeatureSpec> converted;
+  converted.reserve(nb::len(specs));
+  for (const nb::handle spec : specs) converted.push_back(nb::cast<const FeatureSpec&>(spec));
+  new (self) ExampleParser(std::move(converted), sequences);
+}
+
 void bind_results(nb::module_& m) {
   nb::class_<Failure>(m, "Failure", "A record that cannot be parsed.")
       .def_ro("record", &Failure::record, "Position of the record in the batch.")
@@ -347,7 +355,9 @@ void bind_parser(nb::module_& m) {
 
   nb::class_<ExampleParser>(m, "ExampleParser",
                             "Parser of serialized tf.train.Example and SequenceExample records.")
-      .def(nb::init<std::vector<FeatureSpec>, bool>(), "specs"_a, "sequences"_a = false,
+      .def("__init__", &init_parser, "specs"_a, "sequences"_a = false,
+           nb::sig("def __init__(self, specs: Sequence[FeatureSpec], sequences: bool = False) "
+                   "-> None"),
            "Args:\n"
            "    specs: Columns to make.\n"
            "    sequences: Whether the records are SequenceExamples.")
