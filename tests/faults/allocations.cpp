@@ -12,8 +12,8 @@
 namespace {
 
 // Smaller allocations are mostly those of nanobind, which ends the process when it has no memory
-// for an object of its own.
-constexpr std::size_t kSmallest = 256;
+// for an object of its own or for the elements of a list.
+constexpr std::size_t kSmallest = 1024;
 
 std::atomic<long> calls;
 std::atomic<long> failing;  // 0: none

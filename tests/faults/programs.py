@@ -490,7 +490,7 @@ def rows(folder: Path) -> Any:
 def write_many(folder: Path) -> None:
     with tio.TFRecordWriter(folder / "out" / "x.tfrecord", "gzip", index=True) as writer:
         for number in range(100):
-            writer.write({"n": list(range(number + 1)), "data": b"x" * number})
+            writer.write({"n": list(range(10 * number + 1)), "data": b"x" * 9 * number})
 
 
 ALLOCATING = {
