@@ -201,6 +201,7 @@ class Matrix:
             outcome.kind == "done"
             and outcome.hit in (Call.SYNC, Call.RENAME, Call.WRITE)
             and not fault.is_harmless
+            and fault.action != Action.FAIL_AFTERWARDS
             and self._program.under != "cache"
         ):
             yield "no error was raised"

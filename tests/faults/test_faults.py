@@ -110,6 +110,13 @@ def test_short_writes_and_lasting_faults(server: Server) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["to_parquet", "shards", "to_files"])
+def test_calls_that_fail_although_they_did_their_work(server: Server, name: str) -> None:
+    """As over a network, where the answer of the server may be lost."""
+    assert server.check(name, [["LOST_ANSWER"], ["EINTR"]]) > 10
+
+
+@pytest.mark.slow
 def test_faults_of_the_recovery(server: Server) -> None:
     faults = [["KILL", "KILL_AT_CHANGE"], ["KILL", "EIO_AT_CHANGE"]]
     assert server.check("shards over old", faults) > 50

@@ -250,6 +250,8 @@ def _finish(folder: str, path: str, descriptor: int, is_writable: bool) -> bool:
 def _steps(folder: str, content: _Content, path: str) -> Iterator[None]:
     """Do what is left of a commit, which may have been interrupted anywhere, also several times.
 
+    A call may fail although it did its work, if the answer of a file server is lost.
+
     Args:
         folder: Folder of the files.
         content: Content of the journal.
@@ -264,7 +266,12 @@ def _steps(folder: str, content: _Content, path: str) -> Iterator[None]:
         if remove_file(os.path.join(folder, name)):
             yield
     for rename in left:
-        os.replace(os.path.join(folder, rename.temporary), os.path.join(folder, rename.target))
+        temporary = os.path.join(folder, rename.temporary)
+        try:
+            os.replace(temporary, os.path.join(folder, rename.target))
+        except OSError:
+            if _exists(temporary):
+                raise
         yield
     sync_folder(folder)
 
@@ -292,9 +299,10 @@ def remove_file(path: str) -> bool:
         os.unlink(path)
     except OSError as error:
         # The name of an index may be too long; then there is no such file.
-        if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
+        if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
+            return False
+        if _exists(path):
             raise
-        return False
     return True
 
 

@@ -177,9 +177,11 @@ def sync_file_system(path: StrPath) -> None:
         syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
         if syncfs is None:  # not Linux
             os.sync()
-        elif syncfs(descriptor) != 0:
+            return
+        while syncfs(descriptor) != 0:
             number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), os.fspath(path))
+            if number != errno.EINTR:
+                raise OSError(number, os.strerror(number), os.fspath(path))
     finally:
         os.close(descriptor)
 
