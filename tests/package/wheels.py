@@ -79,7 +79,7 @@ def build_wheel(version: str, python: str, tools: Path, build: Path) -> None:
 def test_wheels(version: str, python: str, tools: Path, build: Path) -> None:
     """Install the wheel into a new environment, and test it with its dependencies."""
     environment = new_environment(build / f"python{version}", python)
-    pip = [environment / "pip", "install", "-q", "--only-binary", ":all:"]
+    pip = [environment / "pip", "install", "-q", "--no-warn-conflicts", "--only-binary", ":all:"]
     run(*pip, "--no-deps", "--no-index", "--find-links", build / "dist", "torchrec-io")
     lowest, newest = torch_versions()
     for name, torch in [("newest", [newest, lowest]), ("lowest", [lowest, newest])]:
