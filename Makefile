@@ -7,8 +7,8 @@ PYTHON ?= python3
 VENV := .venv
 TF_VENV := .venv-tf
 BIN := $(CURDIR)/$(VENV)/bin
-# Fuzzing time per target. Run longer with `make fuzz SECONDS=3600`.
-SECONDS ?= 20
+# Fuzzing time per target; $(JOBS) targets run at a time. Run longer with `make fuzz SECONDS=3600`.
+SECONDS ?= 15
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 export PATH := $(BIN):$(PATH)
@@ -24,9 +24,11 @@ demo: build
 
 test: lint types docs native fuzz package unit slow
 
-# Run longer tests: 10 minutes of fuzzing per target, 1000 examples per property, a short soak test.
+# Run longer tests: 10 minutes of fuzzing per target, the build for OSS-Fuzz, a short soak test, 1000
+# examples per property.
 long: build setup-tf
 	$(MAKE) fuzz SECONDS=600
+	tests/fuzz/oss-fuzz/check.sh build/oss-fuzz
 	python -m benchmarks.soak --minutes 0.5
 	python -m pytest -n auto --timeout 3600 --hypothesis-profile long
 
@@ -81,7 +83,7 @@ native: setup
 	ctest --test-dir build/native --output-on-failure -j $(JOBS)
 
 fuzz: setup
-	tests/native/fuzz/run.sh build/fuzz $(SECONDS)
+	JOBS=$(JOBS) tests/fuzz/run.sh build/fuzz $(SECONDS)
 
 # Run threads, workers and exits with the core under TSan, and under ASan and UBSan. SECONDS is the
 # time of each of 15 scenarios with each sanitizer.

@@ -20,6 +20,7 @@ FIELDS = ("reason", "path", "record", "offset", "feature")
 CLASSES = [
     errors.TorchRecIOError,
     errors.CorruptRecordError,
+    errors.RecordTooLargeError,
     errors.TruncatedFileError,
     errors.StaleIndexError,
     errors.IndexFormatError,

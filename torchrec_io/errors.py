@@ -96,6 +96,10 @@ class CorruptRecordError(TorchRecIOError):
     """Data is corrupt: its checksum does not match, or its bytes are not valid."""
 
 
+class RecordTooLargeError(CorruptRecordError):
+    """A record claims more bytes than ``max_record_bytes`` allows."""
+
+
 class TruncatedFileError(TorchRecIOError):
     """A file is truncated: it ends inside a record or inside its compressed stream."""
 

@@ -1,4 +1,4 @@
-"""Faults of system calls: what can be injected, and the shim that does it."""
+"""Faults of system calls and allocations: what can be injected, and the shims that do it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "shim.c"
+_HERE = Path(__file__).parent
 
 
 class Call(IntFlag):
-    """Kinds of system calls, with the numbers of ``shim.c``."""
+    """Kinds of system calls, with the numbers of ``shim.c``, and allocations."""
 
     OPEN = 1
     READ = 2
@@ -26,6 +26,7 @@ class Call(IntFlag):
     MKDIR = 64
     TRUNCATE = 128
     STAT = 256
+    ALLOCATION = 512
 
 
 CHANGES = (
@@ -88,25 +89,23 @@ SHORT_READ = Fault("short", Action.SHORTEN, Call.READ)
 SHORT_READS = Fault("all short", Action.SHORTEN, Call.READ, is_lasting=True)
 
 
-def build_shim(folder: Path) -> Path:
-    """Compile the shim, and return the library to preload."""
-    library = folder / "shim.so"
-    subprocess.run(
-        [
-            shutil.which("cc") or "cc",
-            "-shared",
-            "-fPIC",
-            "-O1",
-            "-Wall",
-            "-Werror",
-            "-o",
-            library,
-            SOURCE,
-            "-ldl",
-        ],
-        check=True,
-        timeout=60,
-    )
+# An allocation of the native core, by the other shim.
+ALLOCATION = Fault("out of memory", Action.FAIL, Call.ALLOCATION)
+
+
+def build_shims(folder: Path) -> list[Path]:
+    """Compile the shims, and return the libraries to preload."""
+    return [
+        _build(folder, "cc", "shim.c"),
+        _build(folder, "c++", "allocations.cpp", "-std=c++20"),
+    ]
+
+
+def _build(folder: Path, compiler: str, source: str, *options: str) -> Path:
+    library = folder / f"{source}.so"
+    program = shutil.which(compiler) or compiler
+    flags = [*options, "-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
+    subprocess.run([program, *flags, "-o", library, _HERE / source, "-ldl"], check=True, timeout=60)
     return library
 
 
@@ -135,3 +134,11 @@ class Shim:
     def hit(self) -> Call:
         """Kind of the first call that got a fault; no kind if there was none."""
         return Call(self._library.shim_fired())
+
+    def arm_allocations(self, number: int) -> None:
+        """Make the allocation of the given number in the native core fail; 0 for none."""
+        self._library.allocations_arm(ctypes.c_long(number))
+
+    def disarm_allocations(self) -> int:
+        """Let all allocations pass, and return their number since they were armed."""
+        return int(self._library.allocations_disarm())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch.utils.data
 from PIL import Image
 
 import torchrec_io as tio
@@ -102,12 +103,8 @@ def read_tar(folder: Path) -> dict[str, Any]:
 
 
 def read_tree(folder: Path) -> dict[str, bytes]:
-    expand_paths(folder / "out", tfrecord_names=False)
-    root = folder / "out" / "tree"
-    found = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.*")}
-    if not found:
-        raise FileNotFoundError(root)
-    return found
+    files = map(Path, expand_paths(folder / "out" / "tree", tfrecord_names=False))
+    return {path.name: path.read_bytes() for path in files}
 
 
 # ---- inputs and old outputs ----
@@ -333,11 +330,9 @@ def stale_index(folder: Path) -> None:
 def index_command(folder: Path) -> None:
     from torchrec_io.cli.commands import app  # noqa: PLC0415  # slow
 
-    try:
-        app(["index", str(folder / "in" / "a.tfrecord"), "--force"], standalone_mode=False)
-    except SystemExit as end:
-        if end.code:
-            raise OSError(f"status {end.code}") from None
+    path = str(folder / "in" / "a.tfrecord")
+    if status := app(["index", path, "--force"], standalone_mode=False):
+        raise OSError(f"status {status}")
 
 
 def count_records(folder: Path) -> int:
@@ -457,6 +452,59 @@ READERS = {
     "convert csv": reader(convert_csv, csv_input),
 }
 
+# ---- programs that allocate more ----
+
+
+def many_inputs(folder: Path) -> None:
+    (folder / "in").mkdir()
+    with tio.ShardedWriter(folder / "in" / "x", 2) as writer:
+        for number in range(200):
+            writer.write({"n": number, "data": b"x" * number, "list": [1.5] * (number % 7 + 1)})
+
+
+def many_compressed_inputs(folder: Path) -> None:
+    many_inputs(folder)
+    tio.tools.compress(folder / "in", folder / "compressed", index=False)
+    for path in (folder / "in").iterdir():
+        path.unlink()
+    for path in (folder / "compressed").iterdir():
+        path.rename(folder / "in" / path.name)
+
+
+def all_features(make: Callable[..., Any], **options: Any) -> Callable[[Path], Any]:
+    schema = {**SCHEMA, "data": tio.VarLenFeature("string"), "list": tio.VarLenFeature("float32")}
+
+    def run(folder: Path) -> Any:
+        dataset = make(folder / "in", schema, batch_size=64, **options)
+        return [[batch["n"].tolist(), batch["list"].values.tolist()] for batch in dataset]
+
+    return run
+
+
+def rows(folder: Path) -> Any:
+    dataset = tio.TFRecordDataset(folder / "in", SCHEMA)
+    batches = torch.utils.data.DataLoader(dataset, batch_size=100)
+    return [batch["n"].tolist() for batch in batches]
+
+
+def write_many(folder: Path) -> None:
+    with tio.TFRecordWriter(folder / "out" / "x.tfrecord", "gzip", index=True) as writer:
+        for number in range(100):
+            writer.write({"n": list(range(number)), "data": b"x" * number})
+
+
+ALLOCATING = {
+    "dataset": reader(all_features(tio.TFRecordDataset), many_inputs),
+    "shuffled dataset": reader(
+        all_features(tio.TFRecordDataset, shuffle=True, seed=2), many_inputs
+    ),
+    "compressed dataset": reader(all_features(tio.TFRecordDataset), many_compressed_inputs),
+    "stream": reader(all_features(tio.TFRecordStream), many_inputs),
+    "rows": reader(rows, many_inputs),
+    "writer": Program(write_many, read_records),
+}
+
 PROGRAMS = {**WRITERS, **TOOLS, **CONVERSIONS, **INDEXES} | {
     f"reading: {name}": program for name, program in READERS.items()
 }
+PROGRAMS |= {f"allocating: {name}": program for name, program in ALLOCATING.items()}

@@ -48,6 +48,11 @@ class Outcome(NamedTuple):
     message: str
     hit: Call
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the child came to its end without a fault."""
+        return self.kind not in ("killed", "crashed") and not self.hit
+
 
 class Case:
     """The folder of one case, which is always the same, and its children."""
@@ -95,12 +100,17 @@ class Case:
         child = os.fork()
         if not child:
             os.close(read_end)
+            os.dup2(2, 1)  # the answers go to the standard output
             signal.alarm(_SECONDS)
-            if fault is not None:
+            if fault is injection.ALLOCATION:
+                self._shim.arm_allocations(number)
+            elif fault is not None:
                 self._shim.arm(self.folder / self._program.under, fault, number)
             outcome = _call(function)
             self._shim.disarm()
-            outcome = outcome._replace(hit=self._shim.hit)
+            if self._shim.disarm_allocations() >= number > 0:
+                outcome = outcome._replace(hit=Call.ALLOCATION)
+            outcome = outcome._replace(hit=outcome.hit | self._shim.hit)
             with os.fdopen(write_end, "w") as file:
                 json.dump(outcome, file, default=_as_json)
             os._exit(0)
@@ -121,7 +131,7 @@ def _call(function: Callable[[], Any]) -> Outcome:
         return Outcome("done", function(), "", none)
     except FileNotFoundError as error:
         return Outcome("missing", None, str(error), none)
-    except (OSError, tio.TorchRecIOError) as error:
+    except (OSError, MemoryError, tio.TorchRecIOError) as error:
         return Outcome("error", None, f"{type(error).__name__}: {error}", none)
     except BaseException:  # noqa: BLE001  # everything else is a mistake
         return Outcome("crashed", None, traceback.format_exc(), none)
@@ -153,7 +163,7 @@ class Matrix:
         for number in count(1):
             self._case.reset()
             outcome = self._case.run(fault, number)
-            if outcome.kind != "killed" and not outcome.hit:
+            if outcome.is_untouched:
                 break
             self.cases += 1
             where = f"{fault.name} at call {number} ({outcome.hit.name})"
@@ -166,10 +176,10 @@ class Matrix:
             for inner in count(1):
                 self._case.reset()
                 outcome = self._case.run(first, number)
-                if outcome.kind != "killed" and not outcome.hit:
+                if outcome.is_untouched:
                     return
                 again = self._case.read(second, inner)
-                if again.kind != "killed" and not again.hit:
+                if again.is_untouched:
                     break
                 self.cases += 1
                 where = f"{first.name} at call {number}, then {second.name} at call {inner}"
@@ -199,7 +209,11 @@ class Matrix:
 
     def _problems_of_leftovers(self, fault: Fault, outcome: Outcome) -> Iterator[str]:
         left = self._case.left()
-        if outcome.kind == "killed" or fault.is_lasting or outcome.hit == Call.UNLINK or not left:
+        if outcome.kind == "killed" or fault.is_lasting or outcome.hit == Call.UNLINK:
+            return
+        if outcome.hit == Call.OPEN:  # to remove a folder, it is opened
+            left = [path for path in left if not os.path.isdir(path)]
+        if not left:
             return
         if ".torchrec_io.commit" not in outcome.message:
             yield f"{left} is left, and not named in: {outcome.message}"
@@ -223,14 +237,22 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     for line in sys.stdin:
         request = json.loads(line)
-        matrix = Matrix(root, PROGRAMS[request["program"]])
-        for names in request["faults"]:
-            faults = [getattr(injection, name) for name in names]
-            if len(faults) == 1:
-                matrix.check(faults[0])
-            else:
-                matrix.check_recovery(*faults)
-        print(json.dumps([matrix.cases, matrix.wrong]), flush=True)
+        try:
+            answer = _check(root, PROGRAMS[request["program"]], request["faults"])
+        except Exception:  # noqa: BLE001  # the next program is another one
+            answer = (0, [traceback.format_exc()])
+        print(json.dumps(answer), flush=True)
+
+
+def _check(root: Path, program: Program, requested: list[list[str]]) -> tuple[int, list[str]]:
+    matrix = Matrix(root, program)
+    for names in requested:
+        faults = [getattr(injection, name) for name in names]
+        if len(faults) == 1:
+            matrix.check(faults[0])
+        else:
+            matrix.check_recovery(*faults)
+    return matrix.cases, matrix.wrong
 
 
 if __name__ == "__main__":

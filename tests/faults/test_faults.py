@@ -18,8 +18,8 @@ import hypothesis
 import pytest
 
 from tests.conftest import ROOT
-from tests.faults.injection import build_shim
-from tests.faults.programs import CONVERSIONS, INDEXES, READERS, TOOLS, WRITERS
+from tests.faults.injection import build_shims
+from tests.faults.programs import ALLOCATING, CONVERSIONS, INDEXES, READERS, TOOLS, WRITERS
 
 
 class Server:
@@ -30,7 +30,7 @@ class Server:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.server", str(folder)],
             cwd=ROOT,
-            env={**os.environ, "LD_PRELOAD": str(build_shim(folder))},
+            env={**os.environ, "LD_PRELOAD": ":".join(map(str, build_shims(folder)))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -46,7 +46,8 @@ class Server:
         answer = self._process.stdout.readline()
         if not answer:
             self._errors.seek(0)
-            pytest.fail(self._errors.read()[-4000:])
+            errors = self._errors.read().splitlines()
+            pytest.fail("\n".join(line for line in errors if "interrupted commit" not in line))
         cases, wrong = json.loads(answer)
         assert not wrong, "\n".join([f"{len(wrong)} of {cases} cases", *wrong[:10]])
         return int(cases)
@@ -88,6 +89,13 @@ def test_outputs_are_old_or_new(server: Server, name: str) -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_readers_get_right_data_or_an_error(server: Server, name: str) -> None:
     assert server.check(f"reading: {name}", READING) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALLOCATING)
+def test_memory_runs_out(server: Server, name: str) -> None:
+    """Each larger allocation of the native core in turn: a MemoryError, or the right result."""
+    assert server.check(f"allocating: {name}", [["ALLOCATION"]]) >= 10
 
 
 def test_shards_over_old_ones(server: Server) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Limits of a piece.
 _PIECE_BYTES = 1 << 22
 _PIECE_ROWS = 1 << 14
+_LAST_CHARACTER = 0x10FFFF
 _STORED = {"b": "int64", "i": "int64", "u": "int64", "f": "float32", "S": "string", "U": "string"}
 
 
@@ -226,7 +227,16 @@ def _read_array(file: IO[bytes], array: _Array, count: int) -> npt.NDArray[Any]:
     data = file.read(size)
     if len(data) < size:
         raise EOFError(f"the array {array.name!r} is truncated")
+    if array.dtype.kind == "U":
+        _check_text(data, array)
     return np.frombuffer(data, array.dtype).reshape(shape)
+
+
+def _check_text(data: bytes, array: _Array) -> None:
+    """Check the characters of an array of text, of which Python cannot make all numbers."""
+    characters = np.frombuffer(data, np.dtype("u4").newbyteorder(array.dtype.byteorder))
+    if characters.max() > _LAST_CHARACTER:
+        raise ValueError(f"the array {array.name!r} has text that is not Unicode")
 
 
 # ---- in the processes ----

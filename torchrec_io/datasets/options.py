@@ -17,6 +17,7 @@ from ..order.distributed import resolve_rank
 from ..order.plan import UNEVEN_CHOICES, Uneven
 from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
 from ..records.index_cache import IndexChoice
+from ..records.record_size import MAX_RECORD_BYTES
 from ..storage.compression import CompressionChoice
 
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
@@ -239,6 +240,20 @@ class IndexOptions(TypedDict, total=False):
 
 
 @_documented
+class PathOptions(TypedDict, total=False):
+    """The files that paths stand for.
+
+    Attributes:
+        allow_missing: Read what exists if data is known to be missing. By default it is a
+            FileNotFoundError if a directory, or a pattern with only wildcards in the place of the
+            shard's number, stands for shards ``name-00001-of-00003`` that do not all exist. It is a
+            StaleIndexError if an index file that ``index`` names leaves out records.
+    """
+
+    allow_missing: Annotated[bool, Option(False)]
+
+
+@_documented
 class CompressionOptions(TypedDict, total=False):
     """The compression of the data files.
 
@@ -259,6 +274,18 @@ class ChecksumOptions(TypedDict, total=False):
     """
 
     verify_crc: Annotated[bool, Option(True)]
+
+
+@_documented
+class SizeOptions(TypedDict, total=False):
+    """The size of records.
+
+    Attributes:
+        max_record_bytes: Largest size of a record in bytes, decompressed. A larger one is not read:
+            it is a :class:`RecordTooLargeError`, for which ``on_error`` holds.
+    """
+
+    max_record_bytes: Annotated[int, Option(MAX_RECORD_BYTES, _at_least(1))]
 
 
 @_documented
@@ -320,8 +347,10 @@ class StreamOptions(
     StreamOrderOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -335,6 +364,8 @@ class WholeFileOptions(
     UnevenOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -348,8 +379,10 @@ class FileOptions(
     UnevenOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
     IndexOptions,
     CompressionOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -364,9 +397,11 @@ class TFRecordOptions(
     UnevenOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -381,6 +416,7 @@ class TfdsOptions(
     SeedOptions,
     EpochOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -389,9 +425,11 @@ class TfdsOptions(
 
 class MapOptions(
     SplitOptions,
+    PathOptions,
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     KeyOptions,
     TransformOptions,
     total=False,

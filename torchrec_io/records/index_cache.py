@@ -77,6 +77,8 @@ def open_indexes(
     index: IndexChoice,
     compression: CompressionChoice,
     record_format: RecordFormat = TFRECORD,
+    *,
+    allow_missing: bool = False,
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """Return the indexes of several data files, opened in a pool of threads.
 
@@ -87,12 +89,14 @@ def open_indexes(
         compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"`` or
             ``"zlib"``.
         record_format: Record format of the files.
+        allow_missing: Whether given indexes may leave out records of their files.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
 
     Raises:
-        StaleIndexError, IndexFormatError: If a given index does not match its file, or is damaged.
+        StaleIndexError, IndexFormatError: If a given index does not match its file, leaves out
+            records of it, or is damaged.
         ValueError: If ``index`` is neither, or does not have one path for each file.
         FileNotFoundError, IsADirectoryError: If a file does not exist.
     """
@@ -111,7 +115,12 @@ def open_indexes(
             f"{len(names)}"
         )
     pairs = list(zip(names, paths, strict=True))
-    return map_in_threads(lambda pair: RecordIndex.load(*pair, format=record_format), pairs), []
+
+    def load(pair: tuple[StrPath, str]) -> RecordIndex:
+        return RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing)
+
+    indexes = map_in_threads(load, pairs)
+    return indexes, [error for index in indexes if (error := index.damage()) is not None]
 
 
 def load_deferred(indexes: Sequence[RecordIndex]) -> None:
@@ -151,6 +160,10 @@ def _load_matching(
     except (IndexFormatError, StaleIndexError, OSError) as error:
         # If the data file cannot be read, building an index raises the error.
         logger.info("building a new index: %s", error)
+        return None
+    if index.gaps:
+        # Scanning the file tells what is damaged, and finds all records that a text index left out.
+        logger.info("building a new index: %s has gaps", candidate)
         return None
     if index.is_data_touched and index.compression is None and not record_format.is_self_checking:
         # Lines may have moved between those that were sampled, and reading them would not show it.

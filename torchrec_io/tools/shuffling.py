@@ -45,6 +45,7 @@ def shuffle(
     compression: Compression | None = None,
     index: bool = True,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -68,6 +69,8 @@ def shuffle(
         index: Whether each output gets an index ``.tfidx``.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -77,7 +80,7 @@ def shuffle(
     Raises:
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         FileExistsError: If there are shards of this name and another number.
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
             invalid, the name is a folder, or an input could be a shard.
@@ -85,7 +88,7 @@ def shuffle(
     name = check_file_name(name)
     seed = check_seed(seed)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report)
+    files = RecordFiles(paths, report, allow_missing=allow_missing)
     refuse_shard_inputs(files.paths, name, num_shards)
     with OutputGroup() as group:
         shards = ShardFiles(

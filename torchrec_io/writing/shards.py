@@ -12,6 +12,7 @@ from typing import TypeAlias
 from ..checks import check_integer, counted
 from ..storage.compression import Compression
 from ..storage.digest import digest_number
+from ..storage.file_limit import is_out_of_files, out_of_files
 from ..storage.local import StrPath
 from .encode import Kinds
 from .frame_writer import BUFFER_BYTES, FrameWriter
@@ -165,12 +166,17 @@ class ShardFiles:
         else:
             # As long as the final name, so that a name that is too long is refused now.
             path, buffer_bytes = f"{self._name}-{shard:05d}-of-?????", _ALL_BUFFERS_BYTES
-        file = self._group.open_records(
-            path,
-            self._compression,
-            index=self._index,
-            buffer_bytes=max(_MIN_BUFFER_BYTES, min(BUFFER_BYTES, buffer_bytes)),
-        )
+        try:
+            file = self._group.open_records(
+                path,
+                self._compression,
+                index=self._index,
+                buffer_bytes=max(_MIN_BUFFER_BYTES, min(BUFFER_BYTES, buffer_bytes)),
+            )
+        except OSError as error:
+            if is_out_of_files(error):
+                raise out_of_files(error) from None
+            raise
         self._files.append(file)
 
 

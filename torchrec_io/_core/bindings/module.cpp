@@ -22,6 +22,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   module.doc() = "Native core of torchrec_io. Private: its names may change in any release.";
   tio::bind_memory(module);
+  tio::bind_exit(module);
   tio::bind_framing(module);
   tio::bind_index(module);
   tio::bind_reads(module);
