@@ -75,7 +75,9 @@ def test_huge_length_is_rejected_without_allocating(
     (tmp_path / "x").write_bytes(gzip.compress(content) if packed else content)
     got, error = read(tmp_path / "x")
     assert got == [(0, b"good")]
-    assert isinstance(error, TruncatedFileError)
+    # The end of a compressed stream is not known before it is reached.
+    is_too_large = packed and length < 1 << 63
+    assert isinstance(error, RecordTooLargeError if is_too_large else TruncatedFileError)
     assert error.offset == 20
 
 
