@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.reading import read
 from tests.support.tfrecord import frame, masked_crc, write_tfrecord
-from torchrec_io import CorruptRecordError, TruncatedFileError
+from torchrec_io import CorruptRecordError, RecordTooLargeError, TruncatedFileError
 from torchrec_io.records.sequential import iter_records
 
 
