@@ -112,6 +112,10 @@ class IndexFormatError(TorchRecIOError):
     """An index file is damaged, or is not an index."""
 
 
+class InterruptedCommitError(TorchRecIOError):
+    """A process was interrupted while it replaced files, and its work cannot be completed."""
+
+
 class WrongShardError(TorchRecIOError):
     """A file is not the shard that its dataset describes: its records or their number differ."""
 

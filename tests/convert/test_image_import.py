@@ -277,11 +277,20 @@ def test_invalid_image(tmp_path: Path, kind: str) -> None:
     assert heard.size == heard.total
 
 
+def test_incomplete_jpeg(tmp_path: Path) -> None:
+    """Pillow alone would make up the rest."""
+    whole = encoded(smooth(40, 50), "JPEG", progressive=True)
+    put(tmp_path / "in", "a/1.jpg", whole[: len(whole) // 2] + b"\xff\xd9")
+    with pytest.raises(tio.ConversionError, match="cannot be opened: it is incomplete") as raised:
+        tio.convert.from_images(tmp_path / "in", tmp_path / "out")
+    assert raised.value.path == str(tmp_path / "in" / "a" / "1.jpg")
+
+
 def test_image_that_declares_too_many_pixels(tmp_path: Path) -> None:
     file = io.BytesIO()
     Image.new("1", (8193, 8193)).save(file, "PNG")
     put(tmp_path / "in", "a/1.png", file.getvalue())
-    with pytest.raises(tio.ConversionError, match="it has 8193 x 8193 pixels, more than"):
+    with pytest.raises(tio.ConversionError, match="claims 8193 x 8193 pixels, more than"):
         convert(tmp_path)
 
 

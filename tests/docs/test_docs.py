@@ -223,7 +223,7 @@ class TestWriting:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "data").mkdir()
-        names = run_page("writing.md", tmp_path / "data", [], 5)
+        names = run_page("writing.md", tmp_path / "data", [], 6)
         assert "data/train-00000-of-00004" in capsys.readouterr().out
         assert names["shard"] == 1
         assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -303,7 +303,7 @@ class TestImages:
     def test_every_rule_has_a_test(self) -> None:
         text = (ROOT / "docs" / "images.md").read_text("utf-8")
         rows = re.findall(r"^\| .* \| `([\w/.]+)::(\w+)` \|$", text, re.MULTILINE)
-        assert len(rows) == 23
+        assert len(rows) == 33
         for file, test in rows:
             assert f"\ndef {test}(" in (TESTS / file).read_text("utf-8"), test
 

@@ -182,8 +182,17 @@ def test_unknown_optional_chunks_are_skipped() -> None:
 
 
 def test_decompression_bombs_are_rejected() -> None:
-    assert "max_pixels=19" in reason_of(GOOD, max_pixels=19)
-    assert decoded(GOOD, max_pixels=20, **WIDE).shape == (4, 5, 3)
+    """Pixels of 16 bits count twice, whatever they are decoded to."""
+    assert "5 x 4 pixels of 16 bits, which count twice, more than max_pixels=39" in reason_of(
+        GOOD, max_pixels=39
+    )
+    assert decoded(GOOD, max_pixels=40, **WIDE).shape == (4, 5, 3)
+    gray = encoded(Image.fromarray(ARRAY[..., 0].copy()), "TIFF")
+    for data in (GOOD, gray):
+        for dtype in ("uint8", "uint16"):
+            with pytest.raises(DecodeError, match=r"which count twice, more than max_pixels=39"):
+                decoded(data, dtype=dtype, max_pixels=39)
+            assert decoded(data, dtype=dtype, max_pixels=40).shape == (4, 5, 3)
     claims = file_of(header_of(ARRAY, width=1 << 31, height=1 << 31), GOOD[33:-12])
     assert "max_pixels" in reason_of(claims)
     # A small file that claims a large size: only existing data is decompressed.

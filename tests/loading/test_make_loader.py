@@ -421,6 +421,26 @@ def test_description(paths: list[str]) -> None:
     assert [len(records) for records in raw] == [2] * 15
 
 
+def test_description_of_image_decoders(paths: list[str]) -> None:
+    """Pillow does not detect all damage, and the description says so."""
+
+    def described(*images: tio.ImageFeature) -> list[str]:
+        schema = {str(number): image for number, image in enumerate(images)}
+        loader = tio.make_loader(tio.TFRecordDataset(paths, schema, batch_size=2))
+        return [line for line in loader.describe().splitlines() if line.startswith("images: ")]
+
+    pillow, fast = tio.ImageFeature(), tio.ImageFeature(decoder="simplejpeg")
+    [line] = described(pillow, pillow)
+    assert line == (
+        "images: decoded by Pillow, which cannot detect that the scan of a baseline JPEG was cut; "
+        "decoder='simplejpeg' can"
+    )
+    [line] = described(fast)
+    assert "simplejpeg, which detects cut scans, other formats and CMYK by Pillow" in line
+    assert len(described(pillow, fast)) == 2
+    assert described(tio.ImageFeature(decoder=None)) == []
+
+
 def test_describe_does_not_set_the_start_method(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

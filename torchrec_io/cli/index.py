@@ -85,7 +85,9 @@ def _make(path: str, index_format: IndexFormat, force: bool, progress: Progress)
         _refuse_compressed(path)
     if not force:
         try:
-            return _Indexed("up to date", len(_load(path, index_format)))
+            index = _load(path, index_format)
+            if not index.gaps:  # otherwise building it raises the error
+                return _Indexed("up to date", len(index))
         except (FileNotFoundError, IndexFormatError, StaleIndexError):
             pass  # the index is missing or stale, so it is built
     index = RecordIndex.build(path, progress=progress)

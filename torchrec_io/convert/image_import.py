@@ -15,6 +15,9 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from ..checks import check_choice, check_integer, is_integer
 from ..errors import ConversionError, TorchRecIOError
+from ..images.jpeg_markers import SIGNATURE as JPEG_SIGNATURE
+from ..images.jpeg_markers import check_jpeg
+from ..images.limits import check_size
 from ..order.shuffle import check_seed, records_at
 from ..schema.image_spec import ImageFeature
 from ..schema.schema import Schema
@@ -251,10 +254,10 @@ def _decoded(data: bytes) -> ImageFile.ImageFile:
         raise ValueError(
             "PIL.ImageFile.LOAD_TRUNCATED_IMAGES must be False, or damaged images would be accepted"
         )
+    if data[:3] == JPEG_SIGNATURE:
+        check_jpeg(data)
     picture = Image.open(io.BytesIO(data), formats=_FORMATS)
-    if picture.width * picture.height > _MAX_PIXELS:
-        size = f"{picture.width} x {picture.height}"
-        raise ValueError(f"it has {size} pixels, more than the limit of {_MAX_PIXELS:,}")
+    check_size(picture, _MAX_PIXELS)
     picture.load()
     return picture
 

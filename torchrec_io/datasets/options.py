@@ -246,7 +246,8 @@ class PathOptions(TypedDict, total=False):
     Attributes:
         allow_missing: Read what exists if data is known to be missing. By default it is a
             FileNotFoundError if a directory, or a pattern with only wildcards in the place of the
-            shard's number, stands for shards ``name-00001-of-00003`` that do not all exist.
+            shard's number, stands for shards ``name-00001-of-00003`` that do not all exist. It is a
+            StaleIndexError if an index file that ``index`` names leaves out records.
     """
 
     allow_missing: Annotated[bool, Option(False)]

@@ -70,7 +70,10 @@ class DataFiles:
             tfrecord_names=record_format.code == TFRECORD.code,
             allow_missing=allow_missing,
         )
-        return cls(found, *open_indexes(found, index, compression, record_format))
+        indexes = open_indexes(
+            found, index, compression, record_format, allow_missing=allow_missing
+        )
+        return cls(found, *indexes)
 
     def order(self, split: str | None) -> RecordOrder:
         """Return the order of the selected records as stored.

@@ -120,6 +120,9 @@ class StepReader(Reader):
     def begin_epoch(self) -> None:
         self._reader.begin_epoch()
 
+    def end_epoch(self) -> None:
+        self._reader.end_epoch()
+
     def plan(self, records: _Ints) -> StepPlan:
         """Plan how to fetch samples.
 

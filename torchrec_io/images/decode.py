@@ -13,6 +13,9 @@ from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
 from .geometry import RngFactory, View, find_view
 from .gif import count_frames
+from .jpeg_markers import SIGNATURE as JPEG_SIGNATURE
+from .jpeg_markers import check_jpeg
+from .limits import check_pixels, check_size
 from .png import CHANNELS, SIGNATURE, Header, convert_channels, read_header, read_pixels
 
 Pixels: TypeAlias = npt.NDArray[Any]
@@ -20,12 +23,12 @@ Pixels: TypeAlias = npt.NDArray[Any]
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 # Target modes for channels=0, by the image's mode; RGB for all others.
 _STORED_MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA"}
-_JPEG = b"\xff\xd8\xff"
 # Formats that are tried first, in this order.
 _COMMON_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 # EPS runs another program, Ghostscript, on the data. IPTC holds an image of any format, even EPS,
-# and the image may be larger than it claims.
-_REFUSED_FORMATS = ("EPS", "IPTC")
+# and the image may be larger than it claims. So may the JPEG in a BLP, whose scans are not checked.
+# Compressed FITS is decoded in Python, pixel by pixel.
+_REFUSED_FORMATS = ("EPS", "IPTC", "BLP", "FITS")
 # Formats whose size is known before decoding. Pillow itself rotates TIFF; others, such as ICNS,
 # may hold images of another size than their headers have.
 _SIZED_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP")
@@ -63,7 +66,10 @@ def decode_image(
     """
     try:
         decoded = None
-        if feature.decoder == "simplejpeg" and data[:3] == _JPEG and not feature.bitcast:
+        is_jpeg = data[:3] == JPEG_SIGNATURE
+        if is_jpeg:
+            check_jpeg(data)
+        if feature.decoder == "simplejpeg" and is_jpeg and not feature.bitcast:
             decoded = _decode_by_simplejpeg(data, feature, make_rng, out)
         if decoded is None:
             decoded = _decode_by_pillow(data, feature, make_rng)
@@ -93,14 +99,6 @@ def _convert_dtype(pixels: Pixels, data: memoryview, feature: ImageFeature) -> P
         scale = 257 if data[:8] == SIGNATURE else 256
         return pixels * np.uint16(scale)
     return pixels[np.newaxis] if feature.animated and pixels.ndim == 3 else pixels
-
-
-def _check_pixels(height: int, width: int, feature: ImageFeature, frames: int = 1) -> None:
-    if width * height * frames > feature.max_pixels:
-        claim = f"{width} x {height}" if frames == 1 else f"{frames} frames of {width} x {height}"
-        raise BadValueError(
-            f"the image claims {claim} pixels, more than max_pixels={feature.max_pixels}"
-        )
 
 
 # ---- EXIF orientation ----
@@ -142,19 +140,22 @@ def _exif_rotation(image: Image.Image) -> _Rotation | None:
 def _decode_by_pillow(
     data: memoryview, feature: ImageFeature, make_rng: RngFactory
 ) -> DecodedImage:
-    header = read_header(data) if feature.bitcast or feature.dtype == "uint16" else None
+    header = read_header(data)
     if feature.bitcast and (header is None or (header.depth, header.color_type) != (8, 6)):
         raise BadValueError("the image must be a PNG with four channels of 8 bits for bitcast")
-    if header is not None and header.depth == 16:
-        return _decode_16_bit_png(data, header, feature, make_rng)
+    is_wide = header is not None and header.depth == 16
+    if header is not None:
+        check_pixels(header.height, header.width, feature.max_pixels, is_wide=is_wide)
+        if is_wide and feature.dtype == "uint16":
+            return _decode_16_bit_png(data, header, feature, make_rng)
     with _open(data) as image:
-        _check_pixels(image.height, image.width, feature)
+        check_size(image, feature.max_pixels, is_wide=is_wide)
         rotation = None
         if image.format not in _SIZED_FORMATS:
             image.load()
         if feature.apply_exif_orientation and image.format != "TIFF":
             rotation = _exif_rotation(image)
-        stored = _restore_png(image, data, feature) if image.format == "PNG" else image
+        stored = image if header is None else _restore_png(image, data, header, feature)
         rotated = stored if rotation is None else stored.transpose(rotation.method)
         view = find_view(feature, rotated.height, rotated.width, make_rng)
         if feature.animated and image.format == "GIF":
@@ -175,11 +176,12 @@ def _open(data: memoryview) -> ImageFile.ImageFile:
     return Image.open(io.BytesIO(data), formats=formats)
 
 
-def _restore_png(image: Image.Image, data: memoryview, feature: ImageFeature) -> Image.Image:
+def _restore_png(
+    image: Image.Image, data: memoryview, header: Header, feature: ImageFeature
+) -> Image.Image:
     """Return a PNG with its stored channels and transparent color where Pillow changes them."""
     has_alpha = "transparency" in image.info and feature.channels in (2, 4)
-    header = read_header(data) if has_alpha or image.mode == "RGBA" else None
-    if header is None:
+    if not has_alpha and image.mode != "RGBA":
         return image
     if header.depth == 16 and header.color_type == 4:
         return image.convert("LA")  # stored as gray
@@ -193,7 +195,6 @@ def _restore_png(image: Image.Image, data: memoryview, feature: ImageFeature) ->
 def _decode_16_bit_png(
     data: memoryview, header: Header, feature: ImageFeature, make_rng: RngFactory
 ) -> DecodedImage:
-    _check_pixels(header.height, header.width, feature)
     rotation = None
     if feature.apply_exif_orientation:
         with _open(data) as image:
@@ -212,10 +213,12 @@ def _render_frames(
     image: ImageFile.ImageFile, count: int, view: View, feature: ImageFeature
 ) -> Pixels:
     """Return a view of each frame of a GIF, drawn over those before it."""
-    _check_pixels(image.height, image.width, feature, count)
+    check_pixels(image.height, image.width, feature.max_pixels, frames=count)
     frames = []
     for number in range(count):
         image.seek(number)
+        # A frame that extends past the image makes it larger.
+        check_pixels(image.height, image.width, feature.max_pixels, frames=count)
         frames.append(_render(image.copy(), view, feature))
     return np.stack(frames)
 
@@ -301,7 +304,7 @@ def _decode_by_simplejpeg(
         return None
     if colors not in ("RGB", "YCbCr", "Gray"):
         return None
-    _check_pixels(height, width, feature)
+    check_pixels(height, width, feature.max_pixels)
     rotation = None
     if feature.apply_exif_orientation:
         with _open(data) as opened:

@@ -104,6 +104,9 @@ class BlockReader(Reader):
     def begin_epoch(self) -> None:
         self.reader.begin_epoch()
 
+    def end_epoch(self) -> None:
+        self.reader.end_epoch()
+
     def plan(self, records: Ints) -> BlockPlan:
         return self._plan_of(self.reader.plan(records, gap=0))
 

@@ -66,6 +66,15 @@ class Reader(ABC):
         """Check each file again for changes before it is read next."""
 
     @abstractmethod
+    def end_epoch(self) -> None:
+        """Check that no file was changed after it was read in this epoch.
+
+        Raises:
+            StaleIndexError: If a file was changed in place.
+            TruncatedFileError: If a file was truncated.
+        """
+
+    @abstractmethod
     def plan(self, records: Any) -> Any:
         """Plan how to read some records, without reading them.
 

@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from .. import _core
 from ..checks import check_integer
-from ..errors import TorchRecIOError
+from ..errors import StaleIndexError, TorchRecIOError
 from ..storage.byte_source import ByteSource
 from ..storage.compression import CompressionChoice, check_compression
 from ..storage.opening import is_seekable, open_stream
 from ..timing.steps import checking, reading
+from .changes import check_unchanged
 from .formats import TFRECORD
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
@@ -180,6 +181,9 @@ class StreamReader(Reader):
     def begin_epoch(self) -> None:
         """Do nothing: files are opened again for each iteration."""
 
+    def end_epoch(self) -> None:
+        """Do nothing: files are checked while they are read."""
+
     def plan(self, records: StreamChunk) -> StreamChunk:
         """Return the chunk itself, whose records are in memory."""
         return records
@@ -249,7 +253,10 @@ class StreamReader(Reader):
                             yield StreamChunk(_NO_RECORDS, [block.too_large])
                         count += 1
             except TorchRecIOError as damage:
-                # Reported by the partition that the next record would belong to.
+                # A change ends every partition. Damage is reported by the partition that the next
+                # record would belong to.
+                if isinstance(damage, StaleIndexError):
+                    raise
                 if by_file or count % num_partitions == partition:
                     yield StreamChunk(_NO_RECORDS, [damage])
             finally:
@@ -257,11 +264,18 @@ class StreamReader(Reader):
 
 
 def _read_blocks(source: ByteSource, max_record_bytes: int) -> Iterator[FrameBlock]:
-    """Yield the frames of a stream, unchecked."""
+    """Yield the frames of a stream, unchecked.
+
+    Raises:
+        StaleIndexError: If the file was changed in place, other than by appending to it.
+    """
     blocks = iter_blocks(source, verify_crc=False, max_record_bytes=max_record_bytes)
     while True:
-        with reading():
-            block = next(blocks, None)
+        try:
+            with reading():
+                block = next(blocks, None)
+        finally:  # what looks like damage may be a change
+            check_unchanged([source], may_grow=True)
         if block is None:
             return
         yield block

@@ -28,10 +28,11 @@ _DTYPES = ("uint8", "uint16", "float32", "float64", "float16")
 class ImageFeature(Feature):
     """An encoded image: PNG, JPEG, GIF, BMP, WebP, TIFF or any other format of Pillow.
 
-    EPS and IPTC files are refused. With ``size`` the column is a Tensor ``[B, C, H, W]`` (or
-    ``[B, H, W, C]``). Without, or with ``channels=0``, it is a list of B Tensors, each of its own
-    size, or with ``mixed="pad"`` one padded Tensor. With ``animated`` it is a list of B Tensors
-    ``[T, C, H, W]`` (or ``[T, H, W, C]``). docs/images.md has the rules for unusual images.
+    EPS, IPTC, BLP and FITS files are refused. With ``size`` the column is a Tensor
+    ``[B, C, H, W]`` (or ``[B, H, W, C]``). Without, or with ``channels=0``, it is a list of B
+    Tensors, each of its own size, or with ``mixed="pad"`` one padded Tensor. With ``animated`` it
+    is a list of B Tensors ``[T, C, H, W]`` (or ``[T, H, W, C]``). docs/images.md has the rules for
+    unusual images.
 
     An image is first rotated (``apply_exif_orientation``), then cropped (``crop``, then
     ``augment``), then resized, then mirrored if ``augment`` asks for it.
@@ -47,7 +48,8 @@ class ImageFeature(Feature):
         size: Size ``(height, width)`` that images are resized to, with an antialiased bilinear
             filter.
         max_pixels: Maximum number of pixels. Images with more pixels in their header are refused
-            before they are decoded (decompression bombs). Pillow's own limit,
+            before they are decoded (decompression bombs). Pixels with more than 8 bits per channel
+            count twice. docs/limits.md has all limits. Pillow's own limit,
             ``PIL.Image.MAX_IMAGE_PIXELS``, applies, too: it warns above that and refuses more than
             twice as many.
         resize: Method to reach ``size``. "stretch" changes the ratio of height and width. "cover"
@@ -69,7 +71,8 @@ class ImageFeature(Feature):
             the largest height and width of the batch, with images at the top left and ``fill`` in
             the rest; ``batch.lengths[name]`` is int64 ``[B, 2]``, each image's height and width.
         decoder: "pillow", or "simplejpeg" for JPEGs (``pip install torchrec-io[jpeg]``), which
-            decodes large ones at 1/2, 1/4 or 1/8 of their size where that is enough. ``None``: the
+            decodes large ones at 1/2, 1/4 or 1/8 of their size where that is enough, and detects
+            damage that Pillow does not, such as a scan that was cut. ``None``: the
             column is a :class:`BytesArray` ``[B]`` of the stored bytes, to be decoded elsewhere;
             the other arguments are then refused.
         apply_exif_orientation: Whether to rotate images as their EXIF data says. TensorFlow does

@@ -40,6 +40,7 @@ class CompressedFile(ByteSource):
         self.path = file.path
         self.stamp = file.stamp
         self.is_seekable = file.is_seekable
+        self.file_watch = file.file_watch
         self._file = file
         self._compression = compression
         self._known_restarts = sorted(restarts)
@@ -93,6 +94,7 @@ class CompressedFile(ByteSource):
 
     def close(self) -> None:
         self._file.close()
+        self.file_watch = None
 
     def _start_at(self, stream_offset: int, file_offset: int) -> None:
         self._inflater = Inflater(self._file, self._compression, stream_offset, file_offset)

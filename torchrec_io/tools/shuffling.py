@@ -9,9 +9,9 @@ new order. A second pass sorts one bucket after another in memory.
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterable
-from contextlib import ExitStack, closing
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from typing import BinaryIO
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..records.formats import TFRECORD
 from ..records.record_block import RecordBlock
 from ..storage.compression import Compression
 from ..storage.local import StrPath
+from ..storage.temporary import make_temporary_folder
 from ..writing.output_group import OutputGroup, open_named
 from ..writing.shards import ShardFiles
 from .outputs import check_file_name, refuse_shard_inputs
@@ -94,8 +95,7 @@ def shuffle(
             group, name, num_shards, max_bytes=max_bytes, compression=compression, index=index
         )
         report.watcher.started(2 * files.size)
-        folder, start = os.path.split(os.path.abspath(name))
-        with tempfile.TemporaryDirectory(prefix=f".{start}-", dir=folder) as temporary:
+        with _temporary_folder(name) as temporary:
             buckets = _Buckets(temporary, name, files, seed)
             buckets.fill(jobs)
             for bucket in range(len(buckets)):
@@ -106,6 +106,15 @@ def shuffle(
                 report.add(len(block), size)
         outputs = shards.finish()
     return report.result(outputs, shards.counts)
+
+
+@contextmanager
+def _temporary_folder(name: str) -> Iterator[str]:
+    folder = make_temporary_folder(name)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Buckets:

@@ -186,7 +186,8 @@ class ShardedWriter(Writer):
     The writer is a context manager. No file has its name before the writer is closed or the
     ``with`` block ends. Then all files are written to storage, existing files of the same names are
     removed, and the new ones are renamed. A failure before the first removal leaves the existing
-    files as they were. After a later failure no file is left.
+    files as they were. After a later one, or a kill, the next reader or writer that opens the
+    folder renames the rest: all files are old, or all are new.
 
     Args:
         name: Common start of the paths of the files, including the folder; :func:`shard_path`
@@ -204,6 +205,7 @@ class ShardedWriter(Writer):
             is out of its range.
         FileExistsError: If there are shards of this name and another number, which readers would
             mix up with these. With ``max_bytes``, ``close`` raises it.
+        InterruptedCommitError: If earlier shards were not all renamed, and cannot be.
         TypeError: If ``kinds`` is not a mapping of names to dtypes.
         SchemaError: If ``kinds`` contains an unknown dtype.
         OSError: If a file cannot be created, as in :class:`TFRecordWriter`.

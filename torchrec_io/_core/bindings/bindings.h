@@ -27,7 +27,7 @@ void bind_loading(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_order(nb::module_& m);
 void bind_parser(nb::module_& m);
-void bind_png(nb::module_& m);
+void bind_image(nb::module_& m);
 void bind_reads(nb::module_& m);
 void bind_timing(nb::module_& m);
 

@@ -1,0 +1,66 @@
+// Image files: the markers of JPEGs, and the filters of PNGs.
+#include "bindings/arrays.h"
+#include "image/jpeg_markers.h"
+#include "image/png.h"
+
+namespace tio {
+
+void bind_image(nb::module_& m) {
+  nb::enum_<JpegFault>(m, "JpegFault", "Reason to refuse a JPEG without decoding it.")
+      .value("truncated", JpegFault::truncated, "The file ends before its end marker.")
+      .value("invalid_marker", JpegFault::invalid_marker,
+             "A marker is unknown, or its segment is invalid.")
+      .value("several_frames", JpegFault::several_frames, "There is a second frame header.")
+      .value("unsupported_coding", JpegFault::unsupported_coding,
+             "The pixels are coded in an arithmetic or hierarchical way.")
+      .value("unsupported_precision", JpegFault::unsupported_precision,
+             "Values do not have 8 bits.")
+      .value("too_many_scans", JpegFault::too_many_scans, "There are more scans than allowed.")
+      .value("too_many_segments", JpegFault::too_many_segments,
+             "There are more than MAX_JPEG_SEGMENTS segments, or MAX_JPEG_SEGMENT_BYTES in them.")
+      .value("stray_bytes", JpegFault::stray_bytes,
+             "More than MAX_STRAY_JPEG_BYTES bytes between segments belong to none.")
+      .value("missing_scans", JpegFault::missing_scans,
+             "The scans do not have all bits of all coefficients.")
+      .value("missing_restarts", JpegFault::missing_restarts,
+             "A scan has fewer restart markers than its size needs.");
+  m.attr("MAX_JPEG_SEGMENTS") = kMaxJpegSegments;
+  m.attr("MAX_JPEG_SEGMENT_BYTES") = kMaxJpegSegmentBytes;
+  m.attr("MAX_STRAY_JPEG_BYTES") = kMaxStrayJpegBytes;
+
+  nb::class_<JpegMarkers>(m, "JpegMarkers",
+                          "What the markers of a JPEG say.\n\n"
+                          "The fields of the frame are 0 if a fault comes before it.")
+      .def_ro("fault", &JpegMarkers::fault, "First fault; None if there is none.")
+      .def_ro("coding", &JpegMarkers::coding, "Second byte of the marker of the frame.")
+      .def_ro("precision", &JpegMarkers::precision, "Bits of a value.")
+      .def_ro("width", &JpegMarkers::width, "Width of the frame.")
+      .def_ro("height", &JpegMarkers::height, "Height of the frame.")
+      .def_ro("scans", &JpegMarkers::scans, "Number of scans.");
+  m.def(
+      "read_jpeg_markers",
+      [](const Buffer& data, std::uint32_t max_scans) {
+        return read_jpeg_markers(bytes_of(data), max_scans);
+      },
+      Unlocked(), "data"_a, "max_scans"_a,
+      "Read the markers of a JPEG, without decoding it, up to its end or the first fault.\n\n"
+      "Args:\n"
+      "    data: Bytes of the file.\n"
+      "    max_scans: Most scans that are allowed.");
+
+  m.def(
+      "unfilter_png",
+      [](const WritableBuffer& data, std::size_t row_bytes, std::size_t pixel_bytes) {
+        return unfilter_png(writable_bytes(data), row_bytes, pixel_bytes);
+      },
+      Unlocked(), "data"_a, "row_bytes"_a, "pixel_bytes"_a,
+      "Reverse the filters of the rows of a PNG image, in place.\n\n"
+      "Args:\n"
+      "    data: Rows; each has a byte that names its filter, and `row_bytes` bytes of pixels.\n"
+      "    row_bytes: Bytes of the pixels of a row.\n"
+      "    pixel_bytes: Bytes of a pixel, 1 to 8.\n\n"
+      "Returns:\n"
+      "    False if the rows do not fill `data`, or if a filter is unknown.");
+}
+
+}  // namespace tio
