@@ -203,7 +203,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 
 
 def check_index_change(large: Path, change: str, workers: int, method: str | None) -> None:
-    """Change an index after the first batch. No process may be killed."""
+    """Change an index after each worker has yielded a batch. No process may be killed."""
     index = large.with_name("x.tfidx")
     dataset = tio.TFRecordDataset(large, index=index, batch_size=500)
     loader = DataLoader(dataset, None, num_workers=workers, multiprocessing_context=method)
@@ -211,7 +211,7 @@ def check_index_change(large: Path, change: str, workers: int, method: str | Non
     def checked() -> Iterator[int]:
         for number, batch in enumerate(loader):
             assert batch[0] == RECORDS[number * 500]
-            if number == 0:
+            if number == 1:
                 CHANGES[change](index)
             yield len(batch)
 

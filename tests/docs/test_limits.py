@@ -10,6 +10,7 @@ from tests.conftest import ROOT
 from torchrec_io import _core
 from torchrec_io.datasets import replacement
 from torchrec_io.images.jpeg_markers import MAX_SCANS
+from torchrec_io.records.record_size import MAX_RECORD_BYTES
 from torchrec_io.schema.nesting import MOST_LEVELS
 
 FEATURE = tio.ImageFeature()
@@ -20,6 +21,7 @@ PILLOW = Image.MAX_IMAGE_PIXELS
 @pytest.mark.parametrize(
     ("subject", "limit"),
     [
+        ("size of a record, as", f"| {MAX_RECORD_BYTES >> 30} GiB | `max_record_bytes`"),
         ("pixels of an image, of all its frames", f"| {FEATURE.max_pixels:,};"),
         ("scans of a JPEG", f"| {MAX_SCANS} |"),
         ("segments of a JPEG", f"| {_core.MAX_JPEG_SEGMENTS:,} segments"),

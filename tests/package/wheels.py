@@ -79,7 +79,7 @@ def build_wheel(version: str, python: str, tools: Path, build: Path) -> None:
 def test_wheels(version: str, python: str, tools: Path, build: Path) -> None:
     """Install the wheel into a new environment, and test it with its dependencies."""
     environment = new_environment(build / f"python{version}", python)
-    pip = [environment / "pip", "install", "-q", "--only-binary", ":all:"]
+    pip = [environment / "pip", "install", "-q", "--no-warn-conflicts", "--only-binary", ":all:"]
     run(*pip, "--no-deps", "--no-index", "--find-links", build / "dist", "torchrec-io")
     lowest, newest = torch_versions()
     for name, torch in [("newest", [newest, lowest]), ("lowest", [lowest, newest])]:
@@ -100,7 +100,8 @@ def check(environment: Path, *, has_torch: bool) -> None:
     home.mkdir(exist_ok=True)
     only = {"PATH": str(environment), "HOME": str(home)}
     assert shutil.which("cc", path=only["PATH"]) is None
-    run(environment / "python", HERE / program, ROOT / "examples/data/digits", environment=only)
+    command = [environment / "python", HERE / program, ROOT / "examples/data/digits"]
+    run(*command, environment=only, folder=home)  # the checkout is not found from here
 
 
 def write_sbom(environment: Path, tools: Path, path: Path) -> None:
@@ -155,9 +156,11 @@ def new_environment(folder: Path, python: str) -> Path:
     return folder / "bin"
 
 
-def run(*command: object, environment: dict[str, str] | None = None) -> None:
-    """Run a command."""
-    subprocess.run(list(map(str, command)), check=True, env=environment)
+def run(
+    *command: object, environment: dict[str, str] | None = None, folder: Path | None = None
+) -> None:
+    """Run a command, with other environment variables or in a folder if these are given."""
+    subprocess.run(list(map(str, command)), check=True, env=environment, cwd=folder)
 
 
 if __name__ == "__main__":

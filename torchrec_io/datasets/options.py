@@ -17,7 +17,6 @@ from ..order.distributed import resolve_rank
 from ..order.plan import UNEVEN_CHOICES, Uneven
 from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
 from ..records.index_cache import IndexChoice
-from ..records.record_size import MAX_RECORD_BYTES
 from ..storage.compression import CompressionChoice
 
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
@@ -285,7 +284,7 @@ class SizeOptions(TypedDict, total=False):
             it is a :class:`RecordTooLargeError`, for which ``on_error`` holds.
     """
 
-    max_record_bytes: Annotated[int, Option(MAX_RECORD_BYTES, _at_least(1))]
+    max_record_bytes: Annotated[int, Option(1 << 30, _at_least(1))]
 
 
 @_documented

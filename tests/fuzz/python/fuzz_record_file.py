@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 import torchrec_io as tio
 from tests.fuzz.python.inputs import cut_options, empty_folder
 from tests.support.tfrecord import frame, masked_crc
-from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from torchrec_io.errors import (
+    CorruptRecordError,
+    RecordTooLargeError,
+    TorchRecIOError,
+    TruncatedFileError,
+)
+from torchrec_io.records.record_size import MAX_RECORD_BYTES
 from torchrec_io.records.verify import verify_file
 
 _REPAIRED, _REPAIRED_DATA, _GZIP, _UNCHECKED = 1, 2, 4, 8
@@ -37,12 +43,14 @@ def check(data: bytes) -> None:
     if bits & _REPAIRED:
         file = _with_right_checksums(file, of_data=bool(bits & _REPAIRED_DATA))
     checked = not bits & _UNCHECKED
-    walk = _walk(file, check_data=checked)
-    compression: Any = "gzip" if bits & _GZIP else None
+    is_compressed = bool(bits & _GZIP)
+    walk = _walk(file, check_data=checked, is_compressed=is_compressed)
+    whole = _walk(file, check_data=True, is_compressed=is_compressed)
+    compression: Any = "gzip" if is_compressed else None
     with empty_folder() as folder:
         path = folder / "data.tfrecord"
-        path.write_bytes(gzip.compress(file, 1, mtime=0) if bits & _GZIP else file)
-        _check_verify(path, compression, _walk(file, check_data=True))
+        path.write_bytes(gzip.compress(file, 1, mtime=0) if is_compressed else file)
+        _check_verify(path, compression, whole)
         options = {"compression": compression, "verify_crc": checked, "num_threads": 1}
         _check_reading(tio.TFRecordStream(path, **options), walk)
         _check_skipping(tio.TFRecordStream(path, on_error="skip", **options), walk)
@@ -63,7 +71,7 @@ def _check_reading(dataset: Any, walk: _Walk) -> None:
     try:
         for record in dataset:
             found.append(bytes(record))
-    except (CorruptRecordError, TruncatedFileError) as raised:
+    except (CorruptRecordError, RecordTooLargeError, TruncatedFileError) as raised:
         error = raised
     sound = walk.records[: walk.records.index(None)] if None in walk.records else walk.records
     assert found == sound, "other records"
@@ -89,7 +97,7 @@ def _check_index(path: Path, options: dict[str, Any], walk: _Walk) -> None:
     _check_skipping(again, walk)
 
 
-def _walk(file: bytes, *, check_data: bool) -> _Walk:
+def _walk(file: bytes, *, check_data: bool, is_compressed: bool) -> _Walk:
     records: list[bytes | None] = []
     at = 0
     while at < len(file):
@@ -97,6 +105,9 @@ def _walk(file: bytes, *, check_data: bool) -> _Walk:
         if len(head) < 12 or head[8:] != _crc(head[:8]):
             return _Walk(records, is_whole=False)
         (length,) = struct.unpack("<Q", head[:8])
+        if is_compressed and MAX_RECORD_BYTES < length < 1 << 63:
+            # Whether the stream is long enough is known only after the record was skipped.
+            records.append(None)
         end = at + 16 + length
         if end > len(file):
             return _Walk(records, is_whole=False)
