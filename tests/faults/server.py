@@ -26,7 +26,7 @@ import torch  # noqa: F401
 import torchrec_io as tio
 import torchrec_io.cli.commands
 from tests.faults import injection
-from tests.faults.injection import Call, Fault, Shim
+from tests.faults.injection import Action, Call, Fault, Shim
 from tests.faults.programs import PROGRAMS, Program
 
 _SECONDS = 60
