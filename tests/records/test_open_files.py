@@ -52,7 +52,8 @@ except OSError as error:
 def run(code: str, *arguments: object) -> str:
     command = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     return done.stdout
 
 

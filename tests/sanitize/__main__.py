@@ -35,7 +35,6 @@ SCENARIOS: dict[str, Callable[[Files], None]] = {
 
 def main(folder: str, seconds: float, *names: str) -> None:
     """Run one round of each scenario, and more until the time is up."""
-    logging.getLogger("torchrec_io").setLevel(logging.ERROR)  # damage is skipped and logged
     files = write_all(Path(folder))
     for name in names or SCENARIOS:
         deadline = time.monotonic() + seconds
@@ -47,4 +46,5 @@ def main(folder: str, seconds: float, *names: str) -> None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("torchrec_io").setLevel(logging.ERROR)  # damage is skipped and logged
     main(sys.argv[1], float(sys.argv[2]), *sys.argv[3:])

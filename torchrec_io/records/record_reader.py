@@ -25,7 +25,7 @@ from ..storage.byte_source import (
     descriptors_of,
     read_ranges,
 )
-from ..storage.file_limit import is_out_of_files, out_of_files
+from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
 from ..storage.opening import open_decompressed, open_file, read_stamp
 from ..timing.steps import checking
 from .changes import changed_error, check_unchanged
@@ -214,7 +214,7 @@ class RecordReader(Reader):
                 "as stored: use a smaller batch_size"
             ) from None
         waits = first = 0
-        at_once = _FILES_AT_ONCE
+        at_once = self._files_at_once
         all_files, all_bounds, ranges = plan.files, plan.range_bounds, plan.ranges
         while first < len(all_files):
             files = all_files[first : first + at_once]
@@ -271,7 +271,11 @@ class RecordReader(Reader):
         return self._is_tfrecord and not any(index.compression for index in self.indexes)
 
     def open_files(self, plan: ReadPlan) -> list[ByteSource] | None:
-        if not self._is_tfrecord or len(plan.files) > _FILES_AT_ONCE or self._has_too_large(plan):
+        if (
+            not self._is_tfrecord
+            or len(plan.files) > self._files_at_once
+            or self._has_too_large(plan)
+        ):
             return None
         sources = self._sources(plan.files)
         return None if descriptors_of(sources) is None else sources
@@ -360,7 +364,7 @@ class RecordReader(Reader):
         index.check_opened(file)
         restarts = index.restarts if index.compression else ()
         source = open_decompressed(file, index.compression, restarts)
-        while len(self._open_sources) >= _MAX_OPEN_FILES:
+        while len(self._open_sources) >= min(_MAX_OPEN_FILES, self._most_open):
             self._close_oldest()
         self._open_sources[number] = source
         return source
@@ -388,6 +392,10 @@ class RecordReader(Reader):
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
+        # Several threads use files at the same time, and so do other parts of the process.
+        limit = most_open_files()
+        self._files_at_once = max(1, min(_FILES_AT_ONCE, limit // 8))
+        self._most_open = max(1, limit // 4)
         self._open_sources: OrderedDict[int, ByteSource] = OrderedDict()
         self._closed: dict[int, Stamp] = {}  # files that were open before, in this epoch
         # Compressed files whose stream was found to end where the index does.
