@@ -19,6 +19,7 @@ def check(folder: Path, times: int, *names: str) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_exit_while_daemon_threads_are_in_native_code(tmp_path: Path) -> None:
     check(tmp_path, 2, "one thread", "map-style", "verify")
 
