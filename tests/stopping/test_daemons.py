@@ -28,4 +28,4 @@ def test_exit_while_daemon_threads_are_in_native_code(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_exit_while_daemon_threads_use_the_package(name: str, tmp_path: Path) -> None:
-    check(tmp_path, 20, name)
+    check(tmp_path, 8, name)
