@@ -59,12 +59,13 @@ def run(items: Callable[[], Iterable[Any]], delay: float) -> None:
     """Use the package in daemon threads until the process exits, a moment later."""
     started = threading.Event()
 
-    def loop() -> None:
-        for _ in items():
+    def loop(each: Iterable[Any]) -> None:
+        for _ in each:
             started.set()
 
-    for _ in range(THREADS):
-        threading.Thread(target=loop, daemon=True).start()
+    # Opened here, because Python refuses new threads for it at exit.
+    for each in [items() for _ in range(THREADS)]:
+        threading.Thread(target=loop, args=[each], daemon=True).start()
     assert started.wait(60)
     time.sleep(delay)
 

@@ -364,7 +364,7 @@ class RecordReader(Reader):
         index.check_opened(file)
         restarts = index.restarts if index.compression else ()
         source = open_decompressed(file, index.compression, restarts)
-        while len(self._open_sources) >= self._most_open:
+        while len(self._open_sources) >= min(_MAX_OPEN_FILES, self._most_open):
             self._close_oldest()
         self._open_sources[number] = source
         return source
@@ -395,7 +395,7 @@ class RecordReader(Reader):
         # Several threads use files at the same time, and so do other parts of the process.
         limit = most_open_files()
         self._files_at_once = max(1, min(_FILES_AT_ONCE, limit // 8))
-        self._most_open = max(1, min(_MAX_OPEN_FILES, limit // 4))
+        self._most_open = max(1, limit // 4)
         self._open_sources: OrderedDict[int, ByteSource] = OrderedDict()
         self._closed: dict[int, Stamp] = {}  # files that were open before, in this epoch
         # Compressed files whose stream was found to end where the index does.
