@@ -5,7 +5,6 @@ Input: options (1 byte), records of a message like ``repeated bytes record = 1``
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from google.protobuf.message import DecodeError as ProtobufError
 
 import torchrec_io as tio
+from tests.fuzz.python.alike import bits_of, check_alike
 from tests.fuzz.python.inputs import cut_options
 from tests.fuzz.python.records import records_of, seed_of
 from tests.support.examples import example_of
@@ -41,7 +41,8 @@ def check(data: bytes) -> None:
     wanted = [_read(record) for record in records]
     if not any(has_groups(record) for record in records):  # protobuf's Python code is lax there
         _check_values(records, wanted)
-    _check_alike(records, tio.Schema(_OTHERS[bits % len(_OTHERS)]))
+    schema = tio.Schema(_OTHERS[bits % len(_OTHERS)])
+    check_alike(records, schema, tio.parse_examples, tio.parse_example)
 
 
 def _read(record: bytes) -> list[list[Any]] | None:
@@ -69,42 +70,7 @@ def _check_values(records: list[bytes], wanted: list[list[list[Any]] | None]) ->
         return
     assert None not in wanted, "protobuf refuses it"
     columns = [batch[name].tolist() for name in _KEYS]
-    assert _bits([*map(list, zip(*columns, strict=True))]) == _bits(wanted), "other values"
-
-
-def _bits(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_bits(item) for item in value]
-    return struct.pack("<d", value) if isinstance(value, float) else value
-
-
-def _check_alike(records: list[bytes], schema: tio.Schema) -> None:
-    """Check that a batch is made of what each record is by itself."""
-    alone = [_parse_alone(record, schema) for record in records]
-    try:
-        batch = tio.parse_examples(records, schema)
-    except DecodeError as error:
-        assert error.record is not None
-        assert alone[error.record] is None, "a record by itself is valid"
-        return
-    assert None not in alone, "a record by itself is invalid"
-    for sample, other in zip(batch.samples(), alone, strict=True):
-        assert other is not None
-        for name in schema:
-            assert _bits(_plain(sample[name])) == _bits(_plain(other[name])), "other values"
-
-
-def _parse_alone(record: bytes, schema: tio.Schema) -> tio.Sample | None:
-    try:
-        return tio.parse_example(record, schema)
-    except DecodeError:
-        return None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tio.Sparse):
-        return [value.indices.tolist(), value.values.tolist()]
-    return value.tolist() if hasattr(value, "tolist") else value
+    assert bits_of([*map(list, zip(*columns, strict=True))]) == bits_of(wanted), "other values"
 
 
 def seeds() -> Iterator[bytes]:

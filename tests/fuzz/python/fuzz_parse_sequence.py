@@ -5,13 +5,13 @@ Input: options (1 byte), records of a message like ``repeated bytes record = 1``
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf.message import DecodeError as ProtobufError
 
 import torchrec_io as tio
+from tests.fuzz.python.alike import bits_of, check_alike, plain
 from tests.fuzz.python.inputs import cut_options
 from tests.fuzz.python.records import records_of, seed_of
 from tests.support.examples import sequence_example_of
@@ -46,7 +46,13 @@ def check(data: bytes) -> None:
     for record in records:
         if not has_groups(record):  # protobuf's Python code is lax there
             _check_values(record)
-    _check_alike(records, _OTHERS[bits % len(_OTHERS)])
+    check_alike(
+        records,
+        _OTHERS[bits % len(_OTHERS)],
+        tio.parse_sequence_examples,
+        tio.parse_sequence_example,
+        has_padding=True,
+    )
 
 
 def _check_values(record: bytes) -> None:
@@ -58,8 +64,8 @@ def _check_values(record: bytes) -> None:
         return
     if wanted is None:
         return  # protobuf refuses keys that are not UTF-8, and features that are not read
-    found = {name: _plain(sample[name]) for name in (*_CONTEXT, *_LISTS)}
-    assert _bits(found) == _bits(wanted), "other values"
+    found = {name: plain(sample[name]) for name in (*_CONTEXT, *_LISTS)}
+    assert bits_of(found) == bits_of(wanted), "other values"
 
 
 def _read(record: bytes) -> dict[str, Any] | None:
@@ -85,44 +91,6 @@ def _values(feature: Any, dtype: str) -> list[Any] | None:
     if kind not in (None, _KINDS[dtype]):
         return None
     return list(getattr(feature, kind).value) if kind else []
-
-
-def _check_alike(records: list[bytes], schema: tio.Schema) -> None:
-    """Check that a batch is made of what each record is by itself."""
-    alone = [_parse_alone(record, schema) for record in records]
-    try:
-        batch = tio.parse_sequence_examples(records, schema)
-    except DecodeError as error:
-        assert error.record is not None
-        assert alone[error.record] is None, "a record by itself is valid"
-        return
-    assert None not in alone, "a record by itself is invalid"
-    for sample, other in zip(batch.samples(), alone, strict=True):
-        assert other is not None
-        for name in schema:
-            ours, theirs = _bits(_plain(sample[name])), _bits(_plain(other[name]))
-            # A batch has padding after the steps of a record.
-            padded = isinstance(theirs, list) and name in batch.lengths
-            assert (ours[: len(theirs)] if padded else ours) == theirs, "other values"
-
-
-def _parse_alone(record: bytes, schema: tio.Schema) -> tio.Sample | None:
-    try:
-        return tio.parse_sequence_example(record, schema)
-    except DecodeError:
-        return None
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _bits(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _bits(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_bits(item) for item in value]
-    return struct.pack("<d", value) if isinstance(value, float) else value
 
 
 def seeds() -> Iterator[bytes]:
