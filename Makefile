@@ -7,8 +7,8 @@ PYTHON ?= python3
 VENV := .venv
 TF_VENV := .venv-tf
 BIN := $(CURDIR)/$(VENV)/bin
-# Fuzzing time per target. Run longer with `make fuzz SECONDS=3600`.
-SECONDS ?= 20
+# Fuzzing time per target; $(JOBS) targets run at a time. Run longer with `make fuzz SECONDS=3600`.
+SECONDS ?= 8
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 export PATH := $(BIN):$(PATH)
@@ -16,17 +16,20 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep bytecode: the tests start many processes, which would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test long setup setup-tf build lint types docs unit slow native fuzz package bench stub format trainers
-.PHONY: clean serve
+.PHONY: demo test long setup setup-tf build lint types docs unit slow native fuzz sanitize package wheel
+.PHONY: bench stub format trainers clean serve
 
 demo: build
 	python examples/train_digits.py
 
 test: lint types docs native fuzz package unit slow
 
-# Run longer tests: 10 minutes of fuzzing per target, 1000 examples per property.
+# Run longer tests: 10 minutes of fuzzing per target, the build for OSS-Fuzz, a short soak test, 1000
+# examples per property.
 long: build setup-tf
 	$(MAKE) fuzz SECONDS=600
+	tests/fuzz/oss-fuzz/check.sh build/oss-fuzz
+	python -m benchmarks.soak --minutes 0.5
 	python -m pytest -n auto --timeout 3600 --hypothesis-profile long
 
 # ---- set-up ----
@@ -60,17 +63,23 @@ build: setup
 
 # ---- checks ----
 
+MAKE_STUB = python -m nanobind.stubgen -q -m torchrec_io.$(1) -o $(2)/$(1).pyi
+# A build without libjpeg-turbo has no _jpeg.
+IF_JPEG := ! python -c "import torchrec_io._jpeg" 2> /dev/null ||
 CPP := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
 lint: setup
 	ruff format --check .
 	ruff check .
 	clang-format --dry-run --Werror $(CPP)
+	zizmor -q --offline .github
 
 types: build
 	mypy
-	python -m nanobind.stubgen -q -m torchrec_io._core -o build/_core.pyi
+	$(call MAKE_STUB,_core,build)
 	diff build/_core.pyi torchrec_io/_core.pyi
+	$(IF_JPEG) $(call MAKE_STUB,_jpeg,build)
+	$(IF_JPEG) diff build/_jpeg.pyi torchrec_io/_jpeg.pyi
 
 # Build the documentation site in build/site. Warnings are errors. (The variable turns off a notice of
 # mkdocs-material about its future.)
@@ -79,16 +88,26 @@ docs: setup
 	mkdocs build --strict -q -d build/site
 
 native: setup
-	cmake -S . -B build/native -G Ninja -DTORCHREC_IO_SANITIZE=ON -DPython_EXECUTABLE=$(BIN)/python
+	cmake -S . -B build/native -G Ninja -DTORCHREC_IO_SANITIZER=address -DPython_EXECUTABLE=$(BIN)/python
 	cmake --build build/native -j $(JOBS)
 	ctest --test-dir build/native --output-on-failure -j $(JOBS)
 
 fuzz: setup
-	tests/native/fuzz/run.sh build/fuzz $(SECONDS)
+	JOBS=$(JOBS) tests/fuzz/run.sh build/fuzz $(SECONDS)
+
+# Run threads, workers and exits with the core under TSan, and under ASan and UBSan. SECONDS is the
+# time of each of 15 scenarios with each sanitizer.
+sanitize: setup
+	python -m tests.sanitize.run build --seconds $(SECONDS)
 
 # Check that the wheel, built from the sdist, works outside the checkout.
 package: setup
 	tests/package/run.sh build/package
+
+# Build the sdist and all wheels, and test them with each installed version of Python from 3.10, with
+# the lowest and newest dependencies. Writes an SBOM.
+wheel: setup
+	python tests/package/wheels.py build/wheel
 
 # `unit` runs tests that take at most 10 seconds each, `slow` runs the others.
 unit: build setup-tf
@@ -115,9 +134,10 @@ serve: setup
 bench: build setup-tf
 	python benchmarks/run.py
 
-# Regenerate the two generated files.
+# Regenerate the generated files.
 stub: build
-	python -m nanobind.stubgen -q -m torchrec_io._core -o torchrec_io/_core.pyi
+	$(call MAKE_STUB,_core,torchrec_io)
+	$(IF_JPEG) $(call MAKE_STUB,_jpeg,torchrec_io)
 	python -m typer torchrec_io.cli.commands utils docs --name torchrec-io --title 'Command line' \
 	  --output docs/command-line.md
 

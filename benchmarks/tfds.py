@@ -7,7 +7,6 @@ fresh process.
 from __future__ import annotations
 
 import gc
-import importlib.util
 import json
 import os
 import statistics
@@ -130,11 +129,6 @@ def _reading(folder: Path, rounds: int) -> list[list[object]]:
         "`from_tfds`": tio.TFRecordDataset.from_tfds(folder, "train", **options),
     }
     _assert_equal(*datasets.values())
-    if importlib.util.find_spec("simplejpeg") is not None:
-        quick = tio.ImageFeature(size=(224, 224), layout="HWC", decoder="simplejpeg")
-        datasets['`from_tfds`, `decoder="simplejpeg"`'] = tio.TFRecordDataset.from_tfds(
-            folder, "train", features={"image": quick}, **options
-        )
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in datasets}
     for turn in range(rounds):
         # Reverse the order in every second round.

@@ -20,9 +20,11 @@ FIELDS = ("reason", "path", "record", "offset", "feature")
 CLASSES = [
     errors.TorchRecIOError,
     errors.CorruptRecordError,
+    errors.RecordTooLargeError,
     errors.TruncatedFileError,
     errors.StaleIndexError,
     errors.IndexFormatError,
+    errors.InterruptedCommitError,
     errors.WrongShardError,
     errors.SchemaError,
     errors.DecodeError,

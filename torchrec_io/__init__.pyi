@@ -19,6 +19,8 @@ from .errors import ConversionError as ConversionError
 from .errors import CorruptRecordError as CorruptRecordError
 from .errors import DecodeError as DecodeError
 from .errors import IndexFormatError as IndexFormatError
+from .errors import InterruptedCommitError as InterruptedCommitError
+from .errors import RecordTooLargeError as RecordTooLargeError
 from .errors import SchemaError as SchemaError
 from .errors import StaleIndexError as StaleIndexError
 from .errors import StateMismatchError as StateMismatchError

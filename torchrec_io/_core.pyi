@@ -22,13 +22,6 @@ def kept_bytes() -> int:
     The number is 0 if another thread is using the pool.
     """
 
-def map_file(descriptor: int, size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
-    """
-    Map the first `size` bytes of an open file to memory.
-
-    The array is read-only. It stays valid when the file is closed.
-    """
-
 def compare_exchange(word: Annotated[NDArray[numpy.int64], dict(shape=(1), order='C', device='cpu')], expected: int, desired: int) -> bool:
     """
     Store `desired` in a word of shared memory if it is `expected`. Return whether it was.
@@ -58,6 +51,10 @@ def lend_slot(slot: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C
     The slot is free again when the last view of the array is gone from this process, unless
     the process was forked meanwhile.
     """
+
+def stop_daemons() -> bool: ...
+
+def stay_if_exiting() -> None: ...
 
 def crc32c(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
     """Return the CRC-32C of data."""
@@ -133,7 +130,7 @@ def frame_records(records: list[bytes]) -> tuple[NDArray[numpy.uint8], NDArray[n
 def frame_ends(record: bytes) -> tuple[bytes, bytes]:
     """Return the header and the footer of the frame of a record."""
 
-INDEX_HEADER_BYTES: int = 80
+INDEX_HEADER_BYTES: int = 104
 
 INDEX_SIGNATURE: bytes = ...
 
@@ -146,10 +143,36 @@ class Compression(enum.Enum):
 
     zlib = 2
 
+class GapKind(enum.Enum):
+    """Reason why a part of a stream has no records."""
+
+    damaged = 0
+    """The data is damaged."""
+
+    left_out = 1
+    """The index leaves the records out."""
+
+class Gap:
+    """A part of a stream without records."""
+
+    def __init__(self, begin: int, end: int, kind: GapKind) -> None: ...
+
+    @property
+    def begin(self) -> int:
+        """Stream offset where it begins."""
+
+    @property
+    def end(self) -> int:
+        """Stream offset where it ends."""
+
+    @property
+    def kind(self) -> GapKind:
+        """Reason."""
+
 class IndexHeader:
     """The header of an index file."""
 
-    def __init__(self, *, format: int, compression: Compression, data_bytes: int, data_mtime_ns: int, data_fingerprint: int, stream_end: int) -> None: ...
+    def __init__(self, *, format: int, compression: Compression, data_bytes: int, data_mtime_ns: int, data_fingerprint: int, stream_end: int, header_bytes: int = 0, footer_bytes: int = 0) -> None: ...
 
     @property
     def format(self) -> int:
@@ -179,7 +202,68 @@ class IndexHeader:
     def stream_end(self) -> int:
         """Stream offset where the last record ends."""
 
-def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> bytes:
+    @property
+    def header_bytes(self) -> int:
+        """Number of bytes of the stream before the first record."""
+
+    @property
+    def footer_bytes(self) -> int:
+        """Number of bytes of the stream after the last record."""
+
+class Index:
+    """
+    An index file that was checked.
+
+    Its offsets are in memory, or are read from the file by pages.
+    """
+
+    def __init__(self, file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Check an index file in memory, whose bytes must not change.
+
+        Raises:
+            ValueError: If the bytes are not a valid index. The message explains why.
+        """
+
+    @property
+    def header(self) -> IndexHeader:
+        """Header."""
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Gaps, ascending."""
+
+    @property
+    def restarts(self) -> list[tuple[int, int]]:
+        """Points where decompression can start: (stream offset, file offset)."""
+
+    @property
+    def stream_bytes(self) -> int:
+        """Size of the decompressed stream."""
+
+class IndexScan:
+    """Checks an index file that is read from front to back in pieces."""
+
+    def __init__(self, file_bytes: int) -> None:
+        """
+        Args:
+            file_bytes: Size of the file.
+        """
+
+    def add(self, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bool:
+        """
+        Take the next bytes of the file. Return False if the file is not valid.
+        """
+
+    def finish(self) -> Index:
+        """
+        Return the index, whose offsets remain in the file. Call this once.
+
+        Raises:
+            ValueError: If the file is not a valid index. The message explains why.
+        """
+
+def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], gaps: Sequence[Gap] = []) -> bytes:
     """
     Return the bytes of an index file.
 
@@ -187,40 +271,8 @@ def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], d
         header: Header of the file. Its number of records is ignored.
         starts: Stream offset of each record's frame, ascending.
         restarts: Points where decompression can start; [n, 2]: stream offset, file offset.
+        gaps: Parts of the stream without records, ascending.
     """
-
-def read_index_header(file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> IndexHeader:
-    """
-    Check an index file and return its header.
-
-    Raises:
-        ValueError: If the file is not a valid index. The message explains why.
-    """
-
-def read_index_restarts(file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> list[tuple[int, int]]:
-    """
-    Return the points where decompression can start, as (stream offset, file offset).
-    """
-
-def locate_records(file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
-    """Return the stream offsets where records start and end."""
-
-class FrameLocations:
-    """Locations of the frames of some records."""
-
-    @property
-    def files(self) -> list[int]:
-        """File of each record."""
-
-    @property
-    def starts(self) -> list[int]:
-        """Stream offset of each record's frame."""
-
-    @property
-    def unchecked_files(self) -> list[int]:
-        """
-        Files that must be checked first. If there are any, the locations are missing.
-        """
 
 class ReadPlan:
     """
@@ -259,12 +311,6 @@ class ReadPlan:
     def buffer_bytes(self) -> int:
         """Size of the buffer."""
 
-    @property
-    def unchecked_files(self) -> list[int]:
-        """
-        Files that must be checked first. If there are any, the plan is incomplete.
-        """
-
     def stored_bytes(self, begin: int, end: int) -> int:
         """
         Return the number of bytes of the frames of the records from `begin` to `end`.
@@ -278,6 +324,60 @@ class ReadPlan:
         Return whether this is a single read that starts where the single read of `other` ends.
         """
 
+class MissingPages:
+    """Pages of an index file that must be read."""
+
+    @property
+    def file(self) -> int:
+        """Number of the file."""
+
+    @property
+    def ranges(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None, None), writable=False)]:
+        """
+        Ranges to read; int64 [reads, 3]: file offset, size, offset in the buffer.
+        """
+
+    @property
+    def bytes(self) -> int:
+        """Size of the buffer."""
+
+class FrameLookup:
+    """The frames of some records, which `IndexSet.find` finds."""
+
+    def __init__(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Args:
+            numbers: Numbers of the records, in any order.
+        """
+
+    @property
+    def unchecked_files(self) -> list[int]:
+        """Files that must be checked before the lookup is continued."""
+
+    @property
+    def missing(self) -> list[MissingPages]:
+        """Pages that must be added before the lookup is continued."""
+
+    @property
+    def damaged_file(self) -> int | None:
+        """
+        Number of a file with an entry that contradicts its index, if there is one.
+        """
+
+    def locations(self) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+        """
+        Return the file of each record, and the stream offsets where its frame starts and
+        ends, in the requested order.
+        """
+
+    def plan(self, gap: int) -> ReadPlan:
+        """
+        Plan the reads that fetch the records.
+
+        Args:
+            gap: Frames with at most this many bytes between them are read at once.
+        """
+
 class IndexSet:
     """
     The indexes of files whose records are numbered consecutively.
@@ -285,17 +385,16 @@ class IndexSet:
     A file must be checked for changes in each epoch before it is used.
     """
 
-    def __init__(self, counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+    def __init__(self, counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], most_pages: int = 16384) -> None:
         """
         Args:
             counts: Number of records of each file.
+            most_pages: Number of pages of index files that are kept in memory.
         """
 
-    def mark_checked(self, file: int, index: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int) -> None:
+    def mark_checked(self, file: int, index: Index, epoch: int) -> None:
         """
-        Note that a file was checked in an epoch.
-
-        The first call for a file opens its index, whose bytes must not change.
+        Note that a file was checked in an epoch. The first call for a file takes its index.
         """
 
     def unchecked(self, files: Sequence[int], epoch: int) -> list[int]:
@@ -303,17 +402,23 @@ class IndexSet:
         Return those of `files` that were not checked in the epoch or a later one.
         """
 
-    def locate(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int) -> FrameLocations:
-        """Locate records."""
-
-    def plan(self, numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], epoch: int, gap: int) -> ReadPlan:
+    def find(self, lookup: FrameLookup, epoch: int) -> bool:
         """
-        Plan the reads that fetch records.
+        Find the frames of a lookup. Return False if the lookup must be continued by another
+        call: it has files to check or pages to add.
 
         Args:
-            numbers: Numbers of the records, in any order.
+            lookup: The lookup.
             epoch: Epoch in which the files must have been checked.
-            gap: Frames with at most this many bytes between them are read at once.
+        """
+
+    def add_pages(self, missing: MissingPages, buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bool:
+        """
+        Take pages that were read. Return False if one differs from the indexed page.
+
+        Args:
+            missing: The pages.
+            buffer: Bytes that were read by its ranges.
         """
 
 class ReadResult:
@@ -356,6 +461,25 @@ def gather(source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C'
         source: Bytes to copy from.
         ranges: int64 [n, 3]: offset in the source, size, offset in the buffer.
         buffer: Bytes that receive the data.
+    """
+
+class FileWatch:
+    """Notices that an open file is changed in place."""
+
+    def __init__(self, descriptor: int, size: int, mtime_ns: int) -> None:
+        """
+        Args:
+            descriptor: Descriptor of the file, open as long as the watch is used.
+            size: Size of the file when it was opened.
+            mtime_ns: Modification time of the file when it was opened.
+        """
+
+    def present_size(self) -> int:
+        """Return the present size of the file; -1 if that is unknown."""
+
+def find_changed_file(watches: Sequence[FileWatch]) -> int | None:
+    """
+    Return the position of the first file that was changed; None if there is none.
     """
 
 class FrameBlock:
@@ -944,7 +1068,9 @@ class JpegFault(enum.Enum):
     """There are more scans than allowed."""
 
     too_many_segments = 6
-    """There are more than MAX_JPEG_SEGMENTS segments."""
+    """
+    There are more than MAX_JPEG_SEGMENTS segments, or MAX_JPEG_SEGMENT_BYTES in them.
+    """
 
     stray_bytes = 7
     """More than MAX_STRAY_JPEG_BYTES bytes between segments belong to none."""
@@ -956,6 +1082,8 @@ class JpegFault(enum.Enum):
     """A scan has fewer restart markers than its size needs."""
 
 MAX_JPEG_SEGMENTS: int = 4096
+
+MAX_JPEG_SEGMENT_BYTES: int = 16777216
 
 MAX_STRAY_JPEG_BYTES: int = 65536
 

@@ -11,6 +11,10 @@ import numpy
 from numpy.typing import NDArray
 
 
+def stop_daemons() -> bool: ...
+
+def stay_if_exiting() -> None: ...
+
 class JpegHeader:
     """What is known of a JPEG before it is decoded."""
 
@@ -42,6 +46,10 @@ class ImageView:
             eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`
                 and `part` refer to the smaller image.
         """
+
+    @property
+    def eighths(self) -> int:
+        """Scale of decoding, in eighths."""
 
 def read_jpeg_headers(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> list[JpegHeader]:
     """Return the headers of JPEGs; uint8 `[size]` each."""

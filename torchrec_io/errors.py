@@ -96,6 +96,10 @@ class CorruptRecordError(TorchRecIOError):
     """Data is corrupt: its checksum does not match, or its bytes are not valid."""
 
 
+class RecordTooLargeError(CorruptRecordError):
+    """A record claims more bytes than ``max_record_bytes`` allows."""
+
+
 class TruncatedFileError(TorchRecIOError):
     """A file is truncated: it ends inside a record or inside its compressed stream."""
 
@@ -106,6 +110,10 @@ class StaleIndexError(TorchRecIOError):
 
 class IndexFormatError(TorchRecIOError):
     """An index file is damaged, or is not an index."""
+
+
+class InterruptedCommitError(TorchRecIOError):
+    """A process was interrupted while it replaced files, and its work cannot be completed."""
 
 
 class WrongShardError(TorchRecIOError):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,11 +14,6 @@ from torchrec_io.schema.feature import Feature
 
 # Imported before the clock starts.
 _LOADED = (tio.Batch, tio.Ragged, tio.BytesArray, tio.TFRecordDataset)
-_HAS_SIMPLEJPEG = (
-    "decoder" in inspect.signature(tio.ImageFeature).parameters
-    and importlib.util.find_spec("simplejpeg") is not None
-)
-_DECODER: dict[str, Any] = {"decoder": "simplejpeg"} if _HAS_SIMPLEJPEG else {}
 
 
 def schema_of(workload: Workload) -> tio.Schema:
@@ -39,7 +32,7 @@ def _feature(column: Column) -> Feature:
     if column.kind == "raw":
         return tio.RawFeature("uint8", column.shape)
     if column.kind == "jpeg" and column.shape is not None:
-        return tio.ImageFeature(layout="HWC", size=column.shape[:2], **_DECODER)
+        return tio.ImageFeature(layout="HWC", size=column.shape[:2])
     if column.in_lists:
         return tio.FixedLenSequenceFeature((), column.kind)
     if column.shape is None:

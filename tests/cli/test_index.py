@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from tests.support.indexes import write_index
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io import RecordIndex
 
@@ -169,3 +170,14 @@ def test_progress_bar_with_rates_on_a_terminal(folder: Path) -> None:
     assert "%" in text
     assert "\x1b[" in text  # the bar is redrawn
     assert "3 indexed" in text
+
+
+def test_index_of_half_a_file(run: Run, folder: Path) -> None:
+    path = folder / "a.tfrecord"
+    offsets = RecordIndex.build(path).offsets.tolist()
+    write_index(path, offsets[:10], offsets[10])
+    check = run("index", path, "--check")
+    assert check.returncode == 1
+    assert f"the index covers bytes 0 to {offsets[10]} of a data file of" in check.stderr
+    assert "indexed, 20 records" in run("index", path).stdout
+    assert run("index", path, "--check").returncode == 0

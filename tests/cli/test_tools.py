@@ -108,11 +108,11 @@ def test_damage_is_reported() -> None:
         (["reshard", ".", "-o", "x", "--max-bytes", "much"], 2, "a size must look like"),
         (["subset", ".", "-o", "x", "--records", "[50:]"], 2, "there are only 20 records"),
         (["subset", ".", "-o", "x"], 2, "exactly one of"),
-        (["reshard", ".", "-o", "old", "--num-shards", "2"], 1, "old-00000-of-00003"),
+        (["reshard", ".", "-o", "old", "--num-shards", "2"], 1, "old-00000-of-00001"),
     ],
 )
 def test_invalid_arguments_are_refused(arguments: list[str], status: int, message: str) -> None:
-    Path("old-00000-of-00003").touch()
+    Path("old-00000-of-00001").touch()
     before = sorted(Path().iterdir())
     result = call(*arguments)
     assert result.exit_code == status, result.output

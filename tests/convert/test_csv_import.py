@@ -155,8 +155,9 @@ def test_invalid_value_without_types(tmp_path: Path) -> None:
 )
 def test_invalid_file_is_rejected(tmp_path: Path, text: str | bytes, reason: str) -> None:
     for on_error in ("raise", "skip"):
-        with pytest.raises(tio.ConversionError, match=reason):
+        with pytest.raises(tio.ConversionError, match=reason) as raised:
             convert(tmp_path, text, on_error=on_error)
+        assert "in.csv" in str(raised.value)
     assert list(contents(tmp_path)) == ["in.csv"]
 
 

@@ -54,26 +54,36 @@ class Interrupting(Watcher):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("name", ["split", "reshard", "shuffle"])
-def test_old_and_new_files_of_a_set_are_never_mixed(
+@pytest.mark.parametrize("name", ["split", "reshard", "shuffle", "parquet"])
+def test_a_failed_renaming_is_completed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     paths = write_inputs(tmp_path)
-    outputs = OPERATIONS[name](paths, tmp_path / "out").paths
+    outputs = list(map(Path, OPERATIONS[name](paths[:1], tmp_path / "out").paths))
+    others = list(map(Path, OPERATIONS[name](paths, tmp_path / "other").paths))
     seen: list[list[bool]] = []
     rename = os.replace
 
     def look_and_fail(source: str, target: str) -> None:
-        seen.append([Path(path).exists() for path in outputs])
+        seen.append([path.exists() for path in outputs])
         if len(seen) == 2:
-            raise OSError("no more")
+            raise OSError(5, "no more", source, None, target)
         rename(source, target)
 
-    monkeypatch.setattr(os, "replace", look_and_fail)
-    with pytest.raises(OSError, match="no more"):
-        OPERATIONS[name](paths, tmp_path / "out")
-    assert seen == [[False, False], [True, False]]
-    assert list((tmp_path / "out").iterdir()) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", look_and_fail)
+        with pytest.raises(OSError, match="no more; the new files are complete") as caught:
+            OPERATIONS[name](paths, tmp_path / "out")
+    assert Path(caught.value.filename).parent == tmp_path / "out"
+    assert seen[0] == [False, False]
+    names = list(map(str, outputs))
+    assert expand_paths(names) == names
+    assert [path.name for path in outputs] == [path.name for path in others]
+    assert [path.read_bytes() for path in outputs] == [path.read_bytes() for path in others]
+    for path in names:
+        if os.path.exists(path + ".tfidx"):
+            tio.RecordIndex.load(path)
+    assert not list((tmp_path / "out").glob(".*"))
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import zipfile
 from pathlib import Path
@@ -147,6 +148,64 @@ def test_damage(tmp_path: Path, compressed: bool) -> None:
             tio.convert.from_npz(path, tmp_path / "out")
         assert raised.value.path == str(path)
     assert list(contents(tmp_path)) == ["good.npz", "in.npz"]
+
+
+def archive_of(array: npt.NDArray[Any], compression: int = zipfile.ZIP_STORED) -> bytes:
+    member, file = io.BytesIO(), io.BytesIO()
+    np.save(member, array)
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        archive.writestr("a.npy", member.getvalue())
+    return file.getvalue()
+
+
+@given(st.data())
+def test_any_damage_names_the_file(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Also damage of offsets, and of streams whose decompressors have errors of their own."""
+    kinds = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+    content = bytearray(archive_of(np.arange(9), data.draw(st.sampled_from(kinds))))
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at : at + 4] = data.draw(st.binary(min_size=4, max_size=4))
+    folder = tmp_path_factory.mktemp("npz")
+    (folder / "in.npz").write_bytes(content)
+    path = str(folder / "in.npz")
+    try:
+        tio.convert.from_npz(path, folder / "out")
+    except tio.ConversionError as error:
+        path = str(error.path)
+    assert path == str(folder / "in.npz")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_stream(tmp_path: Path, compression: int) -> None:
+    content = archive_of(np.arange(100), compression)
+    (tmp_path / "in.npz").write_bytes(content[:60] + b"\xff" * 8 + content[68:])
+    with pytest.raises(tio.ConversionError, match=r"in\.npz: the file is damaged"):
+        tio.convert.from_npz(tmp_path / "in.npz", tmp_path / "out")
+
+
+def test_offset_before_the_file(tmp_path: Path) -> None:
+    content = bytearray(archive_of(np.arange(9)))
+    end = content.rindex(b"PK\5\6")
+    content[end + 16 : end + 20] = b"\xff" * 4  # offset of the directory
+    (tmp_path / "in.npz").write_bytes(content)
+    with pytest.raises(tio.ConversionError, match=r"in\.npz: the file is damaged"):
+        tio.convert.from_npz(tmp_path / "in.npz", tmp_path / "out")
+
+
+def test_failures_of_the_system_name_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in.npz").write_bytes(archive_of(np.arange(9)))
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", fail)
+    with pytest.raises(OSError, match="Input/output error") as raised:
+        tio.convert.from_npz(tmp_path / "in.npz", tmp_path / "out")
+    assert raised.value.filename == str(tmp_path / "in.npz")
 
 
 def test_duplicate_array_name(tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ class TestRecords:
         )
         assert [[item["id"].tolist() for item in loader] for _ in range(2)] == expected
 
+    @pytest.mark.slow
     @given(residues, shuffles)
     def test_resuming_at_each_step(self, paths: list[str], kept: set[int], shuffle: Any) -> None:
         def part() -> Any:

@@ -223,7 +223,7 @@ class TestWriting:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "data").mkdir()
-        names = run_page("writing.md", tmp_path / "data", [], 5)
+        names = run_page("writing.md", tmp_path / "data", [], 6)
         assert "data/train-00000-of-00004" in capsys.readouterr().out
         assert names["shard"] == 1
         assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -295,7 +295,7 @@ class TestImages:
             encoded(smooth(70 + 3 * n, 200 - 5 * n, seed=n), "JPEG", quality=90) for n in range(24)
         ]
         path = write_images(tmp_path / "images", images)
-        names = run_page("images.md", tmp_path, [], 6, [path])
+        names = run_page("images.md", tmp_path, [], 8, [path])
         box = names["halves"].augment(30, 50, np.random.default_rng(1))
         assert box[2:4] == (30, 30)
         assert box.left in (0, 20)
@@ -303,7 +303,7 @@ class TestImages:
     def test_every_rule_has_a_test(self) -> None:
         text = (ROOT / "docs" / "images.md").read_text("utf-8")
         rows = re.findall(r"^\| .* \| `([\w/.]+)::(\w+)` \|$", text, re.MULTILINE)
-        assert len(rows) == 23
+        assert len(rows) == 33
         for file, test in rows:
             assert f"\ndef {test}(" in (TESTS / file).read_text("utf-8"), test
 

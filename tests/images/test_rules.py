@@ -323,6 +323,50 @@ def test_iptc_is_rejected() -> None:
         decoded(data)
 
 
+def test_blp_is_rejected() -> None:
+    """It may contain a JPEG with any number of scans."""
+    data = encoded(Image.new("P", (8, 8)), "BLP")
+    assert opened_format(data) == "BLP"
+    with pytest.raises(DecodeError, match="its format is not known"):
+        decoded(data)
+
+
+def test_fits_is_rejected() -> None:
+    """Its compressed form is decoded in Python, pixel by pixel."""
+    cards = ["SIMPLE  =                    T", "BITPIX  =                    8"]
+    cards += ["NAXIS   =                    2", "NAXIS1  =                    4"]
+    cards += ["NAXIS2  =                    4", "END"]
+    data = "".join(card.ljust(80) for card in cards).encode().ljust(2880) + bytes(16)
+    assert opened_format(data) == "FITS"
+    with pytest.raises(DecodeError, match="its format is not known"):
+        decoded(data)
+
+
+def tiled_tiff(size: int, tile: int) -> bytes:
+    """Return a gray TIFF of one tile of zeros."""
+    pixels = zlib.compress(bytes(tile * tile))
+    numbers = {256: size, 257: size, 258: 8, 259: 8, 262: 1, 277: 1, 322: tile, 323: tile}
+    numbers |= {324: 8 + 2 + 10 * 12 + 4, 325: len(pixels)}
+    tags = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in numbers.items())
+    return struct.pack("<2sHIH", b"II", 42, 8, len(numbers)) + tags + bytes(4) + pixels
+
+
+def test_tiles_larger_than_their_tiff_are_rejected() -> None:
+    """They are decoded as a whole."""
+    data = tiled_tiff(16, 64)
+    assert decoded(data, max_pixels=64 * 64).shape == (16, 16, 3)
+    with pytest.raises(DecodeError, match="claims 64 x 64 pixels, more than max_pixels=4095"):
+        decoded(data, max_pixels=64 * 64 - 1)
+
+
+def test_frames_larger_than_their_gif_are_rejected() -> None:
+    small, large = (encoded(Image.new("P", size), "GIF") for size in ((8, 8), (60, 60)))
+    frame = large[large.index(b"\x2c") : -1]
+    data = small[:-1] + frame + b";"
+    with pytest.raises(DecodeError, match="2 frames of 60 x 60 pixels, more than max_pixels=2000"):
+        decoded(data, animated=True, max_pixels=2000)
+
+
 def test_image_size_may_differ_from_its_container() -> None:
     array = noise(128, 128)
     png = encoded(array)

@@ -15,6 +15,7 @@ from torch.utils.data import IterableDataset, Subset
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.states import rest_of, through_json
+from torchrec_io.images import native_jpeg
 from torchrec_io.loading import loader as loader_module
 from torchrec_io.loading.loader import Loader
 
@@ -419,6 +420,30 @@ def test_description(paths: list[str]) -> None:
     assert "lists of records, of 2" in raw.describe()
     assert "when a batch is asked for" in raw.describe()
     assert [len(records) for records in raw] == [2] * 15
+
+
+def test_description_of_image_decoders(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow does not detect all damage, and the description says so."""
+
+    def described(*images: tio.ImageFeature) -> list[str]:
+        schema = {str(number): image for number, image in enumerate(images)}
+        loader = tio.make_loader(tio.TFRecordDataset(paths, schema, batch_size=2))
+        return [line for line in loader.describe().splitlines() if line.startswith("images: ")]
+
+    pillow, native = tio.ImageFeature(decoder="pillow"), tio.ImageFeature(decoder="native")
+    by_pillow = (
+        "images: decoded by Pillow, which cannot detect that the scan of a baseline JPEG was cut; "
+    )
+    by_libjpeg = (
+        "images: JPEGs are decoded natively by libjpeg-turbo, which detects cut scans, other "
+        "formats by Pillow"
+    )
+    assert described(pillow, pillow) == [by_pillow + "decoder='auto' can"]
+    assert described(native, tio.ImageFeature()) == [by_libjpeg]
+    assert described(pillow, native) == [by_pillow + "decoder='auto' can", by_libjpeg]
+    assert described(tio.ImageFeature(decoder=None)) == []
+    monkeypatch.setattr(native_jpeg, "_jpeg", None)
+    assert described(tio.ImageFeature()) == [by_pillow + "a build with libjpeg-turbo can"]
 
 
 def test_describe_does_not_set_the_start_method(

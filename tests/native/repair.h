@@ -36,9 +36,9 @@ inline void repair_frames(MutableBytes stream, bool lengths, bool data) {
 
 // Rewrites both checksums of an index: that of everything after the header, and that of the header.
 inline void repair_index(MutableBytes file) {
-  if (file.size() < 80) return;
-  store(file, 72, reference_crc32c(file.subspan(80)));
-  store(file, 76, reference_crc32c(file.first(76)));
+  if (file.size() < 104) return;
+  store(file, 96, reference_crc32c(file.subspan(104)));
+  store(file, 100, reference_crc32c(file.first(100)));
 }
 
 }  // namespace tio::test

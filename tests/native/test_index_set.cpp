@@ -34,13 +34,40 @@ struct Files {
     }
   }
 
-  IndexSet open(std::uint64_t epoch) const {
-    auto set = IndexSet::open(counts);
+  // Every second index is read by pages.
+  std::shared_ptr<Index> index(std::size_t file) const {
+    const Bytes bytes(indexes[file]);
     std::string reason;
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      CHECK(set->mark_checked(i, indexes[i], nullptr, epoch, reason));
-    }
+    if (file % 2 == 0) return Index::open(bytes, nullptr, reason);
+    IndexScan scan(bytes.size());
+    scan.add(bytes);
+    return scan.finish(reason);
+  }
+
+  IndexSet open(std::uint64_t epoch, std::size_t most_pages = IndexSet::kMostPages) const {
+    auto set = IndexSet::open(counts, most_pages);
+    for (std::size_t i = 0; i < counts.size(); ++i) CHECK(set->mark_checked(i, index(i), epoch));
     return std::move(*set);
+  }
+
+  // Reads the pages that a lookup needs.
+  void supply(IndexSet& set, const FrameLookup& lookup) const {
+    for (const MissingPages& missing : lookup.missing) {
+      std::vector<std::byte> buffer(static_cast<std::size_t>(missing.bytes));
+      copy_ranges(indexes[static_cast<std::size_t>(missing.file)], missing.ranges, buffer);
+      CHECK(set.add_pages(missing, buffer));
+    }
+  }
+
+  FrameLookup find(IndexSet& set, const Numbers& numbers, std::uint64_t epoch) const {
+    FrameLookup lookup(numbers);
+    Lookup found = set.find(lookup, epoch);
+    while (found == Lookup::missing) {
+      supply(set, lookup);
+      found = set.find(lookup, epoch);
+    }
+    CHECK(found == Lookup::found && lookup.is_found());
+    return lookup;
   }
 
   struct Frame {
@@ -94,22 +121,21 @@ void check_plan(const Files& files, const Numbers& numbers, std::int64_t gap,
 
 void test_against_offsets() {
   const Files files({0, 30, 0, 0, 1, 200, 7, 0});
-  const IndexSet set = files.open(3);
+  IndexSet set = files.open(3);
   CHECK_EQ(set.records(), static_cast<std::int64_t>(files.frames.size()));
   for (std::uint64_t round = 0; round < 200; ++round) {
     Numbers numbers = some_numbers(round, files.frames.size(), round);
     if (round % 3 == 0) std::ranges::sort(numbers);
-    FrameLocations locations;
-    CHECK(set.locate(numbers, 3, locations) == Lookup::found);
+    const FrameLookup lookup = files.find(set, numbers, 3);
+    const FrameLocations locations = lookup.locations();
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const auto& frame = files.frames[static_cast<std::size_t>(numbers[i])];
       CHECK_EQ_IN(locations.files[i], frame.file, round);
       CHECK_EQ_IN(locations.starts[i], frame.start, round);
+      CHECK_EQ_IN(locations.ends[i], frame.end, round);
     }
     const std::int64_t gap = static_cast<std::int64_t>(round) * 10 % 700;
-    ReadPlan plan;
-    CHECK(set.plan(numbers, 3, gap, plan) == Lookup::found);
-    check_plan(files, numbers, gap, plan);
+    check_plan(files, numbers, gap, *lookup.plan(gap));
   }
 }
 
@@ -117,14 +143,14 @@ void test_no_such_record() {
   const Files files({3, 4});
   const IndexSet set = files.open(1);
   for (const std::int64_t number : {INT64_MIN, std::int64_t{-1}, std::int64_t{7}, INT64_MAX}) {
-    ReadPlan plan;
-    const Numbers numbers = {2, number, 0};
-    CHECK(set.plan(numbers, 1, 0, plan) == Lookup::no_such_record);
+    FrameLookup lookup(Numbers{2, number, 0});
+    CHECK(set.find(lookup, 1) == Lookup::no_such_record);
   }
   const auto empty = IndexSet::open({});
-  FrameLocations locations;
-  CHECK(empty->locate(Numbers{0}, 1, locations) == Lookup::no_such_record);
-  CHECK(empty->locate(Numbers{}, 1, locations) == Lookup::found);
+  FrameLookup one(Numbers{0});
+  CHECK(empty->find(one, 1) == Lookup::no_such_record);
+  FrameLookup none(Numbers{});
+  CHECK(empty->find(none, 1) == Lookup::found);
   CHECK(!IndexSet::open(Numbers{1, -1}));
   CHECK(!IndexSet::open(Numbers{INT64_MAX, 1}));
   CHECK(IndexSet::open(Numbers{INT64_MAX, 0}).has_value());
@@ -134,72 +160,92 @@ void test_no_such_record() {
 void test_unchecked_files() {
   const Files files({3, 4, 5});
   auto set = IndexSet::open(files.counts);
-  std::string reason;
-  const Numbers numbers = {11, 0, 10, 2};
-  ReadPlan plan;
-  CHECK(set->plan(numbers, 1, 0, plan) == Lookup::unchecked);
-  CHECK_EQ(plan.unchecked_files, (Numbers{0, 2}));
-  CHECK(set->mark_checked(2, files.indexes[2], nullptr, 1, reason));
-  plan = {};
-  CHECK(set->plan(numbers, 1, 0, plan) == Lookup::unchecked);
-  CHECK_EQ(plan.unchecked_files, (Numbers{0}));
-  CHECK(set->mark_checked(0, files.indexes[0], nullptr, 1, reason));
-  plan = {};
-  CHECK(set->plan(numbers, 1, 0, plan) == Lookup::found);
-  check_plan(files, numbers, 0, plan);
-  FrameLocations locations;
-  CHECK(set->locate(numbers, 2, locations) == Lookup::unchecked);
-  CHECK_EQ(locations.unchecked_files, (Numbers{0, 2}));
+  FrameLookup lookup(Numbers{11, 0, 10, 2});
+  CHECK(set->find(lookup, 1) == Lookup::unchecked);
+  CHECK_EQ(lookup.unchecked_files, (Numbers{0, 2}));
+  CHECK(set->mark_checked(2, files.index(2), 1));
+  CHECK(set->find(lookup, 1) == Lookup::unchecked);
+  CHECK_EQ(lookup.unchecked_files, (Numbers{0}));
+  CHECK(set->mark_checked(0, files.index(0), 1));
+  CHECK(set->find(lookup, 1) == Lookup::found);
+  check_plan(files, lookup.numbers, 0, *lookup.plan(0));
+  FrameLookup later(lookup.numbers);
+  CHECK(set->find(later, 2) == Lookup::unchecked);
+  CHECK_EQ(later.unchecked_files, (Numbers{0, 2}));
 }
 
 void test_indexes_that_do_not_fit() {
   const Files files({3, 4});
   auto set = IndexSet::open(files.counts);
-  std::string reason;
-  CHECK(!set->mark_checked(0, files.indexes[1], nullptr, 1, reason));
-  CHECK_EQ(reason, "it has another number of records");
-  CHECK(!set->mark_checked(0, Bytes(files.indexes[0]).first(79), nullptr, 1, reason));
+  CHECK(!set->mark_checked(0, files.index(1), 1));
   CHECK(!set->is_checked(0, 1));
 }
 
-// The set shares the owner of an index, and drops the owner of an index that is not used.
+// The set shares an index, and drops an index that is not used.
 void test_indexes_are_owned() {
   const Files files({3});
   auto set = IndexSet::open(files.counts);
-  std::string reason;
-  auto first = std::make_shared<std::vector<std::byte>>(files.indexes[0]);
-  auto second = std::make_shared<std::vector<std::byte>>(files.indexes[0]);
-  std::weak_ptr<std::vector<std::byte>> kept = first;
-  std::weak_ptr<std::vector<std::byte>> dropped = second;
-  CHECK(set->mark_checked(0, *first, first, 1, reason));
-  CHECK(set->mark_checked(0, *second, second, 2, reason));
-  first.reset();
-  second.reset();
+  auto first = files.index(0);
+  auto second = files.index(0);
+  std::weak_ptr<Index> kept = first;
+  std::weak_ptr<Index> dropped = second;
+  CHECK(set->mark_checked(0, std::move(first), 1));
+  CHECK(set->mark_checked(0, std::move(second), 2));
   CHECK(!kept.expired());
   CHECK(dropped.expired());
-  ReadPlan plan;
-  CHECK(set->plan(Numbers{2, 0}, 2, 0, plan) == Lookup::found);
-  check_plan(files, {2, 0}, 0, plan);
+  check_plan(files, {2, 0}, 0, *files.find(*set, {2, 0}, 2).plan(0));
   set.reset();
   CHECK(kept.expired());
 }
 
-// Entries that contradict themselves, with a valid header: each is rejected, or the reads lie
-// inside the buffer.
+// Far more pages than are kept, in lookups that need all of them.
+void test_pages_are_replaced() {
+  const Files files({3, 20'000, 5, 9'000});
+  for (const std::size_t most : {std::size_t{0}, std::size_t{5}, std::size_t{100}}) {
+    IndexSet set = files.open(1, most);
+    for (std::uint64_t round = 0; round < 3; ++round) {
+      const Numbers numbers = some_numbers(3000, files.frames.size(), round);
+      check_plan(files, numbers, 9, *files.find(set, numbers, 1).plan(9));
+    }
+  }
+}
+
+void test_pages_that_differ() {
+  const Files files({3, 3000});
+  IndexSet set = files.open(1);
+  FrameLookup lookup(Numbers{2000});
+  CHECK(set.find(lookup, 1) == Lookup::missing);
+  CHECK(!lookup.is_found());
+  const MissingPages& missing = lookup.missing.at(0);
+  CHECK(missing.pages.size() == 1);
+  std::vector<std::byte> buffer(static_cast<std::size_t>(missing.bytes));
+  CHECK(!set.add_pages(missing, buffer));
+  copy_ranges(files.indexes[1], missing.ranges, buffer);
+  CHECK(!set.add_pages(missing, Bytes(buffer).first(buffer.size() - 1)));
+  CHECK(!set.add_pages(missing, {}));
+  CHECK(set.find(lookup, 1) == Lookup::missing);
+  CHECK(set.add_pages(lookup.missing.at(0), buffer));
+  CHECK(set.find(lookup, 1) == Lookup::found);
+}
+
+// Entries in memory that change after they were checked: each is rejected, or the reads lie inside
+// the buffer.
 void test_damaged_entries() {
   for (std::uint64_t round = 0; round < 3000; ++round) {
     Files files({20, 20});
-    auto& bytes = files.indexes[round % 2];
+    IndexSet set = files.open(1);
+    auto& bytes = files.indexes[0];
     for (std::uint64_t i = 0; i <= round % 4; ++i) {
-      const std::uint64_t at = 80 + mix(round * 7 + i) % (bytes.size() - 80);
+      const std::uint64_t at = 104 + mix(round * 7 + i) % (bytes.size() - 104);
       bytes[at] = static_cast<std::byte>(mix(round + i));
     }
-    const IndexSet set = files.open(1);
-    ReadPlan plan;
-    const Numbers numbers = some_numbers(15, 40, round);
-    const Lookup lookup = set.plan(numbers, 1, 50, plan);
-    if (lookup == Lookup::damaged) continue;
-    CHECK(lookup == Lookup::found);
+    const Numbers numbers = some_numbers(15, 20, round);
+    FrameLookup lookup(numbers);
+    if (set.find(lookup, 1) == Lookup::damaged) {
+      CHECK(lookup.damaged_file == 0);
+      continue;
+    }
+    const ReadPlan plan = *lookup.plan(50);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       CHECK_EQ_IN(plan.frame_sizes[i] >= 0 && plan.frame_starts[i] >= 0 &&
                       plan.frame_starts[i] + plan.frame_sizes[i] <= plan.buffer_bytes,
@@ -212,23 +258,20 @@ void test_damaged_entries() {
 }
 
 void test_threads_ask_while_files_are_taken() {
-  const Files files(std::vector<std::size_t>(50, 20));
-  auto set = IndexSet::open(files.counts);
-  const Numbers numbers = some_numbers(100, files.frames.size(), 1);
+  const Files files(std::vector<std::size_t>(50, 1500));
+  auto set = IndexSet::open(files.counts, 8);
   std::vector<std::thread> threads;
-  for (int i = 0; i < 3; ++i) {
-    threads.emplace_back([&] {
-      for (bool done = false; !done;) {
-        ReadPlan plan;
-        const Lookup lookup = set->plan(numbers, 1, 10, plan);
-        done = lookup == Lookup::found;
-        if (done) check_plan(files, numbers, 10, plan);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      const Numbers numbers = some_numbers(100, files.frames.size(), i);
+      FrameLookup lookup(numbers);
+      for (Lookup found{}; (found = set->find(lookup, 1)) != Lookup::found;) {
+        if (found == Lookup::missing) files.supply(*set, lookup);
       }
+      check_plan(files, numbers, 10, *lookup.plan(10));
     });
   }
-  std::string reason;
-  for (std::size_t i = 0; i < files.counts.size(); ++i)
-    set->mark_checked(i, files.indexes[i], nullptr, 1, reason);
+  for (std::size_t i = 0; i < files.counts.size(); ++i) set->mark_checked(i, files.index(i), 1);
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -242,6 +285,8 @@ int main() {
   test_unchecked_files();
   test_indexes_that_do_not_fit();
   test_indexes_are_owned();
+  test_pages_are_replaced();
+  test_pages_that_differ();
   test_damaged_entries();
   test_threads_ask_while_files_are_taken();
   return finish();

@@ -108,6 +108,11 @@ void test_limits() {
   const std::string good = frame(0xc0, 1) + scan({1});
   CHECK_EQ(fault(comments + good), Fault());
   CHECK_EQ(fault(comments + segment(0xfe, "") + good), Fault(JpegFault::too_many_segments));
+  const std::string large = segment(0xe1, std::string(65533, 'x'));
+  std::string all_large;
+  for (int i = 0; i < 256; ++i) all_large += large;
+  CHECK_EQ(fault(all_large + good), Fault());
+  CHECK_EQ(fault(all_large + large + good), Fault(JpegFault::too_many_segments));
   CHECK_EQ(fault(std::string(kMaxStrayJpegBytes, 'x') + good), Fault());
   CHECK_EQ(fault("x" + std::string(kMaxStrayJpegBytes, 'x') + good), Fault(JpegFault::stray_bytes));
   CHECK_EQ(fault(good + std::string(kMaxStrayJpegBytes + 1, 'x')), Fault());

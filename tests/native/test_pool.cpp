@@ -7,6 +7,10 @@
 #include "check.h"
 #include "memory/pool.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace tio::test {
 namespace {
 
@@ -50,6 +54,20 @@ void test_bound() {
   CHECK(pool::kept_bytes() <= std::size_t{1} << 27);
 }
 
+// Sanitizers report a use of kept memory, as of freed memory.
+void test_kept_memory_is_forbidden() {
+#ifdef __SANITIZE_ADDRESS__
+  constexpr std::size_t kSize = 300000;
+  void* memory = pool::allocate(kSize);
+  pool::release(memory, kSize);
+  CHECK(__asan_region_is_poisoned(memory, kSize) == memory);
+  CHECK(__asan_address_is_poisoned(static_cast<char*>(memory) + kSize - 1) != 0);
+  CHECK(pool::allocate(kSize) == memory);
+  CHECK(__asan_region_is_poisoned(memory, kSize) == nullptr);
+  pool::release(memory, kSize);
+#endif
+}
+
 void test_threads() {
   const auto work = [] {
     for (std::size_t i = 0; i < 2000; ++i) {
@@ -75,6 +93,7 @@ int main() {
   test_reuse();
   test_never_twice();
   test_bound();
+  test_kept_memory_is_forbidden();
   test_threads();
   return finish();
 }

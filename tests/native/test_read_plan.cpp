@@ -23,8 +23,7 @@ struct Batch {
                 .files = {0},
                 .range_bounds = {0, 2},
                 .ranges = {{0, 34, 19}, {34, 19, 0}},
-                .buffer_bytes = 53,
-                .unchecked_files = {}};
+                .buffer_bytes = 53};
 
   bool is_sound(bool check_data) const {
     const File file(std::as_bytes(std::span(bytes)));

@@ -231,6 +231,9 @@ class _NoReader:
     def begin_epoch(self) -> None:
         pass
 
+    def end_epoch(self) -> None:
+        pass
+
 
 def dealt(dealer: EpochDealer, progress: Progress, workers: int) -> Iterator[tuple[int, list[int]]]:
     """Return epoch and records of each batch that a DataLoader yields to a rank."""

@@ -1,7 +1,11 @@
-"""Run by run.sh against an installed wheel: the package is whole, typed, and reads real data."""
+"""Check of an installed wheel: the package is whole, typed, and reads real data.
+
+``check_wheel.py DIGITS [SITE]``, with the folder of examples and the folder where it is installed.
+"""
 
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 # An editable install of the same name would be found first.
@@ -13,8 +17,8 @@ import torchrec_io as tio  # noqa: E402  # after the finder is gone
 
 
 def main() -> None:
-    """Checks the wheel in site, reading the digits."""
-    site, digits = Path(sys.argv[1]), Path(sys.argv[2])
+    """Check the wheel by reading the digits."""
+    digits, site = sys.argv[1], Path(*sys.argv[2:3] or [sysconfig.get_path("platlib")])
     package = site / "torchrec_io"
     assert tio.__file__ == str(package / "__init__.py"), tio.__file__
     assert (package / "py.typed").exists()

@@ -6,24 +6,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 
 rm -rf "$build"/dist "$build"/site
-python - "$root" "$build/dist" <<'PY'
-import os
-import sys
-
-from scikit_build_core.build import build_sdist
-
-os.chdir(sys.argv[1])
-os.makedirs(sys.argv[2])
-build_sdist(sys.argv[2])
-PY
+python "$here/sdist.py" "$build/dist"
 pip wheel -q --no-build-isolation --no-deps --config-settings build-dir="$build/cmake" -w "$build/dist" \
   "$build"/dist/*.tar.gz
 pip install -q --no-deps --target "$build/site" "$build"/dist/*.whl
 
 # Run in an empty folder without the editable install, so that the wheel is imported.
 cd "$(mktemp -d)"
-PYTHONPATH="$build/site" SKBUILD_EDITABLE_SKIP=1 python "$here/check_wheel.py" "$build/site" \
-  "$root/examples/data/digits"
+PYTHONPATH="$build/site" SKBUILD_EDITABLE_SKIP=1 python "$here/check_wheel.py" "$root/examples/data/digits" \
+  "$build/site"
 
 # Test the messages with every supported release line of protobuf, native and pure Python. -S hides
 # other installed packages, which proves that the messages need only lazy-loader.

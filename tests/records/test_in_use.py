@@ -19,17 +19,17 @@ from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, Truncated
 from torchrec_io.records import record_reader as reader_module
 from torchrec_io.records.record_reader import RecordReader
 
-COUNT = 20_000  # enough records for a mapped index
+COUNT = 20_000  # enough records for an index that is read by pages
 RECORDS = [b"%05d" % i for i in range(COUNT)]
 OTHERS = [b"%06d" % i for i in range(COUNT)]
 
 
-@pytest.fixture(params=["mapped", "read", "memory", "gzip"])
+@pytest.fixture(params=["pages", "small", "memory", "gzip"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Write a data file whose index is mapped, read from a file, or only in memory."""
+    """Write a data file whose index is read by pages, small, or only in memory."""
     path = tmp_path / "x"
     kind = request.param
-    records = RECORDS[:100] if kind == "read" else RECORDS
+    records = RECORDS[:100] if kind == "small" else RECORDS
     write_tfrecord(path, records, "gzip" if kind == "gzip" else None)
     if kind != "memory":
         RecordIndex.build(path).save()
@@ -173,7 +173,7 @@ class TestIndex:
         assert caught.value.path == str(path) + ".tfidx"
 
     @pytest.mark.parametrize("size", [0, 79, 80, 5000])
-    def test_truncated_while_mapped(self, path: Path, size: int) -> None:
+    def test_truncated(self, path: Path, size: int) -> None:
         reader = open_reader(path)
         check_reads(reader)
 
@@ -183,7 +183,7 @@ class TestIndex:
             with pytest.raises(StaleIndexError, match="index file was replaced"):
                 check_reads(reader)
 
-        assert in_child(work) == 0  # SIGBUS would kill it
+        assert in_child(work) == 0
 
     def test_replaced_by_an_equal_index_or_removed(self, path: Path) -> None:
         reader = open_reader(path)
@@ -194,6 +194,16 @@ class TestIndex:
         check_reads(reader)
 
     def test_pickled_after_its_file_was_removed(self, path: Path) -> None:
+        reader = open_reader(path)
+        os.unlink(str(path) + ".tfidx")
+        dumped = pickle.dumps(reader)
+        with pytest.raises(StaleIndexError, match="index file was removed") as caught:
+            pickle.loads(dumped)
+        assert caught.value.path == str(path) + ".tfidx"
+
+    def test_small_index_pickled_after_its_file_was_removed(self, tmp_path: Path) -> None:
+        path = write_tfrecord(tmp_path / "small", RECORDS[:100])
+        RecordIndex.build(path).save()
         reader = open_reader(path)
         os.unlink(str(path) + ".tfidx")
         again = pickle.loads(pickle.dumps(reader))

@@ -1,8 +1,7 @@
-"""RecordIndex: building, saving, mapping, validation, and text indexes."""
+"""RecordIndex: building, saving, validation, and text indexes."""
 
 from __future__ import annotations
 
-import errno
 import gzip
 import itertools
 import os
@@ -24,7 +23,6 @@ from torchrec_io import (
     StaleIndexError,
     TorchRecIOError,
     TruncatedFileError,
-    _core,
 )
 from torchrec_io.records.index_cache import cache_path, find_or_build, open_indexes
 
@@ -164,7 +162,7 @@ class TestSaved:
         size = RecordIndex.build(tmp_path / "x").save().stat().st_size
         assert size < 4.1 * 10_000
 
-    @pytest.mark.parametrize("count", [10, 20_000], ids=["read", "mapped"])
+    @pytest.mark.parametrize("count", [10, 20_000], ids=["in memory", "by pages"])
     def test_holds_no_descriptor(self, tmp_path: Path, count: int) -> None:
         write_tfrecord(tmp_path / "x", [b"ab"] * count)
         RecordIndex.build(tmp_path / "x").save()
@@ -175,18 +173,6 @@ class TestSaved:
         assert index.offsets.tolist() == again.offsets.tolist() == list(range(0, 18 * count, 18))
         del index
         assert again.lengths.tolist() == [2] * count
-
-    def test_is_read_if_mapping_fails(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        write_tfrecord(tmp_path / "x", [b"ab"] * 20_000)
-        RecordIndex.build(tmp_path / "x").save()
-
-        def refuse(*_: object) -> None:
-            raise OSError(errno.ENOMEM, "Cannot allocate memory")
-
-        monkeypatch.setattr(_core, "map_file", refuse)
-        assert RecordIndex.load(tmp_path / "x").lengths.tolist() == [2] * 20_000
 
     def test_pickling_with_and_without_a_file(self, data: Path) -> None:
         built = RecordIndex.build(data)

@@ -351,7 +351,6 @@ def test_the_shape_of_an_image_feature() -> None:
         ({"channels": 5}, "channels must be an integer from 0 to 4"),
         ({"channels": -1}, "channels must be an integer from 0 to 4"),
         ({"dtype": "int64"}, "dtype of an ImageFeature must be one of"),
-        ({"dtype": "bfloat16"}, "dtype of an ImageFeature must be one of"),
         ({"dtype": "string"}, "dtype of an ImageFeature must be one of"),
         ({"dtype": "colour"}, "dtype must be one of"),
         ({"layout": "chw"}, "one of 'CHW', 'HWC'"),

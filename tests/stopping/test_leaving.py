@@ -21,6 +21,7 @@ def check(folder: Path, cases: str, *imports: str) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_open_objects_print_nothing_at_exit(tmp_path: Path) -> None:
     check(tmp_path, "few")
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -251,3 +254,27 @@ def test_read_ranges_of_both_sources_equal_slices(
         source = open_decompressed(open_file(folder / name), kind)  # type: ignore[arg-type]
         assert source.read_ranges(ranges, out) is None
         assert out.tobytes() == b"".join(DATA[o : o + s] for o, s in rows)
+
+
+FULL = """
+import gzip, os, resource, sys
+from torchrec_io.storage.opening import open_decompressed, open_file
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+source = open_decompressed(open_file(sys.argv[1]), "gzip")
+source.read(20 << 20, 1)
+try:
+    source.read(3 << 20, 1)
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_of_temporary_files_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "data.gz"
+    path.write_bytes(gzip.compress(bytes(21 << 20), compresslevel=1))
+    command = [sys.executable, "-c", FULL, str(path)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert f"for the decompressed content in {tmp_path}: set TMPDIR to a folder" in done.stdout
+    assert str(path) in done.stdout
+    assert list(tmp_path.iterdir()) == [path]

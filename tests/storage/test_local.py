@@ -76,19 +76,6 @@ def test_write_atomically_leaves_the_old_or_the_new_file(
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_map_outlives_its_file_and_is_read_only(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(_DATA)
-    with open(tmp_path / "x", "rb") as file:
-        mapped = _core.map_file(file.fileno(), len(_DATA))
-        with pytest.raises(ValueError, match="positive"):
-            _core.map_file(file.fileno(), 0)
-    os.unlink(tmp_path / "x")
-    assert mapped.tobytes() == _DATA
-    assert not mapped.flags.writeable
-    with pytest.raises(OSError, match="descriptor"):
-        _core.map_file(-1, 10)
-
-
 def test_gathering_between_buffers_and_inside_one() -> None:
     source = np.arange(20, dtype=np.uint8)
     target = np.zeros(10, np.uint8)

@@ -12,7 +12,7 @@ from torchrec_io.storage.paths import expand_paths
 
 def test_paths(tmp_path: Path) -> None:
     for name in (
-        "b.tfrecord", "a.tfrecord", "a.tfrecord.tfidx", "c.tfrecords.gz", "d-00001-of-00002",
+        "b.tfrecord", "a.tfrecord", "a.tfrecord.tfidx", "c.tfrecords.gz", "d-00000-of-00001",
         "part-r-00000", "_SUCCESS", ".hidden.tfrecord", "notes.txt", "dataset_info.json",
         "a.tfrecord.idx",
     ):  # fmt: skip
@@ -23,7 +23,7 @@ def test_paths(tmp_path: Path) -> None:
         return [os.path.basename(path) for path in expand_paths(paths)]  # type: ignore[arg-type]
 
     assert names(tmp_path) == [
-        "a.tfrecord", "b.tfrecord", "c.tfrecords.gz", "d-00001-of-00002", "part-r-00000",
+        "a.tfrecord", "b.tfrecord", "c.tfrecords.gz", "d-00000-of-00001", "part-r-00000",
     ]  # fmt: skip
     assert names(tmp_path / "*.tfrecord*") == [
         "a.tfrecord", "a.tfrecord.idx", "b.tfrecord", "c.tfrecords.gz",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from torchrec_io.storage.commit_journal import JOURNAL_NAME
 from torchrec_io.writing.shards import ShardedWriter
 
 
@@ -71,7 +72,8 @@ def test_data_is_synced_before_files_are_renamed(
     shards = ["x-00000-of-00002", "x-00001-of-00002"]
     assert log == [
         *(f"sync .{shard}{suffix}" for shard in shards for suffix in ("", ".tfidx")),
-        *(f"name {shard}" for shard in shards),
-        *(f"name {shard}.tfidx" for shard in shards),
+        f"sync {JOURNAL_NAME}",
+        "sync folder",
+        *(f"name {shard}{suffix}" for shard in shards for suffix in ("", ".tfidx")),
         "sync folder",
     ]

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from .clean import clean_folders
 from .convert import convert
 from .head import show_head
 from .index import make_indexes
@@ -32,6 +33,7 @@ app.command("head")(show_head)
 app.command("schema")(print_schema)
 app.command("tfds")(show_tfds)
 app.command("verify")(verify_files)
+app.command("clean")(clean_folders)
 for command in COMMANDS:
     app.command()(command)
 

@@ -18,6 +18,7 @@ from ..schema.schema import Schema
 from ..tools.report import OnError, Result, Watcher
 from .options import (
     DEFAULT_JOBS,
+    AllowMissingOption,
     CompressionOption,
     MaxBytesOption,
     ShardsOption,
@@ -49,6 +50,7 @@ def _convert(
     *,
     target: Target,
     kind: SourceKind | None,
+    allow_missing: bool,
     **options: Any,
 ) -> None:
     given = given_options(options)
@@ -59,9 +61,11 @@ def _convert(
         _check_allowed(given, function, f"--to {target}")
         if target == "files" and "feature" not in given:
             raise typer.BadParameter("--to files needs --feature")
-        files = files_of(sources)
+        files = files_of(sources, allow_missing=allow_missing)
         print_result(run_job(functools.partial(_export, function, files, destination, given)))
         return
+    if allow_missing:
+        raise typer.BadParameter("--allow-missing needs --to: it is about shards of TFRecord files")
     kind = kind or _kind_of(sources[0])
     if kind == "images" and len(sources) > 1:
         raise typer.BadParameter("--from images takes a single folder")
@@ -114,6 +118,7 @@ def convert(
             help="raise: stop at data that cannot be converted; skip: skip and report it."
         ),
     ] = "raise",
+    allow_missing: AllowMissingOption = False,
     label_pattern: Annotated[
         str | None,
         typer.Option(help="Images: regular expression for file names, with a group for the label."),

@@ -30,7 +30,7 @@ def show_head(
     """Show the first records of each file: their features, or their bytes."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else TABLE_WIDTH)
     failed = False
-    for path in files_of(paths):
+    for path in files_of(paths, allow_missing=True):
         console.print(Text(printable(path), style="bold"), soft_wrap=True)
         try:
             for number, (offset, record) in enumerate(islice(iter_records(path), count)):

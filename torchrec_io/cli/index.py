@@ -15,7 +15,7 @@ from ..records.index import RecordIndex
 from ..records.index_file import SUFFIX
 from ..storage.compression import detect_compression
 from ..storage.opening import open_file
-from .options import DEFAULT_JOBS, FileJobs, Paths, files_of, interruptible
+from .options import DEFAULT_JOBS, AllowMissingOption, FileJobs, Paths, files_of, interruptible
 from .progress import FileOutcome, Meter, for_each_file
 
 IndexFormat: TypeAlias = Literal["tfidx", "text"]
@@ -35,6 +35,7 @@ def make_indexes(
             "--format", help="tfidx writes FILE.tfidx; text writes FILE.idx, for DALI and tfrecord."
         ),
     ] = "tfidx",
+    *,
     jobs: FileJobs = DEFAULT_JOBS,
     force: Annotated[
         bool, typer.Option("--force", help="Build indexes again that are up to date.")
@@ -43,6 +44,7 @@ def make_indexes(
         bool,
         typer.Option("--check", help="Build nothing; report indexes that are missing or stale."),
     ] = False,
+    allow_missing: AllowMissingOption = False,
 ) -> None:
     """Write an index beside each TFRecord file, unless there is one that is up to date.
 
@@ -70,7 +72,7 @@ def make_indexes(
                 f"{outcome.path}: {indexed.state}, {records}, {size}, {outcome.seconds:.3f} s"
             )
 
-    meter = for_each_file(files_of(paths), jobs, work, done)
+    meter = for_each_file(files_of(paths, allow_missing=allow_missing), jobs, work, done)
     if meter.has_bar:
         totals = ", ".join(f"{count:,} {state}" for state, count in states.items())
         typer.echo(f"{totals}; {meter.summary()}")
@@ -83,7 +85,9 @@ def _make(path: str, index_format: IndexFormat, force: bool, progress: Progress)
         _refuse_compressed(path)
     if not force:
         try:
-            return _Indexed("up to date", len(_load(path, index_format)))
+            index = _load(path, index_format)
+            if not index.gaps:  # otherwise building it raises the error
+                return _Indexed("up to date", len(index))
         except (FileNotFoundError, IndexFormatError, StaleIndexError):
             pass  # the index is missing or stale, so it is built
     index = RecordIndex.build(path, progress=progress)

@@ -31,6 +31,12 @@ def jobs_option(text: str) -> Any:
 Paths: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="PATH", help="Files, glob patterns or directories.")
 ]
+AllowMissingOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--allow-missing", help="Read the files that exist, even if shards of their set do not."
+    ),
+]
 FileJobs: TypeAlias = Annotated[int, jobs_option("Number of files processed at the same time.")]
 CompressionOption: TypeAlias = Annotated[
     Compression | None, typer.Option("--compression", help="Compress the output files.")
@@ -80,10 +86,13 @@ def usage_errors() -> Iterator[None]:
         raise typer.BadParameter(printable(str(error))) from None
 
 
-def files_of(paths: Sequence[str]) -> list[str]:
-    """Return the data files that arguments match, each once. Exit with status 2 without a match."""
+def files_of(paths: Sequence[str], *, allow_missing: bool = False) -> list[str]:
+    """Return the data files that arguments match, each once.
+
+    Exit with status 2 without a match, or if shards of a set are missing that may not be.
+    """
     try:
-        files = dict.fromkeys(expand_paths(paths))
+        files = dict.fromkeys(expand_paths(paths, allow_missing=allow_missing))
     except (OSError, ValueError) as error:
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(2) from None

@@ -40,7 +40,7 @@ def print_schema(
     # It loads the image decoders, which the other commands do not need.
     from ..presets.recognition import infer_any, recognize_schema  # noqa: PLC0415
 
-    files = files_of(paths)
+    files = files_of(paths, allow_missing=True)
     try:
         schema = infer_any(files, max_records)
         preset = recognize_schema(schema, files)

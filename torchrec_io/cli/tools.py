@@ -12,6 +12,7 @@ from .. import tools
 from ..storage.compression import Compression
 from .options import (
     DEFAULT_JOBS,
+    AllowMissingOption,
     CompressionOption,
     FileJobs,
     IndexOption,
@@ -41,10 +42,11 @@ def _calls_tool(command: Callable[..., None]) -> Callable[..., None]:
     """Make a command call the tool of the same name with the options that were given."""
 
     @functools.wraps(command)
-    def wrapper(paths: list[str], output: str, **options: Any) -> None:
+    def wrapper(paths: list[str], output: str, *, allow_missing: bool, **options: Any) -> None:
         arguments = given_options(options)
         tool = getattr(tools, command.__name__)
-        print_result(run_job(functools.partial(tool, files_of(paths), output, **arguments)))
+        files = files_of(paths, allow_missing=allow_missing)
+        print_result(run_job(functools.partial(tool, files, output, **arguments)))
 
     return interruptible(wrapper)
 
@@ -57,6 +59,7 @@ def merge(
     compression: CompressionOption = None,
     index: IndexOption = True,
     on_error: OnErrorOption = "raise",
+    allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write the records of all files to one file, in the order of the files."""
@@ -78,6 +81,7 @@ def split(
     compression: CompressionOption = None,
     index: IndexOption = True,
     on_error: OnErrorOption = "raise",
+    allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write disjoint random parts: NAME-train.tfrecord and so on.
@@ -96,6 +100,7 @@ def reshard(
     compression: CompressionOption = None,
     index: IndexOption = True,
     on_error: OnErrorOption = "raise",
+    allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write the records of all files to shards: NAME-00000-of-00008 and so on."""
@@ -112,6 +117,7 @@ def shuffle(
     compression: CompressionOption = None,
     index: IndexOption = True,
     on_error: OnErrorOption = "raise",
+    allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write the records of all files to shards, in a uniform random order.
@@ -139,6 +145,7 @@ def subset(
     compression: CompressionOption = None,
     index: IndexOption = True,
     on_error: OnErrorOption = "raise",
+    allow_missing: AllowMissingOption = False,
     jobs: Jobs = DEFAULT_JOBS,
 ) -> None:
     """Write some of the records of all files to one file: --records, --every or --sample."""
@@ -154,6 +161,7 @@ def compress(
     ] = "gzip",
     index: IndexOption = True,
     on_error: OnErrorOption = "raise",
+    allow_missing: AllowMissingOption = False,
     jobs: FileJobs = DEFAULT_JOBS,
 ) -> None:
     """Write each file compressed to a folder."""
@@ -166,6 +174,7 @@ def decompress(
     *,
     index: IndexOption = True,
     on_error: OnErrorOption = "raise",
+    allow_missing: AllowMissingOption = False,
     jobs: FileJobs = DEFAULT_JOBS,
 ) -> None:
     """Write each file uncompressed to a folder."""

@@ -9,12 +9,14 @@ import typer
 from ..checks import counted
 from ..records.formats import Progress
 from ..records.verify import VerifyReport, verify_file
-from .options import DEFAULT_JOBS, FileJobs, Paths, files_of, interruptible
+from .options import DEFAULT_JOBS, AllowMissingOption, FileJobs, Paths, files_of, interruptible
 from .progress import FileOutcome, Meter, for_each_file
 
 
 @interruptible
-def verify_files(paths: Paths, jobs: FileJobs = DEFAULT_JOBS) -> None:
+def verify_files(
+    paths: Paths, jobs: FileJobs = DEFAULT_JOBS, *, allow_missing: AllowMissingOption = False
+) -> None:
     """Verify the checksums of the length and data of every record.
 
     Prints a line for each damaged record and for each file. The exit status is 1 if anything is
@@ -42,7 +44,7 @@ def verify_files(paths: Paths, jobs: FileJobs = DEFAULT_JOBS) -> None:
             size = counted(report.file_bytes, "byte")
             meter.line(f"{report.path}: {found}, {size}, {outcome.seconds:.3f} s")
 
-    files = files_of(paths)
+    files = files_of(paths, allow_missing=allow_missing)
     meter = for_each_file(files, jobs, work, done)
     with_errors = totals["files with errors"]
     typer.echo(f"{counted(len(files), 'file')}, {with_errors:,} with errors; {meter.summary()}")

@@ -112,6 +112,7 @@ class Conversion:
         self.report = JobReport(options.get("on_error", "raise"), options.get("watcher"))
         self._options = options
         self._jobs = options.get("jobs", 1)
+        self._sources: list[SourceFile] = []
         self._num_shards = options.get("num_shards")
         self._max_bytes = options.get("max_bytes")
         if self._num_shards is not None and self._max_bytes is not None:
@@ -134,6 +135,7 @@ class Conversion:
         if not paths:
             raise ValueError("sources is empty; name at least one file")
         files = [_source_file(os.fspath(path)) for path in paths]
+        self._sources = files
         inputs = [file.path for file in files]
         if self._is_sharded:
             refuse_shard_inputs(inputs, self._name, self._num_shards)
@@ -211,7 +213,8 @@ class Conversion:
                 counts.merge(converted.counts)
                 report.add(len(converted.records), converted.size, converted.errors)
             if not report.records:
-                raise ConversionError("there is no record to write")
+                only = self._sources[0].path if len(self._sources) == 1 else None
+                raise ConversionError("there is no record to write", path=only)
             paths = output.finish()
         schema = schema_of(counts, report.records)
         return report.result(paths, output.counts, schema=schema)

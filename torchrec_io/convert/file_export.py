@@ -35,6 +35,7 @@ def to_files(
     name_from: str | None = None,
     by_class: str | None = None,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -55,6 +56,8 @@ def to_files(
             record.
         on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged, lack a
             feature or have no valid name.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of threads that read and write. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -65,7 +68,7 @@ def to_files(
         DecodeError: If a record lacks a feature or has no valid name, unless it is skipped.
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         FileExistsError: If the folder exists and is not empty.
         ValueError: If an argument is invalid.
     """
@@ -73,7 +76,7 @@ def to_files(
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise FileExistsError(errno.EEXIST, "the output must be a new or empty folder", target)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report)
+    files = RecordFiles(paths, report, allow_missing=allow_missing)
     reader = StoredReader(files, _schema(infer_schema(files), feature, name_from, by_class))
     namer = _Namer(reader, feature, name_from, by_class)
     report.watcher.started(files.size)

@@ -17,7 +17,7 @@ from ..checks import check_choice, check_integer, is_integer
 from ..errors import ConversionError, TorchRecIOError
 from ..images.jpeg_markers import SIGNATURE as JPEG_SIGNATURE
 from ..images.jpeg_markers import check_jpeg
-from ..images.limits import check_pixels
+from ..images.limits import check_size
 from ..order.shuffle import check_seed, records_at
 from ..schema.image_spec import ImageFeature
 from ..schema.schema import Schema
@@ -257,7 +257,7 @@ def _decoded(data: bytes) -> ImageFile.ImageFile:
     if data[:3] == JPEG_SIGNATURE:
         check_jpeg(data)
     picture = Image.open(io.BytesIO(data), formats=_FORMATS)
-    check_pixels(picture.height, picture.width, _MAX_PIXELS, is_wide=picture.mode[0] in "IF")
+    check_size(picture, _MAX_PIXELS)
     picture.load()
     return picture
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import math
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 # Limits of a piece.
 _PIECE_BYTES = 1 << 22
 _PIECE_ROWS = 1 << 14
+_LAST_CHARACTER = 0x10FFFF
 _STORED = {"b": "int64", "i": "int64", "u": "int64", "f": "float32", "S": "string", "U": "string"}
-# zipfile raises RuntimeError for encryption and for unknown compression.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError)
 
 
 class _Array(NamedTuple):
@@ -169,9 +168,18 @@ def _row_formats(arrays: list[_Array]) -> dict[str, tuple[Any, ...]]:
 
 @contextlib.contextmanager
 def _named_damage(path: str) -> Iterator[None]:
+    """Raise errors of reading an archive with the path of the file."""
     try:
         yield
-    except _DAMAGE as error:
+    except (ConversionError, MemoryError):
+        raise
+    except Exception as error:
+        # zipfile and its decompressors raise nearly anything on damaged bytes: also OSError, with
+        # EINVAL for an offset before the file, and without a number for a damaged bzip2 stream.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            if error.filename is not None:
+                raise
+            raise OSError(error.errno, error.strerror, path) from error
         reason = f"the file is damaged or not an .npz archive: {error}"
         raise ConversionError(reason, path=path) from None
 
@@ -219,7 +227,16 @@ def _read_array(file: IO[bytes], array: _Array, count: int) -> npt.NDArray[Any]:
     data = file.read(size)
     if len(data) < size:
         raise EOFError(f"the array {array.name!r} is truncated")
+    if array.dtype.kind == "U":
+        _check_text(data, array)
     return np.frombuffer(data, array.dtype).reshape(shape)
+
+
+def _check_text(data: bytes, array: _Array) -> None:
+    """Check the characters of an array of text, of which Python cannot make all numbers."""
+    characters = np.frombuffer(data, np.dtype("u4").newbyteorder(array.dtype.byteorder))
+    if characters.max() > _LAST_CHARACTER:
+        raise ValueError(f"the array {array.name!r} has text that is not Unicode")
 
 
 # ---- in the processes ----

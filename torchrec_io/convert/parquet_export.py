@@ -39,6 +39,7 @@ def to_parquet(
     schema: Schema | Mapping[str, Any] | None = None,
     num_shards: int | None = None,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -65,6 +66,8 @@ def to_parquet(
             records. By default there is one file ``name.parquet``.
         on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged or do not
             fit the schema.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -78,14 +81,14 @@ def to_parquet(
         DecodeError: If a record does not fit the schema, unless it is skipped.
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         FileExistsError: If there are shards of this name and another number.
         ValueError: If an argument is invalid or an output is an input.
     """
     import_pyarrow()
     outputs = _outputs(destination, num_shards)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report)
+    files = RecordFiles(paths, report, allow_missing=allow_missing)
     refuse_inputs(files.paths, outputs)
     reader = StoredReader(files, schema)
     report.watcher.started(files.size)

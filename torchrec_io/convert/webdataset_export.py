@@ -50,6 +50,7 @@ def to_webdataset(
     extensions: Mapping[str, str] | None = None,
     max_bytes: int | None = None,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -85,6 +86,8 @@ def to_webdataset(
             there is one tar file.
         on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged, do not fit
             the schema or have no valid key.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -98,7 +101,7 @@ def to_webdataset(
             earlier record of the same tar file has the same key, unless it is skipped.
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         FileExistsError: If there are other tar files with such names.
         ValueError: If an argument is invalid, two features have the same extension, or an output is
             an input.
@@ -107,7 +110,7 @@ def to_webdataset(
     if max_bytes is not None:
         max_bytes = check_integer("max_bytes", max_bytes, 1)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report)
+    files = RecordFiles(paths, report, allow_missing=allow_missing)
     reader = StoredReader(files, schema)
     members = _members(reader.schema, extensions or {}, key)
     report.watcher.started(files.size)

@@ -107,6 +107,7 @@ class Dealer(ABC):
             for chunk in self._epoch_batches(reader, progress, layout):
                 has_any = has_any or len(chunk) > 0
                 yield progress.epoch, chunk
+            reader.end_epoch()
             if not has_any and not self._has_later(progress, layout):
                 return
             progress = self.next_epoch(progress, layout)

@@ -38,7 +38,11 @@ def _pipeline(
     options: Mapping[str, Any],
 ) -> IndexedPipeline:
     files = DataFiles.open(
-        paths, options.get("index", "auto"), options.get("compression", "auto"), record_format
+        paths,
+        options.get("index", "auto"),
+        options.get("compression", "auto"),
+        record_format,
+        allow_missing=options["allow_missing"],
     )
     return IndexedPipeline.build(files, schema, make_parser, options)
 
@@ -66,7 +70,8 @@ class TextLineDataset(IndexedDataset):
         skip_header_lines: Number of lines to skip at the start of each file.
 
     Raises:
-        FileNotFoundError: If a file does not exist, or a pattern or directory matches no file.
+        FileNotFoundError: If a file does not exist, a pattern or directory matches no file, or
+            shards are missing.
         CorruptRecordError, TruncatedFileError: If a compressed file is damaged and ``on_error`` is
             ``"raise"``.
         StaleIndexError, IndexFormatError: If a given index does not match its file or is damaged.
@@ -109,7 +114,8 @@ class FixedLengthRecordDataset(IndexedDataset):
         footer_bytes: Number of bytes to ignore at the end of each file.
 
     Raises:
-        FileNotFoundError: If a file does not exist, or a pattern or directory matches no file.
+        FileNotFoundError: If a file does not exist, a pattern or directory matches no file, or
+            shards are missing.
         TruncatedFileError: If a file ends inside a record and ``on_error`` is ``"raise"``. Else the
             file counts as one error, and its whole records are read.
         StaleIndexError, IndexFormatError: If a given index does not match its file or is damaged.
@@ -151,7 +157,8 @@ class WholeFileDataset(IndexedDataset):
             "string")``. A function is called with the bytes of each file, in the loading process.
 
     Raises:
-        FileNotFoundError: If a file does not exist, or a pattern or directory matches no file.
+        FileNotFoundError: If a file does not exist, a pattern or directory matches no file, or
+            shards are missing.
         SchemaError: If the schema is not one such feature.
         ValueError: If another argument is invalid.
     """
@@ -183,7 +190,8 @@ class RecordFileDataset(IndexedDataset):
             called with the bytes of each record, in the loading process. ``None`` yields bytes.
 
     Raises:
-        FileNotFoundError: If a file does not exist, or a pattern or directory matches no file.
+        FileNotFoundError: If a file does not exist, a pattern or directory matches no file, or
+            shards are missing.
         CorruptRecordError, TruncatedFileError: If the format reports damage and ``on_error`` is
             ``"raise"``. A file in which no further record can be found counts as one error.
         StaleIndexError, IndexFormatError: If a given index does not match its file or is damaged.

@@ -72,12 +72,18 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
     ) -> None:
         super().__init__()
         known = complete(MapOptions, options)
-        files = DataFiles.open(paths, known["index"], known["compression"])
+        files = DataFiles.open(
+            paths, known["index"], known["compression"], allow_missing=known["allow_missing"]
+        )
         if files.errors:
             raise files.errors[0]
         self.paths = list(files.paths)
         self.with_key = bool(known["with_key"])
-        reader = RecordReader(files.indexes, verify_crc=known["verify_crc"])
+        reader = RecordReader(
+            files.indexes,
+            verify_crc=known["verify_crc"],
+            max_record_bytes=known["max_record_bytes"],
+        )
         self._loader = RecordLoader(reader, parser_of_messages(schema))
         self._given_schema = schema
         self._order = files.order(known["split"])

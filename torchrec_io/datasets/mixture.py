@@ -71,7 +71,7 @@ def mix(
     _check_alike("record format", [part.records.format.name for part in parts])
     _check_schemas([part.loader.parser.schema or part.schema for part in parts])
     _check_alike("samples", [part.loader.parser.sample_kind for part in parts])
-    names = {*options_of(MixOptions), "verify_crc"} - {"seed", *changes}
+    names = {*options_of(MixOptions), "verify_crc", "max_record_bytes"} - {"seed", *changes}
     for name in sorted(names & first.options.keys()):
         _check_alike(name, [part.options[name] for part in parts])
     sizes = [part.record_order.selection.total for part in parts]
@@ -80,7 +80,12 @@ def mix(
     order = MixedOrder(orders, weights, seed, stop, bases=bases)
     indexes = [index for part in parts for index in part.records.indexes]
     reader = orders[0].mixture_reader(
-        RecordReader(indexes, verify_crc=first.records.verify_crc), orders
+        RecordReader(
+            indexes,
+            verify_crc=first.records.verify_crc,
+            max_record_bytes=first.records.max_record_bytes,
+        ),
+        orders,
     )
     parser = first.loader.parser.for_mixture([part.loader.parser for part in parts])
     return MixedDataset(

@@ -239,6 +239,20 @@ class IndexOptions(TypedDict, total=False):
 
 
 @_documented
+class PathOptions(TypedDict, total=False):
+    """The files that paths stand for.
+
+    Attributes:
+        allow_missing: Read what exists if data is known to be missing. By default it is a
+            FileNotFoundError if a directory, or a pattern with only wildcards in the place of the
+            shard's number, stands for shards ``name-00001-of-00003`` that do not all exist. It is a
+            StaleIndexError if an index file that ``index`` names leaves out records.
+    """
+
+    allow_missing: Annotated[bool, Option(False)]
+
+
+@_documented
 class CompressionOptions(TypedDict, total=False):
     """The compression of the data files.
 
@@ -259,6 +273,18 @@ class ChecksumOptions(TypedDict, total=False):
     """
 
     verify_crc: Annotated[bool, Option(True)]
+
+
+@_documented
+class SizeOptions(TypedDict, total=False):
+    """The size of records.
+
+    Attributes:
+        max_record_bytes: Largest size of a record in bytes, decompressed. A larger one is not read:
+            it is a :class:`RecordTooLargeError`, for which ``on_error`` holds.
+    """
+
+    max_record_bytes: Annotated[int, Option(1 << 30, _at_least(1))]
 
 
 @_documented
@@ -320,8 +346,10 @@ class StreamOptions(
     StreamOrderOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -335,6 +363,8 @@ class WholeFileOptions(
     UnevenOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -348,8 +378,10 @@ class FileOptions(
     UnevenOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
     IndexOptions,
     CompressionOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -364,9 +396,11 @@ class TFRecordOptions(
     UnevenOptions,
     SeedOptions,
     EpochOptions,
+    PathOptions,
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -381,6 +415,7 @@ class TfdsOptions(
     SeedOptions,
     EpochOptions,
     ChecksumOptions,
+    SizeOptions,
     LoadingOptions,
     total=False,
 ):
@@ -389,9 +424,11 @@ class TfdsOptions(
 
 class MapOptions(
     SplitOptions,
+    PathOptions,
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
+    SizeOptions,
     KeyOptions,
     TransformOptions,
     total=False,

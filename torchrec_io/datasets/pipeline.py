@@ -54,6 +54,8 @@ class DataFiles:
         index: IndexChoice = "auto",
         compression: CompressionChoice = "auto",
         record_format: RecordFormat = TFRECORD,
+        *,
+        allow_missing: bool = False,
     ) -> DataFiles:
         """Find the files that paths stand for, and open or build their indexes."""
         if isinstance(paths, DataFiles):
@@ -63,8 +65,15 @@ class DataFiles:
                 "index must be 'auto', a path or a list of paths, got None. To read TFRecord files "
                 "from front to back without an index, use TFRecordStream"
             )
-        found = expand_paths(paths, tfrecord_names=record_format.code == TFRECORD.code)
-        return cls(found, *open_indexes(found, index, compression, record_format))
+        found = expand_paths(
+            paths,
+            tfrecord_names=record_format.code == TFRECORD.code,
+            allow_missing=allow_missing,
+        )
+        indexes = open_indexes(
+            found, index, compression, record_format, allow_missing=allow_missing
+        )
+        return cls(found, *indexes)
 
     def order(self, split: str | None) -> RecordOrder:
         """Return the order of the selected records as stored.
@@ -137,7 +146,11 @@ class IndexedPipeline(Pipeline):
             schema=schema,
             options=options,
             errors=files.errors,
-            records=RecordReader(files.indexes, verify_crc=options.get("verify_crc", True)),
+            records=RecordReader(
+                files.indexes,
+                verify_crc=options.get("verify_crc", True),
+                max_record_bytes=options["max_record_bytes"],
+            ),
             record_order=files.order(options.get("split")),
             make_parser=make_parser,
         )

@@ -304,14 +304,13 @@ class Prefetcher(Generic[_Result]):
             self._forget_threads()
             self.recall()
         self._consumer = threading.current_thread()
-        self._wait_if_exiting()
         while len(self._pending) <= self._ahead and (jobs := self._next_run()):
             self._start(_Run(jobs, self._queue.peek()))
         if not self._ready:
             if not self._pending:
                 return None
             run = self._pending.popleft()
-            self._ready.extend(zip(run.jobs, run.outcomes(self._work_here), strict=True))
+            self._ready.extend(zip(run.jobs, run.outcomes(self._work), strict=True))
         return self._result_of(*self._ready.popleft())
 
     def _result_of(self, job: LoadJob, outcome: Outcome) -> tuple[LoadJob, _Result]:
@@ -338,10 +337,6 @@ class Prefetcher(Generic[_Result]):
         self._started += len(jobs)
         return jobs
 
-    def _work_here(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
-        self._wait_if_exiting()
-        return self._work(jobs, following)
-
     def _work_in_thread(self, jobs: Sequence[LoadJob], following: LoadJob | None) -> list[Outcome]:
         try:
             with self._in_thread():
@@ -349,15 +344,6 @@ class Prefetcher(Generic[_Result]):
         finally:
             # As in do(): the prefetcher holds the run, which holds the exception.
             del self, jobs, following
-
-    def _wait_if_exiting(self) -> None:
-        """Make a daemon thread wait for its end once the main thread has ended.
-
-        The interpreter is then exiting and stops such threads where they are. In native code that
-        would end the process with an error.
-        """
-        if self._is_exiting():
-            threading.Event().wait()
 
     def _is_exiting(self) -> bool:
         """Return whether the interpreter exits without waiting for the consumer's thread."""

@@ -15,10 +15,14 @@ import numpy as np
 
 from ..checks import counted
 from ..order.selection import Subset
-from ..records.index_cache import cache_folder
+from ..storage.cache_folder import (
+    cache_folder,
+    is_own_cache_file,
+    make_cache_folder,
+    write_cached,
+)
 from ..storage.digest import digest, digest_text
 from ..storage.file_lock import file_lock
-from ..storage.pending_file import write_atomically
 
 logger = logging.getLogger("torchrec_io")
 
@@ -105,7 +109,7 @@ def cached_pick(
     except (FileNotFoundError, _UnusableError):
         pass
     with contextlib.suppress(OSError):  # such as a read-only home
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_cache_folder(os.path.dirname(path))
     with file_lock(f"{path}.lock", waiting):
         try:
             return find()  # another process may have been faster
@@ -133,7 +137,10 @@ def _load(path: str, identity: PassIdentity, total: int, *, allow_lost: bool) ->
     """
     try:
         with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
+            status = os.fstat(file.fileno())
+            if not is_own_cache_file(path, status):
+                raise _UnusableError("others can write the cached result, or it is of another user")
+            size = status.st_size
             head = file.read(_HEAD.size)
             if len(head) < _HEAD.size or not head.startswith(_MAGIC):
                 raise _damaged(path)
@@ -185,6 +192,6 @@ def _save(path: str, identity: PassIdentity, picked: Picked) -> None:
     bits = positions.words.astype("<u8", copy=False).tobytes()
     try:
         check = digest(head, bits, size=_DIGEST_BYTES)
-        write_atomically(path, head + bits + check, durable=False)
+        write_cached(path, head + bits + check)
     except OSError as error:  # such as a full disk; the result stays in memory
         logger.info("the result of a predicate cannot be cached: %s", error)

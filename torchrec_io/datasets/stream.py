@@ -44,7 +44,8 @@ class TFRecordStream(RecordDataset):
         schema: See :class:`TFRecordDataset`.
 
     Raises:
-        FileNotFoundError: If a file does not exist, or a pattern or directory matches no file.
+        FileNotFoundError: If a file does not exist, a pattern or directory matches no file, or
+            shards are missing.
         SchemaError: If the schema is inconsistent.
         ValueError: If another argument is invalid.
     """
@@ -59,9 +60,12 @@ class TFRecordStream(RecordDataset):
         **options: Unpack[StreamOptions],
     ) -> None:
         known = complete(StreamOptions, options)
-        found = expand_paths(paths)
+        found = expand_paths(paths, allow_missing=known["allow_missing"])
         reader = StreamReader(
-            found, compression=known["compression"], verify_crc=known["verify_crc"]
+            found,
+            compression=known["compression"],
+            verify_crc=known["verify_crc"],
+            max_record_bytes=known["max_record_bytes"],
         )
         super().__init__(_pipeline(found, reader, schema, known))
 

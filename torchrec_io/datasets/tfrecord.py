@@ -50,7 +50,8 @@ class TFRecordDataset(IndexedDataset):
             called with the bytes of each record, in the loading process. ``None`` yields bytes.
 
     Raises:
-        FileNotFoundError: If a file does not exist, or a pattern or directory matches no file.
+        FileNotFoundError: If a file does not exist, a pattern or directory matches no file, or
+            shards are missing.
         CorruptRecordError, TruncatedFileError: If a file is damaged and ``on_error`` is
             ``"raise"``.
         StaleIndexError, IndexFormatError: If a given index does not match its file or is damaged.
@@ -66,7 +67,9 @@ class TFRecordDataset(IndexedDataset):
         **options: Unpack[TFRecordOptions],
     ) -> None:
         known = complete(TFRecordOptions, options)
-        files = DataFiles.open(paths, known["index"], known["compression"])
+        files = DataFiles.open(
+            paths, known["index"], known["compression"], allow_missing=known["allow_missing"]
+        )
         super().__init__(IndexedPipeline.build(files, schema, parser_of_messages, known))
 
     @classmethod

@@ -170,6 +170,7 @@ def _identity_of(
         parser.sample_kind,
         names,
         records.loader.reader.verify_crc,
+        records.loader.reader.max_record_bytes,
     ]
     return PassIdentity(
         files=f"{files} {digest_text(repr(times))}",

@@ -113,11 +113,15 @@ class StepReader(Reader):
 
     def __init__(self, reader: Reader, numbers: StepNumbers) -> None:
         self.verify_crc = reader.verify_crc
+        self.max_record_bytes = reader.max_record_bytes
         self._reader = reader
         self._numbers = numbers
 
     def begin_epoch(self) -> None:
         self._reader.begin_epoch()
+
+    def end_epoch(self) -> None:
+        self._reader.end_epoch()
 
     def plan(self, records: _Ints) -> StepPlan:
         """Plan how to fetch samples.

@@ -16,7 +16,7 @@ from .geometry import RngFactory, View, find_view
 from .gif import count_frames
 from .jpeg_markers import SIGNATURE as JPEG_SIGNATURE
 from .jpeg_markers import check_jpeg
-from .limits import check_pixels
+from .limits import check_pixels, check_size
 from .native_jpeg import decode_one, is_native
 from .png import CHANNELS, SIGNATURE, Header, convert_channels, read_header, read_pixels
 
@@ -28,8 +28,9 @@ _STORED_MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RG
 # Formats that are tried first, in this order.
 _COMMON_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 # EPS runs another program, Ghostscript, on the data. IPTC holds an image of any format, even EPS,
-# and the image may be larger than it claims.
-_REFUSED_FORMATS = ("EPS", "IPTC")
+# and the image may be larger than it claims. So may the JPEG in a BLP, whose scans are not checked.
+# Compressed FITS is decoded in Python, pixel by pixel.
+_REFUSED_FORMATS = ("EPS", "IPTC", "BLP", "FITS")
 # Formats whose size is known before decoding. Pillow itself rotates TIFF; others, such as ICNS,
 # may hold images of another size than their headers have.
 _SIZED_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP")
@@ -111,7 +112,7 @@ def _decode_by_pillow(
         if is_wide and feature.dtype == "uint16":
             return _decode_16_bit_png(data, header, feature, make_rng)
     with _open(data) as image:
-        _check_size(image, feature, is_wide=is_wide)
+        check_size(image, feature.max_pixels, is_wide=is_wide)
         rotation = None
         if image.format not in _SIZED_FORMATS:
             image.load()
@@ -136,11 +137,6 @@ def _open(data: memoryview) -> ImageFile.ImageFile:
     # Pillow warns of images over its own, larger limit. That is not suppressed: warning filters
     # belong to the process, and images are decoded in threads.
     return Image.open(io.BytesIO(data), formats=formats)
-
-
-def _check_size(image: Image.Image, feature: ImageFeature, *, is_wide: bool = False) -> None:
-    is_wide = is_wide or image.mode[0] in "IF"
-    check_pixels(image.height, image.width, feature.max_pixels, is_wide=is_wide)
 
 
 def _restore_png(
@@ -182,6 +178,8 @@ def _render_frames(
     frames = []
     for number in range(count):
         image.seek(number)
+        # A frame that extends past the image makes it larger.
+        check_pixels(image.height, image.width, feature.max_pixels, frames=count)
         frames.append(_render(image.copy(), view, feature))
     return np.stack(frames)
 

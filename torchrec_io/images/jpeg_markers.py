@@ -22,7 +22,10 @@ _REASONS = {
     ),
     _Fault.unsupported_precision: "its values must have 8 bits, got {found.precision}",
     _Fault.too_many_scans: f"it has more than {MAX_SCANS} scans, which would take too long",
-    _Fault.too_many_segments: f"it has more than {_core.MAX_JPEG_SEGMENTS:,} segments",
+    _Fault.too_many_segments: (
+        f"it has more than {_core.MAX_JPEG_SEGMENTS:,} segments, or more than "
+        f"{_core.MAX_JPEG_SEGMENT_BYTES:,} bytes in them"
+    ),
     _Fault.stray_bytes: (
         f"it has more than {_core.MAX_STRAY_JPEG_BYTES:,} bytes between its segments"
     ),

@@ -27,14 +27,14 @@ except ImportError:  # built without libjpeg-turbo
 Pixels = npt.NDArray[Any]
 
 
+def decodes_natively(feature: ImageFeature) -> bool:
+    """Return whether the JPEGs of a feature are decoded natively."""
+    return feature.decoder in ("auto", "native") and _jpeg is not None
+
+
 def is_native(data: memoryview, feature: ImageFeature) -> bool:
     """Return whether an image is decoded natively."""
-    return (
-        feature.decoder in ("auto", "native")
-        and _jpeg is not None
-        and data[:3] == SIGNATURE
-        and not feature.bitcast
-    )
+    return data[:3] == SIGNATURE and decodes_natively(feature) and not feature.bitcast
 
 
 class _Part(NamedTuple):
@@ -68,7 +68,8 @@ def decode_into(
     Returns:
         The position of each image that cannot be decoded, with the reason.
     """
-    headers = _jpeg.read_jpeg_headers(images)
+    files = [_bytes_of(image) for image in images]
+    headers = _jpeg.read_jpeg_headers(files)
     fill = fill_values(feature, tables)
     failures: list[tuple[int, str]] = []
     places: list[int] = []
@@ -86,7 +87,7 @@ def decode_into(
         inner = inner_part(values[place], view.position, view.size, fill)
         places.append(place)
         parts.append(_part_of(view, rotation, inner, feature, (header.height, header.width)))
-    failed = _decode([images[place] for place in places], parts, feature, tables)
+    failed = _decode([files[place] for place in places], parts, feature, tables)
     return sorted([*failures, *((places[at], reason) for at, reason in failed)])
 
 
@@ -101,18 +102,23 @@ def decode_one(
     Raises:
         BadValueError: If the image cannot be decoded, or does not fit the feature.
     """
-    [header] = _jpeg.read_jpeg_headers([data])
+    file = _bytes_of(data)
+    [header] = _jpeg.read_jpeg_headers([file])
     view, rotation = _find_view(data, feature, header, make_rng)
     channels = feature.channels or (1 if header.components == 1 else 3)
     pixels = np.empty((*view.size, channels), np.uint8)
     part = _part_of(view, rotation, pixels, feature, (header.height, header.width))
-    for _, reason in _decode([data], [part], feature, None):
+    for _, reason in _decode([file], [part], feature, None):
         raise BadValueError(reason)
     return pixels, view.position
 
 
+def _bytes_of(image: memoryview) -> Pixels:
+    return np.frombuffer(image, np.uint8)
+
+
 def _decode(
-    images: Sequence[memoryview],
+    images: Sequence[Pixels],
     parts: Sequence[_Part],
     feature: ImageFeature,
     tables: Pixels | None,

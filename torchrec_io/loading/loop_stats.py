@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import nullcontext
 from time import monotonic_ns
 from typing import Any
@@ -18,8 +18,8 @@ from ..datasets.statistics import (
     StatsWindow,
     stats_between,
 )
-from ..schema.image_spec import ImageFeature
 from ..timing.steps import active_profiler, profiler_range
+from .images import image_features
 
 _BATCHES, _WAITING, _COPYING = map(COUNTED.index, ("batches", "waiting_for_data", "copying"))
 
@@ -78,7 +78,7 @@ class LoopStats:
         stats = stats_between(before, self._counted(), (end or monotonic_ns()) - begin)
         if stats.batches + stats.records == 0:
             return None
-        decodes_images = any(map(_has_images, self._datasets))
+        decodes_images = any(map(image_features, self._datasets))
         return describe_bottleneck(stats, "images" if decodes_images else "values")
 
     def _counted(self) -> list[int]:
@@ -129,9 +129,3 @@ def _counting_datasets(dataset: Any) -> Iterator[Any]:
     for part in (getattr(dataset, "dataset", None), *getattr(dataset, "datasets", ())):
         if part is not None:
             yield from _counting_datasets(part)
-
-
-def _has_images(dataset: Any) -> bool:
-    schema = dataset.schema
-    specs = schema.values() if isinstance(schema, Mapping) else ()
-    return any(isinstance(getattr(spec, "element", spec), ImageFeature) for spec in specs)

@@ -144,6 +144,8 @@ def from_state(
                 f"the state has version {state['version']!r}, this release reads {VERSION}"
             )
         progress = Progress(**_numbers(state, Progress, ""))
+        if progress.first_epoch > progress.epoch:
+            raise ValueError(f"epoch {progress.epoch} is before {progress.first_epoch}, the first")
         layout = ProcessLayout(**_numbers(state, ProcessLayout, "by_"))
         EpochPlan(
             0,

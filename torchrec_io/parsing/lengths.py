@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -22,11 +23,12 @@ from ..records.index import RecordIndex
 from ..records.index_cache import cache_path
 from ..records.record_block import RecordBlock
 from ..records.record_reader import RecordReader
+from ..records.record_size import MAX_RECORD_BYTES
 from ..schema.feature import Place
 from ..schema.schema import Schema
 from ..schema.specs import VarLenFeature
+from ..storage.cache_folder import is_own_cache_file, write_cached
 from ..storage.digest import digest, digest_text
-from ..storage.pending_file import write_atomically
 from ..storage.thread_pool import map_in_threads, storage_threads
 from .columns.base import Ints, LocatedBlock
 from .parser import ExampleParser
@@ -138,10 +140,10 @@ def find_lengths(
     ]
 
     def file_of(item: tuple[RecordIndex, int]) -> _File:
-        return _File(*item, measure, verify_crc=reader.verify_crc)
+        return _File(*item, measure, reader)
 
     files = map_in_threads(file_of, nonempty)  # an index may have to be read first
-    unknown = [file for file in files if not file.load(lengths)]
+    unknown = [file for file in files if not file.load(lengths, least=unreadable)]
     if unknown:
         _measure_files(unknown, reader, measure, lengths)
     return lengths
@@ -158,7 +160,7 @@ class _File:
     """
 
     def __init__(
-        self, index: RecordIndex, first: int, measure: LengthMeasure, *, verify_crc: bool
+        self, index: RecordIndex, first: int, measure: LengthMeasure, reader: RecordReader
     ) -> None:
         self.first = first
         self.size = len(index)
@@ -166,16 +168,20 @@ class _File:
         # The index and the fingerprint do not show every change of the data; the time does.
         changed = None if index.data_stamp is None else index.data_stamp.mtime_ns
         # Without checks of CRCs a damaged record may have a length, too.
-        text = f"{measure}" if verify_crc else f"{measure}, unchecked"
-        self.name = digest(f"{changed}:{text}:", index.file_bytes.data, size=_DIGEST_BYTES)
+        text = f"{measure}" if reader.verify_crc else f"{measure}, unchecked"
+        if reader.max_record_bytes != MAX_RECORD_BYTES:
+            text += f", up to {reader.max_record_bytes} bytes"
+        self.name = digest(f"{changed}:{text}:", index.file.head, size=_DIGEST_BYTES)
         # One file for each feature. Lengths of earlier data are overwritten.
         suffix = f".{digest_text(text, size=6)}{SUFFIX}"
         self.path = cache_path(index.data_path).with_suffix(suffix)
 
-    def load(self, lengths: Ints) -> bool:
-        """Copy the cached lengths; return whether there are valid ones."""
+    def load(self, lengths: Ints, least: int = 0) -> bool:
+        """Copy the cached lengths; return whether there are valid ones, none below ``least``."""
         try:
             with open(self.path, "rb") as file:
+                if not is_own_cache_file(self.path, os.fstat(file.fileno())):
+                    return False
                 cached = file.read(_HEAD_BYTES + 8 * self.size + _DIGEST_BYTES + 1)
         except OSError:
             return False
@@ -190,6 +196,9 @@ class _File:
             logger.info("lengths in %s belong to other data and are not used", self.path)
             return False
         found = np.frombuffer(body, f"<i{width}", offset=_HEAD_BYTES)
+        if found.min() < least:
+            logger.info("lengths in %s are not valid and are not used", self.path)
+            return False
         lengths[self.first : self.first + self.size] = found
         return True
 
@@ -199,9 +208,8 @@ class _File:
         width = 4 if own.max() < 2**31 else 8
         body = _MAGIC + self.name + bytes([width]) + own.astype(f"<i{width}").tobytes()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             check = digest(body, size=_DIGEST_BYTES)
-            write_atomically(self.path, body + check, durable=False)
+            write_cached(self.path, body + check)
         except OSError as error:  # such as a read-only home; they stay in memory
             logger.info("lengths cannot be cached: %s", error)
 

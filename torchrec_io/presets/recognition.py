@@ -75,7 +75,7 @@ def recognize(paths: StrPath | Iterable[StrPath], max_records: int = 1000) -> Pr
         FileNotFoundError: If a path matches no file.
         ValueError: If there are no paths, or if ``max_records`` is not a positive integer.
     """
-    files = expand_paths(paths)
+    files = expand_paths(paths, allow_missing=True)  # some records are enough
     try:
         schema = infer_any(files, max_records)
     except (SchemaError, DecodeError):

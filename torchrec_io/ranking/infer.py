@@ -45,7 +45,7 @@ def infer_lists(paths: StrPath | Iterable[StrPath], max_records: int) -> Schema 
     Raises:
         SchemaError: If no feature of the examples can be read.
     """
-    files = expand_paths(paths)
+    files = expand_paths(paths, allow_missing=True)  # some records are enough
     surveys = _survey(sample_records(files, max_records, skip_errors=False))
     if surveys is None:
         return None

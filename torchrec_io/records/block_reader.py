@@ -89,6 +89,7 @@ class BlockReader(Reader):
     ) -> None:
         self.reader = reader
         self.verify_crc = reader.verify_crc
+        self.max_record_bytes = reader.max_record_bytes
         self._block_of = block_of
         self._numbers_of = numbers_of
         self._keep = check_integer("keep", keep, 1)
@@ -103,9 +104,14 @@ class BlockReader(Reader):
     def begin_epoch(self) -> None:
         self.reader.begin_epoch()
 
+    def end_epoch(self) -> None:
+        self.reader.end_epoch()
+
     def plan(self, records: Ints) -> BlockPlan:
-        frames = self.reader.plan(records, gap=0)
-        blocks = self._block_of(records)
+        return self._plan_of(self.reader.plan(records, gap=0))
+
+    def _plan_of(self, frames: ReadPlan) -> BlockPlan:
+        blocks = self._block_of(frames.numbers)
         return BlockPlan(frames, blocks, np.unique(blocks))
 
     is_native = False
@@ -139,11 +145,15 @@ class BlockReader(Reader):
             ValueError: If ``numbers_of`` and ``block_of`` contradict each other.
         """
         self._reset_after_fork()
+        frames, too_large = self.reader.without_too_large(plan.frames)
+        if too_large:
+            plan = self._plan_of(frames)
         buffer = _core.allocate(plan.buffer_bytes)
         # Blocks in memory come first, before reading the others evicts them.
         for block in self._gather_from_memory(plan, buffer):
             self._gather(plan, {block: self._load(block)}, buffer)
-        return self.reader.extract(buffer, plan.frames)
+        records, errors = self.reader.extract(buffer, plan.frames)
+        return records, [*too_large, *errors]
 
     def location(self, number: int) -> RecordLocation:
         return self.reader.location(number)
@@ -199,6 +209,7 @@ class BlockReader(Reader):
     ) -> _core.FrameBlock:
         try:
             plan = announced or self.reader.plan(self._numbers_of(number))
+            plan, _ = self.reader.without_too_large(plan)
             block = _core.FrameBlock(plan, self.reader.read(plan))
         except BaseException as error:
             with self._lock:

@@ -230,6 +230,16 @@ class RecordFormat:
                 return int(start)
         return None
 
+    def covers(self, before: int, after: int) -> bool:
+        """Return whether the records of an intact file may leave out bytes at its ends.
+
+        Args:
+            before: Number of bytes of the stream before the first record.
+            after: Number of bytes of the stream after the last record.
+        """
+        del before, after  # a user's format may have a header and a footer of any size
+        return True
+
     def checkable_frames(self, starts: Ints, ends: Ints, size: int) -> npt.NDArray[np.bool_]:
         """Return which frames :meth:`find_mismatch` can check in a file truncated to a size."""
         del starts
@@ -360,6 +370,9 @@ class TFRecordFormat(RecordFormat):
     ) -> list[str]:
         del records
         return [f"{path}:{offset}" for path, offset in zip(paths, offsets, strict=True)]
+
+    def covers(self, before: int, after: int) -> bool:
+        return before == after == 0
 
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):

@@ -8,8 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from ..checks import counted
-from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError, TruncatedFileError
+from ..errors import (
+    CorruptRecordError,
+    IndexFormatError,
+    StaleIndexError,
+    TorchRecIOError,
+    TruncatedFileError,
+)
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Stamp
 from ..storage.compression import Compression, CompressionChoice, check_compression
 from ..storage.local import StrPath
@@ -17,18 +24,20 @@ from ..storage.opening import open_decompressed, open_file, read_stamp
 from ..storage.pending_file import write_atomically
 from .formats import TFRECORD, Progress, RecordFormat
 from .index_file import MAGIC, SUFFIX, IndexFile, encode_index
-from .text_index import format_text, parse_text
+from .text_index import find_gaps, format_text, parse_text
 
 # Number of records that are looked up in a data file whose time of last change differs.
 _SAMPLED_RECORDS = 64
+# Most bytes that one byte of a deflate stream can stand for.
+_MOST_INFLATED = 1032
 
 
 class RecordIndex:
     """Byte offsets of the records of one data file.
 
     Make one with :meth:`build`, :meth:`load` or :meth:`from_text`. If the data file is compressed,
-    offsets count bytes of the decompressed stream. A pickled index with a file is reopened from the
-    file, so that worker processes share its memory.
+    offsets count bytes of the decompressed stream. The offsets of a large index file are read when
+    they are needed. A pickled index with a file is reopened from the file.
 
     Attributes:
         data_path: Data file.
@@ -50,6 +59,7 @@ class RecordIndex:
                 "same format with other parameters",
                 path=file.path or self.data_path,
             )
+        self._check_coverage()
 
     # ---- creating ----
 
@@ -106,8 +116,20 @@ class RecordIndex:
         detected = format.detect(file) if compression == "auto" else compression
         source = open_decompressed(file, detected)
         found = format.scan(source, progress)
+        size = file.stamp.size if detected is None else source.find_size()[0]
+        end = found.end if len(found.starts) else min(found.end, size)
+        gaps = []
+        if found.error is not None:  # the rest of the stream is lost
+            gaps, size = [_core.Gap(end, max(end, size), _core.GapKind.damaged)], end
         content = encode_index(
-            file, found.starts, found.end, detected, source.restarts, record_format=format
+            file,
+            found.starts,
+            end,
+            detected,
+            source.restarts,
+            record_format=format,
+            footer_bytes=size - end,
+            gaps=gaps,
         )
         index = cls(path, IndexFile(content, file.path), format)
         index.data_stamp = file.stamp
@@ -120,6 +142,7 @@ class RecordIndex:
         data_path: StrPath | None = None,
         *,
         format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
+        allow_missing: bool = False,
     ) -> RecordIndex:
         """Load an index file, and check that it matches its data file.
 
@@ -127,10 +150,12 @@ class RecordIndex:
             path: Index file (``.tfidx`` or text), or a data file with its ``.tfidx`` beside it.
             data_path: Data file. Default: the name of the index file without its last suffix.
             format: Record format of the data file.
+            allow_missing: Whether the index may leave out records of the data file.
 
         Raises:
             IndexFormatError: If the file is damaged, not an index, or of another record format.
-            StaleIndexError: If the data file has changed, or is another one.
+            StaleIndexError: If the data file has changed, or is another one, or if the index leaves
+                out records.
             FileNotFoundError: If the index or the data file does not exist.
         """
         name = os.fspath(path)
@@ -140,16 +165,19 @@ class RecordIndex:
         if not name.endswith(SUFFIX) and file.read(0, len(MAGIC)) != MAGIC:
             if format.code != TFRECORD.code:
                 raise IndexFormatError("text indexes exist only for TFRecord files", path=name)
-            return cls.from_text(
-                name, os.path.splitext(name)[0] if data_path is None else data_path
-            )
+            if data_path is None:
+                data_path = os.path.splitext(name)[0]
+            return cls.from_text(name, data_path, allow_missing=allow_missing)
         data_path = name[: -len(SUFFIX)] if data_path is None else data_path
         index = cls(data_path, IndexFile.read(file), format)
         index.check_fresh()
+        index._check_complete(allow_missing)
         return index
 
     @classmethod
-    def from_text(cls, path: StrPath, data_path: StrPath) -> RecordIndex:
+    def from_text(
+        cls, path: StrPath, data_path: StrPath, *, allow_missing: bool = False
+    ) -> RecordIndex:
         """Import a text index as written by ``tfrecord2idx`` of DALI and ``tfrecord``.
 
         Each line has the form ``offset size``: the offset of a record's length header and the size
@@ -158,24 +186,28 @@ class RecordIndex:
         Args:
             path: Text index.
             data_path: Data file.
+            allow_missing: Whether the index may leave out records of the data file.
 
         Raises:
-            IndexFormatError: If a line does not have this form, or the frames have gaps.
-            StaleIndexError: If the index does not match the data file.
+            IndexFormatError: If a line does not have this form, or the frames overlap.
+            StaleIndexError: If the index does not match the data file, or leaves out records.
         """
-        frames = parse_text(path)
+        name = os.fspath(path)
+        frames = parse_text(name)
         data = open_file(data_path)
         size = data.stamp.size
         end = int(frames[-1].sum()) if len(frames) else 0
-        if end != size:
+        if end > size:
             raise StaleIndexError(
                 f"the index ends at byte {end}, the data file at byte {size}: the index is of "
                 "another file",
-                path=os.fspath(path),
+                path=name,
             )
-        content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end)
-        index = cls(data_path, IndexFile(content, data.path))
-        index._check_sampled_records(data, os.fspath(path))
+        gaps = find_gaps(frames, size)
+        content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end, gaps=gaps)
+        index = cls(data_path, IndexFile(content, name))
+        index._check_sampled_records(data, name)
+        index._check_complete(allow_missing)
         index.data_stamp = data.stamp
         return index
 
@@ -269,12 +301,39 @@ class RecordIndex:
     @property
     def restarts(self) -> list[tuple[int, int]]:
         """Pairs ``(stream offset, file offset)`` where decompression can start."""
-        return self._file.restarts
+        return self._file.core.restarts
+
+    @property
+    def gaps(self) -> list[_core.Gap]:
+        """Parts of the stream without records, because of damage or because of a text index."""
+        return self._file.core.gaps
+
+    def damage(self) -> TorchRecIOError | None:
+        """Return the damage that ended indexing the file early, if the index has a record of it."""
+        for gap in self.gaps:
+            if gap.kind is _core.GapKind.damaged:
+                return CorruptRecordError(
+                    "the rest of the file was lost to damage when it was indexed",
+                    path=self.data_path,
+                    record=len(self),
+                    offset=gap.begin,
+                )
+        return None
+
+    @property
+    def file(self) -> IndexFile:
+        """Content of the index, in memory or in a file."""
+        return self._file
 
     @property
     def file_bytes(self) -> ByteBuffer:
-        """Content of the index's file, which may be mapped; uint8."""
-        return self._file.content
+        """Content of the index's file, which is read if it is large; uint8."""
+        return self._file.read_all()
+
+    @property
+    def stream_bytes(self) -> int:
+        """Size of the decompressed stream of the data file."""
+        return self._file.core.stream_bytes
 
     @property
     def stream_end(self) -> int:
@@ -319,7 +378,6 @@ class RecordIndex:
             TruncatedFileError: If the data file has become shorter.
             FileNotFoundError: If the data file was removed.
         """
-        # First, because a truncated index file must not be accessed through its map.
         self._file.check_unchanged()
         if read_stamp(self.data_path) != self.data_stamp:
             self.check_opened(open_file(self.data_path))
@@ -359,6 +417,33 @@ class RecordIndex:
         if file.stamp.mtime_ns != header.data_mtime_ns and self.compression is None:
             self._check_sampled_records(file, name)
         self.data_stamp = file.stamp
+
+    def _check_coverage(self) -> None:
+        """Check that the index accounts for all bytes of the data file that it describes."""
+        header = self._file.header
+        size = self.stream_bytes
+        if self.compression is None:
+            is_size = size == header.data_bytes
+        else:
+            is_size = size <= header.data_bytes * _MOST_INFLATED
+        if is_size and self.format.covers(header.header_bytes, header.footer_bytes):
+            return
+        end = size - header.footer_bytes
+        total = size if is_size else header.data_bytes
+        raise IndexFormatError(
+            f"the index covers bytes {header.header_bytes:,} to {end:,} of a data file of "
+            f"{counted(total, 'byte')}",
+            path=self._file.path or self.data_path,
+        )
+
+    def _check_complete(self, allow_missing: bool) -> None:
+        for gap in self.gaps:
+            if gap.kind is _core.GapKind.left_out and not allow_missing:
+                raise StaleIndexError(
+                    f"the index leaves out bytes {gap.begin:,} to {gap.end:,} of the data file; "
+                    "use allow_missing=True to read only the records in the index",
+                    path=self._file.name,
+                )
 
     def _check_sampled_records(self, file: ByteSource, name: str) -> None:
         count = len(self)

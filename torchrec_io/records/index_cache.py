@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
+from ..storage.cache_folder import cache_folder, is_own_cache_file, make_cache_folder
 from ..storage.compression import CompressionChoice
 from ..storage.digest import digest_text
 from ..storage.local import StrPath
@@ -22,16 +23,6 @@ from .index_file import SUFFIX
 IndexChoice: TypeAlias = StrPath | Sequence[StrPath]
 
 logger = logging.getLogger("torchrec_io")
-
-
-def cache_folder() -> str:
-    """Return the directory of all that is cached.
-
-    It is ``$TORCHREC_IO_CACHE``; else ``torchrec_io`` in the user's cache directory
-    (``$XDG_CACHE_HOME``, else ``~/.cache``).
-    """
-    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.environ.get("TORCHREC_IO_CACHE") or os.path.join(user, "torchrec_io")
 
 
 class _Cache:
@@ -59,9 +50,9 @@ def cache_path(data_path: StrPath, record_format: RecordFormat = TFRECORD) -> Pa
 
 def has_writable_cache() -> bool:
     """Return whether the cache directory can be written, so that processes can share indexes."""
-    root = _Cache().root
+    root = cache_folder()
     try:
-        os.makedirs(root, exist_ok=True)
+        make_cache_folder(root)
     except OSError:
         return False
     return os.access(root, os.W_OK | os.X_OK)
@@ -86,6 +77,8 @@ def open_indexes(
     index: IndexChoice,
     compression: CompressionChoice,
     record_format: RecordFormat = TFRECORD,
+    *,
+    allow_missing: bool = False,
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """Return the indexes of several data files, opened in a pool of threads.
 
@@ -96,12 +89,14 @@ def open_indexes(
         compression: Compression of the files: ``"auto"`` (by content), None, ``"gzip"`` or
             ``"zlib"``.
         record_format: Record format of the files.
+        allow_missing: Whether given indexes may leave out records of their files.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
 
     Raises:
-        StaleIndexError, IndexFormatError: If a given index does not match its file, or is damaged.
+        StaleIndexError, IndexFormatError: If a given index does not match its file, leaves out
+            records of it, or is damaged.
         ValueError: If ``index`` is neither, or does not have one path for each file.
         FileNotFoundError, IsADirectoryError: If a file does not exist.
     """
@@ -120,7 +115,12 @@ def open_indexes(
             f"{len(names)}"
         )
     pairs = list(zip(names, paths, strict=True))
-    return map_in_threads(lambda pair: RecordIndex.load(*pair, format=record_format), pairs), []
+
+    def load(pair: tuple[StrPath, str]) -> RecordIndex:
+        return RecordIndex.load(*pair, format=record_format, allow_missing=allow_missing)
+
+    indexes = map_in_threads(load, pairs)
+    return indexes, [error for index in indexes if (error := index.damage()) is not None]
 
 
 def load_deferred(indexes: Sequence[RecordIndex]) -> None:
@@ -139,7 +139,8 @@ def _find_or_build(
     found = _load_matching(path + SUFFIX, path, compression, record_format)
     if found is None:
         cached = cache.path(path, record_format)
-        found = _load_matching(cached, path, compression, record_format)
+        if is_own_cache_file(cached):
+            found = _load_matching(cached, path, compression, record_format)
     if found is not None:
         return found, None
     index, error = RecordIndex.build_partial(path, compression=compression, format=record_format)
@@ -160,6 +161,10 @@ def _load_matching(
         # If the data file cannot be read, building an index raises the error.
         logger.info("building a new index: %s", error)
         return None
+    if index.gaps:
+        # Scanning the file tells what is damaged, and finds all records that a text index left out.
+        logger.info("building a new index: %s has gaps", candidate)
+        return None
     if index.is_data_touched and index.compression is None and not record_format.is_self_checking:
         # Lines may have moved between those that were sampled, and reading them would not show it.
         logger.info("building a new index: %s was written after %s", path, candidate)
@@ -169,7 +174,6 @@ def _load_matching(
 
 def _save_to_cache(index: RecordIndex, target: str) -> None:
     try:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
         index.save_to_cache(target)
     except OSError as error:  # for example a read-only home directory
         logger.info("the index is not saved in the cache: %s", error)

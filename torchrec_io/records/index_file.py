@@ -1,13 +1,10 @@
-"""The content of index files; docs/index-format.md has the layout.
-
-A file, a map of it and a new index all have the same bytes, which the native core reads without
-copying.
-"""
+"""The content of index files; docs/index-format.md has the layout."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +12,7 @@ import numpy as np
 from .. import _core
 from ..errors import IndexFormatError, StaleIndexError
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets, Stamp
+from ..storage.cache_folder import write_cached
 from ..storage.compression import Compression
 from ..storage.local import StrPath
 from ..storage.opening import open_file, read_stamp
@@ -31,69 +29,93 @@ _COMPRESSION_CODES: dict[Compression | None, _core.Compression] = {
 }
 _COMPRESSIONS = {code: name for name, code in _COMPRESSION_CODES.items()}
 _HEADER_BYTES = _core.INDEX_HEADER_BYTES
-# Smaller index files are read: a map takes a page, and a process can have some 65,000 maps.
-_SMALLEST_MAPPED = 1 << 14
+# Smaller index files are kept in memory. A dataset may have thousands of them.
+_SMALLEST_PAGED = 1 << 14
+_SCAN_BYTES = 1 << 20
+# Pages are read again after these times in seconds: ``cp`` truncates a file before it writes it.
+_RETRY_DELAYS = (0.05, 0.2)
+# Pages that are kept for the lookups in a single index: 4 MiB.
+_PAGES_OF_ONE_FILE = 1 << 10
 
 
 class IndexFile:
-    """An index file in memory or mapped, or a new index that is not saved yet.
+    """An index file, or a new index that is not saved yet.
 
-    It pickles as the name of its file, so that worker processes share the file's memory.
+    New indexes and small files are in memory. Larger files are checked when they are opened, and
+    their offsets are read by pages when they are needed. Each page is compared with its checksum,
+    so that a file that changes is an error. An object pickles as the name of its file.
 
     Args:
-        content: Bytes of the index file.
+        content: Bytes of the index file, or the checked index of a file that is read by pages.
         name: File that errors name.
         path: File that has this content, if there is one.
         stamp: Stamp of that file.
+        head: Bytes of the header, if ``content`` is an index.
 
     Attributes:
-        content: Bytes of the index file; uint8.
+        core: Index for native code.
+        name: File that errors name.
         path: File that has this content, if there is one.
         header: Header of the index file.
         head: Bytes of the header.
         compression: Compression of the data file.
 
     Raises:
-        IndexFormatError: If the content is damaged, or of a newer release.
+        IndexFormatError: If the content is damaged, or of another release.
     """
 
     def __init__(
         self,
-        content: bytes | ByteBuffer,
+        content: bytes | ByteBuffer | _core.Index,
         name: str,
         path: str | None = None,
         stamp: Stamp | None = None,
+        head: bytes | None = None,
     ) -> None:
-        self.content = np.frombuffer(content, np.uint8)
         self.path = path
-        self._name = name
+        self.name = name
         self._stamp = stamp
-        try:
-            self.header = _core.read_index_header(self.content)
-        except ValueError as error:
-            raise IndexFormatError(f"the index is damaged: {error}", path=name) from None
+        self._content: ByteBuffer | None = None
+        if not isinstance(content, _core.Index):
+            self._content = np.frombuffer(content, np.uint8)
+            head = self._content[:_HEADER_BYTES].tobytes()
+            try:
+                content = _core.Index(self._content)
+            except ValueError as error:
+                raise _damaged(error, name) from None
+        assert head is not None
+        self.core = content
+        self.head = head
+        self.header = content.header
         self.compression = _COMPRESSIONS[self.header.compression]
-        self.head = self.content[:_HEADER_BYTES].tobytes()
 
     @classmethod
     def read(cls, file: ByteSource) -> IndexFile:
-        """Read an open index file, and map it if it is large.
+        """Read and check an open index file.
 
         Raises:
-            IndexFormatError: If the file is damaged.
+            IndexFormatError: If the file is damaged, or of another release.
         """
         size = file.stamp.size
         if size == 0:
             raise IndexFormatError("the index is damaged: it is empty", path=file.path)
-        # Checked in a copy: pages that were accessed through a map count as memory of the process,
-        # and a dataset may have thousands of indexes.
-        content = _core.allocate(size)
-        content = content[: file.read_into(0, content.data)]
-        index = cls(content, file.path, file.path, file.stamp)
-        mapped = file.map_bytes(size) if size >= _SMALLEST_MAPPED else None
-        if mapped is not None:
-            index.content = mapped
-        return index
+        if size < _SMALLEST_PAGED:
+            content = _core.allocate(size)
+            content = content[: file.read_into(0, content.data)]
+            return cls(content, file.path, file.path, file.stamp)
+        scan = _core.IndexScan(size)
+        buffer = _core.allocate(min(size, _SCAN_BYTES))
+        at = 0
+        head = b""
+        while got := file.read_into(at, buffer.data[: size - at]):
+            head = head or buffer[:_HEADER_BYTES].tobytes()
+            at += got
+            if not scan.add(buffer[:got]):
+                break
+        try:
+            return cls(scan.finish(), file.path, file.path, file.stamp, head)
+        except ValueError as error:
+            raise _damaged(error, file.path) from None
 
     @classmethod
     def reopen(cls, path: str, head: bytes) -> IndexFile:
@@ -104,36 +126,74 @@ class IndexFile:
             head: Header that it had.
 
         Raises:
-            StaleIndexError: If the file was replaced.
+            StaleIndexError: If the file was removed or replaced.
         """
-        file = open_file(path)
+        file = _open_used(path)
         if file.read(0, len(head)) != head:
             raise _replaced(path)
         return cls.read(file)
 
     def save(self, path: StrPath, *, durable: bool) -> None:
         """Write the content to a file, all of it or nothing, and use that file from now on."""
-        write_atomically(path, self.content.tobytes(), durable=durable)
+        (write_atomically if durable else write_cached)(path, self.read_all().tobytes())
         self.path = os.fspath(path)
         self._stamp = read_stamp(path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.path is not None and os.path.exists(self.path):
+        if self.path is not None and (self._content is None or os.path.exists(self.path)):
             return IndexFile.reopen, (self.path, self.head)
-        return IndexFile, (self.content.tobytes(), self._name)
+        return IndexFile, (self.read_all().tobytes(), self.name)
 
-    @property
-    def restarts(self) -> list[tuple[int, int]]:
-        """Pairs ``(stream offset, file offset)`` where decompression can start."""
-        return _core.read_index_restarts(self.content)
+    def read_all(self) -> ByteBuffer:
+        """Return the bytes of the index file.
+
+        Raises:
+            StaleIndexError: If the file was removed or replaced.
+        """
+        if self._content is not None:
+            return self._content
+        assert self.path is not None
+        file = _open_used(self.path)
+        content = _core.allocate(file.stamp.size)
+        content = content[: file.read_into(0, content.data)]
+        try:
+            if IndexFile(content, self.path).head == self.head:
+                return content
+        except IndexFormatError:
+            pass
+        raise _replaced(self.path)
 
     def locate(self, records: Ints) -> tuple[Ints, Ints]:
         """Return the stream offsets where records' frames start and end.
 
         Raises:
             IndexError: If a record number is out of range.
+            StaleIndexError: If the index file was removed or replaced.
         """
-        return _core.locate_records(self.content, np.ascontiguousarray(records, np.int64))
+        index_set = _core.IndexSet(np.array([self.header.records]), _PAGES_OF_ONE_FILE)
+        index_set.mark_checked(0, self.core, 1)
+        lookup = _core.FrameLookup(np.ascontiguousarray(records, np.int64))
+        while not index_set.find(lookup, 1):
+            supply_pages(index_set, lookup, lambda _: self)
+        _, starts, ends = lookup.locations()
+        return starts, ends
+
+    def add_pages(self, index_set: _core.IndexSet, missing: _core.MissingPages) -> None:
+        """Read pages of the file into an index set.
+
+        Raises:
+            StaleIndexError: If the file was removed or replaced.
+        """
+        assert self.path is not None  # the others are in memory
+        buffer = _core.allocate(missing.bytes)
+        for delay in (*_RETRY_DELAYS, None):
+            file = _open_used(self.path)
+            is_whole = file.read_ranges(missing.ranges, buffer) is None
+            if is_whole and index_set.add_pages(missing, buffer):
+                return
+            if delay is not None:
+                time.sleep(delay)
+        raise _replaced(self.path)
 
     def check_unchanged(self) -> None:
         """Check that the file has not changed since it was read. It may have been removed.
@@ -148,10 +208,31 @@ class IndexFile:
                 return
             file = open_file(self.path)
         except FileNotFoundError:
-            return  # the content in memory or in the map stays as it was
-        if file.stamp.size != len(self.content) or file.read(0, _HEADER_BYTES) != self.head:
+            return  # what is in memory stays as it was
+        is_size = self._stamp is None or file.stamp.size == self._stamp.size
+        if not is_size or file.read(0, _HEADER_BYTES) != self.head:
             raise _replaced(self.path)
         self._stamp = file.stamp
+
+
+def supply_pages(
+    index_set: _core.IndexSet, lookup: _core.FrameLookup, file_of: Callable[[int], IndexFile]
+) -> None:
+    """Read the pages of index files that a lookup needs.
+
+    Args:
+        index_set: Index set that has the lookup.
+        lookup: Lookup that was not completed.
+        file_of: Function that returns the index file of a file number.
+
+    Raises:
+        StaleIndexError: If an index file was removed or replaced.
+    """
+    if lookup.damaged_file is not None:
+        file = file_of(lookup.damaged_file)
+        raise _replaced(file.path or "")
+    for missing in lookup.missing:
+        file_of(missing.file).add_pages(index_set, missing)
 
 
 def encode_index(
@@ -162,6 +243,8 @@ def encode_index(
     restarts: Sequence[tuple[int, int]] = (),
     *,
     record_format: RecordFormat = TFRECORD,
+    footer_bytes: int = 0,
+    gaps: Sequence[_core.Gap] = (),
 ) -> bytes:
     """Return the bytes of an index file.
 
@@ -172,7 +255,12 @@ def encode_index(
         compression: Compression of the file.
         restarts: Pairs ``(stream offset, file offset)`` where decompression can start.
         record_format: Record format of the file.
+        footer_bytes: Number of bytes of the stream after the last record and gap.
+        gaps: Parts of the stream without records, ascending.
     """
+    first = int(starts[0]) if len(starts) else end
+    if gaps and gaps[0].end == first and len(starts):
+        first = gaps[0].begin
     header = _core.IndexHeader(
         format=record_format.code,
         compression=_COMPRESSION_CODES[compression],
@@ -180,8 +268,23 @@ def encode_index(
         data_mtime_ns=file.stamp.mtime_ns,
         data_fingerprint=record_format.fingerprint(file, file.stamp.size),
         stream_end=end,
+        header_bytes=first,
+        footer_bytes=footer_bytes,
     )
-    return _core.encode_index(header, starts, np.array(restarts, np.uint64).reshape(-1, 2))
+    restart_table = np.array(restarts, np.uint64).reshape(-1, 2)
+    return _core.encode_index(header, starts, restart_table, list(gaps))
+
+
+def _open_used(path: str) -> ByteSource:
+    """Open an index file that was opened before."""
+    try:
+        return open_file(path)
+    except FileNotFoundError:
+        raise StaleIndexError("the index file was removed while it was in use", path=path) from None
+
+
+def _damaged(error: ValueError, path: str) -> IndexFormatError:
+    return IndexFormatError(f"the index is damaged: {error}", path=path)
 
 
 def _replaced(path: str) -> StaleIndexError:

@@ -71,6 +71,10 @@ class TextLines(RecordFormat):
         del offset
         return f"{path}:{record + self.skip_header_lines + 1}"
 
+    def covers(self, before: int, after: int) -> bool:
+        # A last line that is empty is no record, even if it ends with a "\r".
+        return after <= 1 and (before == 0 or self.skip_header_lines > 0)
+
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             is_line_start = start == 0 or file.read(start - 1, 1) == b"\n"

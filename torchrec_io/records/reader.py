@@ -55,13 +55,24 @@ class Reader(ABC):
     Attributes:
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
+        max_record_bytes: Largest size of a record in bytes.
     """
 
     verify_crc: bool
+    max_record_bytes: int
 
     @abstractmethod
     def begin_epoch(self) -> None:
         """Check each file again for changes before it is read next."""
+
+    @abstractmethod
+    def end_epoch(self) -> None:
+        """Check that no file was changed after it was read in this epoch.
+
+        Raises:
+            StaleIndexError: If a file was changed in place.
+            TruncatedFileError: If a file was truncated.
+        """
 
     @abstractmethod
     def plan(self, records: Any) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import functools
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -14,15 +16,26 @@ import numpy as np
 
 from .. import _core
 from ..checks import counted
-from ..errors import TorchRecIOError, TruncatedFileError
-from ..storage.byte_source import ByteBuffer, ByteSource, Ints, descriptors_of, read_ranges
-from ..storage.opening import open_decompressed, open_file
+from ..errors import StaleIndexError, TorchRecIOError, TruncatedFileError
+from ..storage.byte_source import (
+    ByteBuffer,
+    ByteSource,
+    Ints,
+    Stamp,
+    descriptors_of,
+    read_ranges,
+)
+from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
+from ..storage.opening import open_decompressed, open_file, read_stamp
 from ..timing.steps import checking
+from .changes import changed_error, check_unchanged
 from .formats import TFRECORD
 from .index import RecordIndex
 from .index_cache import load_deferred
+from .index_file import supply_pages
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
+from .record_size import MAX_RECORD_BYTES, too_large
 
 ReadPlan: TypeAlias = _core.ReadPlan
 
@@ -73,12 +86,14 @@ class RecordReader(Reader):
 
     Files are opened on first use in each process. A file that was replaced or changed since its
     index was opened is detected on its first use in each process, and again after
-    :meth:`begin_epoch`. Safe to use from several threads.
+    :meth:`begin_epoch`. A file that is changed in place after that is detected when it is read
+    next. Safe to use from several threads.
 
     Args:
         indexes: Index of each file, all of the same record format.
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
+        max_record_bytes: Largest size of a record in bytes. Larger ones are not read.
 
     Attributes:
         indexes: Index of each file.
@@ -87,8 +102,15 @@ class RecordReader(Reader):
 
     _hints: int  # number of reads to announce, from two on, until waits show whether it helps
 
-    def __init__(self, indexes: Sequence[RecordIndex], *, verify_crc: bool = True) -> None:
+    def __init__(
+        self,
+        indexes: Sequence[RecordIndex],
+        *,
+        verify_crc: bool = True,
+        max_record_bytes: int = MAX_RECORD_BYTES,
+    ) -> None:
         self.indexes = tuple(indexes)
+        self.max_record_bytes = max_record_bytes
         self.verify_crc = verify_crc
         self.format = self.indexes[0].format
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
@@ -99,10 +121,30 @@ class RecordReader(Reader):
         return int(self._counts.sum())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(type(self), verify_crc=self.verify_crc), (self.indexes,)
+        make = functools.partial(
+            type(self), verify_crc=self.verify_crc, max_record_bytes=self.max_record_bytes
+        )
+        return make, (self.indexes,)
 
     def begin_epoch(self) -> None:
-        self._epoch += 1
+        with self._lock:
+            self._epoch += 1
+            self._closed.clear()
+
+    def end_epoch(self) -> None:
+        self._reset_after_fork()
+        with self._lock:
+            read = {*self._open_sources, *self._closed}
+            read -= {*self._index_set.unchecked(list(read), self._epoch)}
+            sources = {file: self._open_sources[file] for file in read & {*self._open_sources}}
+            closed = {file: self._closed[file] for file in read - {*sources}}
+        check_unchanged(sources.values())
+        for file, stamp in closed.items():
+            index = self.indexes[file]
+            with contextlib.suppress(FileNotFoundError):
+                now = read_stamp(index.data_path)
+                if now.file == stamp.file and now != stamp:
+                    raise changed_error(index.data_path, stamp.size, now.size)
 
     def plan(self, records: Ints, gap: int = _COALESCE_GAP_BYTES) -> ReadPlan:
         """Find where records are, and join neighboring ones into one read.
@@ -113,16 +155,12 @@ class RecordReader(Reader):
 
         Raises:
             IndexError: If a number is out of range.
-            StaleIndexError: If a data file or its index file was replaced or changed.
+            StaleIndexError: If a data file or its index file was replaced or changed, or if a large
+                index file was removed.
             TruncatedFileError: If a data file has become shorter since it was indexed.
             FileNotFoundError: If a data file was removed.
         """
-        self._reset_after_fork()
-        numbers = np.ascontiguousarray(records, np.int64)
-        epoch = self._epoch
-        while unchecked := (plan := self._index_set.plan(numbers, epoch, gap)).unchecked_files:
-            self._check_files(unchecked, epoch)
-        return plan
+        return self._find(records).plan(gap)
 
     def will_need(self, plan: ReadPlan) -> None:
         """Announce the reads of a plan to the system.
@@ -135,7 +173,29 @@ class RecordReader(Reader):
                 source.will_need(ranges)
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
-        return self.extract(self.read(plan), plan)
+        plan, too_large = self.without_too_large(plan)
+        block, errors = self.extract(self.read(plan), plan)
+        return block, [*too_large, *errors]
+
+    def without_too_large(self, plan: ReadPlan) -> tuple[ReadPlan, list[TorchRecIOError]]:
+        """Return a plan without the records that are too large, and an error for each of these."""
+        if not self._has_too_large(plan):
+            return plan, []
+        lengths = plan.frame_sizes - self.format.overhead_bytes
+        is_too_large = lengths > self.max_record_bytes
+        errors: list[TorchRecIOError] = [
+            too_large(int(length), self.max_record_bytes, **self.location(number)._asdict())
+            for number, length in zip(
+                plan.numbers[is_too_large].tolist(), lengths[is_too_large], strict=True
+            )
+        ]
+        return self.plan(plan.numbers[~is_too_large]), errors
+
+    def _has_too_large(self, plan: ReadPlan) -> bool:
+        if plan.buffer_bytes <= self.max_record_bytes:
+            return False
+        largest = int(plan.frame_sizes.max()) - self.format.overhead_bytes
+        return largest > self.max_record_bytes
 
     def read(self, plan: ReadPlan) -> ByteBuffer:
         """Read all frames of a plan into a buffer, unchecked.
@@ -153,11 +213,18 @@ class RecordReader(Reader):
                 f"not enough memory for {records}, {counted(plan.buffer_bytes, 'byte')} "
                 "as stored: use a smaller batch_size"
             ) from None
-        waits = 0
+        waits = first = 0
+        at_once = self._files_at_once
         all_files, all_bounds, ranges = plan.files, plan.range_bounds, plan.ranges
-        for first in range(0, len(all_files), _FILES_AT_ONCE):
-            files = all_files[first : first + _FILES_AT_ONCE]
-            sources = self._sources(files)
+        while first < len(all_files):
+            files = all_files[first : first + at_once]
+            try:
+                sources = self._sources(files)
+            except OSError as error:
+                if not is_out_of_files(error) or at_once == 1:
+                    raise
+                at_once //= 2
+                continue
             bounds = all_bounds[first : first + len(files) + 1]
             result = read_ranges(sources, bounds, ranges, buffer)
             if result.truncated_range is not None:
@@ -167,16 +234,48 @@ class RecordReader(Reader):
                     path=sources[file].path,
                     offset=int(ranges[result.truncated_range, 0]),
                 )
+            check_unchanged(sources)
+            self._check_ends(sources, files, bounds, ranges)
             waits += result.waits
+            first += len(files)
+            del sources  # they may be closed for the next ones
         self.note_waits(waits)
         return buffer
+
+    def _check_ends(
+        self, sources: list[ByteSource], files: list[int], bounds: list[int], ranges: Ints
+    ) -> None:
+        """Check that the streams of compressed files whose last record was read end there.
+
+        The index of a compressed file does not show that the stream has more records.
+        """
+        for number, source, bound in zip(files, sources, bounds[1:], strict=True):
+            index = self.indexes[number]
+            if index.compression is None or source in self._ended or index.gaps:
+                continue
+            offset, size, _ = ranges[bound - 1].tolist()
+            if offset + size < index.stream_end:
+                continue
+            got, _ = source.read_before_damage(index.stream_bytes, memoryview(bytearray(1)))
+            if got:
+                raise StaleIndexError(
+                    f"the index ends at byte {index.stream_bytes:,} of the decompressed stream, "
+                    "which continues",
+                    path=index.data_path,
+                    offset=index.stream_bytes,
+                )
+            self._ended.add(source)
 
     @property
     def is_native(self) -> bool:
         return self._is_tfrecord and not any(index.compression for index in self.indexes)
 
     def open_files(self, plan: ReadPlan) -> list[ByteSource] | None:
-        if not self._is_tfrecord or len(plan.files) > _FILES_AT_ONCE:
+        if (
+            not self._is_tfrecord
+            or len(plan.files) > self._files_at_once
+            or self._has_too_large(plan)
+        ):
             return None
         sources = self._sources(plan.files)
         return None if descriptors_of(sources) is None else sources
@@ -201,31 +300,36 @@ class RecordReader(Reader):
             return self.drop_damaged(block, found.faults)
 
     def location(self, number: int) -> RecordLocation:
-        ((file,), (start,)) = self._locate(np.array([number], np.int64))
+        files, starts, _ = self._find(np.array([number], np.int64)).locations()
+        file = int(files[0])
         record = int(number - self._ends[file] + self._counts[file])
-        return RecordLocation(self.indexes[file].data_path, record, start)
+        return RecordLocation(self.indexes[file].data_path, record, int(starts[0]))
 
     def files_of(self, numbers: Ints) -> Ints:
         files: Ints = np.searchsorted(self._ends, numbers, side="right")
         return files
 
     def keys(self, numbers: Ints) -> list[str]:
-        files, starts = self._locate(numbers)
+        files, starts, _ = self._find(numbers).locations()
         records = numbers - (self._ends - self._counts)[files]
-        paths = [self.indexes[file].data_path for file in files]
-        return self.format.keys(paths, records.tolist(), starts)
+        paths = [self.indexes[file].data_path for file in files.tolist()]
+        return self.format.keys(paths, records.tolist(), starts.tolist())
 
     @property
     def _is_tfrecord(self) -> bool:
         return self.format.code == TFRECORD.code
 
-    def _locate(self, numbers: Ints) -> tuple[list[int], list[int]]:
-        """Return the file and the start of each record's frame."""
+    def _find(self, numbers: Ints) -> _core.FrameLookup:
+        """Find the frames of records."""
         self._reset_after_fork()
+        lookup = _core.FrameLookup(np.ascontiguousarray(numbers, np.int64))
         epoch = self._epoch
-        while unchecked := (found := self._index_set.locate(numbers, epoch)).unchecked_files:
-            self._check_files(unchecked, epoch)
-        return found.files, found.starts
+        while not self._index_set.find(lookup, epoch):
+            if lookup.unchecked_files:
+                self._check_files(lookup.unchecked_files, epoch)
+            else:
+                supply_pages(self._index_set, lookup, lambda file: self.indexes[file].file)
+        return lookup
 
     def _check_files(self, files: list[int], epoch: int) -> None:
         """Check files and their indexes, unless that was done in an epoch."""
@@ -236,10 +340,11 @@ class RecordReader(Reader):
             for file in unchecked:
                 index = self.indexes[file]
                 index.check_unchanged()
+                self._closed.pop(file, None)  # it was not read in this epoch
                 source = self._open_sources.get(file)
                 if source is not None and source.stamp != index.data_stamp:
                     del self._open_sources[file]  # replaced by a file with the same content
-                self._index_set.mark_checked(file, index.file_bytes, epoch)
+                self._index_set.mark_checked(file, index.file.core, epoch)
 
     def _sources(self, files: list[int]) -> list[ByteSource]:
         """Return files as open sources of their decompressed content."""
@@ -252,14 +357,34 @@ class RecordReader(Reader):
 
     def _open_source(self, number: int) -> ByteSource:
         index = self.indexes[number]
-        file = open_file(index.data_path)
+        file = self._open_evicting(index.data_path)
+        before = self._closed.get(number)
+        if before is not None and before.file == file.stamp.file and before != file.stamp:
+            raise changed_error(index.data_path, before.size, file.stamp.size)
         index.check_opened(file)
         restarts = index.restarts if index.compression else ()
         source = open_decompressed(file, index.compression, restarts)
-        while len(self._open_sources) >= _MAX_OPEN_FILES:
-            self._open_sources.popitem(last=False)
+        while len(self._open_sources) >= min(_MAX_OPEN_FILES, self._most_open):
+            self._close_oldest()
         self._open_sources[number] = source
         return source
+
+    def _open_evicting(self, path: str) -> ByteSource:
+        """Open a file; close others if the process has as many open files as it may have."""
+        while True:
+            try:
+                return open_file(path)
+            except OSError as error:
+                if not is_out_of_files(error):
+                    raise
+                if not self._open_sources:
+                    raise out_of_files(error) from None
+            for _ in range((len(self._open_sources) + 1) // 2):
+                self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        number, source = self._open_sources.popitem(last=False)
+        self._closed[number] = source.stamp
 
     def _reset_after_fork(self) -> None:
         if self._pid != os.getpid():
@@ -267,7 +392,14 @@ class RecordReader(Reader):
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
+        # Several threads use files at the same time, and so do other parts of the process.
+        limit = most_open_files()
+        self._files_at_once = max(1, min(_FILES_AT_ONCE, limit // 8))
+        self._most_open = max(1, limit // 4)
         self._open_sources: OrderedDict[int, ByteSource] = OrderedDict()
+        self._closed: dict[int, Stamp] = {}  # files that were open before, in this epoch
+        # Compressed files whose stream was found to end where the index does.
+        self._ended: weakref.WeakSet[ByteSource] = weakref.WeakSet()
         self._epoch = 1
         self._index_set = _core.IndexSet(self._counts)
         self._hints = 2

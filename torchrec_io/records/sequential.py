@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .. import _core
-from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from ..errors import (
+    CorruptRecordError,
+    RecordTooLargeError,
+    TorchRecIOError,
+    TruncatedFileError,
+)
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.opening import open_stream
 from .formats import TFRECORD, UNKNOWN_END, Fault, FrameFault
+from .record_size import MAX_RECORD_BYTES, too_large
 
 _WINDOW_BYTES = 1 << 20
 
@@ -31,6 +38,7 @@ class FrameBlock:
         lengths: Size of each record's data in bytes; int64 ``[n]``.
         faults: Position, error class and reason of each damaged record.
         file_bytes_read: Number of bytes of the file read so far.
+        too_large: Error of a record that follows these frames and is not read, as it is too large.
     """
 
     buffer: ByteBuffer
@@ -40,6 +48,7 @@ class FrameBlock:
     lengths: Ints
     faults: Sequence[Fault]
     file_bytes_read: int
+    too_large: RecordTooLargeError | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -54,8 +63,8 @@ class FrameBlock:
             yield self.offset + start, bytes(data[begin : begin + length])
 
     def errors(self, path: str) -> list[TorchRecIOError]:
-        """Return an error for each damaged record."""
-        return [
+        """Return an error for each damaged record, and for one that is too large."""
+        damaged = [
             error_class(
                 reason,
                 path=path,
@@ -64,10 +73,15 @@ class FrameBlock:
             )
             for position, error_class, reason in self.faults
         ]
+        return damaged if self.too_large is None else [*damaged, self.too_large]
 
 
 def iter_records(
-    path: StrPath, *, compression: CompressionChoice = "auto", verify_crc: bool = True
+    path: StrPath,
+    *,
+    compression: CompressionChoice = "auto",
+    verify_crc: bool = True,
+    max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[tuple[int, bytes]]:
     """Iterate over the records of a TFRecord file, from the first.
 
@@ -76,22 +90,27 @@ def iter_records(
         compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"`` or
             ``"zlib"``.
         verify_crc: Whether data is checked against its checksum. Lengths always are.
+        max_record_bytes: Largest size of a record in bytes.
 
     Yields:
         Offset of the record's frame in the file, or in its decompressed stream; and its data.
 
     Raises:
         CorruptRecordError: If the next record, or the compressed stream at that point, is damaged.
+        RecordTooLargeError: If the next record is too large.
         TruncatedFileError: If the file ends inside the next record.
         FileNotFoundError, IsADirectoryError: If there is no such file.
     """
     # Closed at once, so that the writer of a pipe is notified.
     with contextlib.closing(open_stream(path, compression)) as source:
-        for block in iter_blocks(source, verify_crc=verify_crc):
+        blocks = iter_blocks(source, verify_crc=verify_crc, max_record_bytes=max_record_bytes)
+        for block in blocks:
             if block.faults:
                 yield from block.records(block.faults[0][0])
                 raise block.errors(source.path)[0]
             yield from block.records(len(block))
+            if block.too_large is not None:
+                raise block.too_large
 
 
 def iter_valid_records(path: StrPath) -> Iterator[tuple[int, bytes]]:
@@ -111,30 +130,46 @@ def iter_valid_records(path: StrPath) -> Iterator[tuple[int, bytes]]:
                     yield record
 
 
-def iter_blocks(source: ByteSource, *, verify_crc: bool = True) -> Iterator[FrameBlock]:
+def iter_blocks(
+    source: ByteSource, *, verify_crc: bool = True, max_record_bytes: int = MAX_RECORD_BYTES
+) -> Iterator[FrameBlock]:
     """Iterate over the frames of a stream, about a MiB at a time.
 
-    A larger frame makes a block of its own.
+    A larger frame makes a block of its own. The frame of a record that is too large is skipped.
 
     Args:
         source: Stream to read.
         verify_crc: Whether data is checked against its checksum. Lengths always are.
+        max_record_bytes: Largest size of a record in bytes.
 
     Raises:
         CorruptRecordError, TruncatedFileError: If the start or the end of the next record cannot be
             found. The error has its number and offset.
     """
     window = _Window(source)
+    max_frame_bytes = max_record_bytes + TFRECORD.overhead_bytes
     count = 0
     while True:
         scan = _core.scan_frames(window.content, window.at, window.stream_end)
         starts, following, fault = scan.starts, scan.next, scan.fault
         ends = np.append(starts, np.uint64(following))[1:]
         whole = int(np.searchsorted(ends, window.at + len(window.content), side="right"))
+        sizes = ends - starts
+        allowed = len(starts)
+        if allowed and int(sizes.max()) > max_frame_bytes:
+            allowed = int(np.argmax(sizes > max_frame_bytes))
+        whole = min(whole, allowed)
         if whole:
             yield _block(window, starts[:whole], ends[:whole], count, verify_crc)
             count += whole
             window.drop(int(ends[whole - 1]) - window.at)
+            continue
+        if allowed < len(starts):
+            start, size = window.at, int(sizes[0])
+            yield _too_large(window, size, count, max_record_bytes)
+            if not window.skip(size):
+                raise _error_past_end(window, start, count)
+            count += 1
             continue
         need = following - window.at if len(starts) else TFRECORD.header_bytes
         if fault is not None or not window.fill(need):
@@ -144,6 +179,29 @@ def iter_blocks(source: ByteSource, *, verify_crc: bool = True) -> Iterator[Fram
                 return
             error.record = count
             raise error
+
+
+def _too_large(window: _Window, size: int, first: int, max_record_bytes: int) -> FrameBlock:
+    """Return a block without frames, with the error of the record that follows."""
+    error = too_large(
+        size - TFRECORD.overhead_bytes,
+        max_record_bytes,
+        path=window.source.path,
+        record=first,
+        offset=window.at,
+    )
+    none = np.empty(0, np.uint64)
+    block = _block(window, none, none, first, verify_crc=False)
+    return dataclasses.replace(block, too_large=error)
+
+
+def _error_past_end(window: _Window, offset: int, record: int) -> TorchRecIOError:
+    """Return why the stream ends inside a record that is skipped."""
+    error = window.damage
+    if error is None:
+        error = TFRECORD.error_of(FrameFault.past_end, window.source.path, offset)
+    error.record = record
+    return error
 
 
 def _block(
@@ -218,6 +276,19 @@ class _Window:
         )
         self._size += got
         return got > 0
+
+    def skip(self, count: int) -> bool:
+        """Drop the first bytes, reading them if necessary; return False if the stream ends before.
+
+        Decompressed bytes are not kept, however many they are.
+        """
+        while count > self._size:
+            count -= self._size
+            self.drop(self._size)
+            if not self.fill(1):
+                return False
+        self.drop(count)
+        return True
 
     def drop(self, count: int) -> None:
         """Drop the first bytes."""

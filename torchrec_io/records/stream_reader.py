@@ -16,14 +16,16 @@ import numpy.typing as npt
 
 from .. import _core
 from ..checks import check_integer
-from ..errors import TorchRecIOError
+from ..errors import StaleIndexError, TorchRecIOError
 from ..storage.byte_source import ByteSource
 from ..storage.compression import CompressionChoice, check_compression
 from ..storage.opening import is_seekable, open_stream
 from ..timing.steps import checking, reading
+from .changes import check_unchanged
 from .formats import TFRECORD
 from .reader import Reader, RecordLocation
 from .record_block import RecordBlock
+from .record_size import MAX_RECORD_BYTES
 from .sequential import FrameBlock, iter_blocks
 from .shuffle_window import ShuffleWindow
 
@@ -104,6 +106,7 @@ class StreamReader(Reader):
             ``"zlib"``.
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
+        max_record_bytes: Largest size of a record in bytes.
 
     Attributes:
         paths: Files or pipes.
@@ -120,8 +123,10 @@ class StreamReader(Reader):
         *,
         compression: CompressionChoice = "auto",
         verify_crc: bool = True,
+        max_record_bytes: int = MAX_RECORD_BYTES,
     ) -> None:
         check_compression(compression)
+        self.max_record_bytes = max_record_bytes
         self.paths = tuple(paths)
         self.compression = compression
         self.verify_crc = verify_crc
@@ -175,6 +180,9 @@ class StreamReader(Reader):
 
     def begin_epoch(self) -> None:
         """Do nothing: files are opened again for each iteration."""
+
+    def end_epoch(self) -> None:
+        """Do nothing: files are checked while they are read."""
 
     def plan(self, records: StreamChunk) -> StreamChunk:
         """Return the chunk itself, whose records are in memory."""
@@ -234,26 +242,40 @@ class StreamReader(Reader):
             count = file
             source = open_stream(path, self.compression)
             try:
-                for block in _read_blocks(source):
+                for block in _read_blocks(source, self.max_record_bytes):
                     first = (partition - count) % num_partitions
                     yield _copy_frames(
                         block, file, slice(None) if by_file else slice(first, None, num_partitions)
                     )
                     count += len(block)
+                    if block.too_large is not None:
+                        if by_file or count % num_partitions == partition:
+                            yield StreamChunk(_NO_RECORDS, [block.too_large])
+                        count += 1
             except TorchRecIOError as damage:
-                # Reported by the partition that the next record would belong to.
+                # A change ends every partition. Damage is reported by the partition that the next
+                # record would belong to.
+                if isinstance(damage, StaleIndexError):
+                    raise
                 if by_file or count % num_partitions == partition:
                     yield StreamChunk(_NO_RECORDS, [damage])
             finally:
                 source.close()
 
 
-def _read_blocks(source: ByteSource) -> Iterator[FrameBlock]:
-    """Yield the frames of a stream, unchecked."""
-    blocks = iter_blocks(source, verify_crc=False)
+def _read_blocks(source: ByteSource, max_record_bytes: int) -> Iterator[FrameBlock]:
+    """Yield the frames of a stream, unchecked.
+
+    Raises:
+        StaleIndexError: If the file was changed in place, other than by appending to it.
+    """
+    blocks = iter_blocks(source, verify_crc=False, max_record_bytes=max_record_bytes)
     while True:
-        with reading():
-            block = next(blocks, None)
+        try:
+            with reading():
+                block = next(blocks, None)
+        finally:  # what looks like damage may be a change
+            check_unchanged([source], may_grow=True)
         if block is None:
             return
         yield block

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from .. import _core
 from ..errors import IndexFormatError
 from ..storage.byte_source import Ints, Offsets
 from ..storage.local import StrPath
@@ -19,7 +20,7 @@ def parse_text(path: StrPath) -> Offsets:
         Offset and size of each frame; uint64 ``[n, 2]``.
 
     Raises:
-        IndexFormatError: If a line is malformed, or the frames have gaps.
+        IndexFormatError: If a line is malformed, or the frames overlap.
     """
     name = os.fspath(path)
     frames: list[tuple[int, int]] = []
@@ -33,15 +34,30 @@ def parse_text(path: StrPath) -> Offsets:
                     f"line {number} of the index is not 'offset size': {line[:40]!r}", path=name
                 )
             offset, size = int(fields[0]), int(fields[1])
-            if offset != expected or size < TFRECORD.overhead_bytes:
+            # A frame before this one may be left out: at least its header and its checksum.
+            follows = offset == expected or offset >= expected + TFRECORD.overhead_bytes
+            if not follows or size < TFRECORD.overhead_bytes:
                 raise IndexFormatError(
                     f"line {number} of the index: a frame of size {size} at offset {offset} cannot "
                     f"follow one that ends at {expected}",
                     path=name,
                 )
             frames.append((offset, size))
-            expected += size
+            expected = offset + size
     return np.array(frames, np.uint64).reshape(-1, 2)
+
+
+def find_gaps(frames: Offsets, size: int) -> list[_core.Gap]:
+    """Return the parts of a data file that frames leave out.
+
+    Args:
+        frames: Offset and size of each frame; uint64 ``[n, 2]``.
+        size: Size of the data file in bytes.
+    """
+    begins = np.concatenate((np.zeros(1, np.uint64), frames.sum(axis=1)))
+    ends = np.append(frames[:, 0], np.uint64(size))
+    parts = np.stack((begins, ends), axis=1)[begins != ends]
+    return [_core.Gap(begin, end, _core.GapKind.left_out) for begin, end in parts.tolist()]
 
 
 def format_text(starts: Ints, ends: Ints) -> bytes:

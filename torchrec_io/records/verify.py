@@ -9,6 +9,7 @@ from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.opening import open_stream
 from .formats import Progress
+from .record_size import MAX_RECORD_BYTES
 from .sequential import iter_blocks
 
 
@@ -44,6 +45,7 @@ def verify_file(
     path: StrPath,
     *,
     compression: CompressionChoice = "auto",
+    max_record_bytes: int = MAX_RECORD_BYTES,
     progress: Progress | None = None,
     most_listed: int = 10_000,
 ) -> VerifyReport:
@@ -56,6 +58,7 @@ def verify_file(
         path: Data file.
         compression: Compression of the file: ``"auto"`` (by content), None, ``"gzip"`` or
             ``"zlib"``.
+        max_record_bytes: Largest size of a record in bytes. A larger one counts as damaged.
         progress: Function that is called now and then with the number of bytes of the file and the
             number of records read so far.
         most_listed: Largest number of errors in ``damage``, to bound memory. Further damaged
@@ -70,10 +73,11 @@ def verify_file(
     lost = None
     lost_bytes: int | None = 0
     try:
-        for block in iter_blocks(source):
+        for block in iter_blocks(source, max_record_bytes=max_record_bytes):
+            errors = block.errors(source.path)
             records += len(block) - len(block.faults)
-            damaged += len(block.faults)
-            damage += block.errors(source.path)[: most_listed - len(damage)]
+            damaged += len(errors)
+            damage += errors[: most_listed - len(damage)]
             if progress is not None:
                 progress(block.file_bytes_read, records + damaged)
     except TorchRecIOError as error:

@@ -95,7 +95,7 @@ def integer_range(dtype: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def numeric_bytes(values: Sequence[Any], dtype: str) -> bytes:
+def numeric_bytes(values: Sequence[Any] | npt.NDArray[Any], dtype: str) -> bytes:
     """Return values in the form that a column stores them in, little-endian."""
     if dtype != "bfloat16":
         return np.asarray(values, np.dtype(dtype).newbyteorder("<")).tobytes()

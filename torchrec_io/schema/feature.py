@@ -65,8 +65,8 @@ class Spec:
         for name, value in arguments.items():
             if callable(value) and not isinstance(value, Spec):
                 raise SchemaError(
-                    f"{name} must be a RandomResizedCrop or a RandomCrop to be written as text, "
-                    "got a function"
+                    f"{name} must be a RandomResizedCrop, RandomCrop or RandomFlip to be written "
+                    "as text, got a function"
                 )
         return arguments
 

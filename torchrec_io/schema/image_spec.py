@@ -28,10 +28,11 @@ _DTYPES = ("uint8", "uint16", "float32", "float64", "float16", "bfloat16")
 class ImageFeature(Feature):
     """An encoded image: PNG, JPEG, GIF, BMP, WebP, TIFF or any other format of Pillow.
 
-    EPS and IPTC files are refused. With ``size`` the column is a Tensor ``[B, C, H, W]`` (or
-    ``[B, H, W, C]``). Without, or with ``channels=0``, it is a list of B Tensors, each of its own
-    size, or with ``mixed="pad"`` one padded Tensor. With ``animated`` it is a list of B Tensors
-    ``[T, C, H, W]`` (or ``[T, H, W, C]``). docs/images.md has the rules for unusual images.
+    EPS, IPTC, BLP and FITS files are refused. With ``size`` the column is a Tensor
+    ``[B, C, H, W]`` (or ``[B, H, W, C]``). Without, or with ``channels=0``, it is a list of B
+    Tensors, each of its own size, or with ``mixed="pad"`` one padded Tensor. With ``animated`` it
+    is a list of B Tensors ``[T, C, H, W]`` (or ``[T, H, W, C]``). docs/images.md has the rules for
+    unusual images.
 
     An image is first rotated (``apply_exif_orientation``), then cropped (``crop``, then
     ``augment``), then resized, then mirrored if ``augment`` asks for it.
@@ -47,9 +48,10 @@ class ImageFeature(Feature):
         size: Size ``(height, width)`` that images are resized to, with an antialiased bilinear
             filter.
         max_pixels: Maximum number of pixels. Images with more pixels in their header are refused
-            before they are decoded (decompression bombs). Pillow's own limit,
-            ``PIL.Image.MAX_IMAGE_PIXELS``, applies, too: it warns above that and refuses more than
-            twice as many.
+            before they are decoded (decompression bombs). Pixels with more than 8 bits per channel
+            count twice. docs/limits.md has all limits. To images that Pillow decodes, its own
+            limit, ``PIL.Image.MAX_IMAGE_PIXELS``, applies, too: it warns above that and refuses
+            more than twice as many.
         resize: Method to reach ``size``. "stretch" changes the ratio of height and width. "cover"
             keeps it: the image fills the size, and the parts that extend past it on both sides are
             cut off. "contain" keeps it, too: the whole image is visible, with ``fill`` around it.
@@ -62,17 +64,17 @@ class ImageFeature(Feature):
         augment: Function that chooses a box for each record's image. It gets the height and the
             width (of the crop) and a NumPy Generator, seeded by the dataset's seed, the epoch, the
             record's number and the feature's name, and returns a :class:`Crop`. It must be
-            thread-safe. :class:`RandomResizedCrop` and :class:`RandomCrop` are such functions. An
-            exception that it raises, or a box outside of the image, becomes a DecodeError of the
-            record.
+            thread-safe. :class:`RandomResizedCrop`, :class:`RandomCrop` and :class:`RandomFlip` are
+            such functions. An exception that it raises, or a box outside of the image, becomes a
+            DecodeError of the record.
         mixed: Column of images without ``size``: "list", or "pad" for a Tensor ``[B, C, H, W]`` of
             the largest height and width of the batch, with images at the top left and ``fill`` in
             the rest; ``batch.lengths[name]`` is int64 ``[B, 2]``, each image's height and width.
         decoder: "auto" decodes JPEGs natively, if this build has libjpeg-turbo, and other formats
             with Pillow; "native" is the same, but refused without libjpeg-turbo; "pillow" decodes
-            all formats with Pillow, which accepts some damaged JPEGs. ``None``: the column is a
-            :class:`BytesArray` ``[B]`` of the stored bytes, to be decoded elsewhere; the other
-            arguments are then refused.
+            all formats with Pillow, which accepts some damaged JPEGs, such as one whose scan was
+            cut. ``None``: the column is a :class:`BytesArray` ``[B]`` of the stored bytes, to be
+            decoded elsewhere; the other arguments are then refused.
         apply_exif_orientation: Whether to rotate images as their EXIF data says. TensorFlow does
             not.
         bitcast: Whether the four 8-bit channels of each pixel of a PNG are the bytes of one
@@ -97,7 +99,7 @@ class ImageFeature(Feature):
 
     Raises:
         SchemaError: If an argument is not one of the above.
-        ImportError: If the decoder's package is missing.
+        ImportError: If native decoding is needed, and this build has no libjpeg-turbo.
     """
 
     column = "torchrec_io.parsing.columns.image:build_image"

@@ -69,7 +69,8 @@ def infer_parts(
     """Return the parts of a schema that fits the records of files, and all findings."""
     check_choice("on_error", on_error, ("raise", "skip"))
     skip_errors = on_error == "skip"
-    sample = sample_records(expand_paths(paths), max_records, skip_errors=skip_errors)
+    files = expand_paths(paths, allow_missing=True)  # some records are enough
+    sample = sample_records(files, max_records, skip_errors=skip_errors)
     survey = _survey(sample, skip_errors=skip_errors)
     findings = make_findings(survey)
     specs: dict[str, dict[str, Feature]] = {"context": {}, "list": {}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -47,11 +47,13 @@ class ByteSource(ABC):
         stamp: Stamp of the stored file when it was opened.
         is_seekable: True if every offset can be read any number of times. Other sources, such as
             pipes, can be read once, from front to back.
+        file_watch: Notices that the stored file is changed in place; None if it cannot be.
     """
 
     path: str
     stamp: Stamp
     is_seekable: bool = True
+    file_watch: _core.FileWatch | None = None
 
     @property
     @abstractmethod
@@ -145,14 +147,6 @@ class ByteSource(ABC):
         """Return how many bytes of the stored file were read to reach a stream offset."""
         return offset
 
-    def map_bytes(self, size: int) -> ByteBuffer | None:
-        """Map the first ``size`` bytes into memory, read-only; None if that is not possible.
-
-        The bytes must not be accessed after the file was truncated.
-        """
-        del size
-        return None
-
     @abstractmethod
     def close(self) -> None:
         """Close the source early. No thread may be reading it."""
@@ -162,6 +156,13 @@ def descriptors_of(sources: Sequence[ByteSource]) -> list[int] | None:
     """Return the descriptors of sources, or None if one of them has no descriptor."""
     found = [descriptor for source in sources if (descriptor := source.descriptor) is not None]
     return found if len(found) == len(sources) else None
+
+
+def find_changed(sources: Iterable[ByteSource]) -> ByteSource | None:
+    """Return the first source whose stored file was changed in place since it was opened."""
+    watched = [(each.file_watch, each) for each in sources if each.file_watch is not None]
+    number = _core.find_changed_file([watch for watch, _ in watched])
+    return None if number is None else watched[number][1]
 
 
 def read_ranges(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 import threading
 from collections import deque
@@ -38,6 +40,7 @@ class CompressedFile(ByteSource):
         self.path = file.path
         self.stamp = file.stamp
         self.is_seekable = file.is_seekable
+        self.file_watch = file.file_watch
         self._file = file
         self._compression = compression
         self._known_restarts = sorted(restarts)
@@ -91,6 +94,7 @@ class CompressedFile(ByteSource):
 
     def close(self) -> None:
         self._file.close()
+        self.file_watch = None
 
     def _start_at(self, stream_offset: int, file_offset: int) -> None:
         self._inflater = Inflater(self._file, self._compression, stream_offset, file_offset)
@@ -131,9 +135,20 @@ class CompressedFile(ByteSource):
             try:
                 while chunk := inflater.read(_CHUNK_BYTES):
                     file.write(chunk)
+                file.flush()
             except TorchRecIOError as damage:
                 self._damage = damage
-            file.flush()
+                file.flush()
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise
+                raise OSError(
+                    error.errno,
+                    f"{os.strerror(error.errno)} for the decompressed content in "
+                    f"{tempfile.gettempdir()}: set TMPDIR to a folder with more space, or read the "
+                    "file in its order",
+                    self.path,
+                ) from None
             self._temporary = LocalFile(file.name)
         self._recent.clear()
 

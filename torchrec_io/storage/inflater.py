@@ -48,6 +48,7 @@ class Inflater:
         self._pending = b""  # compressed bytes that were read and not yet decoded
         self._decoder: Any = None
         self._error: TorchRecIOError | None = None
+        self._saved = b""  # decoded bytes before the error
 
     @property
     def file_bytes_read(self) -> int:
@@ -61,10 +62,10 @@ class Inflater:
             TruncatedFileError: If the file ends inside a compressed stream.
             CorruptRecordError: If the stream is damaged, or followed by other bytes.
         """
-        while self._error is None:
-            if self._decoder is None and not self._begin_member():
+        while self._error is None or self._saved:
+            if self._error is None and self._decoder is None and not self._begin_member():
                 return b""
-            data = self._decode(size)
+            data = self._take_saved(size) if self._saved else self._decode(size)
             if data:
                 self._stream_offset += len(data)
                 return data
@@ -110,6 +111,9 @@ class Inflater:
         # RFC 1952, section 2.3.1.2: a reserved flag is an error.
         if self._compression == "gzip" and len(self._pending) > 3 and self._pending[3] & 0xE0:
             return "the gzip header has a reserved flag set"
+        # RFC 1950, section 2.2: larger windows than 32 KiB are not allowed.
+        if self._compression == "zlib" and self._pending[0] >> 4 > 7:
+            return "the zlib header has an invalid window size"
         return None
 
     def _is_member(self) -> bool:
@@ -128,14 +132,18 @@ class Inflater:
             self._error = CorruptRecordError(
                 f"the {self._compression} stream is damaged: {error}", path=self._file.path
             )
-            data = self._decode_before_damage()
-            self._error.offset = self._stream_offset + len(data)
-            return data
+            self._saved = self._decode_before_damage()
+            self._error.offset = self._stream_offset + len(self._saved)
+            return b""
         if self._decoder.eof:
             self._pending = self._decoder.unused_data
             self._decoder = None
         else:
             self._pending = self._decoder.unconsumed_tail
+        return data
+
+    def _take_saved(self, size: int) -> bytes:
+        data, self._saved = self._saved[:size], self._saved[size:]
         return data
 
     def _decode_before_damage(self) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -32,9 +31,14 @@ class _OpenFile(ByteSource):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.path)
         self.stamp = stamp_of(status)
         self.is_seekable = is_seekable_file(status)
+        if self.is_seekable:
+            self.file_watch = _core.FileWatch(
+                self._descriptor, self.stamp.size, self.stamp.mtime_ns
+            )
 
     def close(self) -> None:
         self._descriptor = -1
+        self.file_watch = None
         self._close()
 
 
@@ -87,11 +91,6 @@ class LocalFile(_OpenFile):
 
     def will_need(self, ranges: Ints) -> None:
         _core.advise_ranges(self._descriptor, ranges)
-
-    def map_bytes(self, size: int) -> ByteBuffer | None:
-        with contextlib.suppress(OSError):  # the process has as many maps as it may have
-            return _core.map_file(self._descriptor, size)
-        return None
 
 
 class PipeFile(_OpenFile):

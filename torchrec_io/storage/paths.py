@@ -7,34 +7,84 @@ import os
 import re
 from collections.abc import Iterable
 
+from .commit_journal import finish_interrupted
 from .local import StrPath
+from .shard_names import check_complete
 
 # Names of TFRecord files, in a directory that also holds other files.
 _DATA_NAME = re.compile(r"\.(tfrecords?|tfrec|recordio)\b|-\d{5}-of-\d{5}|^part-")
 _COMPANION_NAME = re.compile(r"\.(tfidx|idx|index|json|pbtxt|txt|md|crc|csv|sha256|md5)$")
+_INDEX_NAME = re.compile(r"\.(tfidx|idx|index)$")
 
 
-def expand_paths(paths: StrPath | Iterable[StrPath], *, tfrecord_names: bool = True) -> list[str]:
+def expand_paths(
+    paths: StrPath | Iterable[StrPath],
+    *,
+    tfrecord_names: bool = True,
+    allow_missing: bool = False,
+) -> list[str]:
     """Return the files that names, glob patterns and directories stand for, in order.
 
     A directory stands for the files in it with the usual names of TFRecord files (``*.tfrecord*``,
     ``*.tfrec``, ``*.recordio``, ``name-00000-of-00008``, ``part-*``), sorted. A pattern stands for
     its matches, sorted; ``**`` in a pattern matches any number of directories.
 
+    Where a directory stands for shards ``name-00001-of-00003``, or a pattern with only wildcards in
+    the place of the shard's number (``name-*``, ``name-?????-of-00003``), all shards must exist.
+    Other names and patterns stand for what exists.
+
+    If a process was interrupted while it replaced the files of one of the directories, its work is
+    completed first, so that old and new files are never mixed.
+
     Args:
         paths: A name, pattern or directory, or several.
         tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
             files are taken, except hidden ones and indexes (``*.tfidx``).
+        allow_missing: Whether shards may be missing.
 
     Raises:
-        FileNotFoundError: If a file does not exist, or a pattern or directory has no matching file.
-        ValueError: If ``paths`` is empty or has a URL.
+        FileNotFoundError: If a file does not exist, a pattern or directory has no matching file, or
+            shards are missing.
+        InterruptedCommitError: If the work of an interrupted process cannot be completed.
+        ValueError: If ``paths`` is empty or has a URL, or there are two sets of shards of one name.
     """
-    names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    files = [file for name in names for file in _expand(os.fspath(name), tfrecord_names)]
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    names = [os.fspath(name) for name in given]
+    for folder in _folders_of(names):
+        finish_interrupted(folder)
+    found = [_expand(name, tfrecord_names) for name in names]
+    linked = {
+        os.path.dirname(os.path.realpath(file))
+        for files in found
+        for file in files
+        if os.path.islink(file)
+    }
+    completed = [folder for folder in linked if finish_interrupted(folder)]
+    if completed:
+        found = [_expand(name, tfrecord_names) for name in names]
+    if not allow_missing:
+        for name, files in zip(names, found, strict=True):
+            _check_shards(name, files, tfrecord_names)
+    files = [file for files in found for file in files]
     if not files:
         raise ValueError("paths is empty: name at least one file")
     return files
+
+
+def _folders_of(names: Iterable[str]) -> set[str]:
+    """Return the directories of names and patterns, and those that are named."""
+    folders = {os.path.dirname(name) for name in names}
+    patterns = {folder for folder in folders if glob.has_magic(folder)}
+    found = {match for pattern in patterns for match in glob.iglob(pattern, recursive=True)}
+    return {*(folders - patterns), *found, *filter(os.path.isdir, names)}
+
+
+def _check_shards(name: str, files: list[str], tfrecord_names: bool) -> None:
+    """Check that no shard is missing of those that a pattern or a directory stands for."""
+    if files != [name]:
+        companion = _COMPANION_NAME if tfrecord_names else _INDEX_NAME
+        data = [file for file in files if not companion.search(file)]
+        check_complete(data, None if os.path.isdir(name) else name)
 
 
 def _expand(name: str, tfrecord_names: bool) -> list[str]:

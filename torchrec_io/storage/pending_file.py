@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import stat
@@ -12,9 +13,12 @@ from io import FileIO
 from typing import TYPE_CHECKING
 
 from .local import StrPath
+from .temporary import temporary_name
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_NO_FOLDER_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP)
 
 
 class PendingFile:
@@ -26,6 +30,7 @@ class PendingFile:
 
     Args:
         path: Name that the file gets.
+        mode: Permissions, from which the umask is subtracted.
 
     Attributes:
         path: Name that the file gets; system errors name it.
@@ -37,21 +42,22 @@ class PendingFile:
         OSError: If the name is that of a device or pipe, or no file can be created in the folder.
     """
 
-    def __init__(self, path: StrPath) -> None:
+    def __init__(self, path: StrPath, mode: int = 0o666) -> None:
         self.path = os.fspath(path)
         self.size = 0
+        self._owner = os.getpid()
         check_replaceable(self.path)
         with _errors_naming(self.path):
             while True:
-                self.temporary = _temporary_name(self.path)
+                self.temporary = temporary_name(self.path)
                 opened: list[FileIO] = []
                 # Registered first, because Ctrl-C may come right after the file is created. Not a
                 # method of this object, which would keep the object alive.
                 self._remove = weakref.finalize(
-                    self, _remove_unfinished, opened, self.temporary, os.getpid()
+                    self, _remove_unfinished, opened, self.temporary, self._owner
                 )
                 try:
-                    opened.append(_create(self.temporary))
+                    opened.append(_create(self.temporary, mode))
                     break
                 except FileExistsError:  # created by another process
                     self._remove.detach()
@@ -103,9 +109,14 @@ class PendingFile:
             os.replace(self.temporary, target)
         self._remove.detach()
 
+    def keep(self) -> None:
+        """Keep the temporary file from now on, unless it is discarded."""
+        self._remove.detach()
+
     def discard(self) -> None:
-        """Remove the file, unless it was renamed."""
-        self._remove()
+        """Remove the temporary file. Nothing happens if it was renamed."""
+        self._remove.detach()
+        _remove_unfinished([self._file], self.temporary, self._owner)
 
 
 def check_replaceable(path: str) -> None:
@@ -118,7 +129,9 @@ def check_replaceable(path: str) -> None:
             raise OSError(errno.EINVAL, "a device, pipe or socket is not replaced by a file")
 
 
-def write_atomically(path: StrPath, data: bytes, *, durable: bool = True) -> None:
+def write_atomically(
+    path: StrPath, data: bytes, *, durable: bool = True, mode: int = 0o666
+) -> None:
     """Write a complete file, or none: write a temporary file and rename it.
 
     Args:
@@ -127,8 +140,9 @@ def write_atomically(path: StrPath, data: bytes, *, durable: bool = True) -> Non
         durable: Wait until the content is on storage. Otherwise it may be lost or damaged if the
             machine fails within seconds, which is acceptable for content that has a checksum and
             can be created again.
+        mode: Permissions, from which the umask is subtracted.
     """
-    with PendingFile(path) as file:
+    with PendingFile(path, mode) as file:
         file.write(data)
         if durable:
             file.sync()
@@ -138,9 +152,38 @@ def write_atomically(path: StrPath, data: bytes, *, durable: bool = True) -> Non
 
 
 def sync_folder(path: StrPath) -> None:
-    """Wait until the names in a folder are on storage, if the file system supports that."""
-    with contextlib.suppress(OSError):
-        _sync_path(path)
+    """Wait until the names in a folder are on storage, if the file system supports that.
+
+    Raises:
+        OSError: If the system reports that they may not be there.
+    """
+    try:
+        _sync_path(path or os.curdir)
+    except OSError as error:
+        # A folder that must not be read cannot be opened; some file systems have no such call.
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise OSError(error.errno, error.strerror, os.fspath(path) or os.curdir) from error
+
+
+def sync_file_system(path: StrPath) -> None:
+    """Wait until all files of the file system of a folder are on storage.
+
+    Raises:
+        OSError: If the system reports that they may not be there.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        # Python has only sync(), which reports no errors.
+        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None:  # not Linux
+            os.sync()
+            return
+        while syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            if number != errno.EINTR:
+                raise OSError(number, os.strerror(number), os.fspath(path))
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -152,15 +195,8 @@ def _errors_naming(path: str) -> Iterator[None]:
         raise OSError(error.errno, error.strerror or str(error), path) from error
 
 
-def _temporary_name(path: str) -> str:
-    folder, name = os.path.split(path)
-    # Patterns and directory listings skip names that start with a dot.
-    return os.path.join(folder, f".{name[:50]}-{os.urandom(4).hex()}")
-
-
-def _create(path: str) -> FileIO:
-    """Create a file with the mode that ``open`` would give it."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+def _create(path: str, mode: int) -> FileIO:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     return os.fdopen(descriptor, "wb", buffering=0)
 
 

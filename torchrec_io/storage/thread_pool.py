@@ -7,13 +7,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from .file_limit import most_open_files
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
 def most_storage_threads() -> int:
-    """Return the number of threads for work that waits for storage: at most 8."""
-    return min(8, os.cpu_count() or 1)
+    """Return the number of threads for work that waits for storage: at most 8.
+
+    Each may have several files open, so there are fewer if few files may be open.
+    """
+    return max(1, min(8, os.cpu_count() or 1, most_open_files() // 16))
 
 
 def storage_threads() -> ThreadPoolExecutor:

@@ -371,6 +371,7 @@ def allocate_arena(size: int) -> Tensor:
 
 
 def _from_bytes(data: bytes, *layout: Any) -> Batch:
+    _core.stay_if_exiting()
     arena = allocate_arena(len(data))
     # Copied because the memory of a bytes object must not be written to.
     np.copyto(arena.numpy(), np.frombuffer(data, np.uint8))

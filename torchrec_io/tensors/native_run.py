@@ -20,7 +20,7 @@ from ..parsing.parser import ExampleParser
 from ..parsing.record_random import RecordRandom
 from ..records.record_block import RecordBlock
 from ..records.record_reader import NativeReads, ReadPlan, RecordReader
-from ..storage.byte_source import ByteSource
+from ..storage.byte_source import ByteSource, find_changed
 from .arena import allocate_for
 from .batch import Batch
 from .parse import image_threads
@@ -62,11 +62,14 @@ def load_run(
         return []
     try:
         if parser.is_fixed:
-            return _load_fixed(parser, reader, plans, files)
-        return _load_any(parser, reader, plans, files, randoms[: len(plans)])
+            loaded = _load_fixed(parser, reader, plans, files)
+        else:
+            loaded = _load_any(parser, reader, plans, files, randoms[: len(plans)])
     except MemoryError:
         # Loading the batches one by one shows whether one of them or their sum is too large.
         return []
+    # If a file was changed, loading the first batch on its own raises the error.
+    return loaded if find_changed({file for each in files for file in each}) is None else []
 
 
 def _load_any(

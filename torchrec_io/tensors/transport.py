@@ -295,6 +295,7 @@ def reduce_batch(batch: Batch) -> Any:
 
 
 def _receive(place: _Place, new: _NewSlot | None, pickled_layout: bytes) -> Batch:
+    _core.stay_if_exiting()
     return _ends.receiver.take(place, new, pickled_layout)
 
 

@@ -1,4 +1,4 @@
-"""Tools for whole TFRecord files: merge, split, reshard, shuffle, subset, compress, decompress."""
+"""Tools for whole TFRecord files: merge, split, reshard, shuffle, subset, compress and so on."""
 
 import lazy_loader
 

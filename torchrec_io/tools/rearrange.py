@@ -32,6 +32,7 @@ def merge(
     compression: Compression | None = None,
     index: bool = True,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -44,6 +45,8 @@ def merge(
         index: Whether the output gets an index ``.tfidx``.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -53,10 +56,10 @@ def merge(
     Raises:
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         ValueError: If an argument is invalid or the output is an input.
     """
-    files = RecordFiles(paths, JobReport(on_error, watcher))
+    files = RecordFiles(paths, JobReport(on_error, watcher), allow_missing=allow_missing)
     return _write_one(files, files.all, output, compression=compression, index=index, jobs=jobs)
 
 
@@ -71,6 +74,7 @@ def subset(
     compression: Compression | None = None,
     index: bool = True,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -90,6 +94,8 @@ def subset(
         index: Whether the output gets an index ``.tfidx``.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -99,7 +105,7 @@ def subset(
     Raises:
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         ValueError: If not exactly one of ``records``, ``every`` and ``sample`` is given, an
             argument is invalid, or the output is an input.
     """
@@ -108,7 +114,7 @@ def subset(
     step = None if every is None else check_integer("every", every, 1)
     if sample is not None and not 0 < sample < 1:
         raise ValueError(f"sample must be a fraction between 0 and 1, got {sample}")
-    files = RecordFiles(paths, JobReport(on_error, watcher))
+    files = RecordFiles(paths, JobReport(on_error, watcher), allow_missing=allow_missing)
     selection: Selection
     if records is not None:
         selection = parse_slice(records, len(files))
@@ -130,6 +136,7 @@ def split(
     compression: Compression | None = None,
     index: bool = True,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -150,6 +157,8 @@ def split(
         index: Whether each output gets an index ``.tfidx``.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -159,13 +168,13 @@ def split(
     Raises:
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         ValueError: If the sum of the fractions is not 1, the names are not different file names,
             one for each part, or an output is an input.
     """
     outputs = [_part_path(name, part) for part in _part_names(names, len(fractions))]
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report)
+    files = RecordFiles(paths, report, allow_missing=allow_missing)
     refuse_inputs(files.paths, outputs)
     parts = _random_parts(files, fractions, seed)
     report.watcher.started(files.size)
@@ -188,6 +197,7 @@ def reshard(
     compression: Compression | None = None,
     index: bool = True,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -204,6 +214,8 @@ def reshard(
         index: Whether each output gets an index ``.tfidx``.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -213,14 +225,14 @@ def reshard(
     Raises:
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         FileExistsError: If there are shards of this name and another number.
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
             invalid, the name is a folder, or an input could be a shard.
     """
     name = check_file_name(name)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report)
+    files = RecordFiles(paths, report, allow_missing=allow_missing)
     refuse_shard_inputs(files.paths, name, num_shards)
     with OutputGroup() as group:
         shards = ShardFiles(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..checks import check_choice, counted
 from ..storage.compression import Compression
@@ -26,6 +26,7 @@ def compress(
     *,
     index: bool = True,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -41,6 +42,8 @@ def compress(
         index: Whether each output gets an index ``.tfidx``.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of files that are rewritten at the same time. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -50,13 +53,14 @@ def compress(
     Raises:
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         ValueError: If an argument is invalid, two outputs have the same name, or an output is an
             input.
     """
     check_choice("compression", compression, ("gzip", "zlib"))
     report = JobReport(on_error, watcher)
-    return _rewrite(paths, folder, compression, report, index=index, jobs=jobs)
+    inputs = expand_paths(paths, allow_missing=allow_missing)
+    return _rewrite(inputs, folder, compression, report, index=index, jobs=jobs)
 
 
 def decompress(
@@ -65,6 +69,7 @@ def decompress(
     *,
     index: bool = True,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -79,6 +84,8 @@ def decompress(
         index: Whether each output gets an index ``.tfidx``.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of files that are rewritten at the same time. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -88,16 +95,17 @@ def decompress(
     Raises:
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         ValueError: If an argument is invalid, two outputs have the same name, or an output is an
             input.
     """
     report = JobReport(on_error, watcher)
-    return _rewrite(paths, folder, None, report, index=index, jobs=jobs)
+    inputs = expand_paths(paths, allow_missing=allow_missing)
+    return _rewrite(inputs, folder, None, report, index=index, jobs=jobs)
 
 
 def _rewrite(
-    paths: StrPath | Iterable[StrPath],
+    inputs: Sequence[str],
     folder: StrPath,
     compression: Compression | None,
     report: JobReport,
@@ -105,7 +113,6 @@ def _rewrite(
     index: bool,
     jobs: int,
 ) -> Result:
-    inputs = expand_paths(paths)
     outputs = [os.path.join(folder, _output_name(path, compression)) for path in inputs]
     for output, count in Counter(outputs).items():
         if count > 1:

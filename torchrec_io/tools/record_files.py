@@ -31,6 +31,7 @@ class RecordFiles:
         paths: Files, glob patterns or directories.
         report: Report that counts the records that are read, the damaged ones, and files whose rest
             cannot be read because a length is damaged.
+        allow_missing: Whether shards of a set may be missing.
 
     Attributes:
         report: Report of the job.
@@ -41,14 +42,20 @@ class RecordFiles:
     Raises:
         CorruptRecordError: If a length is damaged, unless the report skips errors.
         TruncatedFileError: If a file is truncated, unless the report skips errors.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         OSError: If a file is a pipe, which cannot be read by number.
         ValueError: If there are no paths.
     """
 
-    def __init__(self, paths: StrPath | Iterable[StrPath], report: JobReport) -> None:
+    def __init__(
+        self,
+        paths: StrPath | Iterable[StrPath],
+        report: JobReport,
+        *,
+        allow_missing: bool = False,
+    ) -> None:
         self.report = report
-        self.paths = expand_paths(paths)
+        self.paths = expand_paths(paths, allow_missing=allow_missing)
         indexes, errors = open_indexes(self.paths, "auto", "auto")
         for error in errors:
             report.skip(_with_loss(error))

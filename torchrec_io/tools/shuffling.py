@@ -9,9 +9,9 @@ new order. A second pass sorts one bucket after another in memory.
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterable
-from contextlib import ExitStack, closing
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from typing import BinaryIO
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..records.formats import TFRECORD
 from ..records.record_block import RecordBlock
 from ..storage.compression import Compression
 from ..storage.local import StrPath
+from ..storage.temporary import make_temporary_folder
 from ..writing.output_group import OutputGroup, open_named
 from ..writing.shards import ShardFiles
 from .outputs import check_file_name, refuse_shard_inputs
@@ -44,6 +45,7 @@ def shuffle(
     compression: Compression | None = None,
     index: bool = True,
     on_error: OnError = "raise",
+    allow_missing: bool = False,
     jobs: int = 1,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -67,6 +69,8 @@ def shuffle(
         index: Whether each output gets an index ``.tfidx``.
         on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
             length the rest of a file is lost.
+        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
+            that a directory or pattern lacks some.
         jobs: Number of threads that read. The output does not depend on it.
         watcher: Receiver of progress messages.
 
@@ -76,7 +80,7 @@ def shuffle(
     Raises:
         CorruptRecordError: If a record is damaged, unless it is skipped.
         TruncatedFileError: If a file is truncated, unless its rest is skipped.
-        FileNotFoundError: If a path matches no file.
+        FileNotFoundError: If a path matches no file, or shards are missing.
         FileExistsError: If there are shards of this name and another number.
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
             invalid, the name is a folder, or an input could be a shard.
@@ -84,15 +88,14 @@ def shuffle(
     name = check_file_name(name)
     seed = check_seed(seed)
     report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report)
+    files = RecordFiles(paths, report, allow_missing=allow_missing)
     refuse_shard_inputs(files.paths, name, num_shards)
     with OutputGroup() as group:
         shards = ShardFiles(
             group, name, num_shards, max_bytes=max_bytes, compression=compression, index=index
         )
         report.watcher.started(2 * files.size)
-        folder, start = os.path.split(os.path.abspath(name))
-        with tempfile.TemporaryDirectory(prefix=f".{start}-", dir=folder) as temporary:
+        with _temporary_folder(name) as temporary:
             buckets = _Buckets(temporary, name, files, seed)
             buckets.fill(jobs)
             for bucket in range(len(buckets)):
@@ -103,6 +106,15 @@ def shuffle(
                 report.add(len(block), size)
         outputs = shards.finish()
     return report.result(outputs, shards.counts)
+
+
+@contextmanager
+def _temporary_folder(name: str) -> Iterator[str]:
+    folder = make_temporary_folder(name)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Buckets:

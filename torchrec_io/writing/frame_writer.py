@@ -108,17 +108,14 @@ class FrameWriter:
         """Number of records, as a list of one. It is final once the file is finished."""
         return [self._count]
 
-    def rename(self) -> None:
-        """Rename the data file to its target."""
-        self._file.rename(self.path)
-
-    def rename_index(self) -> None:
-        """Rename the index, if there is one, to its target."""
-        if self._index is not None:
-            self._index.rename(self.path + SUFFIX)
+    @property
+    def pending(self) -> list[tuple[PendingFile, str]]:
+        """The prepared files and their targets: the data, then the index, if there is one."""
+        index = [] if self._index is None else [(self._index, self.path + SUFFIX)]
+        return [(self._file, self.path), *index]
 
     def discard(self) -> None:
-        """Remove the files that were not renamed."""
+        """Remove the temporary files. Nothing happens to those that were renamed."""
         self._pending = []
         self._file.discard()
         if self._index is not None:

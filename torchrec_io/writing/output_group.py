@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import io
 import os
 import shutil
-import tempfile
-from collections.abc import Iterable
+import stat
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..checks import check_choice
 from ..records.index_file import SUFFIX
+from ..storage.commit_journal import CommitJournal, Rename, finish_interrupted, remove_file
 from ..storage.compression import Compression
 from ..storage.local import StrPath
-from ..storage.pending_file import PendingFile, sync_folder
+from ..storage.pending_file import PendingFile, sync_file_system, sync_folder
+from ..storage.temporary import make_temporary_folder
 from .frame_writer import BUFFER_BYTES, FrameWriter
 
 if TYPE_CHECKING:
@@ -37,11 +37,12 @@ class OutputGroup:
     :meth:`discard`. Leaving the ``with`` block commits the group; leaving it by an exception
     discards it.
 
-    Every file is written under a temporary name ``.NAME-xxxxxxxx`` in the folder of its target, so
-    that renaming it is one atomic step. Readers ignore such names.
+    Every file is written under a temporary name ``.NAME-xxxxxxxxxxxxxxxxxxxxxxxx`` in the folder of
+    its target, so that renaming it is one atomic step. Readers ignore such names. All targets are
+    in one folder.
 
     Args:
-        create_folders: Whether missing folders of the targets are created.
+        create_folders: Whether a missing folder of the targets is created.
     """
 
     def __init__(self, *, create_folders: bool = True) -> None:
@@ -49,6 +50,8 @@ class OutputGroup:
         self._records: list[FrameWriter] = []
         self._others: list[PendingFile | PendingFolder] = []
         self._targets: set[str] = set()
+        self._folder: str | None = None
+        self._is_decided = False
 
     def __enter__(self) -> Self:
         return self
@@ -128,48 +131,78 @@ class OutputGroup:
     def commit(self) -> None:
         """Prepare all files and rename them to their targets, replacing files of these names.
 
-        The order of the steps ensures that a reader never finds wrong data, even if the process is
-        killed in between:
+        A single output needs no journal: its old index is removed, then the file is renamed, then
+        its index. Whenever that ends, the old or the new file is there, with its own index or
+        without one.
 
-        1. Old indexes are removed. An index never lies beside a file that it does not belong to.
-        2. If the group has several files, the old ones are removed. A mixture of old and new files
-           could look like a complete set.
-        3. The new files are renamed. If this fails in a group of several files, those that were
-           renamed are removed.
-        4. The new indexes are renamed.
+        The renames of several outputs are written to a :class:`CommitJournal`. Until it is on
+        storage, the old files are untouched. Afterwards the commit can only be completed, if need
+        be by the next process that opens the folder.
 
         Raises:
-            OSError: If the system refuses a write, a removal or a renaming.
+            InterruptedCommitError: If an earlier commit to the folder cannot be completed.
+            OSError: If the system refuses a write, a removal or a renaming. If it says that the new
+                files are complete, they are kept.
         """
         self.prepare()
-        outputs = [*self._records, *self._others]
-        paths = [output.path for output in outputs]
-        replaced = paths if len(paths) > 1 else []
-        _remove_files([*(file.path + SUFFIX for file in self._records), *replaced])
+        if self._folder is None:
+            return
+        indexes = [file.path + SUFFIX for file in self._records]
+        pending: list[tuple[PendingFile | PendingFolder, str]] = []
+        for records in self._records:
+            pending += records.pending
+        pending += [(other, other.path) for other in self._others]
+        if len(self._records) + len(self._others) > 1:
+            self._commit_several(self._folder, pending, indexes)
+            return
+        finish_interrupted(self._folder)
+        for path in indexes:
+            remove_file(path)
+        for output, target in pending:
+            output.rename(target)
+        sync_folder(self._folder)
+
+    def _commit_several(
+        self,
+        folder: str,
+        pending: Sequence[tuple[PendingFile | PendingFolder, str]],
+        indexes: Sequence[str],
+    ) -> None:
+        renames = [_as_rename(output.temporary, target) for output, target in pending]
+        stale = {*map(os.path.basename, indexes)} - {rename.target for rename in renames}
+        journal = CommitJournal(folder, sorted(stale), renames)
+        # The files belong to the journal from now on, even if the interpreter exits.
+        for output, _ in pending:
+            output.keep()
         try:
-            for output in outputs:
-                output.rename()
+            self._is_decided = True
+            journal.write()
+            journal.follow()
         except BaseException:
-            with contextlib.suppress(OSError):
-                _remove_files(replaced)
+            self._is_decided = not journal.revoke()
             raise
-        for file in self._records:
-            file.rename_index()
-        for folder in {os.path.dirname(path) for path in paths}:
-            sync_folder(folder or os.curdir)
 
     def discard(self) -> None:
-        """Remove all files that were not renamed to their targets."""
-        for output in (*self._records, *self._others):
-            output.discard()
+        """Remove all files that were not renamed, unless a later process will rename them."""
+        if not self._is_decided:
+            for output in (*self._records, *self._others):
+                output.discard()
 
     def _add_target(self, path: StrPath) -> None:
         target = os.path.normpath(path)
         if target in self._targets:
             raise ValueError(f"{target!r} would be written twice; choose another name")
+        folder = os.path.dirname(target)
+        if self._folder is None:
+            if self._create_folders:
+                os.makedirs(folder or os.curdir, exist_ok=True)
+            finish_interrupted(folder)
+            self._folder = folder
+        elif folder != self._folder:
+            raise ValueError(
+                f"all outputs must be in the folder {self._folder or os.curdir!r}, got {target!r}"
+            )
         self._targets.add(target)
-        if self._create_folders:
-            os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
 
 
 class PendingFolder:
@@ -182,24 +215,31 @@ class PendingFolder:
 
     def __init__(self, path: StrPath) -> None:
         self.path = os.fspath(path)
-        parent, name = os.path.split(self.path)
-        self.temporary = tempfile.mkdtemp(prefix=f".{name[:50]}-", dir=parent or None)
-        # mkdtemp() creates private folders; this is the mode that mkdir() gives.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(self.temporary, 0o777 & ~umask)
+        self.temporary = make_temporary_folder(self.path)
 
     def sync(self) -> None:
         """Write all files to storage, by one call because there may be very many."""
-        os.sync()
+        sync_file_system(self.temporary)
 
-    def rename(self) -> None:
-        """Rename the folder to its target."""
-        os.rename(self.temporary, self.path)
+    def rename(self, path: str) -> None:
+        """Rename the folder."""
+        os.rename(self.temporary, path)
+
+    def keep(self) -> None:
+        """Keep the temporary folder, unless it is discarded. Nothing else would remove it."""
 
     def discard(self) -> None:
-        """Remove the folder, unless it was renamed."""
+        """Remove the folder. Nothing happens if it was renamed."""
         shutil.rmtree(self.temporary, ignore_errors=True)
+
+
+def _as_rename(temporary: str, target: str) -> Rename:
+    status = os.stat(temporary)
+    return Rename(
+        os.path.basename(temporary),
+        os.path.basename(target),
+        None if stat.S_ISDIR(status.st_mode) else status.st_size,
+    )
 
 
 def open_named(temporary: StrPath, path: StrPath, mode: str = "wb") -> BinaryIO:
@@ -223,13 +263,3 @@ class _NamedFile(io.FileIO):
             return super().write(data)  # type: ignore[arg-type]  # any buffer
         except OSError as error:
             raise OSError(error.errno, error.strerror, os.fspath(self._path)) from error
-
-
-def _remove_files(paths: Iterable[str]) -> None:
-    for path in paths:
-        try:
-            os.unlink(path)
-        except OSError as error:
-            # The name of an index may be too long; then there is no such file.
-            if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
-                raise

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from ..checks import check_integer, counted
 from ..storage.compression import Compression
 from ..storage.digest import digest_number
+from ..storage.file_limit import is_out_of_files, out_of_files
 from ..storage.local import StrPath
 from .encode import Kinds
 from .frame_writer import BUFFER_BYTES, FrameWriter
@@ -165,12 +166,17 @@ class ShardFiles:
         else:
             # As long as the final name, so that a name that is too long is refused now.
             path, buffer_bytes = f"{self._name}-{shard:05d}-of-?????", _ALL_BUFFERS_BYTES
-        file = self._group.open_records(
-            path,
-            self._compression,
-            index=self._index,
-            buffer_bytes=max(_MIN_BUFFER_BYTES, min(BUFFER_BYTES, buffer_bytes)),
-        )
+        try:
+            file = self._group.open_records(
+                path,
+                self._compression,
+                index=self._index,
+                buffer_bytes=max(_MIN_BUFFER_BYTES, min(BUFFER_BYTES, buffer_bytes)),
+            )
+        except OSError as error:
+            if is_out_of_files(error):
+                raise out_of_files(error) from None
+            raise
         self._files.append(file)
 
 
@@ -180,7 +186,8 @@ class ShardedWriter(Writer):
     The writer is a context manager. No file has its name before the writer is closed or the
     ``with`` block ends. Then all files are written to storage, existing files of the same names are
     removed, and the new ones are renamed. A failure before the first removal leaves the existing
-    files as they were. After a later failure no file is left.
+    files as they were. After a later one, or a kill, the next reader or writer that opens the
+    folder renames the rest: all files are old, or all are new.
 
     Args:
         name: Common start of the paths of the files, including the folder; :func:`shard_path`
@@ -198,6 +205,7 @@ class ShardedWriter(Writer):
             is out of its range.
         FileExistsError: If there are shards of this name and another number, which readers would
             mix up with these. With ``max_bytes``, ``close`` raises it.
+        InterruptedCommitError: If earlier shards were not all renamed, and cannot be.
         TypeError: If ``kinds`` is not a mapping of names to dtypes.
         SchemaError: If ``kinds`` contains an unknown dtype.
         OSError: If a file cannot be created, as in :class:`TFRecordWriter`.

@@ -11,16 +11,16 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/unlocked.h"
+
 namespace tio {
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// Releases the GIL during a call that needs no Python object.
-using Unlocked = nb::call_guard<nb::gil_scoped_release>;
-
 void bind_encode(nb::module_& m);
 void bind_example_list(nb::module_& m);
+void bind_exit(nb::module_& m);
 void bind_framing(nb::module_& m);
 void bind_index(nb::module_& m);
 void bind_loading(nb::module_& m);

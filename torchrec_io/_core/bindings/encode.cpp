@@ -348,7 +348,7 @@ class MessageReader {
     if (*size < kLongBytes) {
       encoder_.write(message_, memory);
     } else {
-      const nb::gil_scoped_release unlocked;
+      const ReleasedGil unlocked;
       encoder_.write(message_, memory);
     }
     return out;

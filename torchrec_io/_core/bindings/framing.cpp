@@ -12,7 +12,7 @@ namespace {
 
 FrameScan bind_scan_frames(const Buffer& window, std::uint64_t at, std::uint64_t stream_end) {
   if (at > stream_end) throw nb::value_error("at must not exceed stream_end");
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return scan_frames(bytes_of(window), at, stream_end);
 }
 
@@ -21,7 +21,7 @@ auto bind_check_frames(const Buffer& buffer, const Numbers& starts, const Number
   if (starts.size() != lengths.size()) {
     throw nb::value_error("starts and lengths must have the same size");
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return check_frames(bytes_of(buffer), span_of(starts), span_of(lengths), check_data);
 }
 
@@ -40,7 +40,7 @@ auto bind_frame_records(const nb::list& list) {
   }
   NumpyVector<std::uint8_t> frames = allocate_array(size);
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     write_frames(views, {reinterpret_cast<std::byte*>(frames.data()), size});
   }
   return std::make_tuple(std::move(frames), to_numpy(std::move(starts)));
@@ -50,7 +50,7 @@ auto bind_frame_ends(const nb::bytes& record) {
   const Bytes bytes = bytes_of(record);
   FrameEnds ends;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     ends = frame_ends(bytes);
   }
   return std::make_tuple(nb::bytes(ends.header.data(), ends.header.size()),

@@ -17,7 +17,7 @@ void bind_image(nb::module_& m) {
              "Values do not have 8 bits.")
       .value("too_many_scans", JpegFault::too_many_scans, "There are more scans than allowed.")
       .value("too_many_segments", JpegFault::too_many_segments,
-             "There are more than MAX_JPEG_SEGMENTS segments.")
+             "There are more than MAX_JPEG_SEGMENTS segments, or MAX_JPEG_SEGMENT_BYTES in them.")
       .value("stray_bytes", JpegFault::stray_bytes,
              "More than MAX_STRAY_JPEG_BYTES bytes between segments belong to none.")
       .value("missing_scans", JpegFault::missing_scans,
@@ -25,6 +25,7 @@ void bind_image(nb::module_& m) {
       .value("missing_restarts", JpegFault::missing_restarts,
              "A scan has fewer restart markers than its size needs.");
   m.attr("MAX_JPEG_SEGMENTS") = kMaxJpegSegments;
+  m.attr("MAX_JPEG_SEGMENT_BYTES") = kMaxJpegSegmentBytes;
   m.attr("MAX_STRAY_JPEG_BYTES") = kMaxStrayJpegBytes;
 
   nb::class_<JpegMarkers>(m, "JpegMarkers",

@@ -1,5 +1,7 @@
 #include "records/index.h"
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -14,52 +16,122 @@ namespace {
 // ---- one index ----
 
 nb::bytes bind_encode_index(const IndexHeader& header, const Vector<std::uint64_t>& starts,
-                            const Matrix<std::uint64_t>& restarts) {
+                            const Matrix<std::uint64_t>& restarts, const std::vector<Gap>& gaps) {
   if (restarts.shape(1) != 2) throw nb::value_error("restarts must have two columns");
   std::vector<std::byte> file;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     std::vector<Restart> table(restarts.shape(0));
     for (std::size_t i = 0; i < table.size(); ++i) {
       table[i] = {restarts.data()[2 * i], restarts.data()[2 * i + 1]};
     }
-    file = encode_index(header, span_of(starts), table);
+    file = encode_index(header, span_of(starts), table, gaps);
   }
   return nb::bytes(file.data(), file.size());
 }
 
-IndexView open_index(const Buffer& file, bool check_body) {
-  std::string reason;
-  auto view = IndexView::open(bytes_of(file), check_body, reason);
-  if (!view) throw nb::value_error(reason.c_str());
-  return *view;
+std::shared_ptr<Index> check_index(std::shared_ptr<Index> index, const std::string& reason) {
+  if (index == nullptr) throw nb::value_error(reason.c_str());
+  return index;
 }
 
-auto bind_read_index_restarts(const Buffer& file) {
+std::shared_ptr<Index> bind_open_index(Buffer file) {
+  const Bytes bytes = bytes_of(file);
+  Owner owner = owner_of(std::move(file));
+  std::string reason;
+  std::shared_ptr<Index> index;
+  {
+    const ReleasedGil unlocked;
+    index = Index::open(bytes, owner, reason);
+  }
+  return check_index(std::move(index), reason);
+}
+
+std::shared_ptr<Index> bind_finish_scan(IndexScan& self) {
+  std::string reason;
+  auto index = self.finish(reason);
+  return check_index(std::move(index), reason);
+}
+
+auto bind_restarts(const Index& self) {
   std::vector<std::tuple<std::uint64_t, std::uint64_t>> restarts;
-  for (const auto& restart : open_index(file, false).restarts()) {
+  for (const Restart& restart : self.restarts()) {
     restarts.emplace_back(restart.stream_offset, restart.file_offset);
   }
   return restarts;
 }
 
-auto bind_locate_records(const Buffer& file, const Numbers& records) {
-  const IndexView view = open_index(file, false);
-  std::vector<std::int64_t> starts(records.size());
-  std::vector<std::int64_t> ends(records.size());
-  bool is_found = false;
-  {
-    const nb::gil_scoped_release unlocked;
-    is_found = view.locate(span_of(records), starts, ends);
-  }
-  if (!is_found) throw nb::index_error("a record does not exist, or its index entry is damaged");
-  return std::make_tuple(to_numpy(std::move(starts)), to_numpy(std::move(ends)));
+void bind_one_index(nb::module_& m) {
+  nb::enum_<GapKind>(m, "GapKind", "Reason why a part of a stream has no records.")
+      .value("damaged", GapKind::damaged, "The data is damaged.")
+      .value("left_out", GapKind::left_out, "The index leaves the records out.");
+
+  nb::class_<Gap>(m, "Gap", "A part of a stream without records.")
+      .def(nb::init<std::uint64_t, std::uint64_t, GapKind>(), "begin"_a, "end"_a, "kind"_a)
+      .def_ro("begin", &Gap::begin, "Stream offset where it begins.")
+      .def_ro("end", &Gap::end, "Stream offset where it ends.")
+      .def_ro("kind", &Gap::kind, "Reason.");
+
+  nb::class_<IndexHeader>(m, "IndexHeader", "The header of an index file.")
+      .def(nb::init<std::uint32_t, Compression, std::uint64_t, std::int64_t, std::uint64_t,
+                    std::uint64_t, std::uint64_t, std::uint64_t>(),
+           nb::kw_only(), "format"_a, "compression"_a, "data_bytes"_a, "data_mtime_ns"_a,
+           "data_fingerprint"_a, "stream_end"_a, "header_bytes"_a = 0, "footer_bytes"_a = 0)
+      .def_ro("format", &IndexHeader::format, "Code of the record format; 0 is TFRecord.")
+      .def_ro("compression", &IndexHeader::compression, "Compression of the data file.")
+      .def_ro("records", &IndexHeader::records, "Number of records.")
+      .def_ro("data_bytes", &IndexHeader::data_bytes, "Size of the data file.")
+      .def_ro("data_mtime_ns", &IndexHeader::data_mtime_ns, "Modification time of the data file.")
+      .def_ro("data_fingerprint", &IndexHeader::data_fingerprint,
+              "Fingerprint of the content of the data file.")
+      .def_ro("stream_end", &IndexHeader::stream_end, "Stream offset where the last record ends.")
+      .def_ro("header_bytes", &IndexHeader::header_bytes,
+              "Number of bytes of the stream before the first record.")
+      .def_ro("footer_bytes", &IndexHeader::footer_bytes,
+              "Number of bytes of the stream after the last record.");
+
+  nb::class_<Index>(m, "Index",
+                    "An index file that was checked.\n\n"
+                    "Its offsets are in memory, or are read from the file by pages.")
+      .def(nb::new_(&bind_open_index), "file"_a,
+           "Check an index file in memory, whose bytes must not change.\n\n"
+           "Raises:\n"
+           "    ValueError: If the bytes are not a valid index. The message explains why.")
+      .def_prop_ro("header", &Index::header, "Header.")
+      .def_prop_ro("gaps", &Index::gaps, "Gaps, ascending.")
+      .def_prop_ro("restarts", &bind_restarts,
+                   "Points where decompression can start: (stream offset, file offset).")
+      .def_prop_ro("stream_bytes", &Index::stream_bytes, "Size of the decompressed stream.");
+
+  nb::class_<IndexScan>(m, "IndexScan",
+                        "Checks an index file that is read from front to back in pieces.")
+      .def(nb::init<std::uint64_t>(), "file_bytes"_a,
+           "Args:\n"
+           "    file_bytes: Size of the file.")
+      .def(
+          "add", [](IndexScan& self, const Buffer& bytes) { return self.add(bytes_of(bytes)); },
+          Unlocked(), "bytes"_a,
+          "Take the next bytes of the file. Return False if the file is not valid.")
+      .def("finish", &bind_finish_scan,
+           "Return the index, whose offsets remain in the file. Call this once.\n\n"
+           "Raises:\n"
+           "    ValueError: If the file is not a valid index. The message explains why.");
+
+  m.def("encode_index", &bind_encode_index, "header"_a, "starts"_a, "restarts"_a,
+        "gaps"_a = std::vector<Gap>(),
+        "Return the bytes of an index file.\n\n"
+        "Args:\n"
+        "    header: Header of the file. Its number of records is ignored.\n"
+        "    starts: Stream offset of each record's frame, ascending.\n"
+        "    restarts: Points where decompression can start; [n, 2]: stream offset, file offset.\n"
+        "    gaps: Parts of the stream without records, ascending.");
 }
 
 // ---- many indexes ----
 
-IndexSet open_set(const Numbers& counts) {
-  auto set = IndexSet::open(span_of(counts));
+IndexSet open_set(const Numbers& counts, std::size_t most_pages) {
+  if (most_pages < IndexSet::kLeastPages) throw nb::value_error("most_pages must be at least 4");
+  auto set = IndexSet::open(span_of(counts), most_pages);
   if (!set) throw nb::value_error("counts must not be negative, and their sum must fit in int64");
   return std::move(*set);
 }
@@ -71,12 +143,10 @@ std::size_t check_file(const IndexSet& set, std::int64_t file) {
   return static_cast<std::size_t>(file);
 }
 
-void bind_mark_checked(IndexSet& self, std::int64_t file, Buffer index, std::uint64_t epoch) {
-  const std::size_t number = check_file(self, file);
-  const Bytes bytes = bytes_of(index);
-  std::string reason;
-  if (!self.mark_checked(number, bytes, owner_of(std::move(index)), epoch, reason)) {
-    throw nb::value_error(reason.c_str());
+void bind_mark_checked(IndexSet& self, std::int64_t file, std::shared_ptr<const Index> index,
+                       std::uint64_t epoch) {
+  if (!self.mark_checked(check_file(self, file), std::move(index), epoch)) {
+    throw nb::value_error("it has another number of records");
   }
 }
 
@@ -90,47 +160,60 @@ std::vector<std::int64_t> bind_unchecked(const IndexSet& self,
   return unchecked;
 }
 
-void check_lookup(const IndexSet& set, Lookup lookup) {
-  if (lookup == Lookup::no_such_record) {
-    const std::string count = std::to_string(set.records());
+bool bind_find(const IndexSet& self, FrameLookup& lookup, std::uint64_t epoch) {
+  Lookup found{};
+  {
+    const ReleasedGil unlocked;
+    found = self.find(lookup, epoch);
+  }
+  if (found == Lookup::no_such_record) {
+    const std::string count = std::to_string(self.records());
     throw nb::index_error(
         ("a record number is out of range: there are " + count + " records").c_str());
   }
-  if (lookup == Lookup::damaged) throw nb::index_error("the index entry of a record is damaged");
+  return found == Lookup::found;
 }
 
-FrameLocations bind_locate(const IndexSet& self, const Numbers& numbers, std::uint64_t epoch) {
-  FrameLocations locations;
-  Lookup lookup{};
-  {
-    const nb::gil_scoped_release unlocked;
-    lookup = self.locate(span_of(numbers), epoch, locations);
-  }
-  check_lookup(self, lookup);
-  return locations;
+bool bind_add_pages(IndexSet& self, const MissingPages& missing, const Buffer& buffer) {
+  check_file(self, missing.file);
+  const ReleasedGil unlocked;
+  return self.add_pages(missing, bytes_of(buffer));
 }
 
-ReadPlan bind_plan(const IndexSet& self, const Numbers& numbers, std::uint64_t epoch,
-                   std::int64_t gap) {
+FrameLookup open_lookup(const Numbers& numbers) { return FrameLookup(span_of(numbers)); }
+
+const FrameLookup& check_found(const FrameLookup& lookup) {
+  if (!lookup.is_found()) throw nb::value_error("the frames must be found first");
+  return lookup;
+}
+
+auto bind_locations(const FrameLookup& self) {
+  FrameLocations locations = check_found(self).locations();
+  return std::make_tuple(to_numpy(std::move(locations.files)),
+                         to_numpy(std::move(locations.starts)),
+                         to_numpy(std::move(locations.ends)));
+}
+
+ReadPlan bind_plan(const FrameLookup& self, std::int64_t gap) {
   if (gap < 0) throw nb::value_error("gap must not be negative");
-  ReadPlan plan;
-  Lookup lookup{};
+  std::optional<ReadPlan> plan;
   {
-    const nb::gil_scoped_release unlocked;
-    lookup = self.plan(span_of(numbers), epoch, gap, plan);
+    const ReleasedGil unlocked;
+    plan = check_found(self).plan(gap);
   }
-  check_lookup(self, lookup);
-  return plan;
+  if (!plan) throw nb::value_error("the records are too large to be read at once");
+  return std::move(*plan);
 }
 
-NumpyMatrix<const std::int64_t> plan_ranges(ReadPlan& self) {
+template <class Object>
+NumpyMatrix<const std::int64_t> ranges_of(Object& self) {
   static_assert(sizeof(Range) == 3 * sizeof(std::int64_t));
   const auto* data = reinterpret_cast<const std::int64_t*>(self.ranges.data());
   return {data, {self.ranges.size(), 3}, nb::find(self)};
 }
 
 nb::list plan_by_file(ReadPlan& self) {
-  const nb::object ranges = nb::cast(plan_ranges(self));
+  const nb::object ranges = nb::cast(ranges_of(self));
   nb::list files;
   for (std::size_t i = 0; i < self.files.size(); ++i) {
     const nb::slice part(self.range_bounds[i], self.range_bounds[i + 1]);
@@ -140,12 +223,6 @@ nb::list plan_by_file(ReadPlan& self) {
 }
 
 void bind_index_set(nb::module_& m) {
-  nb::class_<FrameLocations>(m, "FrameLocations", "Locations of the frames of some records.")
-      .def_ro("files", &FrameLocations::files, "File of each record.")
-      .def_ro("starts", &FrameLocations::starts, "Stream offset of each record's frame.")
-      .def_ro("unchecked_files", &FrameLocations::unchecked_files,
-              "Files that must be checked first. If there are any, the locations are missing.");
-
   nb::class_<ReadPlan>(m, "ReadPlan",
                        "A plan of the reads that fetch the frames of some records into a buffer.")
       .def_prop_ro("numbers", array_of(&ReadPlan::numbers), "Numbers of the records; int64 [n].")
@@ -156,11 +233,9 @@ void bind_index_set(nb::module_& m) {
       .def_ro("files", &ReadPlan::files, "Numbers of the files that are read, ascending.")
       .def_ro("range_bounds", &ReadPlan::range_bounds,
               "Number of the first range of each file, and the number of ranges; [files + 1].")
-      .def_prop_ro("ranges", &plan_ranges,
+      .def_prop_ro("ranges", &ranges_of<ReadPlan>,
                    "Ranges to read; int64 [reads, 3]: file offset, size, offset in the buffer.")
       .def_ro("buffer_bytes", &ReadPlan::buffer_bytes, "Size of the buffer.")
-      .def_ro("unchecked_files", &ReadPlan::unchecked_files,
-              "Files that must be checked first. If there are any, the plan is incomplete.")
       .def("stored_bytes", &ReadPlan::stored_bytes, "begin"_a, "end"_a,
            "Return the number of bytes of the frames of the records from `begin` to `end`.")
       .def("by_file", &plan_by_file,
@@ -170,24 +245,53 @@ void bind_index_set(nb::module_& m) {
            "Return whether this is a single read that starts where the single read of `other` "
            "ends.");
 
+  nb::class_<MissingPages>(m, "MissingPages", "Pages of an index file that must be read.")
+      .def_ro("file", &MissingPages::file, "Number of the file.")
+      .def_prop_ro("ranges", &ranges_of<MissingPages>,
+                   "Ranges to read; int64 [reads, 3]: file offset, size, offset in the buffer.")
+      .def_ro("bytes", &MissingPages::bytes, "Size of the buffer.");
+
+  nb::class_<FrameLookup>(m, "FrameLookup",
+                          "The frames of some records, which `IndexSet.find` finds.")
+      .def(nb::new_(&open_lookup), "numbers"_a,
+           "Args:\n"
+           "    numbers: Numbers of the records, in any order.")
+      .def_ro("unchecked_files", &FrameLookup::unchecked_files,
+              "Files that must be checked before the lookup is continued.")
+      .def_ro("missing", &FrameLookup::missing,
+              "Pages that must be added before the lookup is continued.")
+      .def_ro("damaged_file", &FrameLookup::damaged_file,
+              "Number of a file with an entry that contradicts its index, if there is one.")
+      .def("locations", &bind_locations,
+           "Return the file of each record, and the stream offsets where its frame starts and\n"
+           "ends, in the requested order.")
+      .def("plan", &bind_plan, "gap"_a,
+           "Plan the reads that fetch the records.\n\n"
+           "Args:\n"
+           "    gap: Frames with at most this many bytes between them are read at once.");
+
   nb::class_<IndexSet>(m, "IndexSet",
                        "The indexes of files whose records are numbered consecutively.\n\n"
                        "A file must be checked for changes in each epoch before it is used.")
-      .def(nb::new_(&open_set), "counts"_a,
+      .def(nb::new_(&open_set), "counts"_a, "most_pages"_a = IndexSet::kMostPages,
            "Args:\n"
-           "    counts: Number of records of each file.")
+           "    counts: Number of records of each file.\n"
+           "    most_pages: Number of pages of index files that are kept in memory.")
       .def("mark_checked", &bind_mark_checked, "file"_a, "index"_a, "epoch"_a,
-           "Note that a file was checked in an epoch.\n\n"
-           "The first call for a file opens its index, whose bytes must not change.")
+           "Note that a file was checked in an epoch. The first call for a file takes its index.")
       .def("unchecked", &bind_unchecked, "files"_a, "epoch"_a,
            "Return those of `files` that were not checked in the epoch or a later one.")
-      .def("locate", &bind_locate, "numbers"_a, "epoch"_a, "Locate records.")
-      .def("plan", &bind_plan, "numbers"_a, "epoch"_a, "gap"_a,
-           "Plan the reads that fetch records.\n\n"
+      .def("find", &bind_find, "lookup"_a, "epoch"_a,
+           "Find the frames of a lookup. Return False if the lookup must be continued by another\n"
+           "call: it has files to check or pages to add.\n\n"
            "Args:\n"
-           "    numbers: Numbers of the records, in any order.\n"
-           "    epoch: Epoch in which the files must have been checked.\n"
-           "    gap: Frames with at most this many bytes between them are read at once.");
+           "    lookup: The lookup.\n"
+           "    epoch: Epoch in which the files must have been checked.")
+      .def("add_pages", &bind_add_pages, "missing"_a, "buffer"_a,
+           "Take pages that were read. Return False if one differs from the indexed page.\n\n"
+           "Args:\n"
+           "    missing: The pages.\n"
+           "    buffer: Bytes that were read by its ranges.");
 }
 
 }  // namespace
@@ -200,35 +304,7 @@ void bind_index(nb::module_& m) {
       .value("gzip", Compression::gzip)
       .value("zlib", Compression::zlib);
 
-  nb::class_<IndexHeader>(m, "IndexHeader", "The header of an index file.")
-      .def(nb::init<std::uint32_t, Compression, std::uint64_t, std::int64_t, std::uint64_t,
-                    std::uint64_t>(),
-           nb::kw_only(), "format"_a, "compression"_a, "data_bytes"_a, "data_mtime_ns"_a,
-           "data_fingerprint"_a, "stream_end"_a)
-      .def_ro("format", &IndexHeader::format, "Code of the record format; 0 is TFRecord.")
-      .def_ro("compression", &IndexHeader::compression, "Compression of the data file.")
-      .def_ro("records", &IndexHeader::records, "Number of records.")
-      .def_ro("data_bytes", &IndexHeader::data_bytes, "Size of the data file.")
-      .def_ro("data_mtime_ns", &IndexHeader::data_mtime_ns, "Modification time of the data file.")
-      .def_ro("data_fingerprint", &IndexHeader::data_fingerprint,
-              "Fingerprint of the content of the data file.")
-      .def_ro("stream_end", &IndexHeader::stream_end, "Stream offset where the last record ends.");
-  m.def("encode_index", &bind_encode_index, "header"_a, "starts"_a, "restarts"_a,
-        "Return the bytes of an index file.\n\n"
-        "Args:\n"
-        "    header: Header of the file. Its number of records is ignored.\n"
-        "    starts: Stream offset of each record's frame, ascending.\n"
-        "    restarts: Points where decompression can start; [n, 2]: stream offset, file offset.");
-  m.def(
-      "read_index_header", [](const Buffer& file) { return open_index(file, true).header(); },
-      "file"_a,
-      "Check an index file and return its header.\n\n"
-      "Raises:\n"
-      "    ValueError: If the file is not a valid index. The message explains why.");
-  m.def("read_index_restarts", &bind_read_index_restarts, "file"_a,
-        "Return the points where decompression can start, as (stream offset, file offset).");
-  m.def("locate_records", &bind_locate_records, "file"_a, "records"_a,
-        "Return the stream offsets where records start and end.");
+  bind_one_index(m);
   bind_index_set(m);
 }
 

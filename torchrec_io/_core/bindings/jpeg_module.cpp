@@ -67,7 +67,7 @@ PixelTarget target_of(const PixelArray& array, const ImageView& view, const Buff
 
 std::vector<HeaderResult> bind_read_headers(const std::vector<Buffer>& images) {
   const std::vector<Bytes> all = bytes_of_all(images);
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   std::vector<HeaderResult> results(all.size());
   JpegDecoder decoder;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -87,7 +87,7 @@ Failures bind_decode(const std::vector<Buffer>& images, const std::vector<const 
   for (std::size_t i = 0; i < all.size(); ++i) {
     pixels.push_back(target_of(targets[i], *views[i], tables ? &*tables : nullptr));
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   Failures failures;
   JpegDecoder decoder(fast);
   JpegHeader header;
@@ -109,6 +109,7 @@ NB_MODULE(_jpeg, module) {
   module.doc() =
       "JPEG decoding of torchrec_io. Private: its names may change in any release.\n\n"
       "It is missing from builds without libjpeg-turbo.";
+  bind_exit(module);  // ReleasedGil of this module does not know that of the core
   nb::class_<HeaderResult>(module, "JpegHeader", "What is known of a JPEG before it is decoded.")
       .def_prop_ro(
           "height", [](const HeaderResult& self) { return self.header.height; },

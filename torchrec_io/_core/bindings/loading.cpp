@@ -47,7 +47,7 @@ FixedLoadResult bind_load_fixed_batches(const ExampleParser& parser,
                                         const std::vector<WritableBuffer>& arenas,
                                         bool check_data) {
   const std::vector<BatchTarget> targets = to_targets(column_targets, arenas, reads.size());
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   const auto result = load_fixed_batches(parser, reads, targets, check_data);
   check_fits(result.has_value());
   return *result;
@@ -60,7 +60,7 @@ std::size_t bind_fill_batches(const std::vector<const LocatedBatch*>& located,
   for (std::size_t i = 0; i < located.size(); ++i) {
     check_fillable(*located[i], *column_targets[i], targets[i].arena);
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return fill_batches(located, targets);
 }
 

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "bindings/arrays.h"
-#include "memory/mapped_file.h"
 #include "memory/pool.h"
 #include "memory/shared_slot.h"
 
@@ -21,17 +20,6 @@ NumpyVector<std::uint8_t> allocate_array(std::size_t size) {
 }
 
 namespace {
-
-NumpyVector<const std::uint8_t> bind_map_file(int descriptor, std::size_t size) {
-  if (size == 0) throw nb::value_error("size must be positive, got 0");
-  auto file = std::make_unique<MappedFile>(descriptor, size);
-  if (!file->is_open()) {
-    PyErr_SetFromErrno(PyExc_OSError);
-    throw nb::python_error();
-  }
-  const auto* data = reinterpret_cast<const std::uint8_t*>(file->bytes().data());
-  return to_numpy(data, size, std::move(file));
-}
 
 SharedSlot slot_of(const WritableBuffer& memory) {
   if (!SharedSlot::is_valid(writable_bytes(memory))) {
@@ -72,9 +60,6 @@ void bind_memory(nb::module_& m) {
   m.def("kept_bytes", &pool::kept_bytes,
         "Return the number of bytes that the memory pool keeps for reuse.\n\n"
         "The number is 0 if another thread is using the pool.");
-  m.def("map_file", &bind_map_file, "descriptor"_a, "size"_a,
-        "Map the first `size` bytes of an open file to memory.\n\n"
-        "The array is read-only. It stays valid when the file is closed.");
 
   m.def("compare_exchange", &bind_compare_exchange, "word"_a, "expected"_a, "desired"_a,
         "Store `desired` in a word of shared memory if it is `expected`. Return whether it was.\n\n"

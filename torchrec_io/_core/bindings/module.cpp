@@ -1,11 +1,28 @@
 #include "bindings/bindings.h"
 
+namespace {
+
+// A free-threaded Python turns the GIL on when it loads this module, unless it was told not to.
+// Nothing here was tested without the GIL.
+void check_gil() {
+  const nanobind::object is_enabled =
+      nanobind::getattr(nanobind::module_::import_("sys"), "_is_gil_enabled", nanobind::none());
+  if (is_enabled.is_none() || nanobind::cast<bool>(is_enabled())) return;
+  throw nanobind::import_error(
+      "torchrec_io needs Python's global interpreter lock (GIL), which is off: unset PYTHON_GIL, "
+      "or run Python without -X gil=0");
+}
+
+}  // namespace
+
 NB_MODULE(_core, module) {
+  check_gil();
   // Threads that end with the interpreter still hold objects. That is not a leak to report to
   // users.
   nanobind::set_leak_warnings(false);
   module.doc() = "Native core of torchrec_io. Private: its names may change in any release.";
   tio::bind_memory(module);
+  tio::bind_exit(module);
   tio::bind_framing(module);
   tio::bind_index(module);
   tio::bind_reads(module);

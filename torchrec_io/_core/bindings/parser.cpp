@@ -37,7 +37,7 @@ void bind_copy_parts(const Records& self, const Numbers& which, const Numbers& o
                      std::size_t size, const WritableBuffer& out) {
   bool is_copied = false;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     is_copied = self.copy_parts(span_of(which), span_of(offsets), size, writable_bytes(out));
   }
   if (!is_copied) {
@@ -69,7 +69,7 @@ std::vector<Failure> bind_parse_fixed(const ExampleParser& self, const Records& 
   std::vector<Failure> failures;
   bool fits = false;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     fits = self.parse_fixed(records, targets.columns, writable_bytes(arena), failures);
   }
   check_fits(fits);
@@ -81,7 +81,7 @@ std::vector<Failure> bind_parse_fixed(const ExampleParser& self, const Records& 
 std::vector<Failure> bind_fill(const LocatedBatch& self, const ColumnTargets& targets,
                                const WritableBuffer& arena) {
   check_fillable(self, targets, writable_bytes(arena));
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return self.fill(targets.columns, writable_bytes(arena));
 }
 
@@ -97,7 +97,7 @@ const ColumnSize& bind_size(const LocatedBatch& self, std::size_t feature) {
 
 UnitOffsets bind_count_units(const LocatedBatch& self, std::size_t feature) {
   spec_of(self, feature);
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return count_units(self.parser(), *self.records(), self.located(), feature);
 }
 
@@ -105,7 +105,7 @@ ByteSpans bind_find_spans(const LocatedBatch& self, std::size_t feature) {
   if (spec_of(self, feature).dtype != Dtype::bytes) {
     throw nb::value_error("the feature must be of bytes");
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return find_spans(self.parser(), *self.records(), self.located(), feature);
 }
 
@@ -113,7 +113,7 @@ StoredInts bind_decode_ints(const LocatedBatch& self, std::size_t feature) {
   if (spec_of(self, feature).dtype != Dtype::int64) {
     throw nb::value_error("the feature must be of int64");
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return decode_ints(self.parser(), *self.records(), self.located(), feature);
 }
 
@@ -121,7 +121,7 @@ TensorBatch bind_tensors(const LocatedBatch& self, std::size_t feature, TensorTy
   if (spec_of(self, feature).column_type != ColumnType::span) {
     throw nb::value_error("the column type of the feature must be span");
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return {self.parser(), self.records(), self.located(), feature, type};
 }
 
@@ -133,7 +133,7 @@ std::vector<Failure> bind_fill_tensors(const TensorBatch& self,
   if (!self.fits(span_of(offsets), span_of(data), writable_bytes(arena))) {
     throw nb::value_error("a tensor lies outside the arena");
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return self.fill(span_of(offsets), span_of(data), writable_bytes(arena));
 }
 
@@ -217,6 +217,14 @@ void bind_records(nb::module_& m) {
            "    offsets: Offset of each part in its record.\n"
            "    size: Bytes of each part.\n"
            "    out: Bytes that receive the parts, which fill it.");
+}
+
+// nanobind's own conversion of a list ends the process if memory runs out.
+void init_parser(ExampleParser* self, const nb::sequence& specs, bool sequences) {
+  std::vector<FeatureSpec> converted;
+  converted.reserve(nb::len(specs));
+  for (const nb::handle spec : specs) converted.push_back(nb::cast<const FeatureSpec&>(spec));
+  new (self) ExampleParser(std::move(converted), sequences);
 }
 
 void bind_results(nb::module_& m) {
@@ -347,7 +355,9 @@ void bind_parser(nb::module_& m) {
 
   nb::class_<ExampleParser>(m, "ExampleParser",
                             "Parser of serialized tf.train.Example and SequenceExample records.")
-      .def(nb::init<std::vector<FeatureSpec>, bool>(), "specs"_a, "sequences"_a = false,
+      .def("__init__", &init_parser, "specs"_a, "sequences"_a = false,
+           nb::sig("def __init__(self, specs: Sequence[FeatureSpec], sequences: bool = False) "
+                   "-> None"),
            "Args:\n"
            "    specs: Columns to make.\n"
            "    sequences: Whether the records are SequenceExamples.")

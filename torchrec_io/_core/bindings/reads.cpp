@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/arrays.h"
+#include "records/file_watch.h"
 #include "records/frame_gather.h"
 #include "records/ranges.h"
 
@@ -51,7 +52,7 @@ ReadResult bind_read_ranges(const std::vector<int>& descriptors,
   check_targets(ranges, target);
   ReadResult result;
   {
-    const nb::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     result = read_ranges(descriptors, ranges, bounds, target);
   }
   if (result.error != 0) {
@@ -72,8 +73,15 @@ void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
       throw nb::value_error("ranges must lie inside the source");
     }
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   copy_ranges(bytes_of(source), ranges, target);
+}
+
+std::optional<std::size_t> find_changed_file(const std::vector<FileWatch>& watches) {
+  for (std::size_t i = 0; i < watches.size(); ++i) {
+    if (watches[i].is_changed()) return i;
+  }
+  return std::nullopt;
 }
 
 void init_frame_block(FrameBlock* self, std::shared_ptr<const ReadPlan> plan, Buffer buffer) {
@@ -89,7 +97,7 @@ std::optional<std::size_t> bind_gather_frames(const std::vector<const FrameBlock
   if (record_blocks.size() != plan.numbers.size()) {
     throw nb::value_error("each record must have a block");
   }
-  const nb::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return gather_frames(blocks, span_of(block_numbers), plan, span_of(record_blocks),
                        writable_bytes(buffer));
 }
@@ -126,6 +134,17 @@ void bind_reads(nb::module_& m) {
         "    source: Bytes to copy from.\n"
         "    ranges: int64 [n, 3]: offset in the source, size, offset in the buffer.\n"
         "    buffer: Bytes that receive the data.");
+
+  nb::class_<FileWatch>(m, "FileWatch", "Notices that an open file is changed in place.")
+      .def(nb::init<int, std::int64_t, std::int64_t>(), "descriptor"_a, "size"_a, "mtime_ns"_a,
+           "Args:\n"
+           "    descriptor: Descriptor of the file, open as long as the watch is used.\n"
+           "    size: Size of the file when it was opened.\n"
+           "    mtime_ns: Modification time of the file when it was opened.")
+      .def("present_size", &FileWatch::present_size,
+           "Return the present size of the file; -1 if that is unknown.");
+  m.def("find_changed_file", &find_changed_file, Unlocked(), "watches"_a,
+        "Return the position of the first file that was changed; None if there is none.");
 
   nb::class_<FrameBlock>(m, "FrameBlock", "The frames of a block of records, in memory.")
       .def("__init__", &init_frame_block, "plan"_a, "buffer"_a,

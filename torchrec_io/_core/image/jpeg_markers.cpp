@@ -111,6 +111,8 @@ class MarkerWalk {
     if (!cursor_.read_bytes(2, size)) return JpegFault::truncated;
     if (big_endian_16(size, 0) < 2) return JpegFault::invalid_marker;
     if (!cursor_.read_bytes(big_endian_16(size, 0) - 2U, body)) return JpegFault::truncated;
+    segment_bytes_ += body.size();
+    if (segment_bytes_ > kMaxJpegSegmentBytes) return JpegFault::too_many_segments;
     if (is_frame(code)) return read_frame(code, body);
     if (code == marker::kScan) return read_scan(body);
     if (code == marker::kRestartInterval) {
@@ -211,6 +213,7 @@ class MarkerWalk {
   std::uint8_t max_horizontal_ = 1;
   std::uint8_t max_vertical_ = 1;
   std::uint32_t segments_ = 0;
+  std::size_t segment_bytes_ = 0;
   std::size_t stray_bytes_ = 0;
   std::uint64_t restart_interval_ = 0;
   bool in_scan_ = false;

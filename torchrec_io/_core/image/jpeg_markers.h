@@ -22,9 +22,10 @@ enum class JpegFault : std::uint8_t {
   missing_restarts,
 };
 
-// Segments and stray bytes that a file may have outside of its scans. Pillow handles each of them
-// in Python.
+// Segments, their bytes, and stray bytes that a file may have outside of its scans. Pillow handles
+// each segment and each stray byte in Python, and joins segments of EXIF data one by one.
 inline constexpr std::uint32_t kMaxJpegSegments = 4096;
+inline constexpr std::size_t kMaxJpegSegmentBytes = std::size_t{1} << 24;
 inline constexpr std::size_t kMaxStrayJpegBytes = std::size_t{1} << 16;
 
 // What the markers of a JPEG say. The fields of the frame are 0 if a fault comes before it.

@@ -10,8 +10,28 @@
 #include <new>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)  // GCC; Clang has a feature of this name
+#define TIO_ADDRESS_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TIO_ADDRESS_SANITIZER
+#endif
+#endif
+#ifdef TIO_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace tio::pool {
 namespace {
+
+// Make ASan report uses of kept memory, as of freed memory.
+#ifdef TIO_ADDRESS_SANITIZER
+void forbid(void* memory, std::size_t size) { __asan_poison_memory_region(memory, size); }
+void permit(void* memory, std::size_t size) { __asan_unpoison_memory_region(memory, size); }
+#else
+void forbid(void*, std::size_t) {}
+void permit(void*, std::size_t) {}
+#endif
 
 constexpr std::size_t kAlignment = 64;
 // malloc itself keeps smaller blocks.
@@ -54,6 +74,7 @@ void* allocate(std::size_t size) {
         void* memory = found->second.back();
         found->second.pop_back();
         pool().kept -= size;
+        permit(memory, size);
         return memory;
       }
     }
@@ -71,6 +92,7 @@ void release(void* memory, std::size_t size) noexcept {
       try {
         pool().free[size].push_back(memory);
         pool().kept += size;
+        forbid(memory, size);
         return;
       } catch (const std::bad_alloc&) {
         // There is no memory to record the block. Free it instead.

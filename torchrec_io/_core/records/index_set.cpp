@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 namespace tio {
 namespace {
 
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+// Number of pages that are read at once: 16 MiB.
+constexpr std::size_t kMostMissing = std::size_t{1} << 12;
 
 using Numbered = std::pair<std::int64_t, std::size_t>;  // a number and its position
 
@@ -20,7 +23,8 @@ std::vector<Numbered> sort_numbers(std::span<const std::int64_t> numbers) {
 
 }  // namespace
 
-std::optional<IndexSet> IndexSet::open(std::span<const std::int64_t> counts) {
+std::optional<IndexSet> IndexSet::open(std::span<const std::int64_t> counts,
+                                       std::size_t most_pages) {
   IndexSet set;
   std::int64_t end = 0;
   for (const std::int64_t count : counts) {
@@ -29,114 +33,142 @@ std::optional<IndexSet> IndexSet::open(std::span<const std::int64_t> counts) {
   }
   set.indexes_.resize(counts.size());
   set.checked_ = std::vector<std::atomic<std::uint64_t>>(counts.size());
+  set.most_pages_ = std::max(most_pages, kLeastPages);
   return set;
 }
 
-bool IndexSet::mark_checked(std::size_t file, Bytes index, const Owner& owner, std::uint64_t epoch,
-                            std::string& reason) {
-  if (!indexes_[file]) {
-    auto view = IndexView::open(index, false, reason);
-    if (!view) return false;
+bool IndexSet::mark_checked(std::size_t file, std::shared_ptr<const Index> index,
+                            std::uint64_t epoch) {
+  OpenIndex& own = indexes_[file];
+  if (own.index == nullptr) {
     const std::int64_t count = ends_[file] - (file == 0 ? 0 : ends_[file - 1]);
-    if (view->header().records != static_cast<std::uint64_t>(count)) {
-      reason = "it has another number of records";
-      return false;
-    }
-    indexes_[file] = OpenIndex{std::move(*view), owner};
+    if (index->header().records != static_cast<std::uint64_t>(count)) return false;
+    if (index->offsets().empty()) own.pages.resize(index->pages());
+    own.index = std::move(index);
   }
   checked_[file].store(epoch, std::memory_order_release);
   return true;
 }
 
-bool IndexSet::locate_in_file(Frame& frame) const {
-  std::uint64_t start = 0;
-  std::uint64_t end = 0;
-  if (!indexes_[frame.file]->view.locate(static_cast<std::uint64_t>(frame.record), start, end) ||
-      end > static_cast<std::uint64_t>(kMax)) {
-    return false;
-  }
-  frame.start = static_cast<std::int64_t>(start);
-  frame.end = static_cast<std::int64_t>(end);
-  return true;
-}
-
-Lookup IndexSet::find_files(std::span<const std::int64_t> numbers, std::uint64_t epoch,
-                            std::vector<Frame>& frames,
-                            std::vector<std::int64_t>& unchecked) const {
-  const std::vector<Numbered> order = sort_numbers(numbers);
+Lookup IndexSet::find_files(FrameLookup& lookup, std::uint64_t epoch) const {
+  const std::vector<Numbered> order = sort_numbers(lookup.numbers);
   if (order.empty()) return Lookup::found;
   if (order.front().first < 0 || order.back().first >= records()) return Lookup::no_such_record;
-  frames.reserve(order.size());
+  lookup.frames.reserve(order.size());
   auto end = ends_.begin();  // of the file that has the number
   bool is_ready = false;
   for (const auto& [number, position] : order) {
     const bool moves = number >= *end;
     if (moves) end = std::upper_bound(end, ends_.end(), number);
     const auto file = static_cast<std::size_t>(end - ends_.begin());
-    if (moves || frames.empty()) {
+    if (moves || lookup.frames.empty()) {
       is_ready = is_checked(file, epoch);
-      if (!is_ready) unchecked.push_back(static_cast<std::int64_t>(file));
+      if (!is_ready) lookup.unchecked_files.push_back(static_cast<std::int64_t>(file));
     }
     const std::int64_t record = number - (file == 0 ? 0 : ends_[file - 1]);
-    if (is_ready) indexes_[file]->view.prefetch(static_cast<std::uint64_t>(record));
-    frames.push_back({position, file, record, 0, 0});
+    // For scattered records, most time is spent waiting for the entries.
+    if (is_ready) __builtin_prefetch(indexes_[file].entry(static_cast<std::uint64_t>(record)));
+    lookup.frames.push_back({position, file, record});
   }
-  return unchecked.empty() ? Lookup::found : Lookup::unchecked;
+  if (lookup.unchecked_files.empty()) return Lookup::found;
+  lookup.frames.clear();  // found again once the files are checked
+  return Lookup::unchecked;
 }
 
-template <class Visit>
-Lookup IndexSet::visit_frames(std::span<const std::int64_t> numbers, std::uint64_t epoch,
-                              std::vector<std::int64_t>& unchecked, Visit visit) const {
-  std::vector<Frame> frames;
-  const Lookup lookup = find_files(numbers, epoch, frames, unchecked);
-  if (lookup != Lookup::found) return lookup;
-  for (Frame& frame : frames) {
-    if (!locate_in_file(frame) || !visit(frame)) return Lookup::damaged;
+void IndexSet::add_missing(std::size_t file, std::size_t page, FrameLookup& lookup) const {
+  const auto number = static_cast<std::int64_t>(file);
+  if (lookup.missing.empty() || lookup.missing.back().file != number) {
+    lookup.missing.push_back({number, {}, {}, 0});
   }
-  return Lookup::found;
+  MissingPages& missing = lookup.missing.back();
+  if (!missing.pages.empty() && missing.pages.back() >= page) return;
+  const IndexRange range = indexes_[file].index->page_range(page);
+  const auto size = static_cast<std::int64_t>(range.size);
+  if (!missing.pages.empty() && missing.pages.back() + 1 == page) {
+    missing.ranges.back().size += size;
+  } else {
+    missing.ranges.push_back({static_cast<std::int64_t>(range.offset), size, missing.bytes});
+  }
+  missing.pages.push_back(page);
+  ++lookup.missing_count;
+  missing.bytes += size;
 }
 
-Lookup IndexSet::locate(std::span<const std::int64_t> numbers, std::uint64_t epoch,
-                        FrameLocations& locations) const {
-  locations.files.resize(numbers.size());
-  locations.starts.resize(numbers.size());
-  return visit_frames(numbers, epoch, locations.unchecked_files, [&](const Frame& frame) {
-    locations.files[frame.position] = static_cast<std::int64_t>(frame.file);
-    locations.starts[frame.position] = frame.start;
-    return true;
-  });
-}
-
-Lookup IndexSet::plan(std::span<const std::int64_t> numbers, std::uint64_t epoch, std::int64_t gap,
-                      ReadPlan& plan) const {
-  plan.numbers.assign(numbers.begin(), numbers.end());
-  plan.frame_sizes.resize(numbers.size());
-  plan.frame_starts.resize(numbers.size());
-  Frame last;
-  const auto add_frame = [&](const Frame& frame) {
-    const bool is_same_file = !plan.files.empty() && frame.file == last.file;
-    const bool is_same_record = is_same_file && frame.record == last.record;
-    // An index may have been damaged on purpose, so the frames may overlap.
-    const bool is_near = is_same_file && frame.start >= last.end && frame.start - last.end <= gap;
-    if (!is_same_file) {
-      if (!plan.files.empty())
-        plan.range_bounds.push_back(static_cast<std::int64_t>(plan.ranges.size()));
-      plan.files.push_back(static_cast<std::int64_t>(frame.file));
+bool IndexSet::locate(FrameLookup::Frame& frame, FrameLookup& lookup) const {
+  const OpenIndex& own = indexes_[frame.file];
+  const auto record = static_cast<std::uint64_t>(frame.record);
+  const bool is_last = record + 1 == own.index->header().records;
+  const std::byte* entry = own.entry(record);
+  const std::byte* next = is_last ? entry : own.entry(record + 1);
+  if (entry == nullptr || next == nullptr) {
+    if (entry == nullptr) add_missing(frame.file, record / kPageRecords, lookup);
+    if (next == nullptr && !is_last) {
+      add_missing(frame.file, (record + 1) / kPageRecords, lookup);
     }
-    if (!is_same_record && !is_near) plan.ranges.push_back({frame.start, 0, plan.buffer_bytes});
-    Range& range = plan.ranges.back();
-    range.size = frame.end - range.offset;
-    if (range.size > kMax - range.target) return false;
-    plan.buffer_bytes = range.target + range.size;
-    plan.frame_sizes[frame.position] = frame.end - frame.start;
-    plan.frame_starts[frame.position] = range.target + (frame.start - range.offset);
-    last = frame;
     return true;
-  };
-  const Lookup lookup = visit_frames(numbers, epoch, plan.unchecked_files, add_frame);
-  if (!plan.files.empty())
-    plan.range_bounds.push_back(static_cast<std::int64_t>(plan.ranges.size()));
-  return lookup;
+  }
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  if (!own.index->locate(record, entry, next, start, end)) return false;
+  frame.start = static_cast<std::int64_t>(start);
+  frame.end = static_cast<std::int64_t>(end);
+  return true;
+}
+
+Lookup IndexSet::find(FrameLookup& lookup, std::uint64_t epoch) const {
+  lookup.unchecked_files.clear();
+  lookup.missing.clear();
+  lookup.missing_count = 0;
+  const std::size_t most = std::min(kMostMissing, most_pages_ / 2);
+  const std::shared_lock lock(*mutex_);
+  if (lookup.frames.empty()) {
+    const Lookup files = find_files(lookup, epoch);
+    if (files != Lookup::found) return files;
+  }
+  for (FrameLookup::Frame& frame : lookup.frames) {
+    if (frame.end >= 0) continue;
+    if (!locate(frame, lookup)) {
+      lookup.damaged_file = static_cast<std::int64_t>(frame.file);
+      return Lookup::damaged;
+    }
+    // A frame may need two pages.
+    if (lookup.missing_count + 2 > most) break;
+  }
+  return lookup.missing.empty() ? Lookup::found : Lookup::missing;
+}
+
+bool IndexSet::add_pages(const MissingPages& missing, Bytes buffer) {
+  const auto file = static_cast<std::size_t>(missing.file);
+  const Index& index = *indexes_[file].index;
+  std::size_t at = 0;
+  for (const std::size_t page : missing.pages) {
+    const std::size_t size = index.page_range(page).size;
+    if (size > buffer.size() - at || !index.is_page(page, buffer.subspan(at, size))) return false;
+    at += size;
+  }
+  at = 0;
+  const std::unique_lock lock(*mutex_);
+  for (const std::size_t page : missing.pages) {
+    const std::size_t size = index.page_range(page).size;
+    keep({file, page}, buffer.subspan(at, size));
+    at += size;
+  }
+  return true;
+}
+
+void IndexSet::keep(PageName name, Bytes page) {
+  auto& target = indexes_[name.file].pages[name.page];
+  if (target != nullptr) return;  // another thread was faster
+  target = std::make_unique_for_overwrite<std::byte[]>(page.size());
+  std::ranges::copy(page, target.get());
+  if (kept_.size() < most_pages_) {
+    kept_.push_back(name);
+    return;
+  }
+  PageName& oldest = kept_[oldest_];
+  indexes_[oldest.file].pages[oldest.page].reset();
+  oldest = name;
+  oldest_ = (oldest_ + 1) % most_pages_;
 }
 
 }  // namespace tio

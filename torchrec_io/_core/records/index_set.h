@@ -3,37 +3,39 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "records/frame_lookup.h"
 #include "records/index.h"
-#include "records/read_plan.h"
 
 namespace tio {
-
-// Locations of some records, in the requested order.
-struct FrameLocations {
-  std::vector<std::int64_t> files;
-  std::vector<std::int64_t> starts;           // of the frames, in the stream of the file
-  std::vector<std::int64_t> unchecked_files;  // if any, the locations are missing; see IndexSet
-};
 
 enum class Lookup : std::uint8_t {
   found,
   unchecked,  // some of the files must be checked first
+  missing,    // some pages must be read first
   no_such_record,
   damaged  // an index entry contradicts its index
 };
 
-// The indexes of some files. Before its index is read in an epoch, a file must have been checked
-// for changes in that epoch: a mapped index file that was truncated would end the process. Any
-// thread may look up records at any time. Only one thread at a time may call `mark_checked`.
+// The indexes of some files. Before its index is used in an epoch, a file must have been checked
+// for changes in that epoch. Pages of indexes that are not in memory are read by the caller, and
+// the most recently added ones are kept. Any thread may look up records and add pages at any time.
+// Only one thread at a time may call `mark_checked`.
 class IndexSet {
  public:
-  // Returns nothing if a count is negative, or if their sum overflows.
-  static std::optional<IndexSet> open(std::span<const std::int64_t> counts);
+  static constexpr std::size_t kMostPages = std::size_t{1} << 14;  // 64 MiB
+  static constexpr std::size_t kLeastPages = 4;
+
+  // Returns nothing if a count is negative, or if their sum overflows. `most_pages` is the number
+  // of pages that are kept, at least kLeastPages.
+  static std::optional<IndexSet> open(std::span<const std::int64_t> counts,
+                                      std::size_t most_pages = kMostPages);
 
   IndexSet(const IndexSet&) = delete;
   IndexSet(IndexSet&&) = default;
@@ -41,53 +43,57 @@ class IndexSet {
   std::int64_t records() const { return ends_.empty() ? 0 : ends_.back(); }
   std::size_t files() const { return ends_.size(); }
 
-  // Notes that a file was checked in an epoch. The first call for a file opens its index, and
-  // shares the owner of its bytes. Returns false, with a reason, if that is not a valid index with
-  // the expected number of records.
-  bool mark_checked(std::size_t file, Bytes index, const Owner& owner, std::uint64_t epoch,
-                    std::string& reason);
+  // Notes that a file was checked in an epoch. The first call for a file takes its index. Returns
+  // false if that does not have the expected number of records.
+  bool mark_checked(std::size_t file, std::shared_ptr<const Index> index, std::uint64_t epoch);
 
   bool is_checked(std::size_t file, std::uint64_t epoch) const {
     return checked_[file].load(std::memory_order_acquire) >= epoch;
   }
 
-  Lookup locate(std::span<const std::int64_t> numbers, std::uint64_t epoch,
-                FrameLocations& locations) const;
+  // Finds the frames of a lookup. If files must be checked, or pages read, the lookup lists them,
+  // and is continued by another call. Each call finds more frames, so that a lookup may need more
+  // pages than are kept.
+  Lookup find(FrameLookup& lookup, std::uint64_t epoch) const;
 
-  // Plans the reads that fetch records. Frames with at most `gap` bytes between them are read at
-  // once.
-  Lookup plan(std::span<const std::int64_t> numbers, std::uint64_t epoch, std::int64_t gap,
-              ReadPlan& plan) const;
+  // Takes pages that were read into a buffer. Returns false if one differs from the indexed page.
+  bool add_pages(const MissingPages& missing, Bytes buffer);
 
  private:
-  struct Frame {
-    std::size_t position = 0;  // among the requested numbers
-    std::size_t file = 0;
-    std::int64_t record = 0;  // number in the file
-    std::int64_t start = 0;
-    std::int64_t end = 0;
-  };
   struct OpenIndex {
-    IndexView view;
-    Owner owner;
+    std::shared_ptr<const Index> index;
+    std::vector<std::unique_ptr<std::byte[]>> pages;  // empty if the offsets are in memory
+
+    // Returns the entry of a record; nothing if its page is missing.
+    const std::byte* entry(std::uint64_t record) const {
+      if (pages.empty()) return index->offsets().data() + record * 4;
+      const std::byte* page = pages[record / kPageRecords].get();
+      return page == nullptr ? nullptr : page + record % kPageRecords * 4;
+    }
+  };
+  struct PageName {
+    std::size_t file = 0;
+    std::size_t page = 0;
   };
 
   IndexSet() = default;
 
   // Finds the file of each record, in the order of their numbers.
-  Lookup find_files(std::span<const std::int64_t> numbers, std::uint64_t epoch,
-                    std::vector<Frame>& frames, std::vector<std::int64_t>& unchecked) const;
-
-  // Calls `visit(frame)` for each record in the order of their numbers. It returns false if the
-  // frame is damaged.
-  template <class Visit>
-  Lookup visit_frames(std::span<const std::int64_t> numbers, std::uint64_t epoch,
-                      std::vector<std::int64_t>& unchecked, Visit visit) const;
-  bool locate_in_file(Frame& frame) const;
+  Lookup find_files(FrameLookup& lookup, std::uint64_t epoch) const;
+  // Locates a frame; returns false if its entry is damaged. If pages are missing, adds them to the
+  // lookup.
+  bool locate(FrameLookup::Frame& frame, FrameLookup& lookup) const;
+  void add_missing(std::size_t file, std::size_t page, FrameLookup& lookup) const;
+  void keep(PageName name, Bytes page);
 
   std::vector<std::int64_t> ends_;                   // end of each file's record numbers
-  std::vector<std::optional<OpenIndex>> indexes_;    // set once, before `checked_` is
+  std::vector<OpenIndex> indexes_;                   // set once, before `checked_` is
   std::vector<std::atomic<std::uint64_t>> checked_;  // epoch in which each file was last checked
+  std::size_t most_pages_ = kMostPages;
+  // Guards the pages. They are replaced in the order in which they were added.
+  std::unique_ptr<std::shared_mutex> mutex_ = std::make_unique<std::shared_mutex>();
+  std::vector<PageName> kept_;
+  std::size_t oldest_ = 0;  // in `kept_`, once that is full
 };
 
 }  // namespace tio

@@ -17,7 +17,6 @@ struct ReadPlan {
   std::vector<std::int64_t> range_bounds{0};  // [files + 1]; the ranges of each, see read_ranges
   std::vector<Range> ranges;
   std::int64_t buffer_bytes = 0;
-  std::vector<std::int64_t> unchecked_files;  // if any, the plan is incomplete; see IndexSet
 
   // Number of bytes of the frames of the records from `begin` to `end`, as stored.
   std::int64_t stored_bytes(std::size_t begin, std::size_t end) const;

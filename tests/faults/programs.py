@@ -1,0 +1,510 @@
+"""Programs that run under faults: what they start from, what they do, and how the result is read.
+
+All programs work in ``folder``: inputs are in ``in``, outputs in ``out``, the cache in ``cache``.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch.utils.data
+from PIL import Image
+
+import torchrec_io as tio
+from torchrec_io.records.index_file import SUFFIX
+from torchrec_io.records.sequential import iter_records
+from torchrec_io.records.verify import verify_file
+from torchrec_io.storage.compression import Compression
+from torchrec_io.storage.paths import expand_paths
+
+OLD = [tio.encode_example({"n": number, "data": b"old"}) for number in range(6)]
+NEW = [tio.encode_example({"n": number, "data": b"new"}) for number in range(6)]
+SCHEMA = {"n": tio.FixedLenFeature([], "int64")}
+
+
+def nothing(folder: Path) -> None:
+    del folder
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program.
+
+    Attributes:
+        run: Program; it returns its result, if it has one.
+        read: Function that reads the outputs; FileNotFoundError if there are none.
+        prepare: Function that makes inputs and old outputs.
+        under: Folder whose files get faults.
+    """
+
+    run: Callable[[Path], Any]
+    read: Callable[[Path], Any] = nothing
+    prepare: Callable[[Path], object] = nothing
+    under: str = "out"
+
+    def after(self, prepare: Callable[[Path], object]) -> Program:
+        """Return the same program with more preparations, first."""
+
+        def both(folder: Path) -> None:
+            prepare(folder)
+            self.prepare(folder)
+
+        return Program(self.run, self.read, both, self.under)
+
+
+# ---- reading of outputs ----
+
+
+def read_records(folder: Path) -> dict[str, list[bytes]]:
+    """Return the records of the files in ``out``, and check that their indexes match."""
+    found = {}
+    for path in expand_paths(folder / "out"):
+        found[os.path.basename(path)] = [record for _, record in iter_records(path)]
+        if os.path.exists(path + SUFFIX):
+            offsets = tio.RecordIndex.load(path + SUFFIX, path).offsets
+            assert offsets.tolist() == tio.RecordIndex.build(path).offsets.tolist()
+    return found
+
+
+def read_index(folder: Path) -> list[int]:
+    path = folder / "in" / "a.tfrecord"
+    offsets: list[int] = tio.RecordIndex.load(f"{path}{SUFFIX}", path).offsets.tolist()
+    return offsets
+
+
+def read_text_index(folder: Path) -> list[int]:
+    path = folder / "out" / "a.idx"
+    offsets: list[int] = tio.RecordIndex.load(path, folder / "in" / "a.tfrecord").offsets.tolist()
+    return offsets
+
+
+def read_parquet(folder: Path) -> dict[str, Any]:
+    from pyarrow import parquet  # noqa: PLC0415  # optional
+
+    return {
+        os.path.basename(path): parquet.read_table(path).to_pylist()
+        for path in expand_paths(f"{folder}/out/x*.parquet")
+    }
+
+
+def read_tar(folder: Path) -> dict[str, Any]:
+    found = {}
+    for path in expand_paths(f"{folder}/out/x*.tar"):
+        with tarfile.open(path) as tar:
+            files = [(name, tar.extractfile(name)) for name in tar.getnames()]
+            found[os.path.basename(path)] = {name: f.read() for name, f in files if f is not None}
+    return found
+
+
+def read_tree(folder: Path) -> dict[str, bytes]:
+    files = map(Path, expand_paths(folder / "out" / "tree", tfrecord_names=False))
+    return {path.name: path.read_bytes() for path in files}
+
+
+# ---- inputs and old outputs ----
+
+
+def inputs(folder: Path) -> None:
+    (folder / "in").mkdir()
+    for name, records in (("a", NEW[:4]), ("b", NEW[4:])):
+        with tio.TFRecordWriter(folder / "in" / f"{name}.tfrecord") as writer:
+            for record in records:
+                writer.write(record)
+
+
+def compressed_inputs(folder: Path) -> None:
+    inputs(folder)
+    for name in ("a", "b"):
+        path = folder / "in" / f"{name}.tfrecord"
+        with tio.TFRecordWriter(f"{path}.gz", "gzip") as writer:
+            for _, record in iter_records(path):
+                writer.write(record)
+        path.unlink()
+
+
+def indexed_inputs(folder: Path) -> None:
+    inputs(folder)
+    for path in expand_paths(folder / "in"):
+        tio.RecordIndex.build(path).save()
+
+
+def write_shards(folder: Path, records: list[bytes], name: str = "x", **options: Any) -> None:
+    with tio.ShardedWriter(folder / "out" / name, **options) as writer:
+        for record in records:
+            writer.write(record)
+
+
+def old_shards(folder: Path) -> None:
+    write_shards(folder, OLD, num_shards=2, index=True)
+
+
+def old_file(name: str, compression: Compression | None = None) -> Callable[[Path], None]:
+    def prepare(folder: Path) -> None:
+        with tio.TFRecordWriter(folder / "out" / name, compression, index=True) as writer:
+            for record in OLD:
+                writer.write(record)
+
+    return prepare
+
+
+def old_parts(folder: Path) -> None:
+    for name in ("x-train.tfrecord", "x-test.tfrecord"):
+        old_file(name)(folder)
+
+
+def old_outputs(convert: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Return a function that makes the outputs of a conversion, from other records."""
+
+    def prepare(folder: Path) -> None:
+        (folder / "in").mkdir()
+        with tio.TFRecordWriter(folder / "in" / "a.tfrecord") as writer:
+            for record in OLD:
+                writer.write(record)
+        convert(folder)
+        (folder / "in" / "a.tfrecord").unlink()
+        (folder / "in").rmdir()
+
+    return prepare
+
+
+def csv_input(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "x.csv").write_text("n,data\n" + "".join(f"{n},new\n" for n in range(6)))
+
+
+def jsonl_input(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "x.jsonl").write_text("".join(f'{{"n": {n}}}\n' for n in range(6)))
+
+
+def npz_input(folder: Path) -> None:
+    (folder / "in").mkdir()
+    np.savez(folder / "in" / "x.npz", n=np.arange(6))
+
+
+def parquet_input(folder: Path) -> None:
+    from pyarrow import parquet, table  # noqa: PLC0415  # optional
+
+    (folder / "in").mkdir()
+    parquet.write_table(table({"n": list(range(6))}), folder / "in" / "x.parquet")
+
+
+def image_input(folder: Path) -> None:
+    for name in ("cat", "dog"):
+        (folder / "in" / name).mkdir(parents=True)
+        Image.new("L", (4, 4)).save(folder / "in" / name / "x.png")
+
+
+# ---- writers ----
+
+
+def write_file(folder: Path, compression: Compression | None = None, name: str = "x") -> None:
+    path = folder / "out" / f"{name}.tfrecord"
+    with tio.TFRecordWriter(path, compression, index=True) as writer:
+        for record in NEW:
+            writer.write(record)
+
+
+def write_without_index(folder: Path) -> None:
+    with tio.ShardedWriter(folder / "out" / "x", 2) as writer:
+        for record in NEW:
+            writer.write(record)
+
+
+WRITERS = {
+    "file": Program(write_file, read_records),
+    "file over old": Program(write_file, read_records, old_file("x.tfrecord")),
+    "gzip file over old": Program(
+        lambda folder: write_file(folder, "gzip"), read_records, old_file("x.tfrecord")
+    ),
+    "shards": Program(
+        lambda folder: write_shards(folder, NEW, num_shards=2, index=True), read_records
+    ),
+    "shards over old": Program(
+        lambda folder: write_shards(folder, NEW, num_shards=2, index=True),
+        read_records,
+        old_shards,
+    ),
+    "shards without index over indexed": Program(write_without_index, read_records, old_shards),
+    "shards by size over old": Program(
+        lambda folder: write_shards(folder, NEW, max_bytes=150), read_records, old_shards
+    ),
+}
+
+# ---- tools ----
+
+
+def tool(
+    run: Callable[[Path, Path], object], old: Callable[[Path], object], **options: Any
+) -> Program:
+    program = Program(
+        lambda folder: run(folder / "in", folder / "out") and None, read_records, old, **options
+    )
+    return program.after(inputs)
+
+
+TOOLS = {
+    "merge": tool(
+        lambda source, out: tio.tools.merge(source, out / "x.tfrecord"), old_file("x.tfrecord")
+    ),
+    "subset": tool(
+        lambda source, out: tio.tools.subset(source, out / "x.tfrecord", every=2),
+        old_file("x.tfrecord"),
+    ),
+    "split": tool(lambda source, out: tio.tools.split(source, out / "x", [0.5, 0.5]), old_parts),
+    "reshard": tool(
+        lambda source, out: tio.tools.reshard(source, out / "x", num_shards=2), old_shards
+    ),
+    "shuffle": tool(
+        lambda source, out: tio.tools.shuffle(source, out / "x", num_shards=2), old_shards
+    ),
+    "compress": tool(
+        tio.tools.compress,
+        lambda folder: [old_file(f"{n}.tfrecord.gz", "gzip")(folder) for n in "ab"],
+    ),
+    "decompress": Program(
+        lambda folder: tio.tools.decompress(folder / "in", folder / "out") and None,
+        read_records,
+        lambda folder: [old_file(f"{n}.tfrecord")(folder) for n in "ab"],
+    ).after(compressed_inputs),
+}
+
+# ---- conversions ----
+
+
+def from_other(kind: str, source: str, **options: Any) -> Callable[[Path], None]:
+    def run(folder: Path) -> None:
+        convert = getattr(tio.convert, f"from_{kind}")
+        convert(folder / "in" / source, folder / "out" / "x", num_shards=2, **options)
+
+    return run
+
+
+def to_parquet(folder: Path) -> None:
+    tio.convert.to_parquet(folder / "in", folder / "out" / "x", num_shards=2)
+
+
+def to_webdataset(folder: Path) -> None:
+    tio.convert.to_webdataset(folder / "in", folder / "out" / "x", max_bytes=10240)
+
+
+def to_files(folder: Path) -> None:
+    tio.convert.to_files(folder / "in", folder / "out" / "tree", "data")
+
+
+CONVERSIONS = {
+    "from_csv": Program(from_other("csv", "x.csv"), read_records, old_shards).after(csv_input),
+    "from_jsonl": Program(from_other("jsonl", "x.jsonl"), read_records, old_shards).after(
+        jsonl_input
+    ),
+    "from_npz": Program(from_other("npz", "x.npz"), read_records, old_shards).after(npz_input),
+    "from_images": Program(from_other("images", ""), read_records, old_shards).after(image_input),
+    "from_parquet": Program(from_other("parquet", "x.parquet"), read_records, old_shards).after(
+        parquet_input
+    ),
+    "to_parquet": Program(to_parquet, read_parquet, inputs).after(old_outputs(to_parquet)),
+    "to_webdataset": Program(to_webdataset, read_tar, inputs).after(old_outputs(to_webdataset)),
+    "to_files": Program(to_files, read_tree, inputs),
+}
+
+# ---- indexes and caches ----
+
+
+def stale_index(folder: Path) -> None:
+    inputs(folder)
+    path = folder / "in" / "a.tfrecord"
+    records = [record for _, record in iter_records(path)]
+    tio.RecordIndex.build(path).save()
+    with tio.TFRecordWriter(path) as writer:
+        for record in records:
+            writer.write(record + b"\x12\x00")
+    tio.RecordIndex.build(folder / "in" / "b.tfrecord").save(f"{path}{SUFFIX}")
+
+
+def index_command(folder: Path) -> None:
+    from torchrec_io.cli.commands import app  # noqa: PLC0415  # slow
+
+    path = str(folder / "in" / "a.tfrecord")
+    if status := app(["index", path, "--force"], standalone_mode=False):
+        raise OSError(f"status {status}")
+
+
+def count_records(folder: Path) -> int:
+    return len(tio.TFRecordDataset(folder / "in"))
+
+
+def read_cached(folder: Path) -> list[int]:
+    return list(map(len, tio.TFRecordDataset(folder / "in")))
+
+
+def by_length(folder: Path) -> list[list[int]]:
+    schema = {"n": tio.VarLenFeature("int64")}
+    dataset = tio.TFRecordDataset(folder / "in", schema, batch_tokens=2, length_key="n")
+    return [batch["n"].values.tolist() for batch in dataset]
+
+
+def by_predicate(folder: Path) -> int:
+    dataset = tio.TFRecordDataset(folder / "in", SCHEMA, batch_size=4)
+    return len(dataset.where(lambda batch: batch["n"] < 2, features=["n"], cache_key="few"))
+
+
+INDEXES = {
+    "index": Program(
+        lambda folder: tio.RecordIndex.build(folder / "in" / "a.tfrecord").save() and None,
+        read_index,
+        inputs,
+        under="in",
+    ),
+    "index over stale": Program(
+        lambda folder: tio.RecordIndex.build(folder / "in" / "a.tfrecord").save() and None,
+        read_index,
+        stale_index,
+        under="in",
+    ),
+    "text index": Program(
+        lambda folder: (
+            tio.RecordIndex.build(folder / "in" / "a.tfrecord").to_text(folder / "out" / "a.idx")
+            and None
+        ),
+        read_text_index,
+        inputs,
+    ),
+    "index command": Program(index_command, read_index, inputs, under="in"),
+    "cached index": Program(count_records, read_cached, inputs, under="cache"),
+    "cached lengths": Program(by_length, by_length, inputs, under="cache"),
+    "cached predicate": Program(by_predicate, by_predicate, inputs, under="cache"),
+}
+
+# ---- readers ----
+
+
+def all_ids(**options: Any) -> Callable[[Path], list[list[int]]]:
+    def run(folder: Path) -> list[list[int]]:
+        dataset = tio.TFRecordDataset(folder / "in", SCHEMA, batch_size=2, **options)
+        return [batch["n"].tolist() for batch in dataset]
+
+    return run
+
+
+def stream(folder: Path) -> list[list[int]]:
+    dataset = tio.TFRecordStream(folder / "in", SCHEMA, batch_size=2)
+    return [batch["n"].tolist() for batch in dataset]
+
+
+def map_style(folder: Path) -> list[int]:
+    dataset = tio.TFRecordMapDataset(folder / "in", SCHEMA)
+    return [int(dataset[number]["n"]) for number in (5, 0, 3)]
+
+
+def verify(folder: Path) -> list[tuple[bool, int]]:
+    reports = [verify_file(path) for path in expand_paths(folder / "in")]
+    if not all(report.ok for report in reports):
+        raise OSError("damaged")
+    return [(report.ok, report.records) for report in reports]
+
+
+def build_index(folder: Path) -> list[Any]:
+    return [tio.RecordIndex.build(path).offsets.tolist() for path in expand_paths(folder / "in")]
+
+
+def convert_csv(folder: Path) -> Any:
+    tio.convert.from_csv(folder / "in" / "x.csv", folder / "out" / "x")
+    return read_records(folder)
+
+
+def merge_inputs(folder: Path) -> Any:
+    tio.tools.merge(folder / "in", folder / "out" / "x.tfrecord")
+    return read_records(folder)
+
+
+def text_lines(folder: Path) -> list[bytes]:
+    return list(tio.TextLineDataset(str(folder / "in" / "*.csv")))
+
+
+def infer(folder: Path) -> str:
+    return tio.Schema.infer(folder / "in").to_json()
+
+
+def reader(run: Callable[[Path], Any], prepare: Callable[[Path], object] = inputs) -> Program:
+    return Program(run, nothing, prepare, under="in")
+
+
+READERS = {
+    "dataset": reader(all_ids()),
+    "shuffled dataset with indexes": reader(all_ids(shuffle=True, seed=1), indexed_inputs),
+    "compressed dataset": reader(all_ids(), compressed_inputs),
+    "stream": reader(stream),
+    "compressed stream": reader(stream, compressed_inputs),
+    "map-style dataset": reader(map_style),
+    "text lines": reader(text_lines, csv_input),
+    "verify": reader(verify),
+    "compressed verify": reader(verify, compressed_inputs),
+    "build indexes": reader(build_index),
+    "build compressed indexes": reader(build_index, compressed_inputs),
+    "infer": reader(infer),
+    "merge": reader(merge_inputs),
+    "convert csv": reader(convert_csv, csv_input),
+}
+
+# ---- programs that allocate more ----
+
+
+def many_inputs(folder: Path) -> None:
+    (folder / "in").mkdir()
+    with tio.ShardedWriter(folder / "in" / "x", 2) as writer:
+        for number in range(200):
+            writer.write({"n": number, "data": b"x" * number, "list": [1.5] * (number % 7 + 1)})
+
+
+def many_compressed_inputs(folder: Path) -> None:
+    many_inputs(folder)
+    tio.tools.compress(folder / "in", folder / "compressed", index=False)
+    for path in (folder / "in").iterdir():
+        path.unlink()
+    for path in (folder / "compressed").iterdir():
+        path.rename(folder / "in" / path.name)
+
+
+def all_features(make: Callable[..., Any], **options: Any) -> Callable[[Path], Any]:
+    schema = {**SCHEMA, "data": tio.VarLenFeature("string"), "list": tio.VarLenFeature("float32")}
+
+    def run(folder: Path) -> Any:
+        dataset = make(folder / "in", schema, batch_size=64, **options)
+        return [[batch["n"].tolist(), batch["list"].values.tolist()] for batch in dataset]
+
+    return run
+
+
+def rows(folder: Path) -> Any:
+    dataset = tio.TFRecordDataset(folder / "in", SCHEMA)
+    batches = torch.utils.data.DataLoader(dataset, batch_size=100)
+    return [batch["n"].tolist() for batch in batches]
+
+
+def write_many(folder: Path) -> None:
+    with tio.TFRecordWriter(folder / "out" / "x.tfrecord", "gzip", index=True) as writer:
+        for number in range(100):
+            writer.write({"n": list(range(10 * number + 1)), "data": b"x" * 9 * number})
+
+
+ALLOCATING = {
+    "dataset": reader(all_features(tio.TFRecordDataset), many_inputs),
+    "shuffled dataset": reader(
+        all_features(tio.TFRecordDataset, shuffle=True, seed=2), many_inputs
+    ),
+    "compressed dataset": reader(all_features(tio.TFRecordDataset), many_compressed_inputs),
+    "stream": reader(all_features(tio.TFRecordStream), many_inputs),
+    "rows": reader(rows, many_inputs),
+    "writer": Program(write_many, read_records),
+}
+
+PROGRAMS = {**WRITERS, **TOOLS, **CONVERSIONS, **INDEXES} | {
+    f"reading: {name}": program for name, program in READERS.items()
+}
+PROGRAMS |= {f"allocating: {name}": program for name, program in ALLOCATING.items()}

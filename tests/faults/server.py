@@ -1,0 +1,260 @@
+"""A process with the shim that runs programs under faults, each in a forked child.
+
+It reads requests from its standard input, a line of JSON each: the name of a program, the names of
+faults, and whether the recovery gets faults, too. It answers with a line of JSON: the number of
+cases, and a text for each that was wrong.
+
+A fork for each case takes milliseconds; to start an interpreter and import torch takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet  # noqa: F401  # imported before the forks
+import torch  # noqa: F401
+
+import torchrec_io as tio
+import torchrec_io.cli.commands
+from tests.faults import injection
+from tests.faults.injection import Action, Call, Fault, Shim
+from tests.faults.programs import PROGRAMS, Program
+
+_SECONDS = 60
+
+
+class Outcome(NamedTuple):
+    """How a child ended.
+
+    Attributes:
+        kind: ``"done"``, ``"error"`` for an error that programs may raise, ``"missing"`` for a
+            FileNotFoundError, ``"killed"``, or ``"crashed"`` for everything else.
+        value: Result of the function, as JSON.
+        message: Text of the error.
+        hit: Kind of the call that got a fault.
+    """
+
+    kind: str
+    value: Any
+    message: str
+    hit: Call
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the child came to its end without a fault."""
+        return self.kind not in ("killed", "crashed") and not self.hit
+
+
+class Case:
+    """The folder of one case, which is always the same, and its children."""
+
+    def __init__(self, root: Path, program: Program) -> None:
+        self.folder = root / "case"
+        self._template = root / "template"
+        self._program = program
+        self._shim = Shim()
+        shutil.rmtree(self._template, ignore_errors=True)
+        self.reset()  # the template does not exist yet
+        done = self.child(lambda: program.prepare(self.folder))
+        assert done.kind == "done", done
+        # A prepared cache would hide what the program does.
+        shutil.rmtree(self.folder / "cache")
+        (self.folder / "cache").mkdir()
+        shutil.move(self.folder, self._template)
+
+    def reset(self) -> None:
+        """Start again from what was prepared."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._template.exists():
+            shutil.copytree(self._template, self.folder)
+        else:
+            for name in ("out", "cache"):
+                (self.folder / name).mkdir(parents=True)
+
+    def run(self, fault: Fault | None = None, number: int = 0) -> Outcome:
+        """Run the program."""
+        return self.child(lambda: self._program.run(self.folder), fault, number)
+
+    def read(self, fault: Fault | None = None, number: int = 0) -> Outcome:
+        """Read the outputs in a new process."""
+        return self.child(lambda: self._program.read(self.folder), fault, number)
+
+    def left(self) -> list[str]:
+        """Return the hidden files."""
+        return [str(path) for path in self.folder.rglob(".*")]
+
+    def child(
+        self, function: Callable[[], Any], fault: Fault | None = None, number: int = 0
+    ) -> Outcome:
+        """Run a function in a child, with a fault at its call of the given number."""
+        read_end, write_end = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(read_end)
+            os.dup2(2, 1)  # the answers go to the standard output
+            signal.alarm(_SECONDS)
+            if fault is injection.ALLOCATION:
+                self._shim.arm_allocations(number)
+            elif fault is not None:
+                self._shim.arm(self.folder / self._program.under, fault, number)
+            outcome = _call(function)
+            self._shim.disarm()
+            if self._shim.disarm_allocations() >= number > 0:
+                outcome = outcome._replace(hit=Call.ALLOCATION)
+            outcome = outcome._replace(hit=outcome.hit | self._shim.hit)
+            with os.fdopen(write_end, "w") as file:
+                json.dump(outcome, file, default=_as_json)
+            os._exit(0)
+        os.close(write_end)
+        with os.fdopen(read_end) as file:
+            text = file.read()
+        status = os.waitpid(child, 0)[1]
+        if text:
+            kind, value, message, hit = json.loads(text)
+            return Outcome(kind, value, message, Call(hit))
+        is_killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        return Outcome("killed" if is_killed else "crashed", None, f"wait status {status}", Call(0))
+
+
+def _call(function: Callable[[], Any]) -> Outcome:
+    none = Call(0)
+    try:
+        return Outcome("done", function(), "", none)
+    except FileNotFoundError as error:
+        return Outcome("missing", None, str(error), none)
+    except (OSError, MemoryError, tio.TorchRecIOError) as error:
+        return Outcome("error", None, f"{type(error).__name__}: {error}", none)
+    except BaseException:  # noqa: BLE001  # everything else is a mistake
+        return Outcome("crashed", None, traceback.format_exc(), none)
+
+
+def _as_json(value: Any) -> Any:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+class Matrix:
+    """All cases of one program."""
+
+    def __init__(self, root: Path, program: Program) -> None:
+        self._case = Case(root, program)
+        self._program = program
+        self.cases = 0
+        self.wrong: list[str] = []
+        self._case.reset()
+        self._old = self._case.read()
+        done = self._case.run()
+        assert done.kind == "done", done
+        self._result = done.value
+        self._new = self._case.read()
+        assert self._new.kind == "done", self._new
+        assert self._old.kind in ("done", "missing", "error"), self._old
+
+    def check(self, fault: Fault) -> None:
+        """Inject a fault at one call after another, until there are no more."""
+        for number in count(1):
+            self._case.reset()
+            outcome = self._case.run(fault, number)
+            if outcome.is_untouched:
+                break
+            self.cases += 1
+            where = f"{fault.name} at call {number} ({outcome.hit.name})"
+            for problem in self._problems(fault, outcome):
+                self.wrong.append(f"{where}: {problem}")
+
+    def check_recovery(self, first: Fault, second: Fault) -> None:
+        """Inject a second fault at each call of the process that comes after the first."""
+        for number in count(1):
+            for inner in count(1):
+                self._case.reset()
+                outcome = self._case.run(first, number)
+                if outcome.is_untouched:
+                    return
+                again = self._case.read(second, inner)
+                if again.is_untouched:
+                    break
+                self.cases += 1
+                where = f"{first.name} at call {number}, then {second.name} at call {inner}"
+                if again.kind == "done" and again.value not in (self._old.value, self._new.value):
+                    self.wrong.append(f"{where}: the reader got {again}")
+                elif again.kind == "crashed":
+                    self.wrong.append(f"{where}: {again.message}")
+                for problem in self._problems_of_output():
+                    self.wrong.append(f"{where}: {problem}")
+
+    def _problems(self, fault: Fault, outcome: Outcome) -> Iterator[str]:
+        if outcome.kind == "crashed":
+            yield outcome.message
+        if outcome.kind == "done" and outcome.value != self._result:
+            yield f"the result is {outcome.value}, not {self._result}"
+        if fault.is_harmless and outcome.kind != "done":
+            yield f"it failed: {outcome.message}"
+        if (
+            outcome.kind == "done"
+            and outcome.hit in (Call.SYNC, Call.RENAME, Call.WRITE)
+            and not fault.is_harmless
+            and fault.action != Action.FAIL_AFTERWARDS
+            and self._program.under != "cache"
+        ):
+            yield "no error was raised"
+        yield from self._problems_of_leftovers(fault, outcome)
+        yield from self._problems_of_output(must_be_new=outcome.kind == "done")
+
+    def _problems_of_leftovers(self, fault: Fault, outcome: Outcome) -> Iterator[str]:
+        left = self._case.left()
+        if outcome.kind == "killed" or fault.is_lasting or outcome.hit == Call.UNLINK:
+            return
+        if outcome.hit == Call.OPEN:  # to remove a folder, it is opened
+            left = [path for path in left if not os.path.isdir(path)]
+        if not left:
+            return
+        if ".torchrec_io.commit" not in outcome.message:
+            yield f"{left} is left, and not named in: {outcome.message}"
+
+    def _problems_of_output(self, *, must_be_new: bool = False) -> Iterator[str]:
+        found = self._case.read()
+        is_new = found[:2] == self._new[:2]
+        is_old = found[:2] == self._old[:2]
+        if not is_new and (must_be_new or not is_old):
+            yield f"neither old nor new: {found}"
+        self._case.child(lambda: tio.tools.clean(self._case.folder))
+        if left := self._case.left():
+            yield f"{left} is left after it was cleaned"
+        if self._case.read()[:2] != found[:2]:
+            yield "cleaning changed the outputs"
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    os.environ["TORCHREC_IO_CACHE"] = str(root / "case" / "cache")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = _check(root, PROGRAMS[request["program"]], request["faults"])
+        except Exception:  # noqa: BLE001  # the next program is another one
+            answer = (0, [traceback.format_exc()])
+        print(json.dumps(answer), flush=True)
+
+
+def _check(root: Path, program: Program, requested: list[list[str]]) -> tuple[int, list[str]]:
+    matrix = Matrix(root, program)
+    for names in requested:
+        faults = [getattr(injection, name) for name in names]
+        if len(faults) == 1:
+            matrix.check(faults[0])
+        else:
+            matrix.check_recovery(*faults)
+    return matrix.cases, matrix.wrong
+
+
+if __name__ == "__main__":
+    main()

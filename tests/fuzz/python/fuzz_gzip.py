@@ -1,0 +1,131 @@
+"""Decompression of gzip and zlib files, compared with zlib.
+
+ISA-L accepts Huffman codes that leave some codes unused, which zlib refuses. No encoder writes
+them, and checksums guard the bytes.
+
+Input: options (1 byte), size of the reads (1 byte), a file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+
+from tests.fuzz.python.inputs import cut_options, empty_folder
+from tests.support.tfrecord import frame
+from torchrec_io.errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
+from torchrec_io.storage.compressed import CompressedFile
+from torchrec_io.storage.compression import Compression, detect_compression
+from torchrec_io.storage.inflater import Inflater
+from torchrec_io.storage.local import LocalFile
+
+_ZLIB, _REPAIRED = 1, 2
+_UNUSED_CODES = re.compile("(code lengths|literal/lengths|distances) set")
+_WINDOW_BITS = {"gzip": 31, "zlib": 15}
+
+
+def check(data: bytes) -> None:
+    (bits, step), file = cut_options(data, 2)
+    kind: Compression = "zlib" if bits & _ZLIB else "gzip"
+    if bits & _REPAIRED:
+        file = _with_right_checksum(file, kind)
+    content, fault = _decompress(file, kind)
+    with empty_folder() as folder:
+        path = folder / "file"
+        path.write_bytes(file)
+        detect_compression(file[:4096])
+        found, error = _read_all(Inflater(LocalFile(path), kind), 1 + step + len(content) // 1000)
+        if _UNUSED_CODES.search(fault or ""):
+            assert found.startswith(content), "other bytes than zlib's"
+            return
+        assert found == content, "other bytes than zlib's"
+        assert (error is None) == (fault is None), f"{error!r}, but zlib says {fault!r}"
+        if fault is None:
+            source = CompressedFile(LocalFile(path), kind)
+            for offset in (len(content) // 2, step, 0, len(content)):
+                assert source.read(offset, 100) == content[offset : offset + 100]
+
+
+def _read_all(inflater: Inflater, step: int) -> tuple[bytes, TorchRecIOError | None]:
+    out = bytearray()
+    try:
+        while chunk := inflater.read(step):
+            assert len(chunk) <= step
+            out += chunk
+    except (CorruptRecordError, TruncatedFileError) as error:
+        assert error.offset == len(out), "the damage is somewhere else"
+        return bytes(out), error
+    return bytes(out), None
+
+
+def _decompress(file: bytes, kind: Compression) -> tuple[bytes, str | None]:
+    """Return the bytes before the first damage, and the damage."""
+    out = bytearray()
+    rest = file
+    is_first = True
+    while rest := (rest if is_first else rest.lstrip(b"\0")):
+        if not is_first and not _is_member(rest, kind):
+            return bytes(out), "stray bytes"
+        if kind == "gzip" and len(rest) > 3 and rest[3] & 0xE0:  # zlib accepts reserved flags
+            return bytes(out), "a reserved flag"
+        is_first = False
+        decoder = zlib.decompressobj(_WINDOW_BITS[kind])
+        for number, byte in enumerate(rest):
+            try:
+                out += decoder.decompress(bytes([byte]))
+            except zlib.error as error:
+                return bytes(out), str(error)
+            if decoder.eof:
+                rest = rest[number + 1 :]
+                break
+        else:
+            return bytes(out), "the end is missing"
+    return bytes(out), None
+
+
+def _is_member(rest: bytes, kind: Compression) -> bool:
+    if kind == "gzip":
+        return b"\x1f\x8b".startswith(rest[:2])
+    is_method = rest[0] & 15 == 8 and rest[0] >> 4 <= 7
+    return is_method and (len(rest) < 2 or int.from_bytes(rest[:2], "big") % 31 == 0)
+
+
+def _with_right_checksum(file: bytes, kind: Compression) -> bytes:
+    """Correct the checksum of the only member, which no mutation would find."""
+    head = 10 if kind == "gzip" else 2
+    decoder = zlib.decompressobj(-15)
+    try:
+        content = decoder.decompress(file[head:], 1 << 20)
+    except zlib.error:
+        return file
+    if not decoder.eof:
+        return file
+    if kind == "gzip":
+        end = zlib.crc32(content).to_bytes(4, "little") + len(content).to_bytes(4, "little")
+    else:
+        end = zlib.adler32(content).to_bytes(4, "big")
+    body = file[: len(file) - len(decoder.unused_data)]
+    return body + end + decoder.unused_data[len(end) :]
+
+
+def seeds() -> Iterator[bytes]:
+    records = b"".join(frame(bytes(range(size))) for size in (0, 1, 40, 200))
+    for level in (0, 1, 9):
+        for content in (b"", b"a", records, bytes(3000), records * 20):
+            yield bytes([0, level]) + gzip.compress(content, level, mtime=0)
+            yield bytes([_ZLIB, level]) + zlib.compress(content, level)
+            yield bytes([_REPAIRED, level]) + gzip.compress(content, level, mtime=0)
+    member = gzip.compress(b"member", mtime=0)
+    yield b"\0\0" + member + bytes(20) + member
+    yield b"\0\0" + member + b"stray"
+    yield b"\0\0" + member + member[:-3]
+    # All optional fields of a header: extra, name, comment, checksum.
+    head = b"\x1f\x8b\x08\x1e" + bytes(6) + b"\x02\0ab" + b"name\0" + b"comment\0"
+    yield b"\0\0" + head + zlib.crc32(head).to_bytes(4, "little")[:2] + member[10:]
+    dictionary = zlib.compressobj(zdict=b"word")
+    yield bytes([_ZLIB, 0]) + dictionary.compress(b"word") + dictionary.flush()
+    for bits in (9, 12):
+        narrow = zlib.compressobj(9, zlib.DEFLATED, bits)
+        yield bytes([_ZLIB, 3]) + narrow.compress(records * 9) + narrow.flush()

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets, each for a time: run.sh BUILD_DIR SECONDS [TARGET...]
+#
+# Inputs that were kept, and those of earlier runs in BUILD_DIR/corpus, come first. New inputs that fail are
+# written to BUILD_DIR/findings. BUILD_DIR/logs has a log of each run, which report.py reads.
+#
+# Needs Clang with libFuzzer, protoc and protobuf's C++ library, and atheris for the targets in Python. If
+# Clang or protobuf are missing, they are installed with apt-get by root. Otherwise the targets that need a
+# missing tool are skipped, which is a failure in CI.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+mkdir -p "$1"
+build=$(realpath "$1")
+seconds=$2
+shift 2
+jobs=${JOBS:-$(nproc)}
+
+find_clang() {
+  for name in "${FUZZ_CXX:-}" clang++-19 clang++-18 clang++-17 clang++-16 clang++; do
+    [ -n "$name" ] && command -v "$name" && return
+  done
+  return 1
+}
+
+tools_present() {
+  local compiler probe
+  compiler=$(find_clang) && command -v protoc > /dev/null || return 1
+  probe=$(mktemp -d)
+  cat > "$probe/probe.cpp" <<'CPP'
+#include <google/protobuf/message.h>
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }
+CPP
+  "$compiler" -std=c++20 -fsanitize=fuzzer,address,undefined "$probe/probe.cpp" -o "$probe/probe" \
+    2> /dev/null
+}
+
+# Says that targets are skipped; fails in CI, where all tools must be installed.
+skip() {
+  echo "fuzzing of the targets in $1 needs $2" >&2
+  [ "${CI:-}" = true ] && exit 1
+  echo "skipped" >&2
+}
+
+names() {
+  basename -a "$1"/fuzz_* | sed 's/^fuzz_//; s/\..*//' | sort -u
+}
+
+build_native() {
+  cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$(find_clang)" \
+    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTORCHREC_IO_FUZZ=ON > /dev/null
+  cmake --build "$build" -j "$(nproc)"
+}
+
+# Runs one target. Its log is the only output, unless it fails.
+fuzz() {
+  local target=$1 log finding
+  local -a options=() command=("$build/tests/fuzz/native/fuzz_$target")
+  [ -x "${command[0]}" ] || command=(python -m tests.fuzz.python.run "$target")
+  [ -s "$build/seeds/$target.dict" ] && options=(-dict="$build/seeds/$target.dict")
+  log="$build/logs/$target-$(date +%s).log"
+  mkdir -p "$build/corpus/$target"
+  if ! "${command[@]}" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 \
+    -print_final_stats=1 -artifact_prefix="$build/findings/$target-" \
+    "${options[@]}" "$build/corpus/$target" "$build/seeds/$target" \
+    > "$log" 2>&1 < /dev/null; then
+    tail -60 "$log"
+    for finding in "$build/findings/$target"-*; do
+      [ -e "$finding" ] || continue
+      cat <<TEXT
+fuzz target $target failed. Run the input again with
+  ${command[*]} $finding
+After the fault is mended, keep the input, named by the fault:
+  cp $finding tests/fuzz/corpus/$target/findings/NAME
+TEXT
+    done
+    return 1
+  fi
+  echo "$target: $(sed -n 's/stat::number_of_executed_units: *//p' "$log") inputs in $seconds s"
+}
+
+targets=()
+if ! tools_present && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+  apt-get -qq update
+  apt-get -qq install -y clang-19 libclang-rt-19-dev libprotobuf-dev protobuf-compiler > /dev/null
+fi
+if tools_present; then
+  build_native
+  mapfile -t -O "${#targets[@]}" targets < <(names tests/fuzz/native)
+else
+  skip C++ "Clang with libFuzzer, protoc and protobuf's C++ library"
+fi
+if python -c "import atheris" 2> /dev/null; then
+  mapfile -t -O "${#targets[@]}" targets < <(names tests/fuzz/python)
+else
+  skip Python atheris
+fi
+[ $# = 0 ] || targets=("$@")
+
+mkdir -p "$build/logs" "$build/findings"
+python -m tests.fuzz.corpus unpack "$build/seeds"
+export -f fuzz
+export build seconds
+printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -euo pipefail -c 'fuzz {}'

@@ -1,0 +1,274 @@
+"""Indexes that do not cover their data file are not believed."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.indexes import write_index
+from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io import (
+    CorruptRecordError,
+    IndexFormatError,
+    RecordIndex,
+    StaleIndexError,
+    TFRecordDataset,
+    TFRecordMapDataset,
+    TorchRecIOError,
+    _core,
+)
+from torchrec_io.records.index_cache import cache_path, find_or_build, open_indexes
+from torchrec_io.records.lines import TextLines
+
+RECORDS = [b"%03d" % number for number in range(100)]
+FRAME = 19
+TOTAL = FRAME * len(RECORDS)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_tfrecord(tmp_path / "data", RECORDS)
+
+
+ALL = list(range(0, TOTAL, FRAME))
+HALF = TOTAL // 2
+# Starts, end, header and footer of indexes that leave out records, or contradict the file.
+WRONG: dict[str, tuple[list[int], int, int, int]] = {
+    "first half": (ALL[:50], HALF, 0, 0),
+    "first half, rest as a footer": (ALL[:50], HALF, 0, TOTAL - HALF),
+    "second half": (ALL[50:], TOTAL, HALF, 0),
+    "nothing": ([], 0, 0, 0),
+    "nothing, all as a footer": ([], 0, 0, TOTAL),
+    "end past the file": (ALL, TOTAL + 1, 0, 0),
+    "end far past the file": (ALL, 2**62, 0, 0),
+    "end before the file's": (ALL, TOTAL - 1, 0, 0),
+    "equal starts": ([*ALL[:9], ALL[8], *ALL[10:]], TOTAL, 0, 0),
+    "descending starts": ([*ALL[:9], ALL[10], ALL[9], *ALL[11:]], TOTAL, 0, 0),
+    "records too short": ([*ALL[:9], ALL[9] + 5, *ALL[10:]], TOTAL, 0, 0),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_wrong_index_is_built_again_or_refused(data: Path, kind: str) -> None:
+    starts, end, header, footer = WRONG[kind]
+    path = write_index(data, starts, end, header_bytes=header, footer_bytes=footer)
+    with pytest.raises(IndexFormatError) as caught:
+        RecordIndex.load(data)
+    assert caught.value.path == str(path)
+    with pytest.raises(IndexFormatError):
+        TFRecordDataset(data, index=path)
+    dataset = TFRecordDataset(data, batch_size=30)
+    assert [record for batch in dataset for record in batch] == RECORDS
+
+
+def test_right_index_is_used(data: Path) -> None:
+    path = write_index(data, ALL, TOTAL)
+    assert find_or_build(data)[0].index_path == str(path)
+    assert (
+        RecordIndex.load(data).file_bytes.tobytes() == RecordIndex.build(data).file_bytes.tobytes()
+    )
+
+
+def test_message_names_the_covered_bytes(data: Path) -> None:
+    write_index(data, ALL[:50], HALF)
+    with pytest.raises(
+        IndexFormatError, match="covers bytes 0 to 950 of a data file of 1,900 bytes"
+    ):
+        RecordIndex.load(data)
+
+
+def test_each_record_can_be_the_one_that_is_missing(tmp_path: Path) -> None:
+    data = write_tfrecord(tmp_path / "x", RECORDS[:7])
+    starts = ALL[:7]
+    for left_out in range(8):
+        wanted = [start for start in starts if start != left_out * FRAME]
+        write_index(data, wanted, 6 * FRAME if left_out == 6 else 7 * FRAME)
+        if left_out in (0, 6):
+            with pytest.raises(IndexFormatError):
+                RecordIndex.load(data)
+        elif left_out < 6:  # the frame of the record before it is too long
+            index = RecordIndex.load(data)
+            dataset = TFRecordDataset(data, index=str(data) + ".tfidx", batch_size=7)
+            with pytest.raises(StaleIndexError):
+                list(dataset)
+            assert len(index) == 6
+
+
+# ---- compressed files ----
+
+
+def zip_records(path: Path, records: list[bytes]) -> Path:
+    path.write_bytes(gzip.compress(b"".join(map(frame, records))))
+    return path
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_compressed_stream_continues_after_the_index(tmp_path: Path, shuffle: bool) -> None:
+    data = zip_records(tmp_path / "x", RECORDS)
+    path = write_index(data, ALL[:50], HALF, compression=_core.Compression.gzip)
+    dataset = TFRecordDataset(data, index=path, batch_size=10, shuffle=shuffle)
+    with pytest.raises(StaleIndexError, match="ends at byte 950 of the decompressed stream"):
+        list(dataset)
+
+
+@pytest.mark.parametrize("footer", [0, TOTAL - HALF])
+def test_compressed_index_must_end_with_its_stream(tmp_path: Path, footer: int) -> None:
+    data = zip_records(tmp_path / "x", RECORDS)
+    gzipped = _core.Compression.gzip
+    if footer:
+        write_index(data, ALL[:50], HALF, compression=gzipped, footer_bytes=footer)
+    else:  # more than deflate can stand for
+        write_index(data, ALL, data.stat().st_size * 1032 + 1, compression=gzipped)
+    with pytest.raises(IndexFormatError):
+        RecordIndex.load(data)
+
+
+# ---- damage ----
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_saved_index_of_a_damaged_file_says_so(tmp_path: Path, compressed: bool) -> None:
+    content = b"".join(map(frame, RECORDS))
+    content = gzip.compress(content)[:-9] if compressed else content[:-1]
+    data = tmp_path / "x"
+    data.write_bytes(content)
+    built, damage = RecordIndex.build_partial(data)
+    assert damage is not None
+    path = built.save()
+    loaded = RecordIndex.load(data)
+    assert len(loaded) == len(built)
+    found, errors = open_indexes([str(data)], path, "auto")
+    assert len(found[0]) == len(built)
+    [error] = errors
+    assert isinstance(error, CorruptRecordError)
+    assert (error.path, error.record, error.offset) == (damage.path, damage.record, damage.offset)
+    with pytest.raises(CorruptRecordError, match="lost to damage when it was indexed"):
+        TFRecordDataset(data, index=path)
+    dataset = TFRecordDataset(data, index=path, on_error="skip", batch_size=200)
+    assert list(dataset) == [RECORDS[: len(built)]]
+    assert dataset.skipped == 1
+    with pytest.raises(type(damage)) as caught:  # "auto" scans the file again
+        TFRecordDataset(data)
+    assert str(caught.value) == str(damage)
+    assert not cache_path(data).exists()
+
+
+# ---- text indexes ----
+
+
+def lines_without(left_out: set[int]) -> str:
+    return "".join(f"{at} {FRAME}\n" for at in ALL if at // FRAME not in left_out)
+
+
+@pytest.mark.parametrize(
+    "left_out", [{0}, {99}, {50}, {0, 1, 50, 51, 98, 99}, set(range(50, 100)), set(range(100))]
+)
+def test_text_index_that_leaves_out_records(data: Path, left_out: set[int]) -> None:
+    path = data.with_name("data.idx")
+    path.write_text(lines_without(left_out))
+    first = min(left_out) * FRAME
+    message = f"leaves out bytes {first:,} to [0-9,]+ of the data file; use allow_missing=True"
+    for load in (RecordIndex.load, RecordIndex.from_text):
+        with pytest.raises(StaleIndexError, match=message) as caught:
+            load(path, data)
+        assert caught.value.path == str(path)
+    with pytest.raises(StaleIndexError, match=message):
+        open_indexes([str(data)], path, "auto")
+
+    index = RecordIndex.from_text(path, data, allow_missing=True)
+    wanted = [start for start in ALL if start // FRAME not in left_out]
+    assert index.offsets.tolist() == wanted
+    assert index.lengths.tolist() == [3] * len(wanted)
+    [again], errors = open_indexes([str(data)], path, "auto", allow_missing=True)
+    assert (again.offsets.tolist(), errors) == (wanted, [])
+
+    saved = index.save()
+    with pytest.raises(StaleIndexError, match=message):
+        RecordIndex.load(saved)
+    assert RecordIndex.load(saved, allow_missing=True).offsets.tolist() == wanted
+    assert len(find_or_build(data)[0]) == 100  # "auto" wants all records
+
+
+def test_gaps_of_text_indexes_have_room_for_records(data: Path) -> None:
+    path = data.with_name("data.idx")
+    for gap in (1, 15):
+        path.write_text(f"{gap} 19\n")
+        with pytest.raises(IndexFormatError, match="line 1 of the index"):
+            RecordIndex.from_text(path, data, allow_missing=True)
+
+
+# ---- other formats ----
+
+
+@pytest.mark.parametrize("content", [b"", b"a\nb\n", b"a\nb", b"a\n\r", b"a\n", b"a"])
+@pytest.mark.parametrize("skip", [0, 1])
+def test_lines_account_for_their_file(tmp_path: Path, content: bytes, skip: int) -> None:
+    (tmp_path / "x").write_bytes(content)
+    built = RecordIndex.build(tmp_path / "x", format=TextLines(skip))
+    loaded = RecordIndex.load(built.save(), format=TextLines(skip))
+    assert loaded.offsets.tolist() == built.offsets.tolist()
+
+
+def test_lines_that_are_left_out(tmp_path: Path) -> None:
+    whole, half = tmp_path / "x", tmp_path / "y"
+    whole.write_bytes(b"line\n" * 10)
+    half.write_bytes(b"line\n" * 5)
+    content = bytearray(RecordIndex.build(half, format=TextLines()).file_bytes)
+    own = RecordIndex.build(whole, format=TextLines()).file_bytes
+    content[32:56] = own[32:56].tobytes()  # size, time and fingerprint of the whole file
+    for footer in (0, 25):
+        content[72:80] = footer.to_bytes(8, "little")
+        crc = _core.crc32c(np.frombuffer(bytes(content[:100]), np.uint8))
+        content[100:104] = crc.to_bytes(4, "little")
+        (tmp_path / "x.tfidx").write_bytes(content)
+        with pytest.raises(IndexFormatError, match="covers bytes 0 to 25"):
+            RecordIndex.load(whole, format=TextLines())
+
+
+# ---- earlier versions ----
+
+
+def test_index_of_an_earlier_release(data: Path) -> None:
+    path = RecordIndex.build(data).save()
+    content = bytearray(path.read_bytes())
+    content[8:12] = (1).to_bytes(4, "little")
+    path.write_bytes(content)
+    with pytest.raises(IndexFormatError, match="an earlier release wrote it"):
+        RecordIndex.load(data)
+    assert len(find_or_build(data)[0]) == 100
+
+
+def test_every_number_in_the_header(data: Path) -> None:
+    """Any change of a field, with a valid checksum, is refused, or changes nothing that is read."""
+    path = RecordIndex.build(data).save()
+    whole = path.read_bytes()
+    for at, bit in itertools.product(range(12, 96), range(8)):
+        if 32 <= at < 56:
+            continue  # size, time and fingerprint, which tests of stale indexes change
+        content = bytearray(whole)
+        content[at] ^= 1 << bit
+        crc = _core.crc32c(np.frombuffer(bytes(content[:100]), np.uint8))
+        content[100:104] = crc.to_bytes(4, "little")
+        path.write_bytes(content)
+        try:
+            dataset = TFRecordDataset(data, index=path, batch_size=100)
+            assert list(dataset) == [RECORDS]
+        except TorchRecIOError:
+            continue
+
+
+def test_datasets_read_what_a_text_index_has(data: Path) -> None:
+    path = data.with_name("data.idx")
+    path.write_text(lines_without({3, 98, 99}))
+    makers: tuple[Callable[..., Any], ...] = (TFRecordDataset, TFRecordMapDataset)
+    for make in makers:
+        with pytest.raises(StaleIndexError, match="leaves out bytes 57 to 76"):
+            make(data, index=path)
+        dataset = make(data, index=path, allow_missing=True)
+        assert list(dataset) == [*RECORDS[:3], *RECORDS[4:98]]

@@ -1,0 +1,75 @@
+"""Many files in a process that may have few of them open."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.support.tfrecord import write_tfrecord
+
+FILES = 100
+# The process has some files of its own: libraries, pipes to workers.
+LIMIT = 32
+
+READ = """
+import resource, sys
+import torch
+from torch.utils.data import DataLoader
+import torchrec_io as tio
+torch.multiprocessing.set_sharing_strategy("file_system")
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[2])))
+folder = sys.argv[1]
+for workers in (0, 2):
+    for dataset in (
+        tio.TFRecordDataset(folder, batch_size=50, shuffle=True),
+        tio.TFRecordStream(folder, batch_size=50),
+    ):
+        found = []
+        for batch in DataLoader(dataset, batch_size=None, num_workers=workers):
+            found += batch
+        assert sorted(found) == sorted(str(n).encode() for n in range(2 * int(sys.argv[3]))), found
+dataset = tio.TFRecordMapDataset(folder)
+assert len(dataset.__getitems__(range(len(dataset)))) == len(dataset)
+assert tio.tools.merge(folder, folder + "/merged.bin").records == len(dataset)
+"""
+
+WRITE = """
+import resource, sys
+import torchrec_io as tio
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+try:
+    tio.ShardedWriter(sys.argv[1] + "/a", num_shards=100)
+except OSError as error:
+    print(error)
+"""
+
+
+def run(code: str, *arguments: object) -> str:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.timeout(300)
+def test_more_files_than_may_be_open(tmp_path: Path) -> None:
+    for number in range(FILES):
+        records = [str(2 * number + each).encode() for each in range(2)]
+        write_tfrecord(tmp_path / f"{number:03d}.tfrecord", records)
+    run(READ, tmp_path, LIMIT, FILES)
+
+
+def test_more_shards_than_may_be_open(tmp_path: Path) -> None:
+    message = run(WRITE, tmp_path)
+    assert "Too many open files: this process may have 32 open. Raise the limit (ulimit" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_limit_of_this_process() -> None:
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > LIMIT  # or the tests above test nothing

@@ -1,0 +1,182 @@
+"""The limit of the size of a record: what is larger is an error, and takes no memory."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.tfrecord import frame, masked_crc, write_tfrecord
+from torchrec_io.records.sequential import iter_records
+from torchrec_io.records.verify import verify_file
+
+SMALL = [b"a" * 10, b"b" * 1000, b"c" * 10]
+RECORDS = [SMALL[0], SMALL[1], b"x" * 1001, SMALL[2]]
+OFFSET = 2 * 16 + 1010  # of the frame that is too large
+
+
+@pytest.fixture(params=[None, "gzip"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return write_tfrecord(tmp_path / "data", RECORDS, request.param)
+
+
+def open_all(path: Path, **options: Any) -> dict[str, Any]:
+    shuffle = tio.Shuffle(block=2, window=2)
+    return {
+        "stream": tio.TFRecordStream(path, **options),
+        "samples": tio.TFRecordDataset(path, **options),
+        "batches": tio.TFRecordDataset(path, batch_size=2, **options),
+        "shuffled": tio.TFRecordDataset(path, shuffle=True, **options),
+        "blocks": tio.TFRecordDataset(path, shuffle=shuffle, **options),
+    }
+
+
+def check_error(error: tio.RecordTooLargeError, path: Path) -> None:
+    assert error.reason == (
+        "the record claims 1,001 bytes, and max_record_bytes is 1,000: pass a larger "
+        "max_record_bytes if the record is meant to have this size"
+    )
+    assert (error.path, error.record, error.offset) == (str(path), 2, OFFSET)
+
+
+def test_a_record_that_is_too_large_is_an_error(path: Path) -> None:
+    for dataset in open_all(path, max_record_bytes=1000).values():
+        with pytest.raises(tio.RecordTooLargeError) as caught:
+            list(dataset)
+        check_error(caught.value, path)
+
+
+def test_a_record_that_is_too_large_is_skipped_alone(path: Path) -> None:
+    errors: list[Any] = []
+    for name, dataset in open_all(path, max_record_bytes=1000, on_error=errors.append).items():
+        items = list(dataset)
+        records = [record for batch in items for record in batch] if name == "batches" else items
+        assert sorted(records) == SMALL, name
+        assert dataset.skipped == 1
+        check_error(errors.pop(), path)
+
+
+def test_the_limit_itself_is_allowed(path: Path) -> None:
+    for dataset in open_all(path, max_record_bytes=1001).values():
+        assert dataset.replace().skipped == 0
+        assert len(list(dataset)) in (2, 4)
+
+
+def test_parsed_batches(tmp_path: Path) -> None:
+    schema = {"x": tio.FixedLenFeature([], "int64"), "y": tio.VarLenFeature("string")}
+    with tio.TFRecordWriter(tmp_path / "data") as writer:
+        for number in range(6):
+            writer.write({"x": number, "y": [b"long" * (300 if number == 3 else 1)]})
+    dataset = tio.TFRecordDataset(
+        tmp_path / "data", schema, batch_size=2, on_error="skip", max_record_bytes=1000
+    )
+    assert [batch["x"].tolist() for batch in dataset] == [[0, 1], [2, 4], [5]]
+    with pytest.raises(tio.RecordTooLargeError):
+        list(dataset.replace(on_error="raise"))
+
+
+def test_workers_know_the_limit(path: Path) -> None:
+    dataset = tio.TFRecordDataset(path, max_record_bytes=1000, on_error="skip", batch_size=4)
+    loader = DataLoader(dataset, batch_size=None, num_workers=1)
+    assert [record for batch in loader for record in batch] == SMALL
+
+
+def test_map_style(path: Path) -> None:
+    dataset = tio.TFRecordMapDataset(path, max_record_bytes=1000)
+    assert dataset[3] == SMALL[2]
+    with pytest.raises(tio.RecordTooLargeError) as caught:
+        dataset[2]
+    check_error(caught.value, path)
+
+
+def test_other_formats(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"a\n" + b"x" * 2000 + b"\nb\n")
+    options: Any = {"max_record_bytes": 1000, "on_error": "skip"}
+    assert list(tio.TextLineDataset(text, **options)) == [b"a", b"b"]
+    assert list(tio.WholeFileDataset(text, **options)) == []
+    assert list(tio.FixedLengthRecordDataset(text, 2005, **options)) == []
+
+
+def test_a_mixture_has_one_limit(path: Path) -> None:
+    parts = [tio.TFRecordDataset(path, max_record_bytes=limit) for limit in (1000, 1001)]
+    with pytest.raises(ValueError, match="max_record_bytes"):
+        tio.mix(parts, weights=[1, 1])
+    mixed = tio.mix([parts[0], parts[0]], weights=[1, 1], on_error="skip")
+    assert set(mixed) == set(SMALL)
+
+
+def test_sequential_reading(path: Path) -> None:
+    found: list[tuple[int, bytes]] = []
+    with pytest.raises(tio.RecordTooLargeError) as caught:
+        found.extend(iter_records(path, max_record_bytes=1000))
+    assert [record for _, record in found] == SMALL[:2]
+    check_error(caught.value, path)
+
+
+def test_verification_goes_on_after_it(path: Path) -> None:
+    report = verify_file(path, max_record_bytes=1000)
+    assert (report.records, report.damaged, report.lost) == (3, 1, None)
+    [error] = report.damage
+    assert isinstance(error, tio.RecordTooLargeError)
+    check_error(error, path)
+
+
+def test_each_of_several_readers_skips_it(path: Path) -> None:
+    errors: list[Any] = []
+    found: list[bytes] = []
+    for rank in range(3):
+        found += tio.TFRecordStream(
+            path, rank=rank, world_size=3, uneven="keep", max_record_bytes=1000,
+            on_error=errors.append,
+        )  # fmt: skip
+    assert sorted(found) == SMALL
+    assert len(errors) == 1
+
+
+def write_bomb(path: Path, claimed: int, actual: int) -> None:
+    """Write a compressed file with a record that claims more bytes than there are, all zeros."""
+    length = struct.pack("<Q", claimed)
+    header = length + struct.pack("<I", masked_crc(length))
+    zeros = bytes(1 << 20)
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(frame(b"first") + header)
+        for _ in range(actual >> 20):
+            file.write(zeros)
+
+
+def test_a_bomb_ends_with_an_error_after_it_was_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    write_bomb(path, 20 << 30, 8 << 20)
+    errors: list[Any] = []
+    stream = tio.TFRecordStream(path, max_record_bytes=1 << 20, on_error=errors.append)
+    assert list(stream) == [b"first"]
+    assert [type(error) for error in errors] == [tio.RecordTooLargeError, tio.TruncatedFileError]
+    assert [error.record for error in errors] == [1, 1]
+
+
+def test_memory_does_not_grow_with_a_bomb(tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    write_bomb(path, 20 << 30, 200 << 20)
+    code = (
+        "import resource, sys\n"
+        "from torchrec_io.records.verify import verify_file\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "verify_file(sys.argv[2])\n"
+        "before = peak()\n"
+        "report = verify_file(sys.argv[1], max_record_bytes=1 << 20)\n"
+        "print(report.damaged, peak() - before)\n"
+    )
+    write_tfrecord(tmp_path / "small", SMALL)
+    command = [sys.executable, "-c", code, str(path), str(tmp_path / "small")]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    damaged, grown = map(int, output.split())
+    assert damaged == 1
+    assert grown * (1024 if sys.platform == "linux" else 1) < 32 << 20

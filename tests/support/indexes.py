@@ -1,0 +1,40 @@
+"""Indexes with valid checksums, whatever they say about their data files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from torchrec_io import _core
+from torchrec_io.records.formats import TFRECORD
+from torchrec_io.storage.local import LocalFile
+
+
+def write_index(
+    data: Path,
+    starts: list[int],
+    end: int,
+    *,
+    compression: _core.Compression = _core.Compression.none,
+    header_bytes: int | None = None,
+    footer_bytes: int = 0,
+    gaps: tuple[_core.Gap, ...] = (),
+) -> Path:
+    """Write an index with valid checksums beside a data file."""
+    file = LocalFile(data)
+    header = _core.IndexHeader(
+        format=0,
+        compression=compression,
+        data_bytes=file.stamp.size,
+        data_mtime_ns=file.stamp.mtime_ns,
+        data_fingerprint=TFRECORD.fingerprint(file, file.stamp.size),
+        stream_end=end,
+        header_bytes=(starts[0] if starts else end) if header_bytes is None else header_bytes,
+        footer_bytes=footer_bytes,
+    )
+    restarts = np.empty((0, 2), np.uint64)
+    content = _core.encode_index(header, np.array(starts, np.uint64), restarts, list(gaps))
+    path = data.with_name(data.name + ".tfidx")
+    path.write_bytes(content)
+    return path

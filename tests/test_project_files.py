@@ -1,0 +1,123 @@
+"""Files around the package: workflows, templates, versions."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.package.check_release import find_problems
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+VERSIONED = ["pyproject.toml", "CITATION.cff", "CHANGELOG.md"]
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+def commands_of(workflow: Path) -> list[str]:
+    """Return the shell commands of all steps."""
+    jobs = load(workflow)["jobs"].values()
+    return [step["run"] for job in jobs for step in job.get("steps", []) if "run" in step]
+
+
+def makefile_targets() -> set[str]:
+    text = (ROOT / "Makefile").read_text("utf-8")
+    return set(re.findall(r"^([a-z][a-z-]*)(?: [a-z-]+)*:(?!=)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflow_calls_targets_that_exist(workflow: Path) -> None:
+    called = [re.findall(r"^make ([a-z-]+)", run, re.MULTILINE) for run in commands_of(workflow)]
+    assert {target for targets in called for target in targets} <= makefile_targets()
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflow_runs_programs_that_exist(workflow: Path) -> None:
+    for run in commands_of(workflow):
+        for program in re.findall(r"python (\S+\.py)", run):
+            assert (ROOT / program).exists()
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_jobs_have_least_permissions_and_a_time_limit(workflow: Path) -> None:
+    loaded = load(workflow)
+    assert loaded["permissions"] == {}
+    for job in loaded["jobs"].values():
+        assert job["permissions"]
+        assert "uses" in job or job["timeout-minutes"] <= 350
+
+
+def test_the_tests_of_ci_are_the_commands_of_the_readme() -> None:
+    commands = commands_of(ROOT / ".github/workflows/test.yml")
+    assert [run for run in commands if "make" in run] == ["make test", "make demo"]
+
+
+def test_issue_forms_have_required_keys() -> None:
+    for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
+        form = load(path)
+        if path.stem == "config":
+            continue
+        assert form["name"]
+        assert form["description"]
+        ids = [part["id"] for part in form["body"] if part["type"] != "markdown"]
+        assert len(ids) == len(set(ids)) > 0
+
+
+def test_hooks_have_the_versions_of_the_constraints() -> None:
+    constraints = dict(re.findall(r"^(\S+)==(\S+)$", read("constraints.txt"), re.MULTILINE))
+    revisions = {
+        repository["repo"].rpartition("/")[2]: repository["rev"]
+        for repository in load(ROOT / ".pre-commit-config.yaml")["repos"]
+    }
+    assert revisions["ruff-pre-commit"] == f"v{constraints['ruff']}"
+    assert revisions["mirrors-clang-format"] == f"v{constraints['clang-format']}"
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def test_versions_agree() -> None:
+    assert find_problems(ROOT, None) == []
+
+
+def test_release_check_ends_with_the_problems() -> None:
+    def check(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "tests/package/check_release.py", *arguments]
+        return subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+
+    assert check().returncode == 0
+    wrong = check("v9.9.9")
+    assert wrong.returncode == 1
+    assert "the tag must be v" in wrong.stderr
+
+
+def test_release_needs_matching_versions(tmp_path: Path) -> None:
+    for name in VERSIONED:
+        shutil.copy(ROOT / name, tmp_path)
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text("# Changelog\n\n## 7.8.9\n", "utf-8")
+    for name in VERSIONED[:2]:
+        path = tmp_path / name
+        text = re.sub(r'(?m)^(version\W+)\d[\d.]*("?)$', r"\g<1>7.8.9\2", path.read_text("utf-8"))
+        path.write_text(text, "utf-8")
+
+    assert find_problems(tmp_path, "v7.8.9") == []
+    assert find_problems(tmp_path, "v7.8.8") == ["the tag must be v7.8.9, got v7.8.8"]
+    changelog.write_text("# Changelog\n\n## 7.8.9, 2031-02-28\n", "utf-8")
+    assert find_problems(tmp_path, "v7.8.9") == []
+    changelog.write_text("# Changelog\n\n## 7.8.9 (unreleased)\n", "utf-8")
+    assert find_problems(tmp_path, "v7.8.9") == ["CHANGELOG.md has no heading '## 7.8.9'"]
+    (tmp_path / "CITATION.cff").write_text("version: 7.8.8\n", "utf-8")
+    assert find_problems(tmp_path, None) == [
+        "CITATION.cff has version 7.8.8, pyproject.toml has 7.8.9"
+    ]
