@@ -1140,6 +1140,54 @@ def unfilter_png(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order
         False if the rows do not fill `data`, or if a filter is unknown.
     """
 
+class RandomResizedCrop:
+    """The class of the same name in torchrec_io."""
+
+    def __init__(self, scale: tuple[float, float], ratio: tuple[float, float], log_ratio: tuple[float, float], flip: float) -> None: ...
+
+    def choose(self, height: int, width: int, key: bytes) -> tuple[int, int, int, int, bool]:
+        """
+        Choose a part of an image: top, left, height, width, and whether it is mirrored.
+
+        Args:
+            height: Height of the image.
+            width: Width of the image.
+            key: Key of NumPy's Philox generator, whose random numbers are used; 16 bytes,
+                little-endian.
+        """
+
+class RandomCrop:
+    """The class of the same name in torchrec_io."""
+
+    def __init__(self, height: int, width: int, flip: float) -> None: ...
+
+    def choose(self, height: int, width: int, key: bytes) -> tuple[int, int, int, int, bool]:
+        """
+        Choose a part of an image: top, left, height, width, and whether it is mirrored.
+
+        Args:
+            height: Height of the image.
+            width: Width of the image.
+            key: Key of NumPy's Philox generator, whose random numbers are used; 16 bytes,
+                little-endian.
+        """
+
+class RandomFlip:
+    """The class of the same name in torchrec_io."""
+
+    def __init__(self, flip: float) -> None: ...
+
+    def choose(self, height: int, width: int, key: bytes) -> tuple[int, int, int, int, bool]:
+        """
+        Choose a part of an image: top, left, height, width, and whether it is mirrored.
+
+        Args:
+            height: Height of the image.
+            width: Width of the image.
+            key: Key of NumPy's Philox generator, whose random numbers are used; 16 bytes,
+                little-endian.
+        """
+
 class Counter(enum.Enum):
     """Number that is counted while data is loaded."""
 

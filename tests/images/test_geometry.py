@@ -14,6 +14,7 @@ from PIL import Image, ImageOps
 import torchrec_io as tio
 from tests.support.images import MODES, Pixels, column_of, decoded, encoded, noise
 from torchrec_io.errors import DecodeError, SchemaError
+from torchrec_io.images.random_crop import choose_builtin, generator_of, is_builtin
 
 BILINEAR = Image.Resampling.BILINEAR
 sizes = st.integers(1, 40)
@@ -274,6 +275,38 @@ def test_random_resized_crops_equal_those_of_torchvision(
     assert 0 <= crop.top <= height - crop.height
     assert 0 <= crop.left <= width - crop.width
     assert min(crop.height, crop.width) >= 1
+
+
+@given(
+    st.integers(1, 70_000),
+    st.integers(1, 70_000),
+    st.tuples(fractions, fractions).map(sorted),
+    st.tuples(ratios, ratios).map(sorted),
+    st.tuples(st.floats(0, 1), st.binary(min_size=16, max_size=16)),
+)
+def test_native_crops_are_those_of_the_python_functions(
+    height: int, width: int, scale: Any, ratio: Any, random: tuple[float, bytes]
+) -> None:
+    flip, key = random
+    for augment in (
+        tio.RandomResizedCrop(scale, ratio, flip),
+        tio.RandomCrop((height // 2 + 1, width // 3 + 1), flip),
+        tio.RandomFlip(flip),
+    ):
+        assert is_builtin(augment)
+        expected = augment(height, width, generator_of(key))
+        chosen = choose_builtin(augment, height, width, key)
+        assert chosen == expected
+        assert list(map(type, chosen)) == list(map(type, expected))
+
+
+def test_subclass_of_a_random_crop_is_called() -> None:
+    class Upper(tio.RandomFlip):
+        def __call__(self, height: int, width: int, rng: np.random.Generator) -> tio.Crop:
+            return super().__call__(height // 2, width, rng)
+
+    [image] = column_of([encoded(noise(6, 5))], augment=Upper(flip=0))
+    assert image.shape == (3, 3, 5)
 
 
 def test_random_resized_crops_are_distributed_over_the_image() -> None:

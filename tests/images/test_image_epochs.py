@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.images import encoded, noise, record_of
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io.images.random_crop import generator_of
 from torchrec_io.parsing.record_random import RecordRandom
 
 COUNT = 23
@@ -54,7 +55,7 @@ def expected(epoch: int, seed: int, numbers: Iterable[int] = range(COUNT)) -> di
     """Return the documented result, which depends on record, epoch, seed and name only."""
     made = {}
     for number in numbers:
-        rng = RecordRandom(seed, epoch).generator(np.int64(number), "image")
+        rng = generator_of(RecordRandom(seed, epoch).key(np.int64(number), "image"))
         height, width = ARRAYS[number].shape[:2]
         crop = tio.RandomResizedCrop()(height, width, rng)
         box = tio.ImageFeature(crop=crop[:4], size=(6, 5))
@@ -212,7 +213,7 @@ def test_specs_can_be_pickled() -> None:
 
 def test_random_numbers_depend_on_every_input() -> None:
     def first(seed: int, epoch: int, record: Any, feature: str) -> float:
-        return RecordRandom(seed, epoch).generator(record, feature).random()
+        return generator_of(RecordRandom(seed, epoch).key(record, feature)).random()
 
     place = np.array([(1, 2, 99)], "i4,i8,i8")[0]
     moved = np.array([(1, 2, 98)], "i4,i8,i8")[0]  # the offset does not identify a record

@@ -12,7 +12,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
 from .exif import exif_rotation
-from .geometry import RngFactory, View, find_view
+from .geometry import KeyFactory, View, find_view
 from .gif import count_frames
 from .jpeg_markers import SIGNATURE as JPEG_SIGNATURE
 from .jpeg_markers import check_jpeg
@@ -49,13 +49,13 @@ class DecodedImage(NamedTuple):
     position: tuple[int, int]
 
 
-def decode_image(data: memoryview, feature: ImageFeature, make_rng: RngFactory) -> DecodedImage:
+def decode_image(data: memoryview, feature: ImageFeature, make_key: KeyFactory) -> DecodedImage:
     """Decode one image, and crop and resize it as a feature specifies.
 
     Args:
         data: Bytes of the image file.
         feature: Feature spec.
-        make_rng: Function that makes the random number generator for ``augment``.
+        make_key: Function that makes the key of the random numbers for ``augment``.
 
     Raises:
         BadValueError: If the data is not an image, is damaged or truncated, claims too many pixels,
@@ -66,9 +66,9 @@ def decode_image(data: memoryview, feature: ImageFeature, make_rng: RngFactory) 
         if data[:3] == JPEG_SIGNATURE:
             check_jpeg(data)
         if is_native(data, feature):
-            decoded = DecodedImage(*decode_one(data, feature, make_rng))
+            decoded = DecodedImage(*decode_one(data, feature, make_key))
         else:
-            decoded = _decode_by_pillow(data, feature, make_rng)
+            decoded = _decode_by_pillow(data, feature, make_key)
         pixels = _convert_dtype(decoded.pixels, data, feature)
         if pixels is not decoded.pixels:
             decoded = DecodedImage(pixels, decoded.position)
@@ -101,7 +101,7 @@ def _convert_dtype(pixels: Pixels, data: memoryview, feature: ImageFeature) -> P
 
 
 def _decode_by_pillow(
-    data: memoryview, feature: ImageFeature, make_rng: RngFactory
+    data: memoryview, feature: ImageFeature, make_key: KeyFactory
 ) -> DecodedImage:
     header = read_header(data)
     if feature.bitcast and (header is None or (header.depth, header.color_type) != (8, 6)):
@@ -110,7 +110,7 @@ def _decode_by_pillow(
     if header is not None:
         check_pixels(header.height, header.width, feature.max_pixels, is_wide=is_wide)
         if is_wide and feature.dtype == "uint16":
-            return _decode_16_bit_png(data, header, feature, make_rng)
+            return _decode_16_bit_png(data, header, feature, make_key)
     with _open(data) as image:
         check_size(image, feature.max_pixels, is_wide=is_wide)
         rotation = None
@@ -120,7 +120,7 @@ def _decode_by_pillow(
             rotation = exif_rotation(image)
         stored = image if header is None else _restore_png(image, data, header, feature)
         rotated = stored if rotation is None else stored.transpose(rotation.method)
-        view = find_view(feature, rotated.height, rotated.width, make_rng)
+        view = find_view(feature, rotated.height, rotated.width, make_key)
         if feature.animated and image.format == "GIF":
             frames = _render_frames(image, count_frames(data), view, feature)
             return DecodedImage(frames, view.position)
@@ -156,7 +156,7 @@ def _restore_png(
 
 
 def _decode_16_bit_png(
-    data: memoryview, header: Header, feature: ImageFeature, make_rng: RngFactory
+    data: memoryview, header: Header, feature: ImageFeature, make_key: KeyFactory
 ) -> DecodedImage:
     rotation = None
     if feature.apply_exif_orientation:
@@ -166,7 +166,7 @@ def _decode_16_bit_png(
     pixels = convert_channels(pixels, feature.channels, CHANNELS[header.color_type])
     if rotation is not None:
         pixels = rotation.apply(pixels)
-    view = find_view(feature, pixels.shape[0], pixels.shape[1], make_rng)
+    view = find_view(feature, pixels.shape[0], pixels.shape[1], make_key)
     return DecodedImage(_cut_out(pixels, view), view.position)
 
 

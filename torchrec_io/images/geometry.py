@@ -6,14 +6,13 @@ import operator
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-
-from ..schema.crops import Crop
+from ..schema.crops import Augment, Crop
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
+from .random_crop import choose_builtin, generator_of, is_builtin
 
-# Makes the random number generator of a record.
-RngFactory: TypeAlias = Callable[[], np.random.Generator]
+# Makes the key of the random numbers of a record; 16 bytes.
+KeyFactory: TypeAlias = Callable[[], bytes]
 # Left, top, right and bottom, as for Pillow.
 Box: TypeAlias = tuple[float, float, float, float]
 
@@ -56,14 +55,14 @@ class View(NamedTuple):
         return 8
 
 
-def find_view(feature: ImageFeature, height: int, width: int, make_rng: RngFactory) -> View:
+def find_view(feature: ImageFeature, height: int, width: int, make_key: KeyFactory) -> View:
     """Return the part of an image that a feature uses.
 
     Args:
         feature: Feature spec.
         height: Height of the image.
         width: Width of the image.
-        make_rng: Function that makes the generator for ``augment``.
+        make_key: Function that makes the key of the random numbers for ``augment``.
 
     Raises:
         BadValueError: If a crop does not fit in the image, the image has another size than ``size``
@@ -79,7 +78,7 @@ def find_view(feature: ImageFeature, height: int, width: int, make_rng: RngFacto
             )
         top, left, height, width, _ = fixed
     if feature.augment is not None:
-        random = _random_crop(feature, height, width, make_rng)
+        random = _random_crop(feature.augment, height, width, make_key())
         top, left, is_flipped = top + random.top, left + random.left, random.flip
         height, width = random.height, random.width
     box = left, top, left + width, top + height
@@ -103,11 +102,12 @@ def find_view(feature: ImageFeature, height: int, width: int, make_rng: RngFacto
     return View(box, resized_box, size, position, is_flipped)
 
 
-def _random_crop(feature: ImageFeature, height: int, width: int, make_rng: RngFactory) -> Crop:
+def _random_crop(augment: Augment, height: int, width: int, key: bytes) -> Crop:
     """Return the box that a feature's ``augment`` chooses."""
-    assert feature.augment is not None
     try:
-        returned = feature.augment(height, width, make_rng())
+        if is_builtin(augment):
+            return choose_builtin(augment, height, width, key)
+        returned = augment(height, width, generator_of(key))
     except Exception as error:
         reason = f"the augment function raised {type(error).__name__}: {error}"
         raise BadValueError(reason) from error

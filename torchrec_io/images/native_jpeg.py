@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..schema.image_spec import ImageFeature
 from .bad_value import BadValueError
 from .exif import Rotation, rotation_of
-from .geometry import RngFactory, View, find_view
+from .geometry import KeyFactory, View, find_view
 from .jpeg_markers import SIGNATURE, check_jpeg
 from .levels import fill_values, inner_part
 from .limits import check_pixels
@@ -52,7 +52,7 @@ class _Part(NamedTuple):
 def decode_into(
     images: Sequence[memoryview],
     feature: ImageFeature,
-    make_rngs: Sequence[RngFactory],
+    make_keys: Sequence[KeyFactory],
     values: Sequence[Pixels],
     tables: Pixels | None,
 ) -> list[tuple[int, str]]:
@@ -61,7 +61,7 @@ def decode_into(
     Args:
         images: Bytes of the image files.
         feature: Feature spec.
-        make_rngs: For each image, the function that makes its generator for ``augment``.
+        make_keys: For each image, the function that makes the key of its random numbers.
         values: Array for each image; ``[H, W, C]`` with any strides.
         tables: Values of the levels 0 to 255; ``[C, 256]``. None for the levels themselves, uint8.
 
@@ -77,7 +77,7 @@ def decode_into(
     for place, header in enumerate(headers):
         try:
             check_jpeg(images[place])
-            view, rotation = _find_view(images[place], feature, header, make_rngs[place])
+            view, rotation = _find_view(images[place], feature, header, make_keys[place])
         except BadValueError as error:
             failures.append((place, str(error)))
             continue
@@ -92,7 +92,7 @@ def decode_into(
 
 
 def decode_one(
-    data: memoryview, feature: ImageFeature, make_rng: RngFactory
+    data: memoryview, feature: ImageFeature, make_key: KeyFactory
 ) -> tuple[Pixels, tuple[int, int]]:
     """Decode one JPEG of any size.
 
@@ -104,7 +104,7 @@ def decode_one(
     """
     file = _bytes_of(data)
     [header] = _jpeg.read_jpeg_headers([file])
-    view, rotation = _find_view(data, feature, header, make_rng)
+    view, rotation = _find_view(data, feature, header, make_key)
     channels = feature.channels or (1 if header.components == 1 else 3)
     pixels = np.empty((*view.size, channels), np.uint8)
     part = _part_of(view, rotation, pixels, feature, (header.height, header.width))
@@ -134,7 +134,7 @@ def _decode(
 
 
 def _find_view(
-    data: memoryview, feature: ImageFeature, header: Any, make_rng: RngFactory
+    data: memoryview, feature: ImageFeature, header: Any, make_key: KeyFactory
 ) -> tuple[View, Rotation | None]:
     """Return the part of an image that a feature uses, and how the image is rotated before."""
     if header.reason:
@@ -144,7 +144,7 @@ def _find_view(
     size = header.height, header.width
     if rotation is not None and rotation.swaps:
         size = header.width, header.height
-    return find_view(feature, *size, make_rng), rotation
+    return find_view(feature, *size, make_key), rotation
 
 
 def _part_of(

@@ -20,8 +20,8 @@ class RecordRandom(NamedTuple):
     seed: int = 0
     epoch: int = 0
 
-    def generator(self, record: Any, feature: str) -> np.random.Generator:
-        """Return the generator of one feature of one record.
+    def key(self, record: Any, feature: str) -> bytes:
+        """Return the key of the random numbers of one feature of one record; 16 bytes.
 
         Args:
             record: Identifier of the record in its reader: a number, or an item of
@@ -29,8 +29,7 @@ class RecordRandom(NamedTuple):
                 number are used.
             feature: Flat name of the feature.
         """
-        key = digest(f"{self._name(record)} {feature}", size=16)
-        return np.random.Generator(np.random.Philox(key=int.from_bytes(key, "little")))
+        return digest(f"{self._name(record)} {feature}", size=16)
 
     def seed_of(self, record: Any) -> int:
         """Return the seed of a generator for the user's functions, below 2^63.

@@ -2,8 +2,61 @@
 #include "bindings/arrays.h"
 #include "image/jpeg_markers.h"
 #include "image/png.h"
+#include "image/random_crop.h"
 
 namespace tio {
+namespace {
+
+using CropTuple = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
+
+// Adds the method that chooses a part of an image.
+template <class Rule>
+void bind_choose(nb::class_<Rule>& rule) {
+  rule.def(
+      "choose",
+      [](const Rule& self, std::int64_t height, std::int64_t width, nb::bytes key) -> CropTuple {
+        if (height < 1 || width < 1) throw nb::value_error("an image must have pixels");
+        if (key.size() != 16) throw nb::value_error("a key must have 16 bytes");
+        const Bytes bytes{static_cast<const std::byte*>(key.data()), key.size()};
+        Philox random(load<std::uint64_t>(bytes, 0), load<std::uint64_t>(bytes, 8));
+        const Crop crop = self(height, width, random);
+        return {crop.top, crop.left, crop.height, crop.width, crop.is_flipped};
+      },
+      "height"_a, "width"_a, "key"_a,
+      "Choose a part of an image: top, left, height, width, and whether it is mirrored.\n\n"
+      "Args:\n"
+      "    height: Height of the image.\n"
+      "    width: Width of the image.\n"
+      "    key: Key of NumPy's Philox generator, whose random numbers are used; 16 bytes,\n"
+      "        little-endian.");
+}
+
+void bind_crops(nb::module_& m) {
+  using Pair = std::pair<double, double>;
+  nb::class_<RandomResizedCrop> resized(m, "RandomResizedCrop",
+                                        "The class of the same name in torchrec_io.");
+  resized.def(nb::new_([](Pair scale, Pair ratio, Pair log_ratio, double flip) {
+                return RandomResizedCrop{{scale.first, scale.second},
+                                         {ratio.first, ratio.second},
+                                         {log_ratio.first, log_ratio.second},
+                                         flip};
+              }),
+              "scale"_a, "ratio"_a, "log_ratio"_a, "flip"_a);
+  bind_choose(resized);
+
+  nb::class_<RandomCrop> fixed(m, "RandomCrop", "The class of the same name in torchrec_io.");
+  fixed.def(nb::new_([](std::int64_t height, std::int64_t width, double flip) {
+              return RandomCrop{height, width, flip};
+            }),
+            "height"_a, "width"_a, "flip"_a);
+  bind_choose(fixed);
+
+  nb::class_<RandomFlip> whole(m, "RandomFlip", "The class of the same name in torchrec_io.");
+  whole.def(nb::new_([](double flip) { return RandomFlip{flip}; }), "flip"_a);
+  bind_choose(whole);
+}
+
+}  // namespace
 
 void bind_image(nb::module_& m) {
   nb::enum_<JpegFault>(m, "JpegFault", "Reason to refuse a JPEG without decoding it.")
@@ -61,6 +114,8 @@ void bind_image(nb::module_& m) {
       "    pixel_bytes: Bytes of a pixel, 1 to 8.\n\n"
       "Returns:\n"
       "    False if the rows do not fill `data`, or if a filter is unknown.");
+
+  bind_crops(m);
 }
 
 }  // namespace tio

@@ -299,9 +299,9 @@ class LocatedBlock:
         """Return the bytes of a record, in the memory of the block."""
         return self._block.view(record)
 
-    def generator(self, record: int, feature: str) -> np.random.Generator:
-        """Return the generator of the random numbers of a record's feature."""
-        return self._random.generator(self._block.numbers[record], feature)
+    def random_key(self, record: int, feature: str) -> bytes:
+        """Return the key of the random numbers of a record's feature; 16 bytes."""
+        return self._random.key(self._block.numbers[record], feature)
 
     def set_target(self, spec: int, values: Values, rows: int = 0, steps: int = 0) -> None:
         """Set the memory that the native core writes to.

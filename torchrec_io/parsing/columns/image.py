@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...images.decode import DecodedImage, decode_image
-from ...images.geometry import RngFactory
+from ...images.geometry import KeyFactory
 from ...images.levels import fill_values, inner_part, value_tables, write_levels
 from ...images.native_jpeg import decode_into, is_native
 from ...schema.image_spec import ImageFeature
@@ -46,7 +46,7 @@ class ImageDecoder(ElementDecoder):
         self.tables = value_tables(feature)
 
     def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _Image:
-        image = decode_image(value, self.feature, self._rng(block, record))
+        image = decode_image(value, self.feature, self._key(block, record))
         *frames, height, width, channels = image.pixels.shape
         height, width = self.feature.size or (height, width)
         return _Image((*frames, *self.feature.shape_of(height, width, channels)), image)
@@ -55,7 +55,7 @@ class ImageDecoder(ElementDecoder):
         store_image(decoded.image, self.feature, out.reshape(decoded.shape), self.tables)
 
     def decode_into(self, value: memoryview, block: LocatedBlock, record: int, out: Pixels) -> None:
-        image = decode_image(value, self.feature, self._rng(block, record))
+        image = decode_image(value, self.feature, self._key(block, record))
         store_image(image, self.feature, out, self.tables)
 
     def fill(self, block: LocatedBlock, spec: int, elements: Elements, out: Pixels) -> None:
@@ -69,7 +69,7 @@ class ImageDecoder(ElementDecoder):
             failures = decode_into(
                 [values[at] for at in positions],
                 self.feature,
-                [self._rng(block, records[at]) for at in positions],
+                [self._key(block, records[at]) for at in positions],
                 [_channels_last(out[at], self.feature) for at in positions],
                 self.tables,
             )
@@ -82,8 +82,8 @@ class ImageDecoder(ElementDecoder):
         elements.each_group(block, spec, decode_natively, _groups(native, threads), threads)
         elements.each(block, spec, decode_other, threads, others)
 
-    def _rng(self, block: LocatedBlock, record: int) -> RngFactory:
-        return functools.partial(block.generator, record, self.name)
+    def _key(self, block: LocatedBlock, record: int) -> KeyFactory:
+        return functools.partial(block.random_key, record, self.name)
 
 
 def _groups(positions: Sequence[int], threads: int) -> list[Sequence[int]]:
