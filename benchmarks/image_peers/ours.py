@@ -1,0 +1,40 @@
+"""This library, with one or two threads, and the decoder of its own or Pillow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import torchrec_io as tio
+from benchmarks.image_data import SEED, SHORT_SIDE, SIZE, Recipe
+
+_BATCH = 64
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "crop": {"augment": tio.RandomResizedCrop()},
+    "evaluate": {"short_side": SHORT_SIDE, "resize": "cover"},
+}
+
+
+def _open(recipe: Recipe, *, threads: int, **options: Any) -> Callable[[], Iterable[Any]]:
+    image = tio.ImageFeature(
+        size=(SIZE, SIZE), layout="HWC", **_ARGUMENTS.get(recipe.name, {}), **options
+    )
+    dataset = tio.TFRecordDataset(
+        recipe.records, {"image": image}, batch_size=_BATCH, seed=SEED, num_threads=threads
+    )
+    return partial(_epoch, dataset)
+
+
+def _epoch(dataset: tio.TFRecordDataset) -> Iterator[Any]:
+    dataset.set_epoch(0)  # the boxes of the other peers are those of this epoch
+    for batch in dataset:
+        yield batch["image"]
+
+
+PEERS = {
+    "torchrec_io": partial(_open, threads=1),
+    "torchrec_io, 2 threads": partial(_open, threads=2),
+    "torchrec_io, fast=True": partial(_open, threads=1, fast=True),
+    'torchrec_io, decoder="pillow"': partial(_open, threads=1, decoder="pillow"),
+}

@@ -1,0 +1,76 @@
+"""Check and measure one peer in this process, and print the result as JSON.
+
+python -m benchmarks.image_peers.run MODULE PEER RECIPE SECONDS
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.image_data import RECIPES, Pixels
+
+Epoch = Callable[[], Iterable[Any]]
+
+
+def check(epoch: Epoch, expected: Pixels) -> dict[str, float]:
+    """Compare the pixels of an epoch with those of Pillow."""
+    at = 0
+    total, most, over_one = 0, 0, 0
+    for batch in epoch():
+        pixels = np.asarray(batch)
+        assert pixels.dtype == np.uint8, pixels.dtype
+        wanted = expected[at : at + len(pixels)]
+        assert pixels.shape == wanted.shape, pixels.shape
+        difference = np.abs(pixels.astype(np.int16) - wanted)
+        total += int(difference.sum())
+        most = max(most, int(difference.max()))
+        over_one += int((difference > 1).sum())
+        at += len(pixels)
+    assert at == len(expected), f"{at} images"
+    return {
+        "mean_difference": total / expected.size,
+        "most_difference": most,
+        "share_over_one": over_one / expected.size,
+    }
+
+
+def measure(epoch: Epoch, seconds: float) -> dict[str, float]:
+    """Read epochs for some CPU-seconds; the time to start each one counts."""
+    images = 0
+    wall, cpu = time.perf_counter(), _cpu_seconds()
+    while _cpu_seconds() - cpu < seconds:
+        images += sum(len(batch) for batch in epoch())
+    return {
+        "images_per_cpu_s": images / (_cpu_seconds() - cpu),
+        "images_per_s": images / (time.perf_counter() - wall),
+    }
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def main() -> None:
+    """Measure the peer of the command line."""
+    module, peer, recipe, seconds = sys.argv[1:]
+    # Output of libraries must not mix with the result.
+    with open(os.dup(1), "w", encoding="utf-8") as out:
+        os.dup2(2, 1)
+        chosen = RECIPES[recipe]
+        epoch = importlib.import_module(f"benchmarks.image_peers.{module}").PEERS[peer](chosen)
+        found = check(epoch, chosen.pixels) | measure(epoch, float(seconds))
+        json.dump(found, out)
+
+
+if __name__ == "__main__":
+    main()
