@@ -147,10 +147,11 @@ std::vector<double> resize(const std::vector<double>& levels, const Axis& axis, 
   const std::size_t outer = levels.size() / inner / whole;
   const double reach = std::max(axis.scale(), 1.0);
   std::vector<double> out;
+  std::vector<double> totals(inner);
   for (std::size_t block = 0; block < outer; ++block) {
     for (std::int64_t pixel = 0; pixel < axis.size; ++pixel) {
       const double center = axis.begin + (static_cast<double>(pixel) + 0.5) * axis.scale();
-      std::vector<double> totals(inner);
+      std::ranges::fill(totals, 0);
       double sum = 0;
       const auto nearest = axis.first + static_cast<std::int64_t>(center);
       const auto most = static_cast<std::int64_t>(reach) + 2;
@@ -174,8 +175,15 @@ void compare(const Decoded& part, const Decoded& whole, const ImageView& view, c
   const Axis across{all.width, view.left, view.right, view.from_x, view.to_x, view.width};
   const Axis down{all.height, view.top, view.bottom, view.from_y, view.to_y, view.height};
   const auto depth = static_cast<std::size_t>(channels);
-  auto wanted = resize(whole.levels, across, depth);
-  wanted = resize(wanted, down, depth * static_cast<std::size_t>(view.width));
+  // The order does not matter, except for the time that a long image takes.
+  std::vector<double> wanted;
+  if (down.whole > across.whole) {
+    wanted = resize(whole.levels, down, depth * static_cast<std::size_t>(all.width));
+    wanted = resize(wanted, across, depth);
+  } else {
+    wanted = resize(whole.levels, across, depth);
+    wanted = resize(wanted, down, depth * static_cast<std::size_t>(view.width));
+  }
   require(wanted.size() == part.levels.size(), "another size");
   // A weight is rounded to 14 bits, so the error grows with the number of weights.
   const double taps = 2 * (std::max(across.scale(), 1.0) + std::max(down.scale(), 1.0));
