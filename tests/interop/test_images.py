@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import simplejpeg
 from PIL import Image
 
 from tests.conftest import TfOracle
@@ -180,6 +181,36 @@ def test_jpegs_with_the_exact_transform(tf_oracle: TfOracle, name: str, decoder:
     expected = theirs(tf_oracle, JPEGS[name], 3)
     assert expected is not None
     assert decoded(JPEGS[name], decoder=decoder).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("size", [(40, 50), (1, 1), (17, 33), (1, 60), (100, 31)])
+@pytest.mark.parametrize("quality", [50, 95])
+def test_jpegs_with_the_default_transform(
+    tf_oracle: TfOracle, size: tuple[int, int], quality: int
+) -> None:
+    """tf_compatible=True gives the same pixels, all of them."""
+    for name, data in jpegs_of_all_kinds(*size, quality):
+        for channels in (0, 1, 3):
+            expected = theirs(tf_oracle, data, channels, exact=False)
+            if expected is None:
+                assert (name, channels) == ("cmyk", 1)  # this library converts
+                continue
+            found = decoded(data, channels=channels, tf_compatible=True)
+            assert found.tolist() == expected.tolist(), (name, channels)
+
+
+def jpegs_of_all_kinds(height: int, width: int, quality: int) -> Iterator[tuple[str, bytes]]:
+    for array in (smooth(height, width), noise(height, width)):
+        pixels = np.ascontiguousarray(array)
+        for sampling in ("444", "422", "420", "440", "411", "Gray"):
+            jpeg = simplejpeg.encode_jpeg(pixels, quality=quality, colorsubsampling=sampling)
+            yield sampling, bytes(jpeg)
+        for sampling in ("4:4:4", "4:2:2", "4:2:0"):
+            options: dict[str, Any] = {"quality": quality, "subsampling": sampling}
+            yield f"progressive {sampling}", encoded(array, "JPEG", progressive=True, **options)
+        yield "rgb", encoded(array, "JPEG", quality=quality, keep_rgb=True)
+        cmyk = Image.fromarray(array).convert("CMYK")
+        yield "cmyk", encoded(cmyk, "JPEG", quality=quality)
 
 
 def test_jpegs_as_gray(tf_oracle: TfOracle) -> None:

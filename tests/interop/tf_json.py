@@ -309,14 +309,13 @@ def parse_tensor(serialized: bytes, dtype: str) -> Json:
     )
 
 
-def decode_image(data: bytes, channels: int, dtype: str, *, frames: bool) -> Json:
-    """Decode an image with ``tf.io.decode_image``, a JPEG with the exact transform."""
+def decode_image(data: bytes, channels: int, dtype: str, *, frames: bool, exact: bool) -> Json:
+    """Decode an image with ``tf.io.decode_image``, a JPEG with the exact or default transform."""
 
     def ask() -> Json:
         if data[:2] == b"\xff\xd8" and dtype == "uint8":
-            return array_to_json(
-                tf.io.decode_jpeg(data, channels=channels, dct_method="INTEGER_ACCURATE")
-            )
+            method = "INTEGER_ACCURATE" if exact else ""
+            return array_to_json(tf.io.decode_jpeg(data, channels=channels, dct_method=method))
         return array_to_json(
             tf.io.decode_image(
                 data, channels=channels, dtype=tf.as_dtype(dtype), expand_animations=frames

@@ -18,8 +18,10 @@ of specs, results, refusals and arrays. Requests and their answers:
     an array or a refusal
 ``{"op": "parse_tensor", "serialized": hex, "dtype": ...}``
     an array or a refusal
-``{"op": "decode_image", "data": hex, "channels": number, "dtype": ..., "frames": bool}``
-    an array or a refusal; dtype and frames (whether to decode all) are optional
+``{"op": "decode_image", "data": hex, "channels": number, "dtype": ..., "frames": bool,
+"exact": bool}``
+    an array or a refusal; optional are dtype, frames (whether to decode all) and exact (whether
+    JPEGs are decoded with the exact transform, which is the default here)
 ``{"op": "serialize_tensor", "array": {...}}``
     ``{"serialized": hex}``
 ``{"op": "read_records", "path": ..., "compression": "" | "GZIP" | "ZLIB"}``
@@ -107,6 +109,7 @@ def answer_decode_image(request: Json) -> Json:
         request["channels"],
         request.get("dtype", "uint8"),
         frames=request.get("frames", False),
+        exact=request.get("exact", True),
     )
 
 

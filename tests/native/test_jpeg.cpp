@@ -52,7 +52,10 @@ void test_parts_are_those_of_the_whole_image() {
     JpegForm form;
     form.width = static_cast<unsigned>(width);
     form.height = static_cast<unsigned>(height);
-    form.components = round % 5 == 0 ? 1 : round % 7 == 0 ? 4 : 3;
+    form.stored = round % 5 == 0   ? JCS_GRAYSCALE
+                  : round % 7 == 0 ? JCS_CMYK
+                  : round % 9 == 0 ? JCS_YCCK
+                                   : JCS_YCbCr;
     form.across = 1 + static_cast<int>(random() % 4);
     form.down = 1 + static_cast<int>(random() % 2);
     form.is_progressive = random() % 3 == 0;

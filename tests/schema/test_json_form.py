@@ -185,6 +185,7 @@ def test_the_json_of_an_augment_function() -> None:
             "a": tio.ImageFeature(augment=tio.RandomCrop((4, 5))),
             "b": tio.ImageFeature(augment=tio.RandomResizedCrop(flip=1), size=(4, 5)),
             "c": tio.ImageFeature(decoder=None),
+            "d": tio.ImageFeature(augment=tio.RandomFlip(0.25)),
         }
     )
     assert json.loads(schema.to_json())["features"] == {
@@ -195,6 +196,7 @@ def test_the_json_of_an_augment_function() -> None:
             "augment": {"type": "RandomResizedCrop", "flip": 1.0},
         },
         "c": {"type": "ImageFeature", "decoder": None},
+        "d": {"type": "ImageFeature", "augment": {"type": "RandomFlip", "flip": 0.25}},
     }
     assert "augment=tio.RandomCrop(size=[4, 5])" in schema.to_python()
     assert "augment=tio.RandomResizedCrop(flip=1.0)" in schema.to_python()

@@ -35,7 +35,8 @@ SPARSE = {"sparse": tio.SparseFeature("at", "value", "float32", 9)}
 
 def record(i: int) -> bytes:
     image = io.BytesIO()
-    Image.new("RGB", (1 + i % 3, 2 + i % 2), (i % 256, 2, 3)).save(image, "PNG")
+    picture = Image.new("RGB", (1 + i % 3, 2 + i % 2), (i % 256, 2, 3))
+    picture.save(image, "JPEG" if i % 2 else "PNG")
     return sequence_example_of(
         {
             "id": [i],

@@ -19,7 +19,7 @@ Tree: TypeAlias = Mapping[str, Any]
 
 def _image(i: int) -> bytes:
     out = io.BytesIO()
-    Image.new("RGB", (1 + i % 3, 2 + i % 2), (i, 2, 3)).save(out, "PNG")
+    Image.new("RGB", (1 + i % 3, 2 + i % 2), (i, 2, 3)).save(out, "JPEG" if i % 2 else "PNG")
     return out.getvalue()
 
 

@@ -179,7 +179,18 @@ crops = st.one_of(
         _chances | st.sampled_from([0, 1]),
     ),
     st.builds(tio.RandomCrop, st.tuples(_lengths, _lengths), _chances),
+    st.builds(tio.RandomFlip, _chances),
 )
+
+
+_IMAGE_DTYPES: tuple[Any, ...] = ("uint8", "uint16", "float32", "float64", "float16", "bfloat16")
+_decoders: list[dict[str, Any]] = [
+    {},
+    {"decoder": "pillow"},
+    {"decoder": "native"},
+    {"fast": True},
+    {"decoder": "native", "tf_compatible": True},
+]
 
 
 @st.composite
@@ -195,24 +206,32 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
         return tio.ImageFeature(1, "float32", bitcast=True, **exact)
     if kind == "animated":
         return tio.ImageFeature(animated=True, size=size)
-    dtype = draw(st.sampled_from(["uint8", "uint16", "float32", "float64", "float16"]))
+    dtype = draw(st.sampled_from(_IMAGE_DTYPES))
     resizes: list[Any] = [None] if dtype == "uint16" else ["stretch", "cover", "contain", None]
+    resize: Any = draw(st.sampled_from(resizes)) if size else "stretch"
     channels: Any = draw(st.sampled_from([0, 1, 2, 3, 4, np.int64(3)]))
-    mixed: list[Any] = ["list", "pad"] if alone and channels else ["list"]
+    mixed: Any = "pad" if alone and channels and not size and draw(st.booleans()) else "list"
     index = st.integers(0, 900)
+    options = dict(draw(st.sampled_from(_decoders)))
+    if size and resize == "cover" and draw(st.booleans()):
+        options["short_side"] = max(size) + draw(st.integers(0, 9))
+    if "float" in dtype and channels and mixed == "list":
+        for name, least in (("mean", -9.0), ("std", 0.001)):
+            numbers = st.tuples(*[st.floats(least, 9.0)] * int(channels))
+            options[name] = draw(st.none() | numbers)
     return tio.ImageFeature(
         channels=channels,
         dtype=dtype,
         layout=draw(st.sampled_from(["CHW", "HWC"])),
         size=size,
         max_pixels=draw(st.just(1 << 26) | st.integers(1, 1 << 40)),
-        resize=draw(st.sampled_from(resizes)) if size else "stretch",
+        resize=resize,
         fill=draw(st.just(0) | st.integers(0, 255)),
         crop=draw(st.none() | st.tuples(index, index, _lengths, _lengths)),
         augment=draw(st.none() | crops) if alone else None,
-        mixed="list" if size else draw(st.sampled_from(mixed)),
-        decoder=draw(st.sampled_from(["pillow", "native"])),
+        mixed=mixed,
         apply_exif_orientation=draw(st.booleans()),
+        **options,
         **draw(of_numbers(dtype)),
     )
 

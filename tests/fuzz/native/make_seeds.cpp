@@ -10,6 +10,7 @@
 #include "records/framing.h"
 #include "records/index.h"
 #include "repair.h"
+#include "seed_folder.h"
 #include "tensor.h"
 #include "written_tensors.h"
 
@@ -18,20 +19,6 @@ namespace {
 
 using namespace test;
 namespace fs = std::filesystem;
-
-class Folder {
- public:
-  explicit Folder(const fs::path& path) : path_(path) { fs::create_directories(path); }
-
-  void write(const std::string& seed) {
-    std::ofstream out(path_ / std::to_string(count_++), std::ios::binary);
-    out << seed;
-  }
-
- private:
-  fs::path path_;
-  int count_ = 0;
-};
 
 // ---- framing: options, window (2 bytes), offset, stream ----
 

@@ -72,6 +72,16 @@ def seeds() -> Iterator[bytes]:
         "raw": tio.RawFeature("uint8", [None, 3], dequantize=(0, 1)),
         "tensor": tio.SerializedTensorFeature("float64", [2]),
         "image": tio.ImageFeature(size=(8, 9), max_pixels=1000),
+        "normalized": tio.ImageFeature(
+            size=(8, 8),
+            dtype="bfloat16",
+            resize="cover",
+            augment=tio.RandomFlip(0.25),
+            mean=(0.5, 0.25, 0),
+            std=(1, 2, 0.5),
+            short_side=9,
+            fast=True,
+        ),
         "images": tio.SequenceFeature(tio.ImageFeature(channels=1)),
     }
     for name, spec in specs.items():

@@ -7,7 +7,8 @@
 #include <jpeglib.h>
 
 #include <algorithm>
-#include <optional>
+#include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "image/resample.h"
@@ -40,6 +41,12 @@ ErrorManager& errors_of(j_common_ptr common) {
 // unknown versions of application segments.
 bool is_harmless(int code) {
   return code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR;
+}
+
+// Whether a call failed because the system has no more memory, not because of the image.
+bool lacks_memory(const jpeg_error_mgr& errors) {
+  const int place = errors.msg_parm.i[0];  // of jmemmgr.c: 1 and 3 are sizes that are too large
+  return errors.msg_code == JERR_OUT_OF_MEMORY && place != 1 && place != 3;
 }
 
 void on_message(j_common_ptr common, int level) {
@@ -83,12 +90,15 @@ struct JpegDecoder::State {
   std::vector<std::int16_t> summed;
   std::vector<std::uint8_t> resized;
 
+  ~State() { jpeg_destroy_decompress(&image); }
+
   // Calls a function of libjpeg, which may fail. The function must not need destructors.
   template <class Call>
   bool call(const Call& function, std::string& reason) {
     if (setjmp(errors.jump) != 0) {
-      reason = errors.text;
       jpeg_abort_decompress(&image);
+      if (lacks_memory(errors.base)) throw std::bad_alloc();
+      reason = errors.text;
       return false;
     }
     function();
@@ -118,10 +128,13 @@ JpegDecoder::JpegDecoder(bool is_fast) : state_(std::make_unique<State>()) {
   state.image.err = jpeg_std_error(&state.errors.base);
   state.errors.base.error_exit = fail;
   state.errors.base.emit_message = on_message;
-  jpeg_create_decompress(&state.image);
+  std::string reason;
+  if (!state.call([&state] { jpeg_create_decompress(&state.image); }, reason)) {
+    throw std::runtime_error("libjpeg-turbo cannot be used: " + reason);
+  }
 }
 
-JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->image); }
+JpegDecoder::~JpegDecoder() = default;
 
 bool JpegDecoder::open(Bytes file, JpegHeader& header, std::string& reason) {
   State& state = *state_;
