@@ -64,8 +64,8 @@ build: setup
 # ---- checks ----
 
 MAKE_STUB = python -m nanobind.stubgen -q -m torchrec_io.$(1) -o $(2)/$(1).pyi
-# A build without libjpeg-turbo has no _jpeg.
-IF_JPEG := ! python -c "import torchrec_io._jpeg" 2> /dev/null ||
+# A build without libjpeg-turbo has no _jpeg, and one without libdeflate no _png.
+IF_BUILT = ! python -c "import torchrec_io.$(1)" 2> /dev/null ||
 CPP := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
 lint: setup
@@ -78,8 +78,10 @@ types: build
 	mypy
 	$(call MAKE_STUB,_core,build)
 	diff build/_core.pyi torchrec_io/_core.pyi
-	$(IF_JPEG) $(call MAKE_STUB,_jpeg,build)
-	$(IF_JPEG) diff build/_jpeg.pyi torchrec_io/_jpeg.pyi
+	$(call IF_BUILT,_jpeg) $(call MAKE_STUB,_jpeg,build)
+	$(call IF_BUILT,_jpeg) diff build/_jpeg.pyi torchrec_io/_jpeg.pyi
+	$(call IF_BUILT,_png) $(call MAKE_STUB,_png,build)
+	$(call IF_BUILT,_png) diff build/_png.pyi torchrec_io/_png.pyi
 
 # Build the documentation site in build/site. Warnings are errors. (The variable turns off a notice of
 # mkdocs-material about its future.)
@@ -137,7 +139,8 @@ bench: build setup-tf
 # Regenerate the generated files.
 stub: build
 	$(call MAKE_STUB,_core,torchrec_io)
-	$(IF_JPEG) $(call MAKE_STUB,_jpeg,torchrec_io)
+	$(call IF_BUILT,_jpeg) $(call MAKE_STUB,_jpeg,torchrec_io)
+	$(call IF_BUILT,_png) $(call MAKE_STUB,_png,torchrec_io)
 	python -m typer torchrec_io.cli.commands utils docs --name torchrec-io --title 'Command line' \
 	  --output docs/command-line.md
 

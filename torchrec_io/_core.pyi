@@ -1188,6 +1188,23 @@ class RandomFlip:
                 little-endian.
         """
 
+class ImageView:
+    """The part of an image that is used, and its size."""
+
+    def __init__(self, box: tuple[int, int, int, int], part: tuple[float, float, float, float], size: tuple[int, int], eighths: int = 8) -> None:
+        """
+        Args:
+            box: Left, top, right and bottom of the part that is cut out.
+            part: The part of the box that is resized, in the same form.
+            size: Height and width after resizing.
+            eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`
+                and `part` refer to the smaller image.
+        """
+
+    @property
+    def eighths(self) -> int:
+        """Scale of decoding, in eighths."""
+
 class Counter(enum.Enum):
     """Number that is counted while data is loaded."""
 

@@ -34,27 +34,10 @@ class JpegHeader:
     def reason(self) -> str:
         """Reason why the image cannot be decoded; empty if it can."""
 
-class ImageView:
-    """The part of an image that is used, and its size."""
-
-    def __init__(self, box: tuple[int, int, int, int], part: tuple[float, float, float, float], size: tuple[int, int], eighths: int = 8) -> None:
-        """
-        Args:
-            box: Left, top, right and bottom of the part that is cut out.
-            part: The part of the box that is resized, in the same form.
-            size: Height and width after resizing.
-            eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`
-                and `part` refer to the smaller image.
-        """
-
-    @property
-    def eighths(self) -> int:
-        """Scale of decoding, in eighths."""
-
 def read_jpeg_headers(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> list[JpegHeader]:
     """Return the headers of JPEGs; uint8 `[size]` each."""
 
-def decode_jpegs(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], views: Sequence[ImageView], targets: Sequence[Annotated[NDArray, dict(shape=(None, None, None), device='cpu')]], tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, *, fast: bool = False) -> list[tuple[int, str]]:
+def decode_jpegs(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], views: Sequence["tio::ImageView"], targets: Sequence[Annotated[NDArray, dict(shape=(None, None, None), device='cpu')]], tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, *, fast: bool = False) -> list[tuple[int, str]]:
     """
     Decode parts of JPEGs into arrays.
 

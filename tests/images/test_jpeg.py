@@ -29,7 +29,7 @@ from tests.support.images import (
 )
 from torchrec_io import _jpeg
 from torchrec_io.errors import SchemaError
-from torchrec_io.images import native_jpeg
+from torchrec_io.images import native
 from torchrec_io.images.geometry import View
 
 JPEGS: dict[str, dict[str, Any]] = {
@@ -256,7 +256,7 @@ def test_build_without_libjpeg_turbo(monkeypatch: pytest.MonkeyPatch) -> None:
         return None if name == "torchrec_io._jpeg" else find(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", find_none)
-    monkeypatch.setattr(native_jpeg, "_jpeg", None)
+    monkeypatch.setattr(native, "_jpeg", None)
     for arguments in ({"decoder": "native"}, {"fast": True}, {"tf_compatible": True}):
         with pytest.raises(ImportError, match="need a build with libjpeg-turbo"):
             tio.ImageFeature(**arguments)

@@ -15,7 +15,7 @@ from torch.utils.data import IterableDataset, Subset
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.states import rest_of, through_json
-from torchrec_io.images import native_jpeg
+from torchrec_io.images import native
 from torchrec_io.loading import loader as loader_module
 from torchrec_io.loading.loader import Loader
 
@@ -442,7 +442,7 @@ def test_description_of_image_decoders(paths: list[str], monkeypatch: pytest.Mon
     assert described(native, tio.ImageFeature()) == [by_libjpeg]
     assert described(pillow, native) == [by_pillow + "decoder='auto' can", by_libjpeg]
     assert described(tio.ImageFeature(decoder=None)) == []
-    monkeypatch.setattr(native_jpeg, "_jpeg", None)
+    monkeypatch.setattr(native, "_jpeg", None)
     assert described(tio.ImageFeature()) == [by_pillow + "a build with libjpeg-turbo can"]
 
 

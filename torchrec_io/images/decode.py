@@ -17,7 +17,7 @@ from .gif import count_frames
 from .jpeg_markers import SIGNATURE as JPEG_SIGNATURE
 from .jpeg_markers import check_jpeg
 from .limits import check_pixels, check_size
-from .native_jpeg import decode_one, is_native
+from .native import decode_one, is_native
 from .png import CHANNELS, SIGNATURE, Header, convert_channels, read_header, read_pixels
 
 Pixels: TypeAlias = npt.NDArray[Any]
@@ -63,11 +63,11 @@ def decode_image(data: memoryview, feature: ImageFeature, make_key: KeyFactory) 
         RuntimeError: If Pillow is set to decode truncated images.
     """
     try:
-        if data[:3] == JPEG_SIGNATURE:
-            check_jpeg(data)
         if is_native(data, feature):
             decoded = DecodedImage(*decode_one(data, feature, make_key))
         else:
+            if data[:3] == JPEG_SIGNATURE:
+                check_jpeg(data)
             decoded = _decode_by_pillow(data, feature, make_key)
         pixels = _convert_dtype(decoded.pixels, data, feature)
         if pixels is not decoded.pixels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..images.native_jpeg import decodes_natively
+from ..images.native import decodes_natively
 from ..schema.image_spec import ImageFeature
 
 _NATIVE = (

@@ -3,6 +3,7 @@
 #include "image/jpeg_markers.h"
 #include "image/png.h"
 #include "image/random_crop.h"
+#include "image/view.h"
 
 namespace tio {
 namespace {
@@ -54,6 +55,34 @@ void bind_crops(nb::module_& m) {
   nb::class_<RandomFlip> whole(m, "RandomFlip", "The class of the same name in torchrec_io.");
   whole.def(nb::new_([](double flip) { return RandomFlip{flip}; }), "flip"_a);
   bind_choose(whole);
+}
+
+using Box = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+using Part = std::tuple<double, double, double, double>;
+using Size = std::tuple<std::int64_t, std::int64_t>;
+
+void set_view(ImageView* self, const Box& box, const Part& part, const Size& size, int eighths) {
+  if (eighths != 1 && eighths != 2 && eighths != 4 && eighths != 8) {
+    throw nb::value_error("eighths must be 1, 2, 4 or 8");
+  }
+  const auto& [left, top, right, bottom] = box;
+  const auto& [from_x, from_y, to_x, to_y] = part;
+  const auto& [height, width] = size;
+  new (self)
+      ImageView{left, top, right, bottom, from_x, from_y, to_x, to_y, height, width, eighths};
+}
+
+// The class is part of the core because several modules of decoding take it.
+void bind_view(nb::module_& m) {
+  nb::class_<ImageView>(m, "ImageView", "The part of an image that is used, and its size.")
+      .def("__init__", &set_view, "box"_a, "part"_a, "size"_a, "eighths"_a = 8,
+           "Args:\n"
+           "    box: Left, top, right and bottom of the part that is cut out.\n"
+           "    part: The part of the box that is resized, in the same form.\n"
+           "    size: Height and width after resizing.\n"
+           "    eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`\n"
+           "        and `part` refer to the smaller image.")
+      .def_ro("eighths", &ImageView::eighths, "Scale of decoding, in eighths.");
 }
 
 }  // namespace
@@ -116,6 +145,7 @@ void bind_image(nb::module_& m) {
       "    False if the rows do not fill `data`, or if a filter is unknown.");
 
   bind_crops(m);
+  bind_view(m);
 }
 
 }  // namespace tio

@@ -1,69 +1,16 @@
 // The Python module of JPEG decoding. It is a module of its own, so that the core needs no
 // libjpeg-turbo.
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "bindings/arrays.h"
+#include "bindings/image_module.h"
 #include "jpeg/decoder.h"
 
 namespace tio {
 namespace {
-
-// An array of pixels [H, W, C], of any dtype and with any strides.
-using PixelArray = nb::ndarray<nb::ndim<3>, nb::device::cpu>;
-using Box = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
-using Part = std::tuple<double, double, double, double>;
-using Size = std::tuple<std::int64_t, std::int64_t>;
-using Failures = std::vector<std::pair<std::size_t, std::string>>;
 
 // What is known of a JPEG before it is decoded.
 struct HeaderResult {
   JpegHeader header;
   std::string reason;  // why it cannot be decoded; empty if it can
 };
-
-std::vector<Bytes> bytes_of_all(const std::vector<Buffer>& images) {
-  std::vector<Bytes> all;
-  all.reserve(images.size());
-  for (const Buffer& image : images) all.push_back(bytes_of(image));
-  return all;
-}
-
-void set_view(ImageView* self, const Box& box, const Part& part, const Size& size, int eighths) {
-  if (eighths != 1 && eighths != 2 && eighths != 4 && eighths != 8) {
-    throw nb::value_error("eighths must be 1, 2, 4 or 8");
-  }
-  const auto& [left, top, right, bottom] = box;
-  const auto& [from_x, from_y, to_x, to_y] = part;
-  const auto& [height, width] = size;
-  new (self)
-      ImageView{left, top, right, bottom, from_x, from_y, to_x, to_y, height, width, eighths};
-}
-
-PixelTarget target_of(const PixelArray& array, const ImageView& view, const Buffer* tables) {
-  const auto channels = array.shape(2);
-  const auto value_bytes = array.itemsize();
-  const auto has_size = [&array](std::size_t axis, std::int64_t size) {
-    return static_cast<std::int64_t>(array.shape(axis)) == size;
-  };
-  if (!has_size(0, view.height) || !has_size(1, view.width) || channels < 1 || channels > 4) {
-    throw nb::value_error("a target must have the shape [height, width, 1 to 4] of its view");
-  }
-  if (value_bytes != 1 && value_bytes != 2 && value_bytes != 4 && value_bytes != 8) {
-    throw nb::value_error("values of a target must have 1, 2, 4 or 8 bytes");
-  }
-  if (tables == nullptr ? value_bytes != 1 : tables->size() != channels * 256 * value_bytes) {
-    throw nb::value_error("tables must have 256 values for each channel of the targets");
-  }
-  return {static_cast<std::byte*>(array.data()),
-          array.stride(0),
-          array.stride(1),
-          array.stride(2),
-          static_cast<int>(channels),
-          static_cast<int>(value_bytes),
-          tables == nullptr ? nullptr : bytes_of(*tables).data()};
-}
 
 std::vector<HeaderResult> bind_read_headers(const std::vector<Buffer>& images) {
   const std::vector<Bytes> all = bytes_of_all(images);
@@ -79,25 +26,13 @@ std::vector<HeaderResult> bind_read_headers(const std::vector<Buffer>& images) {
 Failures bind_decode(const std::vector<Buffer>& images, const std::vector<const ImageView*>& views,
                      const std::vector<PixelArray>& targets, const std::optional<Buffer>& tables,
                      bool fast) {
-  if (views.size() != images.size() || targets.size() != images.size()) {
-    throw nb::value_error("images, views and targets must have the same number");
-  }
-  const std::vector<Bytes> all = bytes_of_all(images);
-  std::vector<PixelTarget> pixels;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    pixels.push_back(target_of(targets[i], *views[i], tables ? &*tables : nullptr));
-  }
-  const ReleasedGil unlocked;
-  Failures failures;
   JpegDecoder decoder(fast);
   JpegHeader header;
-  std::string reason;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!decoder.open(all[i], header, reason) || !decoder.decode(*views[i], pixels[i], reason)) {
-      failures.emplace_back(i, reason);
-    }
-  }
-  return failures;
+  return decode_all(
+      images, views, targets, tables,
+      [&](Bytes image, const ImageView& view, const PixelTarget& target, std::string& reason) {
+        return decoder.open(image, header, reason) && decoder.decode(view, target, reason);
+      });
 }
 
 }  // namespace
@@ -122,15 +57,6 @@ NB_MODULE(_jpeg, module) {
           "Number of color components: 1, 3 or 4.")
       .def_ro("reason", &HeaderResult::reason,
               "Reason why the image cannot be decoded; empty if it can.");
-  nb::class_<ImageView>(module, "ImageView", "The part of an image that is used, and its size.")
-      .def("__init__", &set_view, "box"_a, "part"_a, "size"_a, "eighths"_a = 8,
-           "Args:\n"
-           "    box: Left, top, right and bottom of the part that is cut out.\n"
-           "    part: The part of the box that is resized, in the same form.\n"
-           "    size: Height and width after resizing.\n"
-           "    eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`\n"
-           "        and `part` refer to the smaller image.")
-      .def_ro("eighths", &ImageView::eighths, "Scale of decoding, in eighths.");
   module.def("read_jpeg_headers", &bind_read_headers, "images"_a,
              "Return the headers of JPEGs; uint8 `[size]` each.");
   module.def("decode_jpegs", &bind_decode, "images"_a, "views"_a, "targets"_a,

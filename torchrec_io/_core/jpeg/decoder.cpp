@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "image/resample.h"
-#include "jpeg/pixels.h"
+#include "image/part.h"
+#include "image/pixels.h"
 
 namespace tio {
 namespace {
@@ -55,21 +55,6 @@ void on_message(j_common_ptr common, int level) {
 
 }  // namespace
 
-bool ImageView::fits(std::int64_t image_height, std::int64_t image_width) const {
-  const bool is_box = 0 <= left && left < right && right <= image_width && 0 <= top &&
-                      top < bottom && bottom <= image_height;
-  // Comparisons with NaN are false.
-  return is_box && 0 <= from_x && from_x < to_x && to_x <= static_cast<double>(right - left) &&
-         0 <= from_y && from_y < to_y && to_y <= static_cast<double>(bottom - top) && height > 0 &&
-         width > 0;
-}
-
-bool ImageView::is_resized() const {
-  return from_x != 0 || from_y != 0 || to_x != static_cast<double>(right - left) ||
-         to_y != static_cast<double>(bottom - top) || width != right - left ||
-         height != bottom - top;
-}
-
 struct JpegDecoder::State {
   jpeg_decompress_struct image{};
   ErrorManager errors{};
@@ -85,10 +70,7 @@ struct JpegDecoder::State {
   std::vector<std::uint8_t> ring;
   std::vector<std::uint8_t*> ring_rows;  // where each row of the ring starts
 
-  // Buffers of resizing.
-  std::vector<const std::uint8_t*> inputs;
-  std::vector<std::int16_t> summed;
-  std::vector<std::uint8_t> resized;
+  PartBuffers buffers;
 
   ~State() { jpeg_destroy_decompress(&image); }
 
@@ -110,8 +92,6 @@ struct JpegDecoder::State {
   void reserve_rows(std::int64_t count);
   bool skip_rows(std::int64_t until, std::string& reason);
   bool read_rows(std::int64_t until, std::string& reason);
-  bool copy_part(const ImageView& view, const PixelWriter& writer, std::string& reason);
-  bool resize_part(const ImageView& view, const PixelWriter& writer, std::string& reason);
 
   bool has_luma() const { return image.jpeg_color_space == JCS_YCbCr; }
   int levels() const { return is_luma ? 1 : stored_levels; }
@@ -225,49 +205,11 @@ bool JpegDecoder::State::read_rows(std::int64_t until, std::string& reason) {
   return true;
 }
 
-bool JpegDecoder::State::copy_part(const ImageView& view, const PixelWriter& writer,
-                                   std::string& reason) {
-  if (!cut_columns(view.left, view.right, reason)) return false;
-  reserve_rows(1);
-  if (!skip_rows(view.top, reason) || !read_rows(view.top, reason)) return false;
-  for (std::int64_t row = view.top; row < view.bottom; ++row) {
-    if (!read_rows(row + 1, reason)) return false;
-    writer.write(at_column(row, view.left), row - view.top);
-  }
-  return true;
-}
-
-bool JpegDecoder::State::resize_part(const ImageView& view, const PixelWriter& writer,
-                                     std::string& reason) {
-  const ResampleWeights across(view.right - view.left, view.from_x, view.to_x, view.width);
-  const ResampleWeights down(view.bottom - view.top, view.from_y, view.to_y, view.height);
-  const std::int64_t left = view.left + across.first(0);
-  const std::int64_t right = view.left + across.end();
-  if (!cut_columns(left, right, reason)) return false;
-  reserve_rows(down.most());
-  const auto part = static_cast<std::size_t>((right - left) * levels());
-  summed.resize(part + static_cast<std::size_t>(across.taps() * levels()));
-  resized.resize(static_cast<std::size_t>(view.width * levels()));
-  inputs.resize(static_cast<std::size_t>(down.most()));
-  if (!skip_rows(view.top + down.first(0), reason)) return false;
-  for (std::int64_t y = 0; y < view.height; ++y) {
-    const std::int64_t first = view.top + down.first(y);
-    const std::int64_t count = down.count(y);
-    if (!read_rows(first + count, reason)) return false;
-    for (std::int64_t i = 0; i < count; ++i) inputs[i] = at_column(first + i, left);
-    resample_rows(inputs.data(), down.weights(y), count, part, summed.data());
-    resample_columns(summed.data(), across, levels(), resized.data());
-    writer.write(resized.data(), y);
-  }
-  return true;
-}
-
 bool JpegDecoder::decode(const ImageView& view, const PixelTarget& target, std::string& reason) {
   State& state = *state_;
   if (!state.start(view, target.channels, reason)) return false;
   const PixelWriter writer(target, state.levels(), static_cast<std::size_t>(view.width));
-  const bool is_done = view.is_resized() ? state.resize_part(view, writer, reason)
-                                         : state.copy_part(view, writer, reason);
+  const bool is_done = write_part(state, view, writer, state.buffers, reason);
   // The rows below are not decoded.
   if (is_done) jpeg_abort_decompress(&state.image);
   return is_done;

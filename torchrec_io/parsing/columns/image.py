@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...images.decode import DecodedImage, decode_image
 from ...images.geometry import KeyFactory
 from ...images.levels import fill_values, inner_part, value_tables, write_levels
-from ...images.native_jpeg import decode_into, is_native
+from ...images.native import decode_into, is_native
 from ...schema.image_spec import ImageFeature
 from ...schema.specs import FixedLenFeature
 from ..layout import Column, Numbers, Padding

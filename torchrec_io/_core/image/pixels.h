@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "jpeg/decoder.h"
+#include "image/view.h"
 
 namespace tio {
 
@@ -16,6 +16,9 @@ void convert_cmyk(std::uint8_t* row, std::size_t pixels);
 
 // Replaces RGB by one level for each pixel: its luma, with Pillow's weights.
 void convert_to_luma(std::uint8_t* row, std::size_t pixels);
+
+// Adds a fourth level, of no meaning, to pixels of three.
+void expand_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* out);
 
 // Writes rows of pixels to a target.
 class PixelWriter {
@@ -47,6 +50,8 @@ std::size_t to_planes(const std::uint8_t* row, std::size_t pixels, std::uint8_t*
                       std::int64_t plane_step, bool is_reversed);
 // Writes RGB RGB ...
 std::size_t to_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* out);
+// Reads RGB RGB ... and writes pixels of four levels.
+std::size_t from_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* out);
 #endif
 
 }  // namespace pixel_paths

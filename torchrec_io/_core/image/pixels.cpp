@@ -1,4 +1,4 @@
-#include "jpeg/pixels.h"
+#include "image/pixels.h"
 
 #include <algorithm>
 #include <cstring>
@@ -31,6 +31,14 @@ void convert_to_luma(std::uint8_t* row, std::size_t pixels) {
     row[x] = static_cast<std::uint8_t>(
         (color[0] * 19595U + color[1] * 38470U + color[2] * 7471U + 0x8000U) >> 16);
   }
+}
+
+void expand_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* out) {
+  std::size_t x = 0;
+#if defined(__x86_64__)
+  if (pixel_paths::has_shuffle()) x = pixel_paths::from_triples(row, pixels, out);
+#endif
+  for (; x < pixels; ++x) std::memcpy(out + 4 * x, row + 3 * x, 3);
 }
 
 void PixelWriter::write(const std::uint8_t* row, std::int64_t number) const {

@@ -1,4 +1,4 @@
-#include "jpeg/pixels.h"
+#include "image/pixels.h"
 
 #if defined(__x86_64__)
 
@@ -53,6 +53,18 @@ TIO_TARGET std::size_t to_triples(const std::uint8_t* row, std::size_t pixels, s
   for (; x + 6 <= pixels; x += 4) {
     const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + x * 4));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out + x * 3), _mm_shuffle_epi8(four, first_three));
+  }
+  return x;
+}
+
+TIO_TARGET std::size_t from_triples(const std::uint8_t* row, std::size_t pixels,
+                                    std::uint8_t* out) {
+  const __m128i spread = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
+  std::size_t x = 0;
+  // 16 bytes are loaded for four pixels: two more pixels must follow in this row.
+  for (; x + 6 <= pixels; x += 4) {
+    const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + x * 3));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + x * 4), _mm_shuffle_epi8(four, spread));
   }
   return x;
 }

@@ -1,0 +1,72 @@
+// What the Python modules of image decoding share.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.h"
+#include "image/view.h"
+
+namespace tio {
+
+// An array of pixels [H, W, C], of any dtype and with any strides.
+using PixelArray = nb::ndarray<nb::ndim<3>, nb::device::cpu>;
+using Failures = std::vector<std::pair<std::size_t, std::string>>;
+
+inline std::vector<Bytes> bytes_of_all(const std::vector<Buffer>& images) {
+  std::vector<Bytes> all;
+  all.reserve(images.size());
+  for (const Buffer& image : images) all.push_back(bytes_of(image));
+  return all;
+}
+
+inline PixelTarget target_of(const PixelArray& array, const ImageView& view, const Buffer* tables) {
+  const auto channels = array.shape(2);
+  const auto value_bytes = array.itemsize();
+  const auto has_size = [&array](std::size_t axis, std::int64_t size) {
+    return static_cast<std::int64_t>(array.shape(axis)) == size;
+  };
+  if (!has_size(0, view.height) || !has_size(1, view.width) || channels < 1 || channels > 4) {
+    throw nb::value_error("a target must have the shape [height, width, 1 to 4] of its view");
+  }
+  if (value_bytes != 1 && value_bytes != 2 && value_bytes != 4 && value_bytes != 8) {
+    throw nb::value_error("values of a target must have 1, 2, 4 or 8 bytes");
+  }
+  if (tables == nullptr ? value_bytes != 1 : tables->size() != channels * 256 * value_bytes) {
+    throw nb::value_error("tables must have 256 values for each channel of the targets");
+  }
+  return {static_cast<std::byte*>(array.data()),
+          array.stride(0),
+          array.stride(1),
+          array.stride(2),
+          static_cast<int>(channels),
+          static_cast<int>(value_bytes),
+          tables == nullptr ? nullptr : bytes_of(*tables).data()};
+}
+
+// Calls a function with each image, view and target, without the GIL. It returns false with a
+// reason if the image cannot be decoded. Returns the positions of these images with the reasons.
+template <class Decode>
+Failures decode_all(const std::vector<Buffer>& images, const std::vector<const ImageView*>& views,
+                    const std::vector<PixelArray>& targets, const std::optional<Buffer>& tables,
+                    const Decode& decode) {
+  if (views.size() != images.size() || targets.size() != images.size()) {
+    throw nb::value_error("images, views and targets must have the same number");
+  }
+  const std::vector<Bytes> all = bytes_of_all(images);
+  std::vector<PixelTarget> pixels;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    pixels.push_back(target_of(targets[i], *views[i], tables ? &*tables : nullptr));
+  }
+  const ReleasedGil unlocked;
+  Failures failures;
+  std::string reason;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!decode(all[i], *views[i], pixels[i], reason)) failures.emplace_back(i, reason);
+  }
+  return failures;
+}
+
+}  // namespace tio
