@@ -140,6 +140,22 @@ void test_refusals() {
   CHECK_EQ(decode(cut, part_of(0, 0, 40, 4), 3).reason, "");
 }
 
+void test_tables_of_an_image_are_not_used_for_the_next() {
+  std::mt19937_64 random(8);
+  const std::string good = write_jpeg({.width = 40, .height = 30}, random);
+  const std::string bare = good.substr(0, 2) + good.substr(good.find("\xff\xc0"));
+  const std::vector<std::byte> first = exact(good);
+  const std::vector<std::byte> second = exact(bare);
+  const ImageView view = part_of(0, 0, 40, 30);
+  std::vector<std::byte> pixels(40 * 30 * 3);
+  const PixelTarget target{pixels.data(), 120, 3, 1, 3, 1, nullptr};
+  JpegDecoder decoder;
+  JpegHeader header;
+  std::string reason;
+  CHECK(decoder.open(first, header, reason) && decoder.decode(view, target, reason));
+  CHECK(!decoder.open(second, header, reason) || !decoder.decode(view, target, reason));
+}
+
 }  // namespace
 }  // namespace tio::test
 
@@ -147,5 +163,6 @@ int main() {
   tio::test::test_parts_are_those_of_the_whole_image();
   tio::test::test_layouts_and_tables();
   tio::test::test_refusals();
+  tio::test::test_tables_of_an_image_are_not_used_for_the_next();
   return tio::test::finish();
 }

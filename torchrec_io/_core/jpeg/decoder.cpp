@@ -87,6 +87,7 @@ struct JpegDecoder::State {
     return true;
   }
 
+  void reset();
   bool start(const ImageView& view, int channels, std::string& reason);
   bool cut_columns(std::int64_t left, std::int64_t right, std::string& reason);
   void reserve_rows(std::int64_t count);
@@ -108,18 +109,24 @@ JpegDecoder::JpegDecoder(bool is_fast) : state_(std::make_unique<State>()) {
   state.image.err = jpeg_std_error(&state.errors.base);
   state.errors.base.error_exit = fail;
   state.errors.base.emit_message = on_message;
-  std::string reason;
-  if (!state.call([&state] { jpeg_create_decompress(&state.image); }, reason)) {
-    throw std::runtime_error("libjpeg-turbo cannot be used: " + reason);
-  }
 }
 
 JpegDecoder::~JpegDecoder() = default;
 
+// Forgets the image before. Only a new decompressor has none of its tables: a file without tables
+// would be decoded with those.
+void JpegDecoder::State::reset() {
+  jpeg_destroy_decompress(&image);
+  std::string reason;
+  if (!call([this] { jpeg_create_decompress(&image); }, reason)) {
+    throw std::runtime_error("libjpeg-turbo cannot be used: " + reason);
+  }
+}
+
 bool JpegDecoder::open(Bytes file, JpegHeader& header, std::string& reason) {
   State& state = *state_;
   jpeg_decompress_struct& image = state.image;
-  jpeg_abort_decompress(&image);
+  state.reset();
   const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
   const auto size = static_cast<unsigned long>(file.size());
   if (file.empty()) {
