@@ -23,6 +23,8 @@ import numpy.typing as npt
 from benchmarks.workloads import data_dir
 
 SIZE = 224
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
 SHORT_SIDE = 256
 SEED = 3
 _HEIGHT, _WIDTH = 375, 500
@@ -49,36 +51,43 @@ class Recipe:
     @property
     def records(self) -> str:
         """TFRecord file of images, with the features ``number`` and ``image``."""
-        kind = "crop" if self.name in ("crop", "evaluate") else self.name
-        return str(_folder() / f"{kind}.tfrecord")
+        return str(_folder() / f"{_STORED.get(self.name, self.name)}.tfrecord")
 
     @property
     def boxes(self) -> npt.NDArray[np.int32]:
         """For each image: top, left, height, width and whether it is mirrored; ``[n, 5]``."""
-        boxes: npt.NDArray[np.int32] = np.load(_folder() / f"{self.name}-boxes.npy")
+        boxes: npt.NDArray[np.int32] = np.load(_folder() / f"{self._geometry}-boxes.npy")
         return boxes
 
     @property
     def pixels(self) -> Pixels:
         """What Pillow makes of each image and box; ``[n, 224, 224, 3]``."""
-        pixels: Pixels = np.load(_folder() / f"{self.name}-pixels.npy", mmap_mode="r")
+        pixels: Pixels = np.load(_folder() / f"{self._geometry}-pixels.npy", mmap_mode="r")
         return pixels
 
     @property
     def limit_input(self) -> str:
         """File for the limit program: boxes and images."""
-        return str(_folder() / f"{self.name}.bin")
+        return str(_folder() / f"{self._geometry}.bin")
+
+    @property
+    def _geometry(self) -> str:
+        return "crop" if self.name == "train" else self.name
 
 
 RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("crop", "RandomResizedCrop(224) of 500x375 JPEGs"),
+        Recipe("train", "the same, as float32 less the mean, divided by the standard deviation"),
         Recipe("evaluate", "short side 256, center crop 224, of 500x375 JPEGs"),
         Recipe("whole", "whole JPEGs of 224x224"),
         Recipe("png", "whole PNGs of 224x224", "PNG"),
     )
 }
+
+
+_STORED = {"train": "crop", "evaluate": "crop"}
 
 
 def ensure_images() -> None:
@@ -200,6 +209,8 @@ def main() -> None:
     photographs = _photographs()
     stored: dict[str, list[bytes]] = {}
     for recipe in RECIPES.values():
+        if recipe.name == "train":
+            continue
         if recipe.records not in stored:
             rng = np.random.default_rng(SEED)
             size = (_HEIGHT, _WIDTH) if recipe.name == "crop" else (SIZE, SIZE)

@@ -7,19 +7,20 @@ from functools import partial
 from typing import Any
 
 import torchrec_io as tio
-from benchmarks.image_data import SEED, SHORT_SIDE, SIZE, Recipe
+from benchmarks.image_data import MEAN, SEED, SHORT_SIDE, SIZE, STD, Recipe
 
 _BATCH = 64
+_NORMALIZED = {"dtype": "float32", "mean": MEAN, "std": STD, "layout": "CHW"}
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "crop": {"augment": tio.RandomResizedCrop()},
+    "train": {"augment": tio.RandomResizedCrop(), **_NORMALIZED},
     "evaluate": {"short_side": SHORT_SIDE, "resize": "cover"},
 }
 
 
 def _open(recipe: Recipe, *, threads: int, **options: Any) -> Callable[[], Iterable[Any]]:
-    image = tio.ImageFeature(
-        size=(SIZE, SIZE), layout="HWC", **_ARGUMENTS.get(recipe.name, {}), **options
-    )
+    arguments = {"layout": "HWC", **_ARGUMENTS.get(recipe.name, {}), **options}
+    image = tio.ImageFeature(size=(SIZE, SIZE), **arguments)
     dataset = tio.TFRecordDataset(
         recipe.records, {"image": image}, batch_size=_BATCH, seed=SEED, num_threads=threads
     )

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from benchmarks.image_data import RECIPES, Pixels
+from benchmarks.image_data import MEAN, RECIPES, STD, Pixels
 
 Epoch = Callable[[], Iterable[Any]]
 
@@ -26,8 +27,7 @@ def check(epoch: Epoch, expected: Pixels) -> dict[str, float]:
     at = 0
     total, most, over_one = 0, 0, 0
     for batch in epoch():
-        pixels = np.asarray(batch)
-        assert pixels.dtype == np.uint8, pixels.dtype
+        pixels = _levels_of(np.asarray(batch))
         wanted = expected[at : at + len(pixels)]
         assert pixels.shape == wanted.shape, pixels.shape
         difference = np.abs(pixels.astype(np.int16) - wanted)
@@ -41,6 +41,16 @@ def check(epoch: Epoch, expected: Pixels) -> dict[str, float]:
         "most_difference": most,
         "share_over_one": over_one / expected.size,
     }
+
+
+def _levels_of(values: npt.NDArray[Any]) -> Pixels:
+    """Return the pixels that normalized values were made of."""
+    if values.dtype == np.uint8:
+        return values
+    assert values.dtype == np.float32, values.dtype
+    if values.shape[1] == 3:
+        values = values.transpose(0, 2, 3, 1)
+    return np.rint((values * STD + MEAN) * 255).astype(np.uint8)
 
 
 def measure(epoch: Epoch, seconds: float) -> dict[str, float]:

@@ -110,7 +110,7 @@ MEMORY = """
 import gc, resource, sys
 import numpy as np
 from torchrec_io.images.bad_value import BadValueError
-from torchrec_io.images.native_jpeg import decode_one
+from torchrec_io.images.native import decode_one
 from torchrec_io.schema.image_spec import ImageFeature
 
 def decode(path, **options):

@@ -107,9 +107,11 @@ def test_any_crop_at_any_size(case: tuple[Pixels, dict[str, Any]], layout: Any) 
         reject()
     if layout == "CHW":
         expected = expected.transpose(2, 0, 1)
-    [found] = column_of([encoded(pixels)], layout=layout, **options)
-    assert found.is_contiguous()
-    np.testing.assert_array_equal(found.numpy(), expected)
+    # Images that are decoded natively may differ by a level once they are resized.
+    for decoder, most in (("pillow", 0), ("auto", int("size" in options))):
+        [found] = column_of([encoded(pixels)], layout=layout, decoder=decoder, **options)
+        assert found.is_contiguous()
+        np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=most)
 
 
 @given(cases(), st.sampled_from(["float32", "float64", "float16"]))

@@ -15,7 +15,6 @@ from torch.utils.data import IterableDataset, Subset
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from tests.support.states import rest_of, through_json
-from torchrec_io.images import native
 from torchrec_io.loading import loader as loader_module
 from torchrec_io.loading.loader import Loader
 

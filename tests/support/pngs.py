@@ -1,4 +1,4 @@
-"""PNG files that common libraries do not write: 16 bits, any row filter, interlaced."""
+"""PNG files that common libraries do not write: 8 or 16 bits, any row filter, interlaced."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + check
 
 
-def header_of(array: Wide, **others: int) -> bytes:
-    """Return the IHDR chunk of 16-bit pixels. ``others`` overrides fields."""
+def header_of(array: Any, **others: int) -> bytes:
+    """Return the IHDR chunk of pixels. ``others`` overrides fields."""
     height, width, channels = array.shape
     fields = {
         "width": width,
         "height": height,
-        "depth": 16,
+        "depth": 8 * array.itemsize,
         "color": COLOR_TYPES[channels],
         "compression": 0,
         "filters": 0,
@@ -54,14 +54,16 @@ def header_of(array: Wide, **others: int) -> bytes:
     return chunk(b"IHDR", struct.pack(">IIBBBBB", *fields.values()))
 
 
-def rows_of(array: Wide, filters: Iterable[int] = (0,)) -> bytes:
+def rows_of(array: Any, filters: Iterable[int] = (0,)) -> bytes:
     """Return the filtered rows of pixels. The filters alternate."""
     out = b""
-    size = 2 * array.shape[2]
+    size = array.itemsize * array.shape[2]
     turns = itertools.cycle(filters)
-    above = bytes(size + 2 * array[0].size) if len(array) else b""
+    above = bytes(size + array[0].nbytes) if len(array) else b""
     for values in array:
-        row = bytes(size) + values.astype(">u2").tobytes()  # pixel of zeros on the left
+        row = (
+            bytes(size) + values.astype(values.dtype.newbyteorder(">")).tobytes()
+        )  # pixel of zeros on the left
         kind = next(turns)
         filtered = bytearray()
         for i in range(size, len(row)):
@@ -85,7 +87,7 @@ def png_of(
     extra: bytes = b"",
     pieces: int = 1,
 ) -> bytes:
-    """Return a PNG file of 16-bit pixels ``[H, W, 1 to 4]``.
+    """Return a PNG file of uint8 or uint16 pixels ``[H, W, 1 to 4]``.
 
     Args:
         array: Pixels.

@@ -11,36 +11,43 @@ ResampleWeights::ResampleWeights(std::int64_t stored, double begin, double end,
                                  std::int64_t resized) {
   const double scale = (end - begin) / static_cast<double>(resized);
   const double filter_scale = std::max(scale, 1.0);  // the filter is not narrower than a pixel
+  const double inverse = 1.0 / filter_scale;
   const auto pixels = static_cast<std::size_t>(resized);
-  std::vector<std::vector<double>> exact(pixels);
+  const auto center_of = [begin, scale](std::size_t pixel) {
+    return begin + (static_cast<double>(pixel) + 0.5) * scale;
+  };
   first_.resize(pixels);
   count_.resize(pixels);
   for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
-    const double center = begin + (static_cast<double>(pixel) + 0.5) * scale;
+    const double center = center_of(pixel);
     const auto first =
         std::max<std::int64_t>(static_cast<std::int64_t>(center - filter_scale + 0.5), 0);
     const auto last =
         std::min<std::int64_t>(static_cast<std::int64_t>(center + filter_scale + 0.5), stored);
     first_[pixel] = first;
     count_[pixel] = last - first;
-    for (std::int64_t at = first; at < last; ++at) {
-      const double distance = std::abs((static_cast<double>(at) - center + 0.5) / filter_scale);
-      exact[pixel].push_back(std::max(1.0 - distance, 0.0));
-    }
     most_ = std::max(most_, last - first);
   }
   taps_ = (most_ + kGroup - 1) / kGroup * kGroup;
   weights_.resize(pixels * static_cast<std::size_t>(taps_));
+  std::vector<double> exact(static_cast<std::size_t>(most_));
   for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
+    const auto count = static_cast<std::size_t>(count_[pixel]);
+    const double nearest = static_cast<double>(first_[pixel]) - center_of(pixel) + 0.5;
     double sum = 0;
-    for (const double weight : exact[pixel]) sum += weight;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double distance = std::abs((nearest + static_cast<double>(i)) * inverse);
+      exact[i] = std::max(1.0 - distance, 0.0);
+      sum += exact[i];
+    }
     std::int16_t* const out = &weights_[pixel * static_cast<std::size_t>(taps_)];
+    const double unit = (1 << kBits) / sum;
     // Each weight is the difference of rounded sums, so that all of them sum to 1.
-    double before = 0;
+    double before = 0.5;
     std::int64_t rounded_before = 0;
-    for (std::size_t i = 0; i < exact[pixel].size(); ++i) {
-      before += exact[pixel][i];
-      const std::int64_t rounded = std::llround(before / sum * (1 << kBits));
+    for (std::size_t i = 0; i < count; ++i) {
+      before += exact[i] * unit;
+      const auto rounded = static_cast<std::int64_t>(before);
       out[i] = static_cast<std::int16_t>(rounded - rounded_before);
       rounded_before = rounded;
     }
