@@ -28,7 +28,7 @@ STD = (0.229, 0.224, 0.225)
 SHORT_SIDE = 256
 SEED = 3
 _HEIGHT, _WIDTH = 375, 500
-_PICTURES = 512
+_PICTURES = 1024
 _RECORD = struct.Struct("<6i")  # of the limit program: box, mirrored, bytes of the file
 
 Pixels = npt.NDArray[np.uint8]

@@ -15,8 +15,8 @@ from benchmarks.image_peers.pillow import loader_of
 cv2.setNumThreads(1)
 
 
-def _open(recipe: Recipe, interpolation: int) -> Callable[[], Iterable[Any]]:
-    return loader_of(recipe, partial(_decode, interpolation))
+def _open(recipe: Recipe, threads: int, interpolation: int) -> Callable[[], Iterable[Any]]:
+    return loader_of(recipe, threads, partial(_decode, interpolation))
 
 
 def _decode(interpolation: int, stored: bytes, recipe: str, box: Any) -> Any:

@@ -1,4 +1,4 @@
-"""This library, with one or two threads, and the decoder of its own or Pillow."""
+"""This library, with its own decoder or Pillow. Images are decoded by as many threads as CPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _open(recipe: Recipe, *, threads: int, **options: Any) -> Callable[[], Iterable[Any]]:
+def _open(recipe: Recipe, threads: int, **options: Any) -> Callable[[], Iterable[Any]]:
     arguments = {"layout": "HWC", **_ARGUMENTS.get(recipe.name, {}), **options}
     image = tio.ImageFeature(size=(SIZE, SIZE), **arguments)
     dataset = tio.TFRecordDataset(
@@ -34,8 +34,7 @@ def _epoch(dataset: tio.TFRecordDataset) -> Iterator[Any]:
 
 
 PEERS = {
-    "torchrec_io": partial(_open, threads=1),
-    "torchrec_io, 2 threads": partial(_open, threads=2),
-    "torchrec_io, fast=True": partial(_open, threads=1, fast=True),
-    'torchrec_io, decoder="pillow"': partial(_open, threads=1, decoder="pillow"),
+    "torchrec_io": _open,
+    "torchrec_io, fast=True": partial(_open, fast=True),
+    'torchrec_io, decoder="pillow"': partial(_open, decoder="pillow"),
 }

@@ -32,9 +32,10 @@ class _Images(Dataset[Any]):
 
 
 def loader_of(
-    recipe: Recipe, decode: Callable[[bytes, str, Any], Any]
+    recipe: Recipe, threads: int, decode: Callable[[bytes, str, Any], Any]
 ) -> Callable[[], Iterable[Any]]:
     """Return a DataLoader without workers over images that a function decodes."""
+    del threads  # a DataLoader without workers has one
     loader = DataLoader(_Images(recipe, decode), _BATCH, collate_fn=np.stack)
     return lambda: loader
 

@@ -1,6 +1,6 @@
 """Check and measure one peer in this process, and print the result as JSON.
 
-python -m benchmarks.image_peers.run MODULE PEER RECIPE SECONDS
+python -m benchmarks.image_peers.run MODULE PEER RECIPE CPUS SECONDS
 """
 
 from __future__ import annotations
@@ -72,12 +72,14 @@ def _cpu_seconds() -> float:
 
 def main() -> None:
     """Measure the peer of the command line."""
-    module, peer, recipe, seconds = sys.argv[1:]
+    module, peer, recipe, cpus, seconds = sys.argv[1:]
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cpus)])
     # Output of libraries must not mix with the result.
     with open(os.dup(1), "w", encoding="utf-8") as out:
         os.dup2(2, 1)
         chosen = RECIPES[recipe]
-        epoch = importlib.import_module(f"benchmarks.image_peers.{module}").PEERS[peer](chosen)
+        peers = importlib.import_module(f"benchmarks.image_peers.{module}").PEERS
+        epoch = peers[peer](chosen, int(cpus))
         found = check(epoch, chosen.pixels) | measure(epoch, float(seconds))
         json.dump(found, out)
 

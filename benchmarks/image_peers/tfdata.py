@@ -18,7 +18,7 @@ _BATCH = 64
 _FEATURES = {"image": tf.io.FixedLenFeature((), tf.string)}
 
 
-def _open(recipe: Recipe, *, antialias: bool, threads: int = 1) -> Callable[[], Iterable[Any]]:
+def _open(recipe: Recipe, threads: int, *, antialias: bool) -> Callable[[], Iterable[Any]]:
     records = tf.data.TFRecordDataset(recipe.records)
     boxes = tf.data.Dataset.from_tensor_slices(recipe.boxes)
     decode = partial(_decode, recipe.name, antialias)
@@ -66,5 +66,4 @@ def _rounded(pixels: Any) -> Any:
 PEERS = {
     "tf.data": partial(_open, antialias=False),
     "tf.data, antialias=True": partial(_open, antialias=True),
-    "tf.data, 2 threads": partial(_open, antialias=False, threads=2),
 }
