@@ -1,13 +1,12 @@
 """Data of ``images.py``: photos in TFRecord files, the boxes that are cut out, and their pixels.
 
-The photos are parts of two photographs that scikit-learn contains. Run by the Python of this
-library, which also draws the boxes. Other processes import this module to find the files: at the
+The photos are parts of two photographs that scikit-learn contains. The Python of this library makes
+the files, because it also chooses the boxes. Other processes import this module to find the files: at the
 top it imports only the standard library and NumPy.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import io
 import struct
@@ -93,7 +92,7 @@ _STORED = {"train": "crop", "evaluate": "crop"}
 def ensure_images() -> None:
     """Create the files if they do not exist."""
     if not all(Path(recipe.limit_input).exists() for recipe in RECIPES.values()):
-        main()
+        _make_all()
 
 
 def images_of(recipe: Recipe) -> list[bytes]:
@@ -200,11 +199,9 @@ def _make(recipe: Recipe, images: list[bytes]) -> None:
             out.write(image)
 
 
-def main() -> None:
-    """Create the files."""
-    import torchrec_io as tio  # noqa: PLC0415
+def _make_all() -> None:
+    import torchrec_io as tio  # noqa: PLC0415  # not in the environments of peers
 
-    argparse.ArgumentParser(description=__doc__).parse_args()
     _folder().mkdir(parents=True, exist_ok=True)
     photographs = _photographs()
     stored: dict[str, list[bytes]] = {}
@@ -225,8 +222,3 @@ def main() -> None:
                     writer.write({"number": number, "image": image})
         _make(recipe, stored[recipe.records])
         images = stored[recipe.records]
-        print(f"{recipe.text}: {len(images)} of {np.mean([len(i) for i in images]) / 1e3:.1f} KB")
-
-
-if __name__ == "__main__":
-    main()
