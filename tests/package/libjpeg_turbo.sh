@@ -29,7 +29,7 @@ if [ "$(uname -m)" = x86_64 ] && ! command -v nasm > /dev/null; then
   if command -v dnf > /dev/null; then dnf install -q -y nasm; else apt-get install -q -y nasm; fi
 fi
 cmake -S "$work/source" -B "$work/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$prefix" \
-  -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_NAME_DIR="$prefix/lib" -DENABLE_STATIC=OFF \
+  -DCMAKE_INSTALL_LIBDIR="$prefix/lib" -DCMAKE_INSTALL_NAME_DIR="$prefix/lib" -DENABLE_STATIC=OFF \
   -DWITH_TURBOJPEG=OFF -DREQUIRE_SIMD=ON -DCMAKE_POLICY_VERSION_MINIMUM=3.5 > /dev/null
 cmake --build "$work/build" -j "$(getconf _NPROCESSORS_ONLN)" > /dev/null
 cmake --install "$work/build" > /dev/null
