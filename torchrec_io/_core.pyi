@@ -263,6 +263,14 @@ class IndexScan:
             ValueError: If the file is not a valid index. The message explains why.
         """
 
+def read_index_header(head: bytes) -> IndexHeader:
+    """
+    Read the header of an index file from its first INDEX_HEADER_BYTES bytes.
+
+    Raises:
+        ValueError: If they are not a valid header. The message explains why.
+    """
+
 def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], gaps: Sequence[Gap] = []) -> bytes:
     """
     Return the bytes of an index file.

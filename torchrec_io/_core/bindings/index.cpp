@@ -30,6 +30,14 @@ nb::bytes bind_encode_index(const IndexHeader& header, const Vector<std::uint64_
   return nb::bytes(file.data(), file.size());
 }
 
+IndexHeader bind_read_index_header(nb::bytes head) {
+  IndexHeader header;
+  const auto* data = static_cast<const std::byte*>(head.data());
+  const char* reason = read_index_header({data, head.size()}, header);
+  if (reason != nullptr) throw nb::value_error(reason);
+  return header;
+}
+
 std::shared_ptr<Index> check_index(std::shared_ptr<Index> index, const std::string& reason) {
   if (index == nullptr) throw nb::value_error(reason.c_str());
   return index;
@@ -117,6 +125,10 @@ void bind_one_index(nb::module_& m) {
            "Raises:\n"
            "    ValueError: If the file is not a valid index. The message explains why.");
 
+  m.def("read_index_header", &bind_read_index_header, "head"_a,
+        "Read the header of an index file from its first INDEX_HEADER_BYTES bytes.\n\n"
+        "Raises:\n"
+        "    ValueError: If they are not a valid header. The message explains why.");
   m.def("encode_index", &bind_encode_index, "header"_a, "starts"_a, "restarts"_a,
         "gaps"_a = std::vector<Gap>(),
         "Return the bytes of an index file.\n\n"
