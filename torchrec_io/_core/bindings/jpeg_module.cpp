@@ -1,6 +1,14 @@
 // The Python module of JPEG decoding. It is a module of its own, so that the core needs no
 // libjpeg-turbo.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
