@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/arguments.h"
 #include "bindings/arrays.h"
 #include "jpeg/decoder.h"
 
@@ -31,10 +32,10 @@ struct HeaderResult {
   std::string reason;  // why it cannot be decoded; empty if it can
 };
 
-std::vector<Bytes> bytes_of_all(const std::vector<Buffer>& images) {
+std::vector<Bytes> bytes_of_all(const Items<Buffer>& images) {
   std::vector<Bytes> all;
-  all.reserve(images.size());
-  for (const Buffer& image : images) all.push_back(bytes_of(image));
+  all.reserve(images.values().size());
+  for (const Buffer& image : images.values()) all.push_back(bytes_of(image));
   return all;
 }
 
@@ -73,8 +74,9 @@ PixelTarget target_of(const PixelArray& array, const ImageView& view, const Buff
           tables == nullptr ? nullptr : bytes_of(*tables).data()};
 }
 
-std::vector<HeaderResult> bind_read_headers(const std::vector<Buffer>& images) {
-  const std::vector<Bytes> all = bytes_of_all(images);
+std::vector<HeaderResult> bind_read_headers(const Sequence<Buffer>& images) {
+  const Items<Buffer> files(images);
+  const std::vector<Bytes> all = bytes_of_all(files);
   const ReleasedGil unlocked;
   std::vector<HeaderResult> results(all.size());
   JpegDecoder decoder;
@@ -84,16 +86,20 @@ std::vector<HeaderResult> bind_read_headers(const std::vector<Buffer>& images) {
   return results;
 }
 
-Failures bind_decode(const std::vector<Buffer>& images, const std::vector<const ImageView*>& views,
-                     const std::vector<PixelArray>& targets, const std::optional<Buffer>& tables,
+Failures bind_decode(const Sequence<Buffer>& images, const Sequence<ImageView>& views,
+                     const Sequence<PixelArray>& targets, const std::optional<Buffer>& tables,
                      bool fast) {
-  if (views.size() != images.size() || targets.size() != images.size()) {
+  const Items<Buffer> files(images);
+  const Items<const ImageView*> parts(views);
+  const Items<PixelArray> arrays(targets);
+  const std::vector<Bytes> all = bytes_of_all(files);
+  if (parts.values().size() != all.size() || arrays.values().size() != all.size()) {
     throw nb::value_error("images, views and targets must have the same number");
   }
-  const std::vector<Bytes> all = bytes_of_all(images);
   std::vector<PixelTarget> pixels;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    pixels.push_back(target_of(targets[i], *views[i], tables ? &*tables : nullptr));
+    pixels.push_back(
+        target_of(arrays.values()[i], *parts.values()[i], tables ? &*tables : nullptr));
   }
   const ReleasedGil unlocked;
   Failures failures;
@@ -101,7 +107,8 @@ Failures bind_decode(const std::vector<Buffer>& images, const std::vector<const 
   JpegHeader header;
   std::string reason;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!decoder.open(all[i], header, reason) || !decoder.decode(*views[i], pixels[i], reason)) {
+    if (!decoder.open(all[i], header, reason) ||
+        !decoder.decode(*parts.values()[i], pixels[i], reason)) {
       failures.emplace_back(i, reason);
     }
   }

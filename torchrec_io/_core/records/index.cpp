@@ -1,6 +1,7 @@
 #include "records/index.h"
 
 #include <algorithm>
+#include <new>
 
 #include "wire/crc32c.h"
 
@@ -155,8 +156,13 @@ bool IndexScan::fail(const char* reason) {
 }
 
 bool IndexScan::add(Bytes bytes) {
-  if (reason_ == nullptr) add_to_head(bytes);
-  if (reason_ == nullptr) add_offsets(bytes);
+  try {
+    if (reason_ == nullptr) add_to_head(bytes);
+    if (reason_ == nullptr) add_offsets(bytes);
+  } catch (const std::bad_alloc&) {
+    fail("memory ran out while it was read");  // it cannot be continued: tables may be incomplete
+    throw;
+  }
   return reason_ == nullptr;
 }
 
@@ -306,12 +312,13 @@ bool IndexScan::check_end() {
   if (header.stream_end < least || header.stream_end > INT64_MAX) return false;
   if (!has_record_ && header.stream_end != least) return false;
   std::uint64_t end = header.stream_end;
-  if (gaps_passed_ < index_.gaps_.size()) {
-    const Gap& gap = index_.gaps_[gaps_passed_++];
+  std::size_t passed = gaps_passed_;  // unchanged, so that `finish` can be called again
+  if (passed < index_.gaps_.size()) {
+    const Gap& gap = index_.gaps_[passed++];
     if (gap.begin != end) return false;
     end = gap.end;
   }
-  if (gaps_passed_ != index_.gaps_.size() || header.footer_bytes > INT64_MAX - end) return false;
+  if (passed != index_.gaps_.size() || header.footer_bytes > INT64_MAX - end) return false;
   index_.stream_bytes_ = end + header.footer_bytes;
   return true;
 }
