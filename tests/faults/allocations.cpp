@@ -33,12 +33,14 @@ struct Code {
   }
 };
 Code core;
+Code jpeg_module;
 Code shim;
 Code standard_library;
 
 int find_code(dl_phdr_info* library, std::size_t, void*) {
   Code* code = nullptr;
   if (std::strstr(library->dlpi_name, "/_core.") != nullptr) code = &core;
+  if (std::strstr(library->dlpi_name, "/_jpeg.") != nullptr) code = &jpeg_module;
   if (std::strstr(library->dlpi_name, "/allocations.") != nullptr) code = &shim;
   if (std::strstr(library->dlpi_name, "/libstdc++.") != nullptr) code = &standard_library;
   for (int i = 0; code != nullptr && i < library->dlpi_phnum; ++i) {
@@ -56,7 +58,7 @@ bool is_of_core() {
   const int count = backtrace(frames, kMostFrames);
   for (int i = 0; i < count; ++i) {
     if (shim.has(frames[i]) || standard_library.has(frames[i])) continue;
-    return core.has(frames[i]);
+    return core.has(frames[i]) || jpeg_module.has(frames[i]);
   }
   return false;
 }

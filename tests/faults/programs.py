@@ -5,6 +5,7 @@ All programs work in ``folder``: inputs are in ``in``, outputs in ``out``, the c
 
 from __future__ import annotations
 
+import io
 import os
 import tarfile
 from collections.abc import Callable
@@ -487,6 +488,22 @@ def rows(folder: Path) -> Any:
     return tio.collate(list(tio.TFRecordDataset(folder / "in", SCHEMA)))["n"].tolist()
 
 
+def jpegs(folder: Path) -> None:
+    (folder / "in").mkdir()
+    pixels = np.arange(40 * 50 * 3, dtype=np.uint8).reshape(40, 50, 3)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG")
+    with tio.TFRecordWriter(folder / "in" / "x.tfrecord") as writer:
+        for _ in range(3):
+            writer.write({"image": file.getvalue()})
+
+
+def decode_jpegs(folder: Path) -> Any:
+    image = tio.ImageFeature(size=(8, 8), crop=(3, 5, 30, 40))
+    dataset = tio.TFRecordDataset(folder / "in", {"image": image}, batch_size=3)
+    return [batch["image"].tolist() for batch in dataset]
+
+
 def write_many(folder: Path) -> None:
     with tio.TFRecordWriter(folder / "out" / "x.tfrecord", "gzip", index=True) as writer:
         for number in range(0, 100, 7):
@@ -517,6 +534,7 @@ ALLOCATING = {
     "compressed dataset": reader(all_features(tio.TFRecordDataset), many_compressed_inputs),
     "stream": reader(all_features(tio.TFRecordStream), many_inputs),
     "rows": reader(rows, lambda folder: many_inputs(folder, 10)),
+    "images": reader(decode_jpegs, jpegs),
     "writer": Program(write_many, read_records),
 }
 
