@@ -92,6 +92,8 @@ class Cases:
             self.paused_worker,
             self.damaged_record,
             self.truncated_file,
+            self.overwritten_file,
+            self.copied_index,
             self.missing_file,
             self.damaged_images,
             self.slow_pipe,
@@ -227,6 +229,43 @@ class Cases:
             self._expect(self._read(dataset), wanted, ("truncated",))
         self.batches()
 
+    def overwritten_file(self) -> None:
+        """A file overwritten in place during an epoch ends the loop; all records are of the old."""
+        path = self._numbers[0]
+        others = range(_TOTAL, _TOTAL + RECORDS)
+        ids = []
+
+        def loop() -> None:
+            for count, batch in enumerate(self._open(batch_size=BATCH, shuffle=True, seed=9)):
+                ids.extend(self._checked(batch))
+                if count == 2:
+                    _write_numbers(f"{path}.other", others)
+                    _overwrite(path, Path(f"{path}.other").read_bytes())
+
+        with _replaced(path):
+            _check_error(loop, tio.StaleIndexError, f"{path}: the data file was changed")
+            self.faults["file overwritten"] += 1
+            assert len(set(ids)) == len(ids), "records were read twice"
+            assert not set(ids) & set(others), "records of the new file were mixed in"
+            dataset = self._open(batch_size=BATCH)
+            self._expect(self._read(dataset), [*others, *range(RECORDS, _TOTAL)], ("overwritten",))
+        self.batches()
+
+    def copied_index(self) -> None:
+        """An index that the same bytes are copied over during an epoch changes nothing."""
+        path = self._numbers[1]
+        index = tio.RecordIndex.build(path).save()
+        content = index.read_bytes()
+        with self._loader("fork", shuffle=True, seed=4, index="auto") as loader:
+            ids = []
+            for count, batch in enumerate(loader):
+                ids += self._checked(batch)
+                if count % 50 == 1:
+                    _overwrite(str(index), content)
+                    self.faults["index overwritten"] += 1
+        self._expect(ids, range(_TOTAL), ("workers",))
+        index.unlink()
+
     def missing_file(self) -> None:
         path = self._numbers[3]
         away = f"{path}.away"
@@ -353,6 +392,13 @@ def _replaced(path: str) -> Iterator[bytearray]:
         yield bytearray(content)
     finally:
         Path(path).write_bytes(content)
+
+
+def _overwrite(path: str, content: bytes) -> None:
+    """Overwrite a file in place, as ``cp`` does."""
+    with open(path, "r+b") as file:
+        file.write(content)
+        file.truncate()
 
 
 def _feed(path: Path, content: bytes) -> None:

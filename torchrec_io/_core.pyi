@@ -263,7 +263,15 @@ class IndexScan:
             ValueError: If the file is not a valid index. The message explains why.
         """
 
-def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], gaps: Sequence[Gap] = []) -> bytes:
+def read_index_header(head: bytes) -> IndexHeader:
+    """
+    Read the header of an index file from its first INDEX_HEADER_BYTES bytes.
+
+    Raises:
+        ValueError: If they are not a valid header. The message explains why.
+    """
+
+def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], restarts: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu', writable=False)], gaps: Sequence[Gap] = ()) -> bytes:
     """
     Return the bytes of an index file.
 
@@ -869,7 +877,7 @@ class LocatedBatch:
 class FeatureSpec:
     """A column and the stored feature that it is made of."""
 
-    def __init__(self, key: bytes, dtype: Dtype, column_type: ColumnType, *, count: int = 1, in_lists: bool = False, is_optional: bool = False, int32_splits: bool = False, default_data: bytes = ..., default_sizes: Sequence[int] = []) -> None:
+    def __init__(self, key: bytes, dtype: Dtype, column_type: ColumnType, *, count: int = 1, in_lists: bool = False, is_optional: bool = False, int32_splits: bool = False, default_data: bytes = ..., default_sizes: Sequence[int] = ()) -> None:
         """
         Args:
             key: Name of the stored feature.

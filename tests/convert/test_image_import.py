@@ -289,6 +289,16 @@ def test_incomplete_jpeg(tmp_path: Path) -> None:
     assert raised.value.path == str(tmp_path / "in" / "a" / "1.jpg")
 
 
+@pytest.mark.parametrize("options", [{}, {"resize": (8, 8)}])
+def test_jpeg_with_a_cut_scan(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Its records could not be read."""
+    whole = encoded(smooth(40, 50), "JPEG")
+    put(tmp_path / "in", "a/1.jpg", whole[:-40] + b"\xff\xd9")
+    with pytest.raises(tio.ConversionError, match="cannot be opened: Corrupt JPEG data") as raised:
+        tio.convert.from_images(tmp_path / "in", tmp_path / "out", **options)
+    assert raised.value.path == str(tmp_path / "in" / "a" / "1.jpg")
+
+
 def test_image_that_declares_too_many_pixels(tmp_path: Path) -> None:
     file = io.BytesIO()
     Image.new("1", (8193, 8193)).save(file, "PNG")

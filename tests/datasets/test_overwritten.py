@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -235,6 +236,23 @@ def test_index_changed_in_place(large: Path, change: str, workers: int) -> None:
 @pytest.mark.parametrize("change", CHANGES)
 def test_index_changed_in_place_with_spawned_workers(large: Path, change: str) -> None:
     check_index_change(large, change, 2, "spawn")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_index_changed_before_a_spawned_worker_starts(large: Path, change: str) -> None:
+    """An error at unpickling would end the worker, and PyTorch could not tell why."""
+    index = large.with_name("x.tfidx")
+    pickled = pickle.dumps(tio.TFRecordDataset(large, index=index, batch_size=500))
+    CHANGES[change](index)
+    dataset = pickle.loads(pickled)
+    if change == "same":
+        assert sum(len(batch) for batch in dataset) == len(RECORDS)
+        return
+    error = error_of(dataset)
+    # The header of the index is the same if only its table was changed.
+    kind = tio.IndexFormatError if change in {"other", "cut"} else tio.StaleIndexError
+    assert isinstance(error, kind), error
+    assert str(index) in str(error)
 
 
 def test_pages_in_memory_outlive_the_index(large: Path) -> None:

@@ -121,9 +121,11 @@ class Shim:
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None)
-        # nanobind ends the process if its table of objects cannot grow. It never shrinks.
-        table = [_core.ReadResult() for _ in range(10_000)]
-        del table
+        # nanobind ends the process if its tables of objects, and of objects that keep others alive,
+        # cannot grow. They never shrink.
+        objects = [_core.ReadResult() for _ in range(10_000)]
+        failures = _core.split_lists(_core.Records((b"invalid",) * 10_000)).failures
+        del objects, failures
 
     def arm(self, folder: Path, fault: Fault, number: int) -> None:
         """Inject a fault at the call of the given number, from 1, on files below a folder."""

@@ -5,18 +5,21 @@ All programs work in ``folder``: inputs are in ``in``, outputs in ``out``, the c
 
 from __future__ import annotations
 
+import io
 import os
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-import torch.utils.data
 from PIL import Image
 
 import torchrec_io as tio
+from tests.native import test_ownership
+from torchrec_io import _core
 from torchrec_io.records.index_file import SUFFIX
 from torchrec_io.records.sequential import iter_records
 from torchrec_io.records.verify import verify_file
@@ -455,10 +458,10 @@ READERS = {
 # ---- programs that allocate more ----
 
 
-def many_inputs(folder: Path) -> None:
+def many_inputs(folder: Path, count: int = 200) -> None:
     (folder / "in").mkdir()
     with tio.ShardedWriter(folder / "in" / "x", 2) as writer:
-        for number in range(200):
+        for number in range(count):
             writer.write({"n": number, "data": b"x" * number, "list": [1.5] * (number % 7 + 1)})
 
 
@@ -482,25 +485,56 @@ def all_features(make: Callable[..., Any], **options: Any) -> Callable[[Path], A
 
 
 def rows(folder: Path) -> Any:
-    dataset = tio.TFRecordDataset(folder / "in", SCHEMA)
-    batches = torch.utils.data.DataLoader(dataset, batch_size=100)
-    return [batch["n"].tolist() for batch in batches]
+    return tio.collate(list(tio.TFRecordDataset(folder / "in", SCHEMA)))["n"].tolist()
+
+
+def jpegs(folder: Path) -> None:
+    (folder / "in").mkdir()
+    pixels = np.arange(40 * 50 * 3, dtype=np.uint8).reshape(40, 50, 3)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG")
+    with tio.TFRecordWriter(folder / "in" / "x.tfrecord") as writer:
+        for _ in range(3):
+            writer.write({"image": file.getvalue()})
+
+
+def decode_jpegs(folder: Path) -> Any:
+    image = tio.ImageFeature(size=(8, 8), crop=(3, 5, 30, 40))
+    dataset = tio.TFRecordDataset(folder / "in", {"image": image}, batch_size=3)
+    return [batch["image"].tolist() for batch in dataset]
 
 
 def write_many(folder: Path) -> None:
     with tio.TFRecordWriter(folder / "out" / "x.tfrecord", "gzip", index=True) as writer:
-        for number in range(100):
+        for number in range(0, 100, 7):
             writer.write({"n": list(range(10 * number + 1)), "data": b"x" * 9 * number})
 
 
+SLOT = _core.allocate(_core.SLOT_HEADER_BYTES + 10)
+SLOT[:] = 0
+
+
+def core_functions(_: Path) -> None:
+    """Call functions of the core that the other programs do not call, and check the results."""
+    with patch.object(test_ownership, "reuse_memory", lambda: None):
+        for name, test in vars(test_ownership).items():
+            if name.startswith("test_"):
+                test()
+    # After an earlier call of this function that failed, the slot is taken.
+    _core.take_slot(SLOT)
+    assert _core.lend_slot(SLOT, 10).tolist() == [0] * 10
+
+
 ALLOCATING = {
+    "core functions": Program(core_functions),
     "dataset": reader(all_features(tio.TFRecordDataset), many_inputs),
     "shuffled dataset": reader(
         all_features(tio.TFRecordDataset, shuffle=True, seed=2), many_inputs
     ),
     "compressed dataset": reader(all_features(tio.TFRecordDataset), many_compressed_inputs),
     "stream": reader(all_features(tio.TFRecordStream), many_inputs),
-    "rows": reader(rows, many_inputs),
+    "rows": reader(rows, lambda folder: many_inputs(folder, 10)),
+    "images": reader(decode_jpegs, jpegs),
     "writer": Program(write_many, read_records),
 }
 

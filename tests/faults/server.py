@@ -9,6 +9,7 @@ A fork for each case takes milliseconds; to start an interpreter and import torc
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from itertools import count
+from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,15 +104,11 @@ class Case:
             os.close(read_end)
             os.dup2(2, 1)  # the answers go to the standard output
             signal.alarm(_SECONDS)
-            if fault is injection.ALLOCATION:
-                self._shim.arm_allocations(number)
-            elif fault is not None:
+            if fault is not None:
                 self._shim.arm(self.folder / self._program.under, fault, number)
             outcome = _call(function)
             self._shim.disarm()
-            if self._shim.disarm_allocations() >= number > 0:
-                outcome = outcome._replace(hit=Call.ALLOCATION)
-            outcome = outcome._replace(hit=outcome.hit | self._shim.hit)
+            outcome = outcome._replace(hit=self._shim.hit)
             with os.fdopen(write_end, "w") as file:
                 json.dump(outcome, file, default=_as_json)
             os._exit(0)
@@ -123,6 +121,14 @@ class Case:
             return Outcome(kind, value, message, Call(hit))
         is_killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         return Outcome("killed" if is_killed else "crashed", None, f"wait status {status}", Call(0))
+
+    def run_without_memory(self, number: int) -> Outcome:
+        """Run the program here, without memory for the allocation of a number; 0 for none."""
+        self.reset()
+        self._shim.arm_allocations(number)
+        outcome = _call(lambda: self._program.run(self.folder))
+        is_hit = self._shim.disarm_allocations() >= number > 0
+        return outcome._replace(hit=Call.ALLOCATION if is_hit else Call(0))
 
 
 def _call(function: Callable[[], Any]) -> Outcome:
@@ -139,6 +145,11 @@ def _call(function: Callable[[], Any]) -> Outcome:
 
 def _as_json(value: Any) -> Any:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as it is after a child has sent it."""
+    return json.loads(json.dumps(value, default=_as_json))
 
 
 class Matrix:
@@ -169,6 +180,45 @@ class Matrix:
             where = f"{fault.name} at call {number} ({outcome.hit.name})"
             for problem in self._problems(fault, outcome):
                 self.wrong.append(f"{where}: {problem}")
+
+    def check_allocations(self) -> None:
+        """Make one allocation after another fail, in a process that continues after each."""
+        most_crashes = 10
+        last = RawValue(ctypes.c_long, 0)  # shared with the child
+        for _ in range(most_crashes):
+            outcome = self._case.child(lambda: self._fail_allocations(last))
+            if outcome.kind == "done":
+                self.wrong += outcome.value
+                break
+            self.wrong.append(f"out of memory at allocation {last.value}: {outcome.message}")
+        self.cases += last.value - 1
+
+    def _fail_allocations(self, last: ctypes.c_long) -> list[str]:
+        """Make the allocations after the last one fail, and return what is wrong."""
+        wrong: list[str] = []
+        while True:
+            last.value += 1
+            signal.alarm(_SECONDS)
+            outcome = self._case.run_without_memory(last.value)
+            if not outcome.hit:
+                return wrong
+            where = f"out of memory at allocation {last.value}"
+            wrong += [f"{where}: {problem}" for problem in self._problems_without_memory(outcome)]
+
+    def _problems_without_memory(self, outcome: Outcome) -> Iterator[str]:
+        is_done = outcome.kind == "done"
+        if is_done and _plain(outcome.value) != self._result:
+            yield f"the result is {outcome.value}, not {self._result}"
+        if not is_done and not outcome.message.startswith("MemoryError"):
+            yield outcome.message
+        if left := self._case.left():
+            yield f"{left} is left"
+        found = _call(lambda: _plain(self._program.read(self._case.folder)))
+        if found[:2] != self._new[:2] and (is_done or found[:2] != self._old[:2]):
+            yield f"neither old nor new: {found}"
+        again = self._case.run_without_memory(0)
+        if again.kind != "done" or _plain(again.value) != self._result:
+            yield f"the result afterwards is {again}, not {self._result}"
 
     def check_recovery(self, first: Fault, second: Fault) -> None:
         """Inject a second fault at each call of the process that comes after the first."""
@@ -249,7 +299,9 @@ def _check(root: Path, program: Program, requested: list[list[str]]) -> tuple[in
     matrix = Matrix(root, program)
     for names in requested:
         faults = [getattr(injection, name) for name in names]
-        if len(faults) == 1:
+        if faults == [injection.ALLOCATION]:
+            matrix.check_allocations()
+        elif len(faults) == 1:
             matrix.check(faults[0])
         else:
             matrix.check_recovery(*faults)

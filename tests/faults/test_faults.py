@@ -94,8 +94,11 @@ def test_readers_get_right_data_or_an_error(server: Server, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALLOCATING)
 def test_memory_runs_out(server: Server, name: str) -> None:
-    """Each larger allocation of the native core in turn: a MemoryError, or the right result."""
-    assert server.check(f"allocating: {name}", [["ALLOCATION"]]) >= 5
+    """Each allocation of the native core in turn: a MemoryError, or the right result.
+
+    The same process then does its work again.
+    """
+    assert server.check(f"allocating: {name}", [["ALLOCATION"]]) > 50
 
 
 def test_shards_over_old_ones(server: Server) -> None:

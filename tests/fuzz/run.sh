@@ -4,9 +4,9 @@
 # Inputs that were kept, and those of earlier runs in BUILD_DIR/corpus, come first. New inputs that fail are
 # written to BUILD_DIR/findings. BUILD_DIR/logs has a log of each run, which report.py reads.
 #
-# Needs Clang with libFuzzer, protoc and protobuf's C++ library, and atheris for the targets in Python. If
-# Clang or protobuf are missing, they are installed with apt-get by root. Otherwise the targets that need a
-# missing tool are skipped, which is a failure in CI.
+# Needs Clang with libFuzzer, protoc and protobuf's C++ library, the headers of libjpeg-turbo for one target,
+# and atheris for the targets in Python. If Clang, protobuf or the headers are missing, they are installed with
+# apt-get by root. Otherwise the targets that need a missing tool are skipped, which is a failure in CI.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 mkdir -p "$1"
@@ -32,6 +32,10 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { ret
 CPP
   "$compiler" -std=c++20 -fsanitize=fuzzer,address,undefined "$probe/probe.cpp" -o "$probe/probe" \
     2> /dev/null
+}
+
+jpeg_headers_present() {
+  printf '#include <cstdio>\n#include <jpeglib.h>\n' | "$(find_clang)" -x c++ -fsyntax-only - 2> /dev/null
 }
 
 # Says that targets are skipped; fails in CI, where all tools must be installed.
@@ -79,13 +83,17 @@ TEXT
 }
 
 targets=()
-if ! tools_present && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+if ! { tools_present && jpeg_headers_present; } && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
   apt-get -qq update
-  apt-get -qq install -y clang-19 libclang-rt-19-dev libprotobuf-dev protobuf-compiler > /dev/null
+  apt-get -qq install -y clang-19 libclang-rt-19-dev libjpeg-dev libprotobuf-dev protobuf-compiler \
+    > /dev/null
 fi
 if tools_present; then
   build_native
-  mapfile -t -O "${#targets[@]}" targets < <(names tests/fuzz/native)
+  jpeg_headers_present || skip jpeg "the headers of libjpeg-turbo"
+  for name in $(names tests/fuzz/native); do
+    [ ! -x "$build/tests/fuzz/native/fuzz_$name" ] || targets+=("$name")
+  done
 else
   skip C++ "Clang with libFuzzer, protoc and protobuf's C++ library"
 fi

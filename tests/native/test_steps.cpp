@@ -83,6 +83,27 @@ void test_calls_that_do_not_match() {
   CHECK(!Stopwatch::is_running());
 }
 
+// Steps that are nested too deep count for one that they are in.
+void test_many_nested_steps() {
+  Stopwatch stopwatch;
+  stopwatch.start();
+  {
+    StepScope outer(Counter::parsing);
+    for (int i = 0; i < 1000; ++i) enter_step(Counter::reading);
+    {
+      StepScope inner(Counter::decoding);
+      inner.next(Counter::checking);
+      pass_time();
+    }
+    for (int i = 0; i < 1000; ++i) leave_step();
+    pass_time();
+  }
+  const Counts counts = stopwatch.stop();
+  CHECK(of(counts, Counter::reading) >= kPassed);
+  CHECK(of(counts, Counter::parsing) >= kPassed);
+  CHECK_EQ(of(counts, Counter::decoding) + of(counts, Counter::checking), 0);
+}
+
 void test_threads_have_steps_of_their_own() {
   Stopwatch stopwatch;
   stopwatch.start();
@@ -120,6 +141,7 @@ int main() {
   test_time_between_runs();
   test_nested_stopwatches();
   test_calls_that_do_not_match();
+  test_many_nested_steps();
   test_threads_have_steps_of_their_own();
   test_additions_of_many_threads();
   return finish();

@@ -1,12 +1,16 @@
 """Check of an installed wheel: the package is whole, typed, and reads real data.
 
-``check_wheel.py DIGITS [SITE]``, with the folder of examples and the folder where it is installed.
+``check_wheel.py DIGITS [SITE [DECODER]]``, with the folder of examples, the folder where it is
+installed, and how it decodes JPEGs: "native" (the default) or "pillow".
 """
 
+import io
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+
+from PIL import Image
 
 # An editable install of the same name would be found first.
 sys.meta_path[:] = [
@@ -16,9 +20,22 @@ sys.meta_path[:] = [
 import torchrec_io as tio  # noqa: E402  # after the finder is gone
 
 
+def check_jpegs(digits: str, decoder: str) -> None:
+    """Decode a JPEG, natively or in a package without libjpeg-turbo."""
+    file = io.BytesIO()
+    Image.new("RGB", (30, 20), (0, 255, 0)).save(file, "JPEG", quality=100)
+    record = tio.encode_example({"image": file.getvalue()})
+    schema = {"image": tio.ImageFeature(size=(8, 8))}
+    pixels = tio.parse_examples([record], schema)["image"]
+    assert pixels[0, :, 4, 4].tolist() == [0, 255, 1]
+    description = tio.make_loader(tio.TFRecordDataset(digits, schema), batch_size=2).describe()
+    assert ("decoded natively" in description) == (decoder == "native"), description
+
+
 def main() -> None:
     """Check the wheel by reading the digits."""
     digits, site = sys.argv[1], Path(*sys.argv[2:3] or [sysconfig.get_path("platlib")])
+    decoder = "".join(sys.argv[3:4]) or "native"
     package = site / "torchrec_io"
     assert tio.__file__ == str(package / "__init__.py"), tio.__file__
     assert (package / "py.typed").exists()
@@ -28,6 +45,7 @@ def main() -> None:
 
     schema = {"label": tio.FixedLenFeature([], "int64"), "id": tio.FixedLenFeature([], "int64")}
     dataset = tio.TFRecordDataset(digits, schema, batch_size=100)
+    check_jpegs(digits, decoder)
     ids = [i for batch in dataset for i in batch["id"].tolist()]
     assert sorted(ids) == list(range(1797))
     command = [sys.executable, "-c", "from torchrec_io.cli import main; main()", "--help"]

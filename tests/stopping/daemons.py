@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
+from tests.support.images import encoded, noise, record_of
 from torchrec_io.records.verify import verify_file
 
 THREADS = 2
@@ -39,6 +40,14 @@ def map_style(paths: list[str]) -> Iterable[Any]:
     return forever(lambda: tio.collate(dataset[3:7]))
 
 
+def images(paths: list[str]) -> Iterable[Any]:
+    """Decode JPEGs, by several threads at a time."""
+    del paths
+    records = [record_of(encoded(noise(200, 200), "JPEG"))] * 16
+    schema = {"image": tio.ImageFeature(size=(32, 32))}
+    return forever(lambda: tio.parse_examples(records, schema))
+
+
 # What a daemon thread does until its end.
 PROGRAMS: dict[str, Callable[[list[str]], Iterable[Any]]] = {
     "batches": lambda paths: endless(paths, batch_size=4),
@@ -51,6 +60,7 @@ PROGRAMS: dict[str, Callable[[list[str]], Iterable[Any]]] = {
     "map-style": map_style,
     "index": lambda paths: forever(lambda: tio.RecordIndex.build(paths[0])),
     "verify": lambda paths: forever(lambda: verify_file(paths[0])),
+    "images": images,
     "encode": lambda _: forever(lambda: tio.encode_example({"x": [1.0] * 1000})),
 }
 

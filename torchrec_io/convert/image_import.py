@@ -18,6 +18,7 @@ from ..errors import ConversionError, TorchRecIOError
 from ..images.jpeg_markers import SIGNATURE as JPEG_SIGNATURE
 from ..images.jpeg_markers import check_jpeg
 from ..images.limits import check_size
+from ..images.native_jpeg import decode_one, is_native
 from ..order.shuffle import check_seed, records_at
 from ..schema.image_spec import ImageFeature
 from ..schema.schema import Schema
@@ -36,7 +37,7 @@ Encoding = Literal["jpeg", "png"]
 
 # Other formats are refused, whatever the suffix: EPS, for example, is a program that Pillow runs.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-_MAX_PIXELS = ImageFeature().max_pixels
+_FEATURE = ImageFeature()
 _ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
 # Modes that each format stores without a conversion.
 _MODES = {
@@ -245,7 +246,7 @@ def _encode_again(image: LabelledImage, data: bytes, coding: _Coding) -> tuple[b
     except UnidentifiedImageError:
         reason = f"its format is not one of {', '.join(_FORMATS)}"
     except Exception as error:  # noqa: BLE001  # Pillow raises many types of errors
-        reason = str(error)
+        reason = str(error).removeprefix("the image cannot be decoded: ")
     raise ConversionError(f"the image cannot be opened: {reason}", path=image.file.path)
 
 
@@ -257,8 +258,11 @@ def _decoded(data: bytes) -> ImageFile.ImageFile:
     if data[:3] == JPEG_SIGNATURE:
         check_jpeg(data)
     picture = Image.open(io.BytesIO(data), formats=_FORMATS)
-    check_size(picture, _MAX_PIXELS)
-    picture.load()
+    check_size(picture, _FEATURE.max_pixels)
+    if is_native(memoryview(data), _FEATURE):  # finds damage that Pillow does not report
+        decode_one(memoryview(data), _FEATURE, np.random.default_rng)
+    else:
+        picture.load()
     return picture
 
 

@@ -131,7 +131,7 @@ class RecordIndex:
             footer_bytes=size - end,
             gaps=gaps,
         )
-        index = cls(path, IndexFile(content, file.path), format)
+        index = cls(path, IndexFile.decode(content, file.path), format)
         index.data_stamp = file.stamp
         return index, found.error
 
@@ -205,7 +205,7 @@ class RecordIndex:
             )
         gaps = find_gaps(frames, size)
         content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end, gaps=gaps)
-        index = cls(data_path, IndexFile(content, name))
+        index = cls(data_path, IndexFile.decode(content, name))
         index._check_sampled_records(data, name)
         index._check_complete(allow_missing)
         index.data_stamp = data.stamp
@@ -466,5 +466,6 @@ class RecordIndex:
     # ---- pickling ----
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {"data_stamp": self.data_stamp}
-        return RecordIndex, (self.data_path, self._file, self.format), state
+        # An index is checked when it is made, not again in another process: its file may have
+        # changed, and an error at unpickling would end a worker before it can report it.
+        return object.__new__, (RecordIndex,), self.__dict__

@@ -43,17 +43,19 @@ class IndexFile:
 
     New indexes and small files are in memory. Larger files are checked when they are opened, and
     their offsets are read by pages when they are needed. Each page is compared with its checksum,
-    so that a file that changes is an error. An object pickles as the name of its file.
+    so that a file that changes is an error.
+
+    An object pickles as the name of its file, which is opened again when it is needed.
 
     Args:
-        content: Bytes of the index file, or the checked index of a file that is read by pages.
+        head: Bytes of the header.
         name: File that errors name.
+        content: Bytes of the index file, if they are in memory.
+        core: Index for native code. If there is none, the file is read when it is needed.
         path: File that has this content, if there is one.
         stamp: Stamp of that file.
-        head: Bytes of the header, if ``content`` is an index.
 
     Attributes:
-        core: Index for native code.
         name: File that errors name.
         path: File that has this content, if there is one.
         header: Header of the index file.
@@ -61,33 +63,51 @@ class IndexFile:
         compression: Compression of the data file.
 
     Raises:
-        IndexFormatError: If the content is damaged, or of another release.
+        IndexFormatError: If the header is damaged, or of another release.
     """
 
     def __init__(
         self,
-        content: bytes | ByteBuffer | _core.Index,
+        head: bytes,
+        name: str,
+        *,
+        content: ByteBuffer | None = None,
+        core: _core.Index | None = None,
+        path: str | None = None,
+        stamp: Stamp | None = None,
+    ) -> None:
+        try:
+            self.header = _core.read_index_header(head)
+        except ValueError as error:
+            raise _damaged(error, name) from None
+        self.compression = _COMPRESSIONS[self.header.compression]
+        self.head = head
+        self.name = name
+        self.path = path
+        self._stamp = stamp
+        self._content = content
+        self._core = core
+
+    @classmethod
+    def decode(
+        cls,
+        content: bytes | ByteBuffer,
         name: str,
         path: str | None = None,
         stamp: Stamp | None = None,
-        head: bytes | None = None,
-    ) -> None:
-        self.path = path
-        self.name = name
-        self._stamp = stamp
-        self._content: ByteBuffer | None = None
-        if not isinstance(content, _core.Index):
-            self._content = np.frombuffer(content, np.uint8)
-            head = self._content[:_HEADER_BYTES].tobytes()
-            try:
-                content = _core.Index(self._content)
-            except ValueError as error:
-                raise _damaged(error, name) from None
-        assert head is not None
-        self.core = content
-        self.head = head
-        self.header = content.header
-        self.compression = _COMPRESSIONS[self.header.compression]
+    ) -> IndexFile:
+        """Check the content of an index file.
+
+        Raises:
+            IndexFormatError: If the content is damaged, or of another release.
+        """
+        content = np.frombuffer(content, np.uint8)
+        try:
+            core = _core.Index(content)
+        except ValueError as error:
+            raise _damaged(error, name) from None
+        head = content[:_HEADER_BYTES].tobytes()
+        return cls(head, name, content=content, core=core, path=path, stamp=stamp)
 
     @classmethod
     def read(cls, file: ByteSource) -> IndexFile:
@@ -102,7 +122,7 @@ class IndexFile:
         if size < _SMALLEST_PAGED:
             content = _core.allocate(size)
             content = content[: file.read_into(0, content.data)]
-            return cls(content, file.path, file.path, file.stamp)
+            return cls.decode(content, file.path, file.path, file.stamp)
         scan = _core.IndexScan(size)
         buffer = _core.allocate(min(size, _SCAN_BYTES))
         at = 0
@@ -113,25 +133,36 @@ class IndexFile:
             if not scan.add(buffer[:got]):
                 break
         try:
-            return cls(scan.finish(), file.path, file.path, file.stamp, head)
+            core = scan.finish()
         except ValueError as error:
             raise _damaged(error, file.path) from None
+        return cls(head, file.path, core=core, path=file.path, stamp=file.stamp)
 
     @classmethod
-    def reopen(cls, path: str, head: bytes) -> IndexFile:
-        """Read an index file again, in another process.
+    def unpickle(cls, path: str, head: bytes) -> IndexFile:
+        """Return an index file that another process has checked.
 
         Args:
             path: Index file.
             head: Header that it had.
+        """
+        return cls(head, path, path=path)
+
+    @property
+    def core(self) -> _core.Index:
+        """Index for native code.
 
         Raises:
-            StaleIndexError: If the file was removed or replaced.
+            StaleIndexError: If the file was removed or replaced in the meantime.
         """
-        file = _open_used(path)
-        if file.read(0, len(head)) != head:
-            raise _replaced(path)
-        return cls.read(file)
+        if self._core is None:
+            assert self.path is not None
+            file = _open_used(self.path)
+            if file.read(0, len(self.head)) != self.head:
+                raise _replaced(self.path)
+            self.__dict__.update(IndexFile.read(file).__dict__)
+        assert self._core is not None
+        return self._core
 
     def save(self, path: StrPath, *, durable: bool) -> None:
         """Write the content to a file, all of it or nothing, and use that file from now on."""
@@ -141,8 +172,8 @@ class IndexFile:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is not None and (self._content is None or os.path.exists(self.path)):
-            return IndexFile.reopen, (self.path, self.head)
-        return IndexFile, (self.read_all().tobytes(), self.name)
+            return IndexFile.unpickle, (self.path, self.head)
+        return IndexFile.decode, (self.read_all().tobytes(), self.name)
 
     def read_all(self) -> ByteBuffer:
         """Return the bytes of the index file.
@@ -157,7 +188,7 @@ class IndexFile:
         content = _core.allocate(file.stamp.size)
         content = content[: file.read_into(0, content.data)]
         try:
-            if IndexFile(content, self.path).head == self.head:
+            if IndexFile.decode(content, self.path).head == self.head:
                 return content
         except IndexFormatError:
             pass

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/arguments.h"
 #include "bindings/arrays.h"
 #include "image/view.h"
 
@@ -15,10 +16,10 @@ namespace tio {
 using PixelArray = nb::ndarray<nb::ndim<3>, nb::device::cpu>;
 using Failures = std::vector<std::pair<std::size_t, std::string>>;
 
-inline std::vector<Bytes> bytes_of_all(const std::vector<Buffer>& images) {
+inline std::vector<Bytes> bytes_of_all(const Items<Buffer>& images) {
   std::vector<Bytes> all;
-  all.reserve(images.size());
-  for (const Buffer& image : images) all.push_back(bytes_of(image));
+  all.reserve(images.values().size());
+  for (const Buffer& image : images.values()) all.push_back(bytes_of(image));
   return all;
 }
 
@@ -49,22 +50,26 @@ inline PixelTarget target_of(const PixelArray& array, const ImageView& view, con
 // Calls a function with each image, view and target, without the GIL. It returns false with a
 // reason if the image cannot be decoded. Returns the positions of these images with the reasons.
 template <class Decode>
-Failures decode_all(const std::vector<Buffer>& images, const std::vector<const ImageView*>& views,
-                    const std::vector<PixelArray>& targets, const std::optional<Buffer>& tables,
+Failures decode_all(const Sequence<Buffer>& images, const Sequence<ImageView>& views,
+                    const Sequence<PixelArray>& targets, const std::optional<Buffer>& tables,
                     const Decode& decode) {
-  if (views.size() != images.size() || targets.size() != images.size()) {
+  const Items<Buffer> files(images);
+  const Items<const ImageView*> parts(views);
+  const Items<PixelArray> arrays(targets);
+  const std::vector<Bytes> all = bytes_of_all(files);
+  if (parts.values().size() != all.size() || arrays.values().size() != all.size()) {
     throw nb::value_error("images, views and targets must have the same number");
   }
-  const std::vector<Bytes> all = bytes_of_all(images);
   std::vector<PixelTarget> pixels;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    pixels.push_back(target_of(targets[i], *views[i], tables ? &*tables : nullptr));
+    pixels.push_back(
+        target_of(arrays.values()[i], *parts.values()[i], tables ? &*tables : nullptr));
   }
   const ReleasedGil unlocked;
   Failures failures;
   std::string reason;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!decode(all[i], *views[i], pixels[i], reason)) failures.emplace_back(i, reason);
+    if (!decode(all[i], *parts.values()[i], pixels[i], reason)) failures.emplace_back(i, reason);
   }
   return failures;
 }

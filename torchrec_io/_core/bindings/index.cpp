@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/arguments.h"
 #include "bindings/arrays.h"
 #include "records/index_set.h"
 
@@ -16,8 +17,9 @@ namespace {
 // ---- one index ----
 
 nb::bytes bind_encode_index(const IndexHeader& header, const Vector<std::uint64_t>& starts,
-                            const Matrix<std::uint64_t>& restarts, const std::vector<Gap>& gaps) {
+                            const Matrix<std::uint64_t>& restarts, const Sequence<Gap>& gaps) {
   if (restarts.shape(1) != 2) throw nb::value_error("restarts must have two columns");
+  const std::vector<Gap> gap_table = copy_items<Gap>(gaps);
   std::vector<std::byte> file;
   {
     const ReleasedGil unlocked;
@@ -25,17 +27,25 @@ nb::bytes bind_encode_index(const IndexHeader& header, const Vector<std::uint64_
     for (std::size_t i = 0; i < table.size(); ++i) {
       table[i] = {restarts.data()[2 * i], restarts.data()[2 * i + 1]};
     }
-    file = encode_index(header, span_of(starts), table, gaps);
+    file = encode_index(header, span_of(starts), table, gap_table);
   }
   return nb::bytes(file.data(), file.size());
 }
 
-std::shared_ptr<Index> check_index(std::shared_ptr<Index> index, const std::string& reason) {
-  if (index == nullptr) throw nb::value_error(reason.c_str());
-  return index;
+IndexHeader bind_read_index_header(nb::bytes head) {
+  IndexHeader header;
+  const auto* data = static_cast<const std::byte*>(head.data());
+  const char* reason = read_index_header({data, head.size()}, header);
+  if (reason != nullptr) throw nb::value_error(reason);
+  return header;
 }
 
-std::shared_ptr<Index> bind_open_index(Buffer file) {
+Index check_index(const std::shared_ptr<Index>& index, const std::string& reason) {
+  if (index == nullptr) throw nb::value_error(reason.c_str());
+  return std::move(*index);
+}
+
+Index bind_open_index(Buffer file) {
   const Bytes bytes = bytes_of(file);
   Owner owner = owner_of(std::move(file));
   std::string reason;
@@ -44,13 +54,13 @@ std::shared_ptr<Index> bind_open_index(Buffer file) {
     const ReleasedGil unlocked;
     index = Index::open(bytes, owner, reason);
   }
-  return check_index(std::move(index), reason);
+  return check_index(index, reason);
 }
 
-std::shared_ptr<Index> bind_finish_scan(IndexScan& self) {
+Index bind_finish_scan(IndexScan& self) {
   std::string reason;
-  auto index = self.finish(reason);
-  return check_index(std::move(index), reason);
+  const auto index = self.finish(reason);
+  return check_index(index, reason);
 }
 
 auto bind_restarts(const Index& self) {
@@ -117,8 +127,12 @@ void bind_one_index(nb::module_& m) {
            "Raises:\n"
            "    ValueError: If the file is not a valid index. The message explains why.");
 
+  m.def("read_index_header", &bind_read_index_header, "head"_a,
+        "Read the header of an index file from its first INDEX_HEADER_BYTES bytes.\n\n"
+        "Raises:\n"
+        "    ValueError: If they are not a valid header. The message explains why.");
   m.def("encode_index", &bind_encode_index, "header"_a, "starts"_a, "restarts"_a,
-        "gaps"_a = std::vector<Gap>(),
+        "gaps"_a = nb::tuple(),
         "Return the bytes of an index file.\n\n"
         "Args:\n"
         "    header: Header of the file. Its number of records is ignored.\n"
@@ -143,18 +157,17 @@ std::size_t check_file(const IndexSet& set, std::int64_t file) {
   return static_cast<std::size_t>(file);
 }
 
-void bind_mark_checked(IndexSet& self, std::int64_t file, std::shared_ptr<const Index> index,
+void bind_mark_checked(IndexSet& self, std::int64_t file, nb::handle_t<Index> index,
                        std::uint64_t epoch) {
-  if (!self.mark_checked(check_file(self, file), std::move(index), epoch)) {
+  if (!self.mark_checked(check_file(self, file), share(index), epoch)) {
     throw nb::value_error("it has another number of records");
   }
 }
 
-std::vector<std::int64_t> bind_unchecked(const IndexSet& self,
-                                         const std::vector<std::int64_t>& files,
+std::vector<std::int64_t> bind_unchecked(const IndexSet& self, const Sequence<std::int64_t>& files,
                                          std::uint64_t epoch) {
   std::vector<std::int64_t> unchecked;
-  for (const std::int64_t file : files) {
+  for (const std::int64_t file : Items<std::int64_t>(files).values()) {
     if (!self.is_checked(check_file(self, file), epoch)) unchecked.push_back(file);
   }
   return unchecked;

@@ -12,8 +12,9 @@ struct HeaderResult {
   std::string reason;  // why it cannot be decoded; empty if it can
 };
 
-std::vector<HeaderResult> bind_read_headers(const std::vector<Buffer>& images) {
-  const std::vector<Bytes> all = bytes_of_all(images);
+std::vector<HeaderResult> bind_read_headers(const Sequence<Buffer>& images) {
+  const Items<Buffer> files(images);
+  const std::vector<Bytes> all = bytes_of_all(files);
   const ReleasedGil unlocked;
   std::vector<HeaderResult> results(all.size());
   JpegDecoder decoder;
@@ -23,8 +24,8 @@ std::vector<HeaderResult> bind_read_headers(const std::vector<Buffer>& images) {
   return results;
 }
 
-Failures bind_decode(const std::vector<Buffer>& images, const std::vector<const ImageView*>& views,
-                     const std::vector<PixelArray>& targets, const std::optional<Buffer>& tables,
+Failures bind_decode(const Sequence<Buffer>& images, const Sequence<ImageView>& views,
+                     const Sequence<PixelArray>& targets, const std::optional<Buffer>& tables,
                      bool fast) {
   JpegDecoder decoder(fast);
   JpegHeader header;

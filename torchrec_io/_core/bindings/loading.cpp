@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/arguments.h"
 #include "bindings/arrays.h"
 #include "bindings/parser.h"
 #include "example/located_batch.h"
@@ -11,10 +12,12 @@
 namespace tio {
 namespace {
 
-void init_reads(BatchReads* self, std::vector<int> descriptors,
-                std::shared_ptr<const ReadPlan> plan, WritableBuffer buffer,
-                std::shared_ptr<const Records> records) {
-  if (descriptors.size() != plan->files.size()) {
+void init_reads(BatchReads* self, const Sequence<int>& descriptors, nb::handle_t<ReadPlan> of,
+                WritableBuffer buffer, nb::handle_t<Records> in) {
+  std::vector<int> files = Items<int>(descriptors).values();
+  auto plan = share(of);
+  auto records = share(in);
+  if (files.size() != plan->files.size()) {
     throw nb::value_error("there must be one descriptor for each file of the plan");
   }
   if (records->size() != plan->frame_sizes.size()) {
@@ -24,13 +27,18 @@ void init_reads(BatchReads* self, std::vector<int> descriptors,
   if (bytes.size() < static_cast<std::size_t>(plan->buffer_bytes)) {
     throw nb::value_error("the buffer is smaller than the plan requires");
   }
-  new (self) BatchReads{std::move(descriptors), std::move(plan), bytes, owner_of(std::move(buffer)),
-                        std::move(records)};
+  Owner owner = owner_of(std::move(buffer));
+  new (self)
+      BatchReads{std::move(files), std::move(plan), bytes, std::move(owner), std::move(records)};
 }
 
-std::vector<BatchTarget> to_targets(const std::vector<const ColumnTargets*>& column_targets,
-                                    const std::vector<WritableBuffer>& arenas,
+using TargetItems = Items<const ColumnTargets*>;
+using ArenaItems = Items<WritableBuffer>;
+
+std::vector<BatchTarget> to_targets(const TargetItems& target_items, const ArenaItems& arena_items,
                                     std::size_t batches) {
+  const auto& column_targets = target_items.values();
+  const auto& arenas = arena_items.values();
   if (column_targets.size() != batches || arenas.size() != batches) {
     throw nb::value_error("each batch must have targets and an arena");
   }
@@ -41,27 +49,42 @@ std::vector<BatchTarget> to_targets(const std::vector<const ColumnTargets*>& col
   return targets;
 }
 
-FixedLoadResult bind_load_fixed_batches(const ExampleParser& parser,
-                                        const std::vector<const BatchReads*>& reads,
-                                        const std::vector<const ColumnTargets*>& column_targets,
-                                        const std::vector<WritableBuffer>& arenas,
-                                        bool check_data) {
-  const std::vector<BatchTarget> targets = to_targets(column_targets, arenas, reads.size());
+LoadResult bind_load_batches(nb::handle_t<ExampleParser> parser, const Sequence<BatchReads>& reads,
+                             bool check_data) {
+  const auto shared_parser = share(parser);
+  const Items<const BatchReads*> batches(reads);
   const ReleasedGil unlocked;
-  const auto result = load_fixed_batches(parser, reads, targets, check_data);
+  return load_batches(shared_parser, batches.values(), check_data);
+}
+
+FixedLoadResult bind_load_fixed_batches(const ExampleParser& parser,
+                                        const Sequence<BatchReads>& reads,
+                                        const Sequence<ColumnTargets>& column_targets,
+                                        const Sequence<WritableBuffer>& arenas, bool check_data) {
+  const Items<const BatchReads*> batches(reads);
+  const TargetItems target_items(column_targets);
+  const ArenaItems arena_items(arenas);
+  const std::vector<BatchTarget> targets =
+      to_targets(target_items, arena_items, batches.values().size());
+  const ReleasedGil unlocked;
+  const auto result = load_fixed_batches(parser, batches.values(), targets, check_data);
   check_fits(result.has_value());
   return *result;
 }
 
-std::size_t bind_fill_batches(const std::vector<const LocatedBatch*>& located,
-                              const std::vector<const ColumnTargets*>& column_targets,
-                              const std::vector<WritableBuffer>& arenas) {
-  const std::vector<BatchTarget> targets = to_targets(column_targets, arenas, located.size());
-  for (std::size_t i = 0; i < located.size(); ++i) {
-    check_fillable(*located[i], *column_targets[i], targets[i].arena);
+std::size_t bind_fill_batches(const Sequence<LocatedBatch>& located,
+                              const Sequence<ColumnTargets>& column_targets,
+                              const Sequence<WritableBuffer>& arenas) {
+  const Items<const LocatedBatch*> items(located);
+  const auto& batches = items.values();
+  const TargetItems target_items(column_targets);
+  const ArenaItems arena_items(arenas);
+  const std::vector<BatchTarget> targets = to_targets(target_items, arena_items, batches.size());
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    check_fillable(*batches[i], *target_items.values()[i], targets[i].arena);
   }
   const ReleasedGil unlocked;
-  return fill_batches(located, targets);
+  return fill_batches(batches, targets);
 }
 
 }  // namespace
@@ -80,7 +103,7 @@ void bind_loading(nb::module_& m) {
       .def_ro("located", &LoadResult::located, "Located batches.")
       .def_ro("waits", &LoadResult::waits,
               "Number of times that the thread slept because data was not cached.");
-  m.def("load_batches", &load_batches, Unlocked(), "parser"_a, "reads"_a, "check_data"_a,
+  m.def("load_batches", &bind_load_batches, "parser"_a, "reads"_a, "check_data"_a,
         "Read, check and locate batches. Stop at the first that cannot be read or parsed.\n\n"
         "Args:\n"
         "    parser: Parser of the records.\n"

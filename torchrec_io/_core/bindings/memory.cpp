@@ -29,16 +29,15 @@ SharedSlot slot_of(const WritableBuffer& memory) {
 }
 
 NumpyVector<std::uint8_t> bind_lend_slot(WritableBuffer memory, std::size_t size) {
-  const std::uint64_t forks = SlotLoan::forks();
   SharedSlot slot = slot_of(memory);
   if (size > slot.content().size()) {
     throw nb::value_error("size must not exceed the content of the slot");
   }
-  if (!slot.lend()) {
+  auto* data = reinterpret_cast<std::uint8_t*>(slot.content().data());
+  auto loan = std::make_unique<SlotLoan>(slot, owner_of(std::move(memory)));
+  if (!loan->begin()) {
     throw nb::value_error("the slot is not taken: the same message was read twice");
   }
-  auto* data = reinterpret_cast<std::uint8_t*>(slot.content().data());
-  auto loan = std::make_unique<SlotLoan>(slot, forks, owner_of(std::move(memory)));
   return to_numpy(data, size, std::move(loan));
 }
 

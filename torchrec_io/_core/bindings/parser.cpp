@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/arguments.h"
 #include "bindings/arrays.h"
 #include "bindings/parser.h"
 #include "example/located_batch.h"
@@ -49,7 +50,7 @@ void bind_copy_parts(const Records& self, const Numbers& which, const Numbers& o
 
 void init_spec(FeatureSpec* self, const nb::bytes& key, Dtype dtype, ColumnType column_type,
                std::uint64_t count, bool in_lists, bool is_optional, bool int32_splits,
-               const nb::bytes& default_data, const std::vector<std::uint64_t>& default_sizes) {
+               const nb::bytes& default_data, const Sequence<std::uint64_t>& default_sizes) {
   const auto* data = static_cast<const std::byte*>(default_data.data());
   FeatureSpec spec{.key = std::string(key.c_str(), key.size()),
                    .in_lists = in_lists,
@@ -59,7 +60,7 @@ void init_spec(FeatureSpec* self, const nb::bytes& key, Dtype dtype, ColumnType 
                    .is_optional = is_optional,
                    .int32_splits = int32_splits,
                    .default_data = {data, data + default_data.size()},
-                   .default_sizes = default_sizes};
+                   .default_sizes = Items<std::uint64_t>(default_sizes).values()};
   if (const char* fault = spec.fault()) throw nb::value_error(fault);
   new (self) FeatureSpec(std::move(spec));
 }
@@ -219,12 +220,15 @@ void bind_records(nb::module_& m) {
            "    out: Bytes that receive the parts, which fill it.");
 }
 
-// nanobind's own conversion of a list ends the process if memory runs out.
-void init_parser(ExampleParser* self, const nb::sequence& specs, bool sequences) {
-  std::vector<FeatureSpec> converted;
-  converted.reserve(nb::len(specs));
-  for (const nb::handle spec : specs) converted.push_back(nb::cast<const FeatureSpec&>(spec));
-  new (self) ExampleParser(std::move(converted), sequences);
+void init_parser(ExampleParser* self, const Sequence<FeatureSpec>& specs, bool sequences) {
+  new (self) ExampleParser(copy_items<FeatureSpec>(specs), sequences);
+}
+
+LocatedBatch bind_locate(nb::handle_t<ExampleParser> self, nb::handle_t<Records> records) {
+  const auto shared_parser = share(self);
+  const auto shared_records = share(records);
+  const ReleasedGil unlocked;
+  return {shared_parser, shared_records};
 }
 
 void bind_results(nb::module_& m) {
@@ -335,7 +339,7 @@ void bind_parser(nb::module_& m) {
   nb::class_<FeatureSpec>(m, "FeatureSpec", "A column and the stored feature that it is made of.")
       .def("__init__", &init_spec, "key"_a, "dtype"_a, "column_type"_a, nb::kw_only(),
            "count"_a = 1, "in_lists"_a = false, "is_optional"_a = false, "int32_splits"_a = false,
-           "default_data"_a = nb::bytes("", 0), "default_sizes"_a = std::vector<std::uint64_t>(),
+           "default_data"_a = nb::bytes("", 0), "default_sizes"_a = nb::tuple(),
            "Args:\n"
            "    key: Name of the stored feature.\n"
            "    dtype: Element type of the column.\n"
@@ -356,19 +360,12 @@ void bind_parser(nb::module_& m) {
   nb::class_<ExampleParser>(m, "ExampleParser",
                             "Parser of serialized tf.train.Example and SequenceExample records.")
       .def("__init__", &init_parser, "specs"_a, "sequences"_a = false,
-           nb::sig("def __init__(self, specs: Sequence[FeatureSpec], sequences: bool = False) "
-                   "-> None"),
            "Args:\n"
            "    specs: Columns to make.\n"
            "    sequences: Whether the records are SequenceExamples.")
       .def_prop_ro("is_fixed", &ExampleParser::is_fixed,
                    "Whether all columns hold numbers and their sizes do not depend on the data.")
-      .def(
-          "locate",
-          [](std::shared_ptr<const ExampleParser> self, std::shared_ptr<const Records> records) {
-            return LocatedBatch(std::move(self), std::move(records));
-          },
-          Unlocked(), "records"_a, "First pass: locate the values of the records.")
+      .def("locate", &bind_locate, "records"_a, "First pass: locate the values of the records.")
       .def("parse_fixed", &bind_parse_fixed, "records"_a, "targets"_a, "arena"_a,
            "Run both passes at once, if the parser is fixed, and return the failures.");
 }

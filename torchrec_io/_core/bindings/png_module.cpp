@@ -6,8 +6,8 @@
 namespace tio {
 namespace {
 
-Failures bind_decode(const std::vector<Buffer>& images, const std::vector<const ImageView*>& views,
-                     const std::vector<PixelArray>& targets, const std::optional<Buffer>& tables) {
+Failures bind_decode(const Sequence<Buffer>& images, const Sequence<ImageView>& views,
+                     const Sequence<PixelArray>& targets, const std::optional<Buffer>& tables) {
   PngDecoder decoder;
   return decode_all(
       images, views, targets, tables,

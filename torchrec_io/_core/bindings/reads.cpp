@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/arguments.h"
 #include "bindings/arrays.h"
 #include "records/file_watch.h"
 #include "records/frame_gather.h"
@@ -43,17 +44,18 @@ void check_bounds(const std::vector<std::int64_t>& bounds, std::size_t files, st
   }
 }
 
-ReadResult bind_read_ranges(const std::vector<int>& descriptors,
-                            const std::vector<std::int64_t>& bounds,
+ReadResult bind_read_ranges(const Sequence<int>& descriptors, const Sequence<std::int64_t>& bounds,
                             const Matrix<std::int64_t>& rows, const WritableBuffer& buffer) {
+  const std::vector<int> files = Items<int>(descriptors).values();
+  const std::vector<std::int64_t> range_bounds = Items<std::int64_t>(bounds).values();
   const std::vector<Range> ranges = to_ranges(rows);
   const MutableBytes target = writable_bytes(buffer);
-  check_bounds(bounds, descriptors.size(), ranges.size());
+  check_bounds(range_bounds, files.size(), ranges.size());
   check_targets(ranges, target);
   ReadResult result;
   {
     const ReleasedGil unlocked;
-    result = read_ranges(descriptors, ranges, bounds, target);
+    result = read_ranges(files, ranges, range_bounds, target);
   }
   if (result.error != 0) {
     errno = result.error;
@@ -77,28 +79,34 @@ void bind_gather(const Buffer& source, const Matrix<std::int64_t>& rows,
   copy_ranges(bytes_of(source), ranges, target);
 }
 
-std::optional<std::size_t> find_changed_file(const std::vector<FileWatch>& watches) {
-  for (std::size_t i = 0; i < watches.size(); ++i) {
-    if (watches[i].is_changed()) return i;
+std::optional<std::size_t> find_changed_file(const Sequence<FileWatch>& watches) {
+  const Items<const FileWatch*> items(watches);
+  const ReleasedGil unlocked;
+  for (std::size_t i = 0; i < items.values().size(); ++i) {
+    if (items.values()[i]->is_changed()) return i;
   }
   return std::nullopt;
 }
 
-void init_frame_block(FrameBlock* self, std::shared_ptr<const ReadPlan> plan, Buffer buffer) {
+void init_frame_block(FrameBlock* self, nb::handle_t<ReadPlan> plan, Buffer buffer) {
   const Bytes bytes = bytes_of(buffer);
-  new (self) FrameBlock{std::move(plan), bytes, owner_of(std::move(buffer))};
+  auto shared_plan = share(plan);
+  Owner owner = owner_of(std::move(buffer));
+  new (self) FrameBlock{std::move(shared_plan), bytes, std::move(owner)};
 }
 
-std::optional<std::size_t> bind_gather_frames(const std::vector<const FrameBlock*>& blocks,
+std::optional<std::size_t> bind_gather_frames(const Sequence<FrameBlock>& blocks,
                                               const Numbers& block_numbers, const ReadPlan& plan,
                                               const Numbers& record_blocks,
                                               const WritableBuffer& buffer) {
-  if (block_numbers.size() != blocks.size()) throw nb::value_error("each block must have a number");
+  const Items<const FrameBlock*> items(blocks);
+  if (block_numbers.size() != items.values().size())
+    throw nb::value_error("each block must have a number");
   if (record_blocks.size() != plan.numbers.size()) {
     throw nb::value_error("each record must have a block");
   }
   const ReleasedGil unlocked;
-  return gather_frames(blocks, span_of(block_numbers), plan, span_of(record_blocks),
+  return gather_frames(items.values(), span_of(block_numbers), plan, span_of(record_blocks),
                        writable_bytes(buffer));
 }
 
@@ -143,7 +151,7 @@ void bind_reads(nb::module_& m) {
            "    mtime_ns: Modification time of the file when it was opened.")
       .def("present_size", &FileWatch::present_size,
            "Return the present size of the file; -1 if that is unknown.");
-  m.def("find_changed_file", &find_changed_file, Unlocked(), "watches"_a,
+  m.def("find_changed_file", &find_changed_file, "watches"_a,
         "Return the position of the first file that was changed; None if there is none.");
 
   nb::class_<FrameBlock>(m, "FrameBlock", "The frames of a block of records, in memory.")

@@ -3,8 +3,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <utility>
-
 namespace tio {
 namespace {
 
@@ -56,15 +54,18 @@ void count_forks() {
   pthread_atfork(count, count, nullptr);
 }
 
-SlotLoan::SlotLoan(SharedSlot slot, std::uint64_t forks_before, Owner owner)
-    : slot_(slot), borrower_(getpid()), forks_before_(forks_before), owner_(std::move(owner)) {}
+bool SlotLoan::begin() {
+  // Before lending, so that a fork meanwhile counts.
+  forks_before_ = fork_count();
+  if (!slot_.lend()) return false;
+  borrower_ = getpid();
+  return true;
+}
 
 SlotLoan::~SlotLoan() {
   // A forked child has a copy of the loan, but the slot was not lent to the child.
   if (getpid() != borrower_) return;
   slot_.end_loan(fork_count() != forks_before_);
 }
-
-std::uint64_t SlotLoan::forks() { return fork_count(); }
 
 }  // namespace tio

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "wire/bytes.h"
 
@@ -52,19 +53,20 @@ void count_forks();
 // The time during which a reader uses the content of a slot.
 class SlotLoan {
  public:
-  // The slot has been lent to this process. `owner` keeps its memory alive.
-  SlotLoan(SharedSlot slot, std::uint64_t forks_before, Owner owner);
+  // `owner` keeps the memory of the slot alive.
+  SlotLoan(SharedSlot slot, Owner owner) : slot_(slot), owner_(std::move(owner)) {}
   ~SlotLoan();
   SlotLoan(const SlotLoan&) = delete;
   SlotLoan& operator=(const SlotLoan&) = delete;
 
-  // The number of forks so far, to be read before lending.
-  static std::uint64_t forks();
+  // Lends the slot to this process until the loan is destroyed; see SharedSlot::lend. This is not
+  // done by the constructor, because a slot must not be lent before its loan has memory.
+  bool begin();
 
  private:
   SharedSlot slot_;
-  pid_t borrower_;
-  std::uint64_t forks_before_;
+  pid_t borrower_ = -1;  // -1: not lent
+  std::uint64_t forks_before_ = 0;
   Owner owner_;
 };
 

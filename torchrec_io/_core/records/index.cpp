@@ -1,6 +1,7 @@
 #include "records/index.h"
 
 #include <algorithm>
+#include <new>
 
 #include "wire/crc32c.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kVersion = 2;
 constexpr std::uint32_t kMaxShift = 12;  // 4,096 records share a 64-bit base
+constexpr std::size_t kBlockShiftAt = 20;
 constexpr std::size_t kBodyCrcAt = 96;
 constexpr std::size_t kHeaderCrcAt = 100;
 constexpr std::size_t kGapBytes = 24;
@@ -39,6 +41,35 @@ std::uint32_t choose_shift(std::span<const std::uint64_t> starts) {
 
 }  // namespace
 
+const char* read_index_header(Bytes head, IndexHeader& header) {
+  if (head.size() < kIndexHeaderBytes) return "it is shorter than an index header";
+  if (std::memcmp(head.data(), kIndexSignature.data(), kIndexSignature.size()) != 0) {
+    return "it does not start with the signature of a .tfidx file";
+  }
+  const auto version = load<std::uint32_t>(head, 8);
+  if (version < kVersion) return "an earlier release wrote it";
+  if (version > kVersion) return "its version is not supported";
+  if (crc32c(head.first(kHeaderCrcAt)) != load<std::uint32_t>(head, kHeaderCrcAt)) {
+    return "its header checksum is wrong";
+  }
+  const auto compression = load<std::uint32_t>(head, 16);
+  if (compression > static_cast<std::uint32_t>(Compression::zlib)) {
+    return "its compression is not supported";
+  }
+  header.format = load<std::uint32_t>(head, 12);
+  header.compression = static_cast<Compression>(compression);
+  header.records = load<std::uint64_t>(head, 24);
+  header.data_bytes = load<std::uint64_t>(head, 32);
+  header.data_mtime_ns = load<std::int64_t>(head, 40);
+  header.data_fingerprint = load<std::uint64_t>(head, 48);
+  header.stream_end = load<std::uint64_t>(head, 56);
+  header.header_bytes = load<std::uint64_t>(head, 64);
+  header.footer_bytes = load<std::uint64_t>(head, 72);
+  header.restarts = load<std::uint64_t>(head, 80);
+  header.gaps = load<std::uint64_t>(head, 88);
+  return nullptr;
+}
+
 std::vector<std::byte> encode_index(const IndexHeader& header,
                                     std::span<const std::uint64_t> starts,
                                     std::span<const Restart> restarts, std::span<const Gap> gaps) {
@@ -68,7 +99,7 @@ std::vector<std::byte> encode_index(const IndexHeader& header,
   store(out, 8, kVersion);
   store(out, 12, header.format);
   store(out, 16, static_cast<std::uint32_t>(header.compression));
-  store(out, 20, shift);
+  store(out, kBlockShiftAt, shift);
   store(out, 24, static_cast<std::uint64_t>(starts.size()));
   store(out, 32, header.data_bytes);
   store(out, 40, header.data_mtime_ns);
@@ -125,8 +156,13 @@ bool IndexScan::fail(const char* reason) {
 }
 
 bool IndexScan::add(Bytes bytes) {
-  if (reason_ == nullptr) add_to_head(bytes);
-  if (reason_ == nullptr) add_offsets(bytes);
+  try {
+    if (reason_ == nullptr) add_to_head(bytes);
+    if (reason_ == nullptr) add_offsets(bytes);
+  } catch (const std::bad_alloc&) {
+    fail("memory ran out while it was read");  // it cannot be continued: tables may be incomplete
+    throw;
+  }
   return reason_ == nullptr;
 }
 
@@ -145,31 +181,8 @@ void IndexScan::add_to_head(Bytes& bytes) {
 bool IndexScan::read_header() {
   const Bytes head(head_);
   IndexHeader& header = index_.header_;
-  if (std::memcmp(head.data(), kIndexSignature.data(), kIndexSignature.size()) != 0) {
-    return fail("it does not start with the signature of a .tfidx file");
-  }
-  const auto version = load<std::uint32_t>(head, 8);
-  if (version < kVersion) return fail("an earlier release wrote it");
-  if (version > kVersion) return fail("its version is not supported");
-  if (crc32c(head.first(kHeaderCrcAt)) != load<std::uint32_t>(head, kHeaderCrcAt)) {
-    return fail("its header checksum is wrong");
-  }
-  const auto compression = load<std::uint32_t>(head, 16);
-  if (compression > static_cast<std::uint32_t>(Compression::zlib)) {
-    return fail("its compression is not supported");
-  }
-  header.format = load<std::uint32_t>(head, 12);
-  header.compression = static_cast<Compression>(compression);
-  index_.block_shift_ = load<std::uint32_t>(head, 20);
-  header.records = load<std::uint64_t>(head, 24);
-  header.data_bytes = load<std::uint64_t>(head, 32);
-  header.data_mtime_ns = load<std::int64_t>(head, 40);
-  header.data_fingerprint = load<std::uint64_t>(head, 48);
-  header.stream_end = load<std::uint64_t>(head, 56);
-  header.header_bytes = load<std::uint64_t>(head, 64);
-  header.footer_bytes = load<std::uint64_t>(head, 72);
-  header.restarts = load<std::uint64_t>(head, 80);
-  header.gaps = load<std::uint64_t>(head, 88);
+  if (const char* reason = read_index_header(head, header); reason != nullptr) return fail(reason);
+  index_.block_shift_ = load<std::uint32_t>(head, kBlockShiftAt);
   body_crc_ = load<std::uint32_t>(head, kBodyCrcAt);
   if (index_.block_shift_ > kMaxShift) return fail("its block size is invalid");
 
@@ -299,12 +312,13 @@ bool IndexScan::check_end() {
   if (header.stream_end < least || header.stream_end > INT64_MAX) return false;
   if (!has_record_ && header.stream_end != least) return false;
   std::uint64_t end = header.stream_end;
-  if (gaps_passed_ < index_.gaps_.size()) {
-    const Gap& gap = index_.gaps_[gaps_passed_++];
+  std::size_t passed = gaps_passed_;  // unchanged, so that `finish` can be called again
+  if (passed < index_.gaps_.size()) {
+    const Gap& gap = index_.gaps_[passed++];
     if (gap.begin != end) return false;
     end = gap.end;
   }
-  if (gaps_passed_ != index_.gaps_.size() || header.footer_bytes > INT64_MAX - end) return false;
+  if (passed != index_.gaps_.size() || header.footer_bytes > INT64_MAX - end) return false;
   index_.stream_bytes_ = end + header.footer_bytes;
   return true;
 }

@@ -55,6 +55,10 @@ struct Restart {
   std::uint64_t file_offset = 0;    // in the compressed file
 };
 
+// Reads the header of an index file from its first `kIndexHeaderBytes` bytes. Returns the reason if
+// it is not valid.
+const char* read_index_header(Bytes head, IndexHeader& header);
+
 // Serializes an index of the records that start at `starts`, which are ascending stream offsets.
 // The counts in `header` are ignored.
 std::vector<std::byte> encode_index(const IndexHeader& header,

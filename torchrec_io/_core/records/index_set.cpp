@@ -51,6 +51,7 @@ bool IndexSet::mark_checked(std::size_t file, std::shared_ptr<const Index> index
 }
 
 Lookup IndexSet::find_files(FrameLookup& lookup, std::uint64_t epoch) const {
+  lookup.frames.clear();
   const std::vector<Numbered> order = sort_numbers(lookup.numbers);
   if (order.empty()) return Lookup::found;
   if (order.front().first < 0 || order.back().first >= records()) return Lookup::no_such_record;
@@ -121,7 +122,8 @@ Lookup IndexSet::find(FrameLookup& lookup, std::uint64_t epoch) const {
   lookup.missing_count = 0;
   const std::size_t most = std::min(kMostMissing, most_pages_ / 2);
   const std::shared_lock lock(*mutex_);
-  if (lookup.frames.empty()) {
+  // A call that ran out of memory may have left some frames, but not all.
+  if (lookup.frames.size() != lookup.numbers.size()) {
     const Lookup files = find_files(lookup, epoch);
     if (files != Lookup::found) return files;
   }
@@ -159,12 +161,14 @@ bool IndexSet::add_pages(const MissingPages& missing, Bytes buffer) {
 void IndexSet::keep(PageName name, Bytes page) {
   auto& target = indexes_[name.file].pages[name.page];
   if (target != nullptr) return;  // another thread was faster
-  target = std::make_unique_for_overwrite<std::byte[]>(page.size());
-  std::ranges::copy(page, target.get());
+  auto copy = std::make_unique_for_overwrite<std::byte[]>(page.size());
+  std::ranges::copy(page, copy.get());
   if (kept_.size() < most_pages_) {
-    kept_.push_back(name);
+    kept_.push_back(name);  // first: a page that is not listed would never be replaced
+    target = std::move(copy);
     return;
   }
+  target = std::move(copy);
   PageName& oldest = kept_[oldest_];
   indexes_[oldest.file].pages[oldest.page].reset();
   oldest = name;

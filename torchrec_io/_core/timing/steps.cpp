@@ -1,8 +1,10 @@
 #include "timing/steps.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace tio {
 namespace {
@@ -13,23 +15,30 @@ std::int64_t nanoseconds(Clock::duration duration) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
 }
 
-// The steps of a thread. They are measured whether or not a stopwatch runs.
+// The steps of a thread. They are measured whether or not a stopwatch runs. No memory is allocated:
+// the process would end if there is none to register a destructor for the end of a thread.
 struct ThreadSteps {
+  // Steps that are nested deeper count for the innermost one of these.
+  static constexpr std::size_t kMostNested = 64;
+
   Counts spent{};
-  std::vector<Counter> entered;  // the innermost step is the last
-  Clock::time_point since;       // the time up to here is counted
+  std::array<Counter, kMostNested> entered{};  // the innermost step is the last
+  std::size_t depth = 0;                       // number of steps, also of those that are too deep
+  Clock::time_point since;                     // the time up to here is counted
   int stopwatches = 0;
 
   // Counts the time since the last call for the innermost step.
   Clock::time_point count() {
     const Clock::time_point now = Clock::now();
-    if (!entered.empty()) {
-      spent[static_cast<std::size_t>(entered.back())] += nanoseconds(now - since);
+    if (depth != 0) {
+      const Counter innermost = entered[std::min(depth, kMostNested) - 1];
+      spent[static_cast<std::size_t>(innermost)] += nanoseconds(now - since);
     }
     since = now;
     return now;
   }
 };
+static_assert(std::is_trivially_destructible_v<ThreadSteps>);
 
 ThreadSteps& this_thread() {
   thread_local ThreadSteps steps;
@@ -41,19 +50,20 @@ ThreadSteps& this_thread() {
 void enter_step(Counter step) {
   ThreadSteps& steps = this_thread();
   steps.count();
-  steps.entered.push_back(step);
+  if (steps.depth < ThreadSteps::kMostNested) steps.entered[steps.depth] = step;
+  ++steps.depth;
 }
 
 void leave_step() {
   ThreadSteps& steps = this_thread();
   steps.count();
-  if (!steps.entered.empty()) steps.entered.pop_back();
+  if (steps.depth != 0) --steps.depth;
 }
 
 void StepScope::next(Counter step) {
   ThreadSteps& steps = this_thread();
   steps.count();
-  steps.entered.back() = step;
+  if (steps.depth <= ThreadSteps::kMostNested) steps.entered[steps.depth - 1] = step;
 }
 
 void add_counts(std::span<std::int64_t, kCounters> numbers, const Counts& more) {
