@@ -56,20 +56,13 @@ def make_datasets(args: argparse.Namespace) -> tuple[tio.TFRecordDataset, tio.TF
     if args.batch_size % ranks:
         raise SystemExit(f"--batch-size must be a multiple of {ranks}, the number of processes")
     batch_size = args.batch_size // ranks
-    size = (args.size, args.size)
-    label = tio.FixedLenFeature([], "int64")
     # Decoding, cropping, resizing, mirroring and normalizing are one pass in native code.
-    augmented = tio.ImageFeature(
-        size=size, augment=tio.RandomResizedCrop(), dtype=args.dtype, mean=MEAN, std=STD
+    image = functools.partial(
+        tio.ImageFeature, size=(args.size, args.size), dtype=args.dtype, mean=MEAN, std=STD
     )
-    center = tio.ImageFeature(
-        size=size,
-        resize="cover",
-        short_side=args.size * 8 // 7,  # 256 for 224
-        dtype=args.dtype,
-        mean=MEAN,
-        std=STD,
-    )
+    augmented = image(augment=tio.RandomResizedCrop())
+    center = image(resize="cover", short_side=args.size * 8 // 7)  # 256 for 224
+    label = tio.FixedLenFeature([], "int64")
     # A training step waits for all ranks, so all need the same number of steps: "drop" leaves out
     # fewer images than there are ranks. In validation, every image counts once.
     train = tio.TFRecordDataset(

@@ -134,6 +134,15 @@ def test_resume_needs_a_checkpoint(train: Train) -> None:
     assert train("--resume", ends=ends) == []
 
 
+def test_batches_are_divided_by_the_ranks(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 3)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+    monkeypatch.setattr(torch.distributed, "barrier", lambda: None)
+    ends = pytest.raises(SystemExit, match=r"^--batch-size must be a multiple of 3, the number of")
+    assert train(ends=ends) == []
+
+
 def test_only_missing_files_are_made(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.stat().st_mtime_ns for path in data.iterdir()}
     for path in data.glob("validation-*"):
