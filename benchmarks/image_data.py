@@ -1,8 +1,8 @@
 """Data of ``images.py``: photos in TFRecord files, the boxes that are cut out, and their pixels.
 
 The photos are parts of two photographs that scikit-learn contains. The Python of this library makes
-the files, because it also chooses the boxes. Other processes import this module to find the files: at the
-top it imports only the standard library and NumPy.
+the files, because it also chooses the boxes. Other processes import this module to find the files:
+at the top it imports only the standard library and NumPy.
 """
 
 from __future__ import annotations
@@ -221,4 +221,3 @@ def _make_all() -> None:
                 for number, image in enumerate(images):
                     writer.write({"number": number, "image": image})
         _make(recipe, stored[recipe.records])
-        images = stored[recipe.records]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import struct
 import zlib
 from typing import Any
@@ -16,12 +15,9 @@ from PIL import Image
 import torchrec_io as tio
 from tests.support.images import column_of, decoded, encoded, noise, smooth
 from tests.support.pngs import chunk, file_of, header_of, png_of, rows_of
+from torchrec_io import _png
 from torchrec_io.errors import DecodeError
 from torchrec_io.images import native
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torchrec_io._png") is None, reason="a build without libdeflate"
-)
 
 sides = st.integers(1, 40)
 
@@ -30,13 +26,13 @@ sides = st.integers(1, 40)
 def natively(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets the number of PNGs of each native call."""
     calls: list[int] = []
-    decode = native._png.decode_pngs
+    decode = _png.decode_pngs
 
     def record(images: Any, *rest: Any) -> Any:
         calls.append(len(images))
         return decode(images, *rest)
 
-    monkeypatch.setattr(native._png, "decode_pngs", record)
+    monkeypatch.setattr(_png, "decode_pngs", record)
     return calls
 
 

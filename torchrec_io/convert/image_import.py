@@ -18,7 +18,7 @@ from ..errors import ConversionError, TorchRecIOError
 from ..images.jpeg_markers import SIGNATURE as JPEG_SIGNATURE
 from ..images.jpeg_markers import check_jpeg
 from ..images.limits import check_size
-from ..images.native_jpeg import decode_one, is_native
+from ..images.native import decode_one, is_native
 from ..order.shuffle import check_seed, records_at
 from ..schema.image_spec import ImageFeature
 from ..schema.schema import Schema
