@@ -10,6 +10,8 @@ from typing import Annotated
 import numpy
 from numpy.typing import NDArray
 
+import torchrec_io._core
+
 
 def stop_daemons() -> bool: ...
 
@@ -37,7 +39,7 @@ class JpegHeader:
 def read_jpeg_headers(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> list[JpegHeader]:
     """Return the headers of JPEGs; uint8 `[size]` each."""
 
-def decode_jpegs(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], views: Sequence["tio::ImageView"], targets: Sequence[Annotated[NDArray, dict(shape=(None, None, None), device='cpu')]], tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, *, fast: bool = False) -> list[tuple[int, str]]:
+def decode_jpegs(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], views: Sequence[torchrec_io._core.ImageView], targets: Sequence[Annotated[NDArray, dict(shape=(None, None, None), device='cpu')]], tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, *, fast: bool = False) -> list[tuple[int, str]]:
     """
     Decode parts of JPEGs into arrays.
 

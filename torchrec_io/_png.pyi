@@ -10,12 +10,14 @@ from typing import Annotated
 import numpy
 from numpy.typing import NDArray
 
+import torchrec_io._core
+
 
 def stop_daemons() -> bool: ...
 
 def stay_if_exiting() -> None: ...
 
-def decode_pngs(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], views: Sequence["tio::ImageView"], targets: Sequence[Annotated[NDArray, dict(shape=(None, None, None), device='cpu')]], tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> list[tuple[int, str]]:
+def decode_pngs(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], views: Sequence[torchrec_io._core.ImageView], targets: Sequence[Annotated[NDArray, dict(shape=(None, None, None), device='cpu')]], tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> list[tuple[int, str]]:
     """
     Decode parts of PNGs into arrays.
 

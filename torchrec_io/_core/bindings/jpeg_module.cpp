@@ -42,6 +42,7 @@ Failures bind_decode(const Sequence<Buffer>& images, const Sequence<ImageView>& 
 NB_MODULE(_jpeg, module) {
   using namespace tio;  // NOLINT: only in this function
   nanobind::set_leak_warnings(false);
+  nb::module_::import_("torchrec_io._core");  // has ImageView
   module.doc() =
       "JPEG decoding of torchrec_io. Private: its names may change in any release.\n\n"
       "It is missing from builds without libjpeg-turbo.";

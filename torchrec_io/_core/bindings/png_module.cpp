@@ -21,6 +21,7 @@ Failures bind_decode(const Sequence<Buffer>& images, const Sequence<ImageView>& 
 NB_MODULE(_png, module) {
   using namespace tio;  // NOLINT: only in this function
   nanobind::set_leak_warnings(false);
+  nb::module_::import_("torchrec_io._core");  // has ImageView
   module.doc() =
       "PNG decoding of torchrec_io. Private: its names may change in any release.\n\n"
       "It is missing from builds without libdeflate.";
