@@ -71,6 +71,8 @@ _PEERS = (
 )
 # Rates of a peer with a recipe and a number of CPUs, one for each round: per CPU-second and second.
 _Rates = dict[tuple[str, str, int], list[tuple[float, float]]]
+# Average difference of a peer's pixels from those of Pillow with a recipe.
+_Differences = dict[tuple[str, str], float]
 
 
 # ---- the limit ----
@@ -125,10 +127,10 @@ def _measure(peer: _Peer, recipe: str, cpus: int, seconds: float) -> dict[str, f
     return found
 
 
-def _run(args: Any) -> tuple[_Rates, dict[str, list[dict[str, float]]], dict[str, float]]:
+def _run(args: Any) -> tuple[_Rates, dict[str, list[dict[str, float]]], _Differences]:
     rates: _Rates = defaultdict(list)
     limits: dict[str, list[dict[str, float]]] = defaultdict(list)
-    differences: dict[str, float] = {}
+    differences: _Differences = {}
     failed: set[str] = set()
     for _ in range(args.rounds):
         for name in args.recipes:
@@ -147,7 +149,7 @@ def _run(args: Any) -> tuple[_Rates, dict[str, list[dict[str, float]]], dict[str
                         break
                     both = found["images_per_cpu_s"], found["images_per_s"]
                     rates[peer.name, name, cpus].append(both)
-                    differences.setdefault(peer.name, found["mean_difference"])
+                    differences.setdefault((peer.name, name), found["mean_difference"])
     return rates, limits, differences
 
 
@@ -185,7 +187,7 @@ def _bars(rates: _Rates, limits: dict[str, list[dict[str, float]]], recipes: lis
     return table(["Images", "Compared with", "Ratio", "Target"], rows)
 
 
-def _rates_table(rates: _Rates, differences: dict[str, float], recipe: str) -> str:
+def _rates_table(rates: _Rates, differences: _Differences, recipe: str) -> str:
     rows: list[list[object]] = []
     for peer in _PEERS:
         for cpus in peer.cpus:
@@ -193,7 +195,7 @@ def _rates_table(rates: _Rates, differences: dict[str, float], recipe: str) -> s
             if not found:
                 continue
             per_cpu, per_second = (statistics.median(values) for values in zip(*found, strict=True))
-            cells = [f"{per_cpu:,.0f}", f"{per_second:,.0f}", f"{differences[peer.name]:.2f}"]
+            cells = [f"{per_cpu:,.0f}", f"{per_second:,.0f}", f"{differences[peer.name, recipe]:.2f}"]
             rows.append([peer.name, cpus, *cells])
     headers = [
         "Peer",

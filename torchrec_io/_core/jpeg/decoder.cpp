@@ -7,6 +7,7 @@
 #include <jpeglib.h>
 
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <stdexcept>
 #include <vector>
@@ -66,7 +67,7 @@ struct JpegDecoder::State {
   std::int64_t first_column = 0;
   std::int64_t columns = 0;
   std::int64_t next_row = 0;
-  std::int64_t ring_size = 1;
+  std::int64_t ring_mask = 0;  // of the number of rows in the ring, a power of two
   std::vector<std::uint8_t> ring;
   std::vector<std::uint8_t*> ring_rows;  // where each row of the ring starts
 
@@ -96,7 +97,7 @@ struct JpegDecoder::State {
 
   bool has_luma() const { return image.jpeg_color_space == JCS_YCbCr; }
   int levels() const { return is_luma ? 1 : stored_levels; }
-  std::uint8_t* row_at(std::int64_t row) { return ring_rows[row % ring_size]; }
+  std::uint8_t* row_at(std::int64_t row) { return ring_rows[row & ring_mask]; }
   // Returns where a column starts in a row.
   const std::uint8_t* at_column(std::int64_t row, std::int64_t column) {
     return row_at(row) + (column - first_column) * levels();
@@ -184,10 +185,11 @@ bool JpegDecoder::State::cut_columns(std::int64_t left, std::int64_t right, std:
 }
 
 void JpegDecoder::State::reserve_rows(std::int64_t count) {
-  ring_size = count;
+  const auto rows = std::bit_ceil(static_cast<std::size_t>(count));
+  ring_mask = static_cast<std::int64_t>(rows) - 1;
   const auto row_bytes = static_cast<std::size_t>(columns * stored_levels);
-  ring.resize(row_bytes * static_cast<std::size_t>(count));
-  ring_rows.resize(static_cast<std::size_t>(count));
+  ring.resize(row_bytes * rows);
+  ring_rows.resize(rows);
   for (std::size_t row = 0; row < ring_rows.size(); ++row) ring_rows[row] = &ring[row * row_bytes];
 }
 
@@ -202,12 +204,17 @@ bool JpegDecoder::State::skip_rows(std::int64_t until, std::string& reason) {
 
 bool JpegDecoder::State::read_rows(std::int64_t until, std::string& reason) {
   const auto count = static_cast<std::size_t>(columns);
-  while (next_row < until) {
-    JSAMPROW row = row_at(next_row);
-    if (!call([this, &row] { jpeg_read_scanlines(&image, &row, 1); }, reason)) return false;
-    if (image.out_color_space == JCS_CMYK) convert_cmyk(row, count);
-    if (is_luma) convert_to_luma(row, count);
-    ++next_row;
+  if (next_row >= until) return true;
+  const auto read = [this, until] {
+    for (std::int64_t row = next_row; row < until; ++row) {
+      JSAMPROW at = row_at(row);
+      jpeg_read_scanlines(&image, &at, 1);
+    }
+  };
+  if (!call(read, reason)) return false;
+  for (; next_row < until; ++next_row) {
+    if (image.out_color_space == JCS_CMYK) convert_cmyk(row_at(next_row), count);
+    if (is_luma) convert_to_luma(row_at(next_row), count);
   }
   return true;
 }
