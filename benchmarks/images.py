@@ -195,8 +195,8 @@ def _rates_table(rates: _Rates, differences: _Differences, recipe: str) -> str:
             if not found:
                 continue
             per_cpu, per_second = (statistics.median(values) for values in zip(*found, strict=True))
-            cells = [f"{per_cpu:,.0f}", f"{per_second:,.0f}", f"{differences[peer.name, recipe]:.2f}"]
-            rows.append([peer.name, cpus, *cells])
+            difference = f"{differences[peer.name, recipe]:.2f}"
+            rows.append([peer.name, cpus, f"{per_cpu:,.0f}", f"{per_second:,.0f}", difference])
     headers = [
         "Peer",
         "CPUs",
