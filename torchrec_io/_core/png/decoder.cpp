@@ -159,7 +159,7 @@ bool PngDecoder::State::read_pixels(std::string& reason) {
   const std::size_t step = 1 + row_bytes();
   const auto rows = static_cast<std::size_t>(header.height);
   // The size in the header must be possible before memory is allocated for it.
-  if (rows > stored.size() * kMostInflated / step + 1) {
+  if (rows > stored.size() * kMostInflated / step) {
     reason = "it has too few pixels";
     return false;
   }
