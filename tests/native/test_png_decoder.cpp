@@ -58,19 +58,6 @@ std::string file_of(const std::vector<std::string>& chunks) {
   return file;
 }
 
-// Returns a pixel without its filter as gray, gray and alpha, RGB, or RGBA.
-std::vector<std::uint8_t> converted(const std::string& stored, int channels) {
-  const auto level = [&stored](std::size_t at) { return static_cast<std::uint8_t>(stored[at]); };
-  std::vector<std::uint8_t> colors(3, level(0));
-  if (stored.size() > 2) colors = {level(0), level(1), level(2)};
-  if (channels < 3) {
-    const unsigned luma = 19595U * colors[0] + 38470U * colors[1] + 7471U * colors[2] + 0x8000U;
-    colors = {static_cast<std::uint8_t>(luma >> 16)};
-  }
-  if (channels % 2 == 0) colors.push_back(255);
-  return colors;
-}
-
 // Returns a part of an image as a decoder should return it.
 std::vector<std::uint8_t> reference(const PngForm& form, const std::string& rows,
                                     const ImageView& view, int channels) {
@@ -81,7 +68,7 @@ std::vector<std::uint8_t> reference(const PngForm& form, const std::string& rows
     for (std::int64_t x = view.left; x < view.right; ++x) {
       const std::size_t at = static_cast<std::size_t>(y) * (form.row_bytes() + 1) + 1 +
                              static_cast<std::size_t>(x) * depth;
-      const auto pixel = converted(plain->substr(at, depth), channels);
+      const auto pixel = reference_pixel(plain->substr(at, depth), channels);
       pixels.insert(pixels.end(), pixel.begin(), pixel.end());
     }
   }
