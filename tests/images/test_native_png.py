@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import struct
 import zlib
 from typing import Any
@@ -172,7 +173,16 @@ def test_reasons() -> None:
 
 
 def test_build_without_libdeflate(monkeypatch: pytest.MonkeyPatch, natively: list[int]) -> None:
+    find = importlib.util.find_spec
+
+    def find_none(name: str, package: str | None = None) -> Any:
+        return None if name == "torchrec_io._png" else find(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_none)
     monkeypatch.setattr(native, "_png", None)
+    with pytest.raises(ImportError, match="needs a build with libdeflate"):
+        tio.ImageFeature(decoder="native")
+    tio.ImageFeature(fast=True)  # which only concerns JPEGs
     pixels = pixels_of(6, 5, 3)
     np.testing.assert_array_equal(decoded(png_of(pixels)), pixels)
     assert not natively
