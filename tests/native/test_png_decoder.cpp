@@ -250,6 +250,11 @@ void test_refusals() {
   CHECK_EQ(failure(file_of({form.header(), end})), "it has too few pixels");
   CHECK_EQ(failure(file_of({form.header(), png_chunk("ABCD", ""), pixels, end})),
            "it needs an unknown chunk");
+  const std::string pieces = png_pixels(compress_zlib(rows), 2);
+  const std::size_t second = pieces.rfind("IDAT") - 4;
+  CHECK_EQ(failure(file_of({form.header(), pieces.substr(0, second), png_chunk("tEXt", ""),
+                            pieces.substr(second), end})),
+           "its pixels are interrupted by another chunk");
   for (const ImageView& view :
        {part_of(0, 0, 10, 8), part_of(0, 0, 9, 9), part_of(-1, 0, 4, 4), part_of(3, 3, 3, 4)}) {
     CHECK_EQ(decode(write_png(form, rows), view, 3).reason,

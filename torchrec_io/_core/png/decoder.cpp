@@ -122,6 +122,7 @@ bool PngDecoder::State::read_chunks(Bytes image, std::string& reason) {
     return fail("it is not a PNG");
   }
   Bytes rest = image.subspan(kSignature.size());
+  bool is_after_pixels = false;  // the last chunk was one of pixels
   while (true) {
     if (rest.size() < kChunkBytes) return fail("it is truncated");
     const std::uint32_t size = load_big_endian(rest.data());
@@ -138,12 +139,16 @@ bool PngDecoder::State::read_chunks(Bytes image, std::string& reason) {
     if (kind == "IHDR") {
       if (!read_header(content, header)) return fail("its header is invalid");
     } else if (kind == "IDAT") {
+      if (!parts.empty() && !is_after_pixels) {
+        return fail("its pixels are interrupted by another chunk");
+      }
       parts.push_back(content);
     } else if (kind == "IEND") {
       return true;
     } else if ((kind[0] & 0x20) == 0 && kind != "PLTE") {
       return fail("it needs an unknown chunk");
     }
+    is_after_pixels = kind == "IDAT";
   }
 }
 
