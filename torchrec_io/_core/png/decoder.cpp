@@ -65,6 +65,8 @@ struct PngDecoder::State {
   std::vector<std::byte> pixels;  // rows with a byte for their filter
   std::int64_t next_row = 0;
   bool is_luma = false;
+  std::int64_t first_column = 0;  // of those that are converted
+  std::int64_t columns = 0;
   std::int64_t ring_size = 1;
   std::vector<std::uint8_t> ring;  // converted rows
   PartBuffers buffers;
@@ -79,11 +81,14 @@ struct PngDecoder::State {
   }
 
   // The functions of image/part.h.
-  bool cut_columns(std::int64_t, std::int64_t, std::string&) { return true; }
+  bool cut_columns(std::int64_t left, std::int64_t right, std::string&) {
+    first_column = left;
+    columns = right - left;
+    return true;
+  }
   void reserve_rows(std::int64_t count) {
     ring_size = count;
-    const auto rows = static_cast<std::size_t>(count);
-    ring.resize(rows * static_cast<std::size_t>(header.width * 4));
+    ring.resize(static_cast<std::size_t>(count * columns * 4));
   }
   bool skip_rows(std::int64_t until, std::string&) {
     next_row = std::max(next_row, until);
@@ -91,14 +96,15 @@ struct PngDecoder::State {
   }
   bool read_rows(std::int64_t until, std::string&) {
     for (; next_row < until; ++next_row) {
-      const std::size_t at = static_cast<std::size_t>(next_row) * (1 + row_bytes()) + 1;
+      const std::size_t skipped = static_cast<std::size_t>(first_column * header.channels);
+      const std::size_t at = static_cast<std::size_t>(next_row) * (1 + row_bytes()) + 1 + skipped;
       convert(reinterpret_cast<const std::uint8_t*>(&pixels[at]), ring_row(next_row));
     }
     return true;
   }
-  std::uint8_t* ring_row(std::int64_t row) { return &ring[row % ring_size * header.width * 4]; }
+  std::uint8_t* ring_row(std::int64_t row) { return &ring[row % ring_size * columns * 4]; }
   const std::uint8_t* at_column(std::int64_t row, std::int64_t column) {
-    return ring_row(row) + column * levels();
+    return ring_row(row) + (column - first_column) * levels();
   }
   int levels() const { return header.channels < 3 || is_luma ? 1 : 4; }
 };
@@ -186,7 +192,7 @@ bool PngDecoder::State::read_pixels(std::string& reason) {
 }
 
 void PngDecoder::State::convert(const std::uint8_t* row, std::uint8_t* out) const {
-  const auto width = static_cast<std::size_t>(header.width);
+  const auto width = static_cast<std::size_t>(columns);
   switch (header.channels) {
     case 1: std::memcpy(out, row, width); break;
     case 2:
