@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep bytecode: the tests start many processes, which would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test long setup setup-tf jpeg-headers build lint types docs unit slow native fuzz sanitize package wheel
+.PHONY: demo test long setup setup-tf image-headers build lint types docs unit slow native fuzz sanitize package wheel
 .PHONY: bench stub format trainers clean serve
 
 demo: build
@@ -39,22 +39,23 @@ setup-tf: $(TF_VENV)/.ready
 
 # Install torch first: isolated builds would otherwise install their own version.
 $(VENV)/.ready: pyproject.toml constraints.txt
-	$(MAKE) jpeg-headers
+	$(MAKE) image-headers
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt torch numpy scikit-build-core nanobind cmake ninja
 	$(BIN)/pip install -q -c constraints.txt --no-build-isolation \
 	  --config-settings build-dir=build/editable -e '.[dev]'
 	touch $@
 
-# Install the headers of libjpeg-turbo, which native decoding of JPEGs needs, if they are missing. Where
-# that is not possible, Pillow decodes JPEGs, and the tests, which need both decoders, fail.
-jpeg-headers:
-	@if printf '#include <stdio.h>\n#include <jpeglib.h>\n' | $(CC) -x c -fsyntax-only - 2> /dev/null; then :; \
+# Install the headers of libjpeg-turbo and libdeflate, which native decoding of JPEGs and PNGs needs, if
+# they are missing. Where that is not possible, Pillow decodes these, and the tests, which need all decoders,
+# fail.
+image-headers:
+	@if printf '#include <stdio.h>\n#include <jpeglib.h>\n#include <libdeflate.h>\n' | $(CC) -x c -fsyntax-only - 2> /dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-	  apt-get -qq update && apt-get -qq install -y libjpeg-dev > /dev/null; \
+	  apt-get -qq update && apt-get -qq install -y libdeflate-dev libjpeg-dev > /dev/null; \
 	else \
-	  echo "JPEGs will be decoded by Pillow: install the headers of libjpeg-turbo (Debian: libjpeg-dev)," \
-	    "then run 'make clean setup'"; \
+	  echo "JPEGs or PNGs will be decoded by Pillow: install the headers of libjpeg-turbo and libdeflate" \
+	    "(Debian: libjpeg-dev libdeflate-dev), then run 'make clean setup'"; \
 	fi
 
 $(TF_VENV)/.ready: constraints-tf.txt

@@ -34,6 +34,7 @@ struct Code {
 };
 Code core;
 Code jpeg_module;
+Code png_module;
 Code shim;
 Code standard_library;
 
@@ -41,6 +42,7 @@ int find_code(dl_phdr_info* library, std::size_t, void*) {
   Code* code = nullptr;
   if (std::strstr(library->dlpi_name, "/_core.") != nullptr) code = &core;
   if (std::strstr(library->dlpi_name, "/_jpeg.") != nullptr) code = &jpeg_module;
+  if (std::strstr(library->dlpi_name, "/_png.") != nullptr) code = &png_module;
   if (std::strstr(library->dlpi_name, "/allocations.") != nullptr) code = &shim;
   if (std::strstr(library->dlpi_name, "/libstdc++.") != nullptr) code = &standard_library;
   for (int i = 0; code != nullptr && i < library->dlpi_phnum; ++i) {
@@ -58,7 +60,7 @@ bool is_of_core() {
   const int count = backtrace(frames, kMostFrames);
   for (int i = 0; i < count; ++i) {
     if (shim.has(frames[i]) || standard_library.has(frames[i])) continue;
-    return core.has(frames[i]) || jpeg_module.has(frames[i]);
+    return core.has(frames[i]) || jpeg_module.has(frames[i]) || png_module.has(frames[i]);
   }
   return false;
 }

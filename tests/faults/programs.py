@@ -488,19 +488,19 @@ def rows(folder: Path) -> Any:
     return tio.collate(list(tio.TFRecordDataset(folder / "in", SCHEMA)))["n"].tolist()
 
 
-def jpegs(folder: Path) -> None:
+def images(folder: Path) -> None:
     (folder / "in").mkdir()
     pixels = np.arange(40 * 50 * 3, dtype=np.uint8).reshape(40, 50, 3)
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG")
     with tio.TFRecordWriter(folder / "in" / "x.tfrecord") as writer:
-        for _ in range(3):
+        for kind in ("JPEG", "PNG", "JPEG", "PNG"):
+            file = io.BytesIO()
+            Image.fromarray(pixels).save(file, kind)
             writer.write({"image": file.getvalue()})
 
 
-def decode_jpegs(folder: Path) -> Any:
+def decode_images(folder: Path) -> Any:
     image = tio.ImageFeature(size=(8, 8), crop=(3, 5, 30, 40))
-    dataset = tio.TFRecordDataset(folder / "in", {"image": image}, batch_size=3)
+    dataset = tio.TFRecordDataset(folder / "in", {"image": image}, batch_size=4)
     return [batch["image"].tolist() for batch in dataset]
 
 
@@ -534,7 +534,7 @@ ALLOCATING = {
     "compressed dataset": reader(all_features(tio.TFRecordDataset), many_compressed_inputs),
     "stream": reader(all_features(tio.TFRecordStream), many_inputs),
     "rows": reader(rows, lambda folder: many_inputs(folder, 10)),
-    "images": reader(decode_jpegs, jpegs),
+    "images": reader(decode_images, images),
     "writer": Program(write_many, read_records),
 }
 

@@ -4,9 +4,9 @@
 # Inputs that were kept, and those of earlier runs in BUILD_DIR/corpus, come first. New inputs that fail are
 # written to BUILD_DIR/findings. BUILD_DIR/logs has a log of each run, which report.py reads.
 #
-# Needs Clang with libFuzzer, protoc and protobuf's C++ library, the headers of libjpeg-turbo for one target,
-# and atheris for the targets in Python. If Clang, protobuf or the headers are missing, they are installed with
-# apt-get by root. Otherwise the targets that need a missing tool are skipped, which is a failure in CI.
+# Needs Clang with libFuzzer, protoc and protobuf's C++ library, the headers of libjpeg-turbo and libdeflate for
+# one target each, and atheris for the targets in Python. If Clang, protobuf or the headers are missing, they are
+# installed with apt-get by root. Otherwise the targets that need a missing tool are skipped, which is a failure in CI.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 mkdir -p "$1"
@@ -34,8 +34,8 @@ CPP
     2> /dev/null
 }
 
-jpeg_headers_present() {
-  printf '#include <cstdio>\n#include <jpeglib.h>\n' | "$(find_clang)" -x c++ -fsyntax-only - 2> /dev/null
+has_header() {
+  printf '#include <cstdio>\n#include <%s>\n' "$1" | "$(find_clang)" -x c++ -fsyntax-only - 2> /dev/null
 }
 
 # Says that targets are skipped; fails in CI, where all tools must be installed.
@@ -83,14 +83,15 @@ TEXT
 }
 
 targets=()
-if ! { tools_present && jpeg_headers_present; } && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+if ! { tools_present && has_header jpeglib.h && has_header libdeflate.h; } && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
   apt-get -qq update
-  apt-get -qq install -y clang-19 libclang-rt-19-dev libjpeg-dev libprotobuf-dev protobuf-compiler \
-    > /dev/null
+  apt-get -qq install -y clang-19 libclang-rt-19-dev libdeflate-dev libjpeg-dev libprotobuf-dev \
+    protobuf-compiler > /dev/null
 fi
 if tools_present; then
   build_native
-  jpeg_headers_present || skip jpeg "the headers of libjpeg-turbo"
+  has_header jpeglib.h || skip jpeg "the headers of libjpeg-turbo"
+  has_header libdeflate.h || skip png_decoder "the headers of libdeflate"
   for name in $(names tests/fuzz/native); do
     [ ! -x "$build/tests/fuzz/native/fuzz_$name" ] || targets+=("$name")
   done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import struct
 import zlib
 from typing import Any
@@ -169,10 +170,40 @@ def test_reasons() -> None:
     assert "its header is invalid" in failure(twice)
     cut = png_of(pixels_of(6, 5, 3))
     assert "it is truncated" in failure(cut[:-12])
+    pieces = [chunk(b"IDAT", whole[:20]), chunk(b"tEXt", b"a\0b"), chunk(b"IDAT", whole[20:])]
+    interrupted = file_of(header_of(pixels_of(6, 5, 3)), *pieces)
+    assert "its pixels are interrupted by another chunk" in failure(interrupted)
+
+
+def test_damage_that_pillow_ignores_is_an_error() -> None:
+    pixels = pixels_of(60, 50, 3)
+    rows = rows_of(pixels)
+    whole = zlib.compress(rows)
+    stored = chunk(b"IDAT", whole)
+    header = header_of(pixels)
+    for data, reason in (
+        (file_of(header, stored)[:-12], "it is truncated"),
+        (file_of(header, stored[:-1] + bytes([stored[-1] ^ 1])), "does not match its checksum"),
+        (file_of(header, chunk(b"IDAT", whole[:-4])), "its compressed pixels are damaged"),
+        (file_of(header, chunk(b"IDAT", zlib.compress(rows + b"abc"))), "it has too many pixels"),
+        (file_of(header, chunk(b"ABCD", b""), stored), "it needs an unknown chunk"),
+    ):
+        np.testing.assert_array_equal(decoded(data, decoder="pillow"), pixels)
+        with pytest.raises(DecodeError, match=reason):
+            decoded(data)
 
 
 def test_build_without_libdeflate(monkeypatch: pytest.MonkeyPatch, natively: list[int]) -> None:
+    find = importlib.util.find_spec
+
+    def find_none(name: str, package: str | None = None) -> Any:
+        return None if name == "torchrec_io._png" else find(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_none)
     monkeypatch.setattr(native, "_png", None)
+    with pytest.raises(ImportError, match="needs a build with libdeflate"):
+        tio.ImageFeature(decoder="native")
+    tio.ImageFeature(fast=True)  # which only concerns JPEGs
     pixels = pixels_of(6, 5, 3)
     np.testing.assert_array_equal(decoded(png_of(pixels)), pixels)
     assert not natively

@@ -1,10 +1,12 @@
-// The filters of PNG images, one byte at a time: the reference for tests and the fuzzer.
+// The filters and pixels of PNG images, one byte at a time: the reference for tests and the
+// fuzzers.
 #pragma once
 
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tio::test {
 
@@ -36,6 +38,19 @@ inline std::optional<std::string> reference_unfilter(const std::string& rows, st
     }
   }
   return done;
+}
+
+// Returns a pixel without its filter as gray, gray and alpha, RGB, or RGBA.
+inline std::vector<std::uint8_t> reference_pixel(const std::string& stored, int channels) {
+  const auto level = [&stored](std::size_t at) { return static_cast<std::uint8_t>(stored[at]); };
+  std::vector<std::uint8_t> colors(3, level(0));
+  if (stored.size() > 2) colors = {level(0), level(1), level(2)};
+  if (channels < 3) {
+    const unsigned luma = 19595U * colors[0] + 38470U * colors[1] + 7471U * colors[2] + 0x8000U;
+    colors = {static_cast<std::uint8_t>(luma >> 16)};
+  }
+  if (channels % 2 == 0) colors.push_back(255);
+  return colors;
 }
 
 }  // namespace tio::test

@@ -1,7 +1,7 @@
 """Check of an installed wheel: the package is whole, typed, and reads real data.
 
 ``check_wheel.py DIGITS [SITE [DECODER]]``, with the folder of examples, the folder where it is
-installed, and how it decodes JPEGs: "native" (the default) or "pillow".
+installed, and how it decodes JPEGs and PNGs: "native" (the default) or "pillow".
 """
 
 import io
@@ -20,16 +20,19 @@ sys.meta_path[:] = [
 import torchrec_io as tio  # noqa: E402  # after the finder is gone
 
 
-def check_jpegs(digits: str, decoder: str) -> None:
-    """Decode a JPEG, natively or in a package without libjpeg-turbo."""
-    file = io.BytesIO()
-    Image.new("RGB", (30, 20), (0, 255, 0)).save(file, "JPEG", quality=100)
-    record = tio.encode_example({"image": file.getvalue()})
+def check_images(digits: str, decoder: str) -> None:
+    """Decode a JPEG and a PNG, natively or in a package without libjpeg-turbo and libdeflate."""
     schema = {"image": tio.ImageFeature(size=(8, 8))}
-    pixels = tio.parse_examples([record], schema)["image"]
-    assert pixels[0, :, 4, 4].tolist() == [0, 255, 1]
+    for kind, expected in (("JPEG", [0, 255, 1]), ("PNG", [0, 255, 0])):
+        file = io.BytesIO()
+        Image.new("RGB", (30, 20), (0, 255, 0)).save(file, kind, quality=100)
+        record = tio.encode_example({"image": file.getvalue()})
+        pixels = tio.parse_examples([record], schema)["image"]
+        assert pixels[0, :, 4, 4].tolist() == expected
     description = tio.make_loader(tio.TFRecordDataset(digits, schema), batch_size=2).describe()
-    assert ("decoded natively" in description) == (decoder == "native"), description
+    for kind in ("JPEGs are", "PNGs are"):
+        is_native = f"{kind} decoded natively" in description
+        assert is_native == (decoder == "native"), description
 
 
 def main() -> None:
@@ -42,10 +45,12 @@ def main() -> None:
     assert (package / "_core.pyi").exists()
     assert (package / "messages.pyi").exists()
     assert not list(package.rglob("*.cpp")), "sources do not belong into the wheel"
+    for library in ("libdeflate", "libjpeg-turbo"):
+        assert list(site.glob(f"torchrec_io-*.dist-info/licenses/licenses/{library}.txt")), library
 
     schema = {"label": tio.FixedLenFeature([], "int64"), "id": tio.FixedLenFeature([], "int64")}
     dataset = tio.TFRecordDataset(digits, schema, batch_size=100)
-    check_jpegs(digits, decoder)
+    check_images(digits, decoder)
     ids = [i for batch in dataset for i in batch["id"].tolist()]
     assert sorted(ids) == list(range(1797))
     command = [sys.executable, "-c", "from torchrec_io.cli import main; main()", "--help"]

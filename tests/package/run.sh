@@ -5,25 +5,26 @@ build=$(mkdir -p "$1" && cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 
-rm -rf "$build"/dist "$build"/site "$build"/site-without-jpeg
+rm -rf "$build"/dist "$build"/site "$build"/site-by-pillow
 python "$here/sdist.py" "$build/dist"
 
-# Builds, installs and tests a wheel with or without libjpeg-turbo: check_wheel ON|OFF DECODER SITE
+# Builds, installs and tests a wheel with or without libjpeg-turbo and libdeflate: check_wheel ON|OFF DECODER SITE
 check_wheel() {
   pip wheel -q --no-build-isolation --no-deps --config-settings build-dir="$build/cmake" \
-    --config-settings cmake.define.TORCHREC_IO_JPEG="$1" -w "$build/dist/$1" "$build"/dist/*.tar.gz
+    --config-settings cmake.define.TORCHREC_IO_JPEG="$1" \
+    --config-settings cmake.define.TORCHREC_IO_PNG="$1" -w "$build/dist/$1" "$build"/dist/*.tar.gz
   pip install -q --no-deps --target "$3" "$build/dist/$1"/*.whl
   # Run in an empty folder without the editable install, so that the wheel is imported.
   (cd "$(mktemp -d)" && PYTHONPATH="$3" SKBUILD_EDITABLE_SKIP=1 \
     python "$here/check_wheel.py" "$root/examples/data/digits" "$3" "$2")
 }
 
-check_wheel OFF pillow "$build/site-without-jpeg"
-if python -c "import torchrec_io._jpeg" 2> /dev/null || [ "${CI:-}" = true ]; then
+check_wheel OFF pillow "$build/site-by-pillow"
+if python -c "import torchrec_io._jpeg, torchrec_io._png" 2> /dev/null || [ "${CI:-}" = true ]; then
   check_wheel ON native "$build/site"
 else
-  echo "native decoding of JPEGs needs the headers of libjpeg-turbo: it is not tested" >&2
-  mv "$build/site-without-jpeg" "$build/site"
+  echo "native decoding of images needs the headers of libjpeg-turbo and libdeflate: it is not tested" >&2
+  mv "$build/site-by-pillow" "$build/site"
 fi
 cd "$(mktemp -d)"
 

@@ -79,10 +79,11 @@ def build_wheel(version: str, python: str, tools: Path, build: Path) -> None:
 
 
 def check_libraries(wheel: Path) -> None:
-    """Check that a repaired wheel decodes JPEGs by a library of its own."""
+    """Check that a repaired wheel decodes JPEGs and PNGs by libraries of its own."""
     names = zipfile.ZipFile(wheel).namelist()
-    assert any(name.startswith("torchrec_io/_jpeg.") for name in names), "no libjpeg-turbo"
-    assert any(name.startswith("torchrec_io.libs/libjpeg-") for name in names), names
+    for module, library in (("_jpeg", "libjpeg"), ("_png", "libdeflate")):
+        assert any(name.startswith(f"torchrec_io/{module}.") for name in names), f"no {library}"
+        assert any(name.startswith(f"torchrec_io.libs/{library}-") for name in names), names
 
 
 def test_wheels(version: str, python: str, tools: Path, build: Path) -> None:

@@ -34,28 +34,32 @@ except ImportError:  # built without libdeflate
 Pixels = npt.NDArray[Any]
 
 
-def decodes_natively(feature: ImageFeature) -> bool:
+def decodes_jpegs(feature: ImageFeature) -> bool:
     """Return whether the JPEGs of a feature are decoded natively."""
-    return feature.decoder in ("auto", "native") and _jpeg is not None
+    return _jpeg is not None and feature.decoder in ("auto", "native") and not feature.bitcast
+
+
+def decodes_pngs(feature: ImageFeature) -> bool:
+    """Return whether the plain PNGs of a feature are decoded natively."""
+    if _png is None or feature.decoder not in ("auto", "native") or feature.bitcast:
+        return False
+    is_wanted = feature.channels in (1, 3) and not feature.apply_exif_orientation
+    return is_wanted and feature.dtype != "uint16"
 
 
 def is_native(data: memoryview, feature: ImageFeature) -> bool:
     """Return whether an image is decoded natively."""
-    if feature.bitcast or feature.decoder not in ("auto", "native"):
-        return False
     if data[:3] == JPEG_SIGNATURE:
-        return _jpeg is not None
-    return _png is not None and _is_plain_png(data, feature)
+        return decodes_jpegs(feature)
+    return decodes_pngs(feature) and _is_plain_png(data)
 
 
-def _is_plain_png(data: memoryview, feature: ImageFeature) -> bool:
-    """Return whether an image is a PNG that is decoded natively, to gray or RGB."""
+def _is_plain_png(data: memoryview) -> bool:
+    """Return whether an image is a PNG of gray or RGB with 8 bits, and not interlaced."""
     header = read_header(data)
     if header is None or header.depth != 8 or header.color_type not in CHANNELS:
         return False
-    is_plain = not (header.compression or header.filters or header.interlace)
-    is_wanted = feature.channels in (1, 3) and not feature.apply_exif_orientation
-    return is_plain and is_wanted and feature.dtype != "uint16"
+    return not (header.compression or header.filters or header.interlace)
 
 
 class _Stored(NamedTuple):

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..images.native import decodes_natively
+from ..images.native import decodes_jpegs, decodes_pngs
 from ..schema.image_spec import ImageFeature
 
-_NATIVE = (
-    "images: JPEGs are decoded natively by libjpeg-turbo, which detects cut scans, other formats "
-    "by Pillow"
-)
-_PILLOW = (
-    "images: decoded by Pillow, which cannot detect that the scan of a baseline JPEG was cut; "
-    "{remedy} can"
-)
+_JPEGS = "JPEGs are decoded natively by libjpeg-turbo, which detects cut scans"
+_PNGS = "most PNGs are decoded natively by libdeflate"
+_PILLOW = "which cannot detect that the scan of a baseline JPEG was cut; {remedy} can"
 
 
 def image_features(dataset: Any) -> list[ImageFeature]:
@@ -33,7 +28,9 @@ def describe_images(dataset: Any) -> Iterator[str]:
 
 
 def _describe(feature: ImageFeature) -> str:
-    if decodes_natively(feature):
-        return _NATIVE
+    pngs = _PNGS if decodes_pngs(feature) else ""
+    if decodes_jpegs(feature):
+        return "images: " + ", ".join(filter(None, [_JPEGS, pngs, "other formats by Pillow"]))
     remedy = "decoder='auto'" if feature.decoder == "pillow" else "a build with libjpeg-turbo"
-    return _PILLOW.format(remedy=remedy)
+    rest = f"{pngs}, other formats by Pillow" if pngs else "decoded by Pillow"
+    return f"images: {rest}, {_PILLOW.format(remedy=remedy)}"

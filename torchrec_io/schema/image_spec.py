@@ -70,11 +70,12 @@ class ImageFeature(Feature):
         mixed: Column of images without ``size``: "list", or "pad" for a Tensor ``[B, C, H, W]`` of
             the largest height and width of the batch, with images at the top left and ``fill`` in
             the rest; ``batch.lengths[name]`` is int64 ``[B, 2]``, each image's height and width.
-        decoder: "auto" decodes JPEGs natively, if this build has libjpeg-turbo, and other formats
-            with Pillow; "native" is the same, but refused without libjpeg-turbo; "pillow" decodes
-            all formats with Pillow, which accepts some damaged JPEGs, such as one whose scan was
-            cut. ``None``: the column is a :class:`BytesArray` ``[B]`` of the stored bytes, to be
-            decoded elsewhere; the other arguments are then refused.
+        decoder: "auto" decodes natively JPEGs, if this build has libjpeg-turbo, and most PNGs, if
+            it has libdeflate; docs/images.md says which PNGs. It decodes other images with Pillow.
+            "native" is the same, but refused without both libraries; "pillow" decodes all images
+            with Pillow, which accepts some damaged JPEGs, such as one whose scan was cut. ``None``:
+            the column is a :class:`BytesArray` ``[B]`` of the stored bytes, to be decoded
+            elsewhere; the other arguments are then refused.
         apply_exif_orientation: Whether to rotate images as their EXIF data says. TensorFlow does
             not.
         bitcast: Whether the four 8-bit channels of each pixel of a PNG are the bytes of one
@@ -99,7 +100,7 @@ class ImageFeature(Feature):
 
     Raises:
         SchemaError: If an argument is not one of the above.
-        ImportError: If native decoding is needed, and this build has no libjpeg-turbo.
+        ImportError: If native decoding is needed, and this build lacks libjpeg-turbo or libdeflate.
     """
 
     column = "torchrec_io.parsing.columns.image:build_image"
@@ -199,11 +200,16 @@ class ImageFeature(Feature):
         return tuple(map(float, numbers))
 
     def _check_decoder(self) -> None:
-        needs_native = self.decoder == "native" or self.fast or self.tf_compatible
-        if needs_native and importlib.util.find_spec("torchrec_io._jpeg") is None:
+        needs_jpeg = self.decoder == "native" or self.fast or self.tf_compatible
+        if needs_jpeg and importlib.util.find_spec("torchrec_io._jpeg") is None:
             raise ImportError(
                 "decoder='native', fast and tf_compatible need a build with libjpeg-turbo: install "
                 "its headers (Debian: libjpeg-dev) and build torchrec_io again"
+            )
+        if self.decoder == "native" and importlib.util.find_spec("torchrec_io._png") is None:
+            raise ImportError(
+                "decoder='native' needs a build with libdeflate: install its headers (Debian: "
+                "libdeflate-dev) and build torchrec_io again; decoder='auto' works without"
             )
         if self.decoder == "pillow":
             self._refuse("decoder='pillow'", ("fast", "tf_compatible"))

@@ -1,196 +1,24 @@
 // Decodes parts of JPEGs, compared with the whole image and a simple filter.
 //
-// Input: options (2 bytes), the box, the part of it that is resized, the size, the file.
-#include <algorithm>
-#include <cmath>
+// Input: options of image_target.h, the file.
 #include <string>
-#include <vector>
 
 #include "image/jpeg_markers.h"
+#include "image_target.h"
 #include "jpeg/decoder.h"
 #include "require.h"
 
 namespace tio::fuzz {
 namespace {
 
-constexpr std::size_t kOptionBytes = 12;
 constexpr std::uint32_t kMostScans = 16;
 constexpr std::int64_t kMostPixels = 1 << 16;  // at least the longest side of a JPEG
 
-// What the first bytes of an input ask for.
-class Request {
- public:
-  explicit Request(const std::uint8_t* bytes) : bytes_(bytes) {}
-
-  bool is_fast() const { return bit(0, 0); }
-  bool is_resized() const { return bit(0, 1); }
-  bool is_planar() const { return bit(0, 2); }
-  bool is_mirrored() const { return bit(0, 3); }
-  int channels() const { return 1 + (bytes_[0] >> 4) % 4; }
-  int value_bytes() const { return 1 << (bytes_[0] >> 6); }
-  bool is_transposed() const { return bit(1, 0); }
-  bool is_upside_down() const { return bit(1, 1); }
-  int eighths() const { return 8 >> (bytes_[1] >> 2) % 4; }
-
-  ImageView view(std::int64_t height, std::int64_t width) const {
-    ImageView view;
-    view.eighths = eighths();
-    std::tie(view.left, view.right) = range(bytes_[2], bytes_[4], width);
-    std::tie(view.top, view.bottom) = range(bytes_[3], bytes_[5], height);
-    view.width = view.right - view.left;
-    view.height = view.bottom - view.top;
-    view.to_x = static_cast<double>(view.width);
-    view.to_y = static_cast<double>(view.height);
-    if (!is_resized()) return view;
-    view.from_x = view.to_x * (bytes_[6] / 600.0);
-    view.from_y = view.to_y * (bytes_[7] / 600.0);
-    view.to_x -= view.to_x * (bytes_[8] / 600.0);
-    view.to_y -= view.to_y * (bytes_[9] / 600.0);
-    view.height = 1 + bytes_[10] % 64;
-    view.width = 1 + bytes_[11] % 64;
-    return view;
-  }
-
- private:
-  bool bit(std::size_t byte, int number) const { return (bytes_[byte] >> number & 1) != 0; }
-
-  // Returns a range of at least one pixel.
-  static std::pair<std::int64_t, std::int64_t> range(std::int64_t a, std::int64_t b,
-                                                     std::int64_t size) {
-    const std::int64_t begin = a * size / 256;
-    return {begin, begin + 1 + b * (size - begin - 1) / 255};
-  }
-
-  const std::uint8_t* bytes_;
-};
-
-struct Decoded {
-  std::vector<double> levels;  // [height, width, channels]
-  bool is_good = false;
-};
-
-// Returns the value that is written for a level of a channel, if values have more than one byte.
-std::uint64_t value_of(int channel, std::uint64_t level) {
-  return (level << 8 | static_cast<std::uint64_t>(channel)) * 0x0001000100010001ULL;
-}
-
-std::vector<std::byte> tables_of(int channels, int bytes) {
-  std::vector<std::byte> tables;
-  for (int channel = 0; channel < channels; ++channel) {
-    for (std::uint64_t level = 0; level < 256; ++level) {
-      const std::uint64_t value = value_of(channel, level);
-      for (int i = 0; i < bytes; ++i) tables.push_back(static_cast<std::byte>(value >> (8 * i)));
-    }
-  }
-  return tables;
-}
-
-// Decodes a view into memory of exactly its size, in the layout and with the values of a request.
 Decoded decode(JpegDecoder& decoder, Bytes file, const ImageView& view, const Request& request) {
-  const int channels = request.channels();
-  const int bytes = request.value_bytes();
-  std::int64_t row = request.is_transposed() ? 1 : view.width;
-  std::int64_t column = request.is_transposed() ? view.height : 1;
-  const std::int64_t plane = request.is_planar() ? view.height * view.width : 1;
-  if (!request.is_planar()) row *= channels;
-  if (!request.is_planar()) column *= channels;
-  std::int64_t first = 0;
-  if (request.is_mirrored()) first += column * (view.width - 1);
-  if (request.is_mirrored()) column = -column;
-  if (request.is_upside_down()) first += row * (view.height - 1);
-  if (request.is_upside_down()) row = -row;
-  const auto count = static_cast<std::size_t>(view.height * view.width * channels);
-  std::vector<std::byte> out(count * static_cast<std::size_t>(bytes));
-  const std::vector<std::byte> tables = tables_of(channels, bytes);
-  const PixelTarget target{out.data() + first * bytes,          row, column, plane, channels, bytes,
-                           bytes == 1 ? nullptr : tables.data()};
-  JpegHeader header;
-  std::string reason;
-  Decoded decoded;
-  decoded.is_good = decoder.open(file, header, reason) && decoder.decode(view, target, reason);
-  require(decoded.is_good == reason.empty(), "a failure without a reason, or the reverse");
-  if (!decoded.is_good) return decoded;
-  decoded.levels.reserve(count);
-  for (std::int64_t y = 0; y < view.height; ++y) {
-    for (std::int64_t x = 0; x < view.width; ++x) {
-      for (int channel = 0; channel < channels; ++channel) {
-        const std::int64_t at = first + y * row + x * column + channel * plane;
-        std::uint64_t value = 0;
-        for (int i = 0; i < bytes; ++i) {
-          value |= static_cast<std::uint64_t>(out[at * bytes + i]) << (8 * i);
-        }
-        const std::uint64_t level = bytes == 1 ? value : value >> 8 & 0xff;
-        const std::uint64_t mask = ~std::uint64_t{0} >> (64 - 8 * bytes);
-        require(bytes == 1 || value == (value_of(channel, level) & mask), "a value of no table");
-        decoded.levels.push_back(static_cast<double>(level));
-      }
-    }
-  }
-  return decoded;
-}
-
-// One axis of an image, and the part of it that is resized.
-struct Axis {
-  std::int64_t whole;  // pixels of the image
-  std::int64_t first;  // box that is cut out
-  std::int64_t last;
-  double begin;  // part of that box
-  double end;
-  std::int64_t size;  // pixels after resizing
-
-  double scale() const { return (end - begin) / static_cast<double>(size); }
-};
-
-// Resizes one axis of `levels`, an array [outer, axis, inner], by an antialiased triangle.
-std::vector<double> resize(const std::vector<double>& levels, const Axis& axis, std::size_t inner) {
-  const auto whole = static_cast<std::size_t>(axis.whole);
-  const std::size_t outer = levels.size() / inner / whole;
-  const double reach = std::max(axis.scale(), 1.0);
-  std::vector<double> out;
-  std::vector<double> totals(inner);
-  for (std::size_t block = 0; block < outer; ++block) {
-    for (std::int64_t pixel = 0; pixel < axis.size; ++pixel) {
-      const double center = axis.begin + (static_cast<double>(pixel) + 0.5) * axis.scale();
-      std::ranges::fill(totals, 0);
-      double sum = 0;
-      const auto nearest = axis.first + static_cast<std::int64_t>(center);
-      const auto most = static_cast<std::int64_t>(reach) + 2;
-      const std::int64_t last = std::min(nearest + most, axis.last);
-      for (std::int64_t at = std::max(nearest - most, axis.first); at < last; ++at) {
-        const double distance = std::abs(static_cast<double>(at - axis.first) + 0.5 - center);
-        const double weight = 1 - distance / reach;
-        if (weight <= 0) continue;
-        sum += weight;
-        const double* const from = &levels[(block * whole + static_cast<std::size_t>(at)) * inner];
-        for (std::size_t i = 0; i < inner; ++i) totals[i] += weight * from[i];
-      }
-      for (const double total : totals) out.push_back(total / sum);
-    }
-  }
-  return out;
-}
-
-void compare(const Decoded& part, const Decoded& whole, const ImageView& view, const ImageView& all,
-             int channels) {
-  const Axis across{all.width, view.left, view.right, view.from_x, view.to_x, view.width};
-  const Axis down{all.height, view.top, view.bottom, view.from_y, view.to_y, view.height};
-  const auto depth = static_cast<std::size_t>(channels);
-  // The order does not matter, except for the time that a long image takes.
-  std::vector<double> wanted;
-  if (down.whole > across.whole) {
-    wanted = resize(whole.levels, down, depth * static_cast<std::size_t>(all.width));
-    wanted = resize(wanted, across, depth);
-  } else {
-    wanted = resize(whole.levels, across, depth);
-    wanted = resize(wanted, down, depth * static_cast<std::size_t>(view.width));
-  }
-  require(wanted.size() == part.levels.size(), "another size");
-  // A weight is rounded to 14 bits, so the error grows with the number of weights.
-  const double taps = 2 * (std::max(across.scale(), 1.0) + std::max(down.scale(), 1.0));
-  const double tolerance = view.is_resized() ? 0.6 + taps * 255 / (1 << 14) : 0.0;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    require(std::abs(part.levels[i] - wanted[i]) <= tolerance, "other pixels");
-  }
+  return decode_as(request, view, [&](const PixelTarget& target, std::string& reason) {
+    JpegHeader header;
+    return decoder.open(file, header, reason) && decoder.decode(view, target, reason);
+  });
 }
 
 void check(const std::uint8_t* data, std::size_t size) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "encode.h"
+#include "image_target.h"
 #include "jpeg_writer.h"
 #include "seed_folder.h"
 
@@ -12,19 +13,6 @@ namespace tio::fuzz {
 namespace {
 
 using namespace test;
-
-// Options of the target: flags, then the box, the part of it that is resized, and the size.
-std::vector<std::string> requests() {
-  return {
-      raw({0x20, 0, 0, 0, 255, 255, 0, 0, 0, 0, 0, 0}),      // the whole image
-      raw({0x2c, 0, 40, 60, 100, 120, 0, 0, 0, 0, 0, 0}),    // a crop, mirrored, in planes
-      raw({0x22, 0, 0, 0, 255, 255, 0, 0, 0, 0, 9, 12}),     // resized
-      raw({0xa6, 3, 30, 20, 180, 200, 9, 9, 9, 9, 40, 50}),  // crop, resize and turn, 4 bytes
-      raw({0x23, 4, 0, 0, 255, 255, 0, 0, 0, 0, 3, 4}),      // fast, at half of the size
-      raw({0x03, 12, 0, 0, 255, 255, 0, 0, 0, 0, 3, 4}),     // gray, at an eighth of the size
-      raw({0xf0, 1, 99, 0, 10, 255, 0, 0, 0, 0, 0, 0}),      // a few columns, RGBA, 8 bytes
-  };
-}
 
 std::vector<JpegForm> forms() {
   std::vector<JpegForm> all;
@@ -78,10 +66,10 @@ void write_all(const std::string& path) {
   Folder folder(path);
   for (const JpegForm& form : forms()) {
     const std::string file = write_jpeg(form, random);
-    for (const std::string& request : requests()) folder.write(request + file);
+    for (const std::string& request : seed_requests()) folder.write(request + file);
   }
   for (const std::string& file : bad_files(random)) {
-    for (const std::string& request : requests()) folder.write(request + file);
+    for (const std::string& request : seed_requests()) folder.write(request + file);
   }
 }
 

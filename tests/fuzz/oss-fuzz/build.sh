@@ -11,13 +11,18 @@ export LDFLAGS="${LDFLAGS:-} -static-libstdc++ -static-libgcc"
 source=$SRC/torchrec_io
 build=$WORK/torchrec_io
 
-# Instrumented and static. Without its source, as for check.sh, that of the system is used.
+# Instrumented and static. Without their sources, as for check.sh, those of the system are used.
 if [ -d "$SRC/libjpeg-turbo" ]; then
   cmake -S "$SRC/libjpeg-turbo" -B "$WORK/libjpeg-turbo" -G Ninja -DCMAKE_INSTALL_PREFIX="$WORK/jpeg" \
     -DENABLE_SHARED=OFF -DWITH_TURBOJPEG=OFF -DWITH_SIMD=OFF -DCMAKE_POLICY_VERSION_MINIMUM=3.5
   cmake --build "$WORK/libjpeg-turbo" -j "$(nproc)" --target install
-  export CMAKE_PREFIX_PATH=$WORK/jpeg
 fi
+if [ -d "$SRC/libdeflate" ]; then
+  cmake -S "$SRC/libdeflate" -B "$WORK/libdeflate" -G Ninja -DCMAKE_INSTALL_PREFIX="$WORK/deflate" \
+    -DLIBDEFLATE_BUILD_SHARED_LIB=OFF -DLIBDEFLATE_BUILD_GZIP=OFF
+  cmake --build "$WORK/libdeflate" -j "$(nproc)" --target install
+fi
+export CMAKE_PREFIX_PATH=$WORK/jpeg:$WORK/deflate
 
 cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DTORCHREC_IO_FUZZ=ON \
   -DTORCHREC_IO_FUZZ_ENGINE="$LIB_FUZZING_ENGINE" -DProtobuf_USE_STATIC_LIBS=ON
@@ -27,7 +32,7 @@ for path in "$source"/tests/fuzz/native/fuzz_*.cpp; do
   name=$(basename "$path" .cpp)
   kept=$source/tests/fuzz/corpus/${name#fuzz_}
   if [ ! -x "$build/tests/fuzz/native/$name" ]; then
-    echo "$name is not built: libjpeg-turbo is missing"
+    echo "$name is not built: its library is missing"
     continue
   fi
   cp "$build/tests/fuzz/native/$name" "$OUT/"

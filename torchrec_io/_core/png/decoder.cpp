@@ -65,6 +65,8 @@ struct PngDecoder::State {
   std::vector<std::byte> pixels;  // rows with a byte for their filter
   std::int64_t next_row = 0;
   bool is_luma = false;
+  std::int64_t first_column = 0;  // of those that are converted
+  std::int64_t columns = 0;
   std::int64_t ring_size = 1;
   std::vector<std::uint8_t> ring;  // converted rows
   PartBuffers buffers;
@@ -79,11 +81,14 @@ struct PngDecoder::State {
   }
 
   // The functions of image/part.h.
-  bool cut_columns(std::int64_t, std::int64_t, std::string&) { return true; }
+  bool cut_columns(std::int64_t left, std::int64_t right, std::string&) {
+    first_column = left;
+    columns = right - left;
+    return true;
+  }
   void reserve_rows(std::int64_t count) {
     ring_size = count;
-    const auto rows = static_cast<std::size_t>(count);
-    ring.resize(rows * static_cast<std::size_t>(header.width * 4));
+    ring.resize(static_cast<std::size_t>(count * columns * 4));
   }
   bool skip_rows(std::int64_t until, std::string&) {
     next_row = std::max(next_row, until);
@@ -91,14 +96,15 @@ struct PngDecoder::State {
   }
   bool read_rows(std::int64_t until, std::string&) {
     for (; next_row < until; ++next_row) {
-      const std::size_t at = static_cast<std::size_t>(next_row) * (1 + row_bytes()) + 1;
+      const std::size_t skipped = static_cast<std::size_t>(first_column * header.channels);
+      const std::size_t at = static_cast<std::size_t>(next_row) * (1 + row_bytes()) + 1 + skipped;
       convert(reinterpret_cast<const std::uint8_t*>(&pixels[at]), ring_row(next_row));
     }
     return true;
   }
-  std::uint8_t* ring_row(std::int64_t row) { return &ring[row % ring_size * header.width * 4]; }
+  std::uint8_t* ring_row(std::int64_t row) { return &ring[row % ring_size * columns * 4]; }
   const std::uint8_t* at_column(std::int64_t row, std::int64_t column) {
-    return ring_row(row) + column * levels();
+    return ring_row(row) + (column - first_column) * levels();
   }
   int levels() const { return header.channels < 3 || is_luma ? 1 : 4; }
 };
@@ -122,6 +128,7 @@ bool PngDecoder::State::read_chunks(Bytes image, std::string& reason) {
     return fail("it is not a PNG");
   }
   Bytes rest = image.subspan(kSignature.size());
+  bool is_after_pixels = false;  // the last chunk was one of pixels
   while (true) {
     if (rest.size() < kChunkBytes) return fail("it is truncated");
     const std::uint32_t size = load_big_endian(rest.data());
@@ -138,12 +145,16 @@ bool PngDecoder::State::read_chunks(Bytes image, std::string& reason) {
     if (kind == "IHDR") {
       if (!read_header(content, header)) return fail("its header is invalid");
     } else if (kind == "IDAT") {
+      if (!parts.empty() && !is_after_pixels) {
+        return fail("its pixels are interrupted by another chunk");
+      }
       parts.push_back(content);
     } else if (kind == "IEND") {
       return true;
     } else if ((kind[0] & 0x20) == 0 && kind != "PLTE") {
       return fail("it needs an unknown chunk");
     }
+    is_after_pixels = kind == "IDAT";
   }
 }
 
@@ -159,7 +170,7 @@ bool PngDecoder::State::read_pixels(std::string& reason) {
   const std::size_t step = 1 + row_bytes();
   const auto rows = static_cast<std::size_t>(header.height);
   // The size in the header must be possible before memory is allocated for it.
-  if (rows > stored.size() * kMostInflated / step + 1) {
+  if (rows > stored.size() * kMostInflated / step) {
     reason = "it has too few pixels";
     return false;
   }
@@ -181,7 +192,7 @@ bool PngDecoder::State::read_pixels(std::string& reason) {
 }
 
 void PngDecoder::State::convert(const std::uint8_t* row, std::uint8_t* out) const {
-  const auto width = static_cast<std::size_t>(header.width);
+  const auto width = static_cast<std::size_t>(columns);
   switch (header.channels) {
     case 1: std::memcpy(out, row, width); break;
     case 2:

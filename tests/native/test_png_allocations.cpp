@@ -1,0 +1,43 @@
+// A lack of memory while a PNG is decoded: std::bad_alloc, and the decoder can be used afterwards.
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "allocations.h"
+#include "check.h"
+#include "encode.h"
+#include "png/decoder.h"
+#include "png_writer.h"
+
+namespace tio::test {
+namespace {
+
+void test_decoding() {
+  std::mt19937_64 random(5);
+  const PngForm form{.width = 60, .height = 40, .pieces = 3};
+  const std::vector<std::byte> file = exact(write_png(form, make_png_rows(form, random)));
+  const std::vector<std::byte> bad = exact("not a PNG");
+  const ImageView view{5, 4, 55, 39, 0, 0, 50, 35, 12, 9};
+  const auto decode = [&](std::unique_ptr<PngDecoder>& decoder) {
+    std::vector<std::uint8_t> pixels(12 * 9 * 3);
+    const PixelTarget target{reinterpret_cast<std::byte*>(pixels.data()), 27, 3, 1, 3, 1, nullptr};
+    std::string reason;
+    CHECK(decoder->decode(file, view, target, reason));
+    CHECK(!decoder->decode(bad, view, target, reason));
+    return pixels;
+  };
+  fail_each_allocation("decoding a PNG", [] { return std::make_unique<PngDecoder>(); }, decode);
+  fail_each_allocation("making a decoder", [] {
+    const auto decoder = std::make_unique<PngDecoder>();
+    return decoder != nullptr;
+  });
+}
+
+}  // namespace
+}  // namespace tio::test
+
+int main() {
+  tio::test::test_decoding();
+  return tio::test::finish();
+}
