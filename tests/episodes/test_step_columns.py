@@ -19,6 +19,7 @@ from torchrec_io.checks import counted
 from torchrec_io.episodes.parser import StepParser
 from torchrec_io.episodes.reader import StepNumbers
 from torchrec_io.images.decode import decode_image
+from torchrec_io.images.native import decode_into
 from torchrec_io.parsing.columns import image as image_columns
 from torchrec_io.parsing.record_random import DEFAULT_RANDOM
 from torchrec_io.records.record_block import RecordBlock
@@ -281,7 +282,12 @@ class TestImages:
             seen.append(images.index(bytes(data)))
             return decode_image(data, *options)
 
+        def decoding_all(values: Any, *options: Any) -> Any:
+            seen.extend(images.index(bytes(value)) for value in values)
+            return decode_into(values, *options)
+
         monkeypatch.setattr(image_columns, "decode_image", decoding)
+        monkeypatch.setattr(image_columns, "decode_into", decoding_all)  # natively
         batch, _ = self.parse(images, 3, [4, 2, 5, 2])
         assert sorted(seen) == [2, 3, 4, 5, 6, 7]
         assert batch["s/x"].shape == (4, 3, 2, 3, 3)

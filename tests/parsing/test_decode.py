@@ -346,7 +346,8 @@ def test_a_size_makes_one_tensor(layout: Any, channels: Any) -> None:
         expected = np.asarray(resized).reshape(6, 4, channels)
         if layout == "CHW":
             expected = expected.transpose(2, 0, 1)
-        assert row.tolist() == expected.tolist()
+        # Images that are decoded natively may differ by a level once they are resized.
+        np.testing.assert_allclose(row.numpy(), expected, rtol=0, atol=1)
 
 
 def test_without_a_size_there_is_a_list() -> None:
@@ -424,11 +425,12 @@ def test_the_most_pixels_can_be_set() -> None:
 def test_pillow_s_own_limit_holds_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     data = encoded(Image.fromarray(pixels(10, 10)))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60)
+    feature = tio.ImageFeature(decoder="pillow")
     with pytest.warns(Image.DecompressionBombWarning):
-        assert decode(data, tio.ImageFeature()).shape == (3, 10, 10)
+        assert decode(data, feature).shape == (3, 10, 10)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)
     with pytest.raises(DecodeError, match="exceeds limit"):
-        decode(data, tio.ImageFeature())
+        decode(data, feature)
 
 
 WHOLE = {

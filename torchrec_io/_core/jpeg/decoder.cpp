@@ -204,17 +204,19 @@ bool JpegDecoder::State::skip_rows(std::int64_t until, std::string& reason) {
 
 bool JpegDecoder::State::read_rows(std::int64_t until, std::string& reason) {
   const auto count = static_cast<std::size_t>(columns);
-  if (next_row >= until) return true;
-  const auto read = [this, until] {
-    for (std::int64_t row = next_row; row < until; ++row) {
-      JSAMPROW at = row_at(row);
-      jpeg_read_scanlines(&image, &at, 1);
+  while (next_row < until) {
+    const std::int64_t end = std::min(until, next_row + ring_mask + 1);
+    const auto read = [this, end] {
+      for (std::int64_t row = next_row; row < end; ++row) {
+        JSAMPROW at = row_at(row);
+        jpeg_read_scanlines(&image, &at, 1);
+      }
+    };
+    if (!call(read, reason)) return false;
+    for (; next_row < end; ++next_row) {
+      if (image.out_color_space == JCS_CMYK) convert_cmyk(row_at(next_row), count);
+      if (is_luma) convert_to_luma(row_at(next_row), count);
     }
-  };
-  if (!call(read, reason)) return false;
-  for (; next_row < until; ++next_row) {
-    if (image.out_color_space == JCS_CMYK) convert_cmyk(row_at(next_row), count);
-    if (is_luma) convert_to_luma(row_at(next_row), count);
   }
   return true;
 }
