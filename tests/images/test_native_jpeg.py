@@ -82,6 +82,31 @@ def test_pixels_are_those_of_pillow(data: st.DataObject) -> None:
     assert np.abs(found - by_pillow).max() <= ("size" in options)
 
 
+def worst_stripes(width: int) -> Pixels:
+    """Return a row whose average shows the rounding of weights of 14 bits."""
+    exact = 1 - np.abs(np.arange(width) + 0.5 - width / 2) / width
+    exact *= (1 << 14) / exact.sum()
+    rounded = np.diff(np.floor(exact.cumsum() + 0.5), prepend=0)
+    return np.where(rounded > exact, 255, 0).astype(np.uint8)
+
+
+@pytest.mark.parametrize(("file_format", "orientation"), [("JPEG", 1), ("JPEG", 6), ("PNG", 1)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_that_shrink_much(file_format: str, orientation: int, channels: int) -> None:
+    stripes = np.tile(worst_stripes(2400), (8, 1))
+    image = Image.fromarray(stripes).convert("RGB")
+    data = encoded(image, "PNG")
+    if file_format == "JPEG":
+        exif = oriented(orientation)
+        data = encoded(image, "JPEG", quality=100, subsampling="4:4:4", exif=exif)
+    size = (8, 1) if orientation == 1 else (1, 8)
+    options: dict[str, Any] = {"size": size, "channels": channels, "dtype": "float32"}
+    options |= {"apply_exif_orientation": orientation != 1, "augment": tio.RandomFlip(flip=1)}
+    found = decoded(data, decoder="native", **options)
+    by_pillow = decoded(data, decoder="pillow", **options)
+    np.testing.assert_allclose(found, by_pillow, rtol=0, atol=1.01 / 255)
+
+
 @given(st.data(), st.integers(1, 8), st.booleans())
 def test_rotated_and_mirrored_images(
     data: st.DataObject,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from .. import _core
 from ..schema.image_spec import ImageFeature
@@ -18,7 +19,7 @@ from .exif import Rotation, rotation_of
 from .geometry import KeyFactory, View, find_view
 from .jpeg_markers import SIGNATURE as JPEG_SIGNATURE
 from .jpeg_markers import check_jpeg
-from .levels import fill_values, inner_part
+from .levels import fill_values, inner_part, write_levels
 from .limits import check_pixels
 from .png import CHANNELS, read_header
 
@@ -32,6 +33,9 @@ except ImportError:  # built without libdeflate
     _png = None  # type: ignore[assignment]
 
 Pixels = npt.NDArray[Any]
+
+# Native weights have 14 bits. Of more than twice as many pixels, they are too small to be exact.
+_MOST_SHRINKAGE = 32
 
 
 def decodes_jpegs(feature: ImageFeature) -> bool:
@@ -114,10 +118,14 @@ def decode_into(
         try:
             stored = _read_stored(image)
             view, rotation = _find_view(stored, feature, make_keys[place])
+            inner = inner_part(values[place], view.position, view.size, fill)
+            if _shrinks_much(view, feature):
+                pixels = _shrink(stored, view, rotation, feature, inner.shape[2])
+                write_levels(pixels, inner, tables)
+                continue
         except BadValueError as error:
             failures.append((place, str(error)))
             continue
-        inner = inner_part(values[place], view.position, view.size, fill)
         parts[place] = _part_of(stored, view, rotation, inner, feature)
     return sorted([*failures, *_decode(parts, feature, tables)])
 
@@ -136,11 +144,41 @@ def decode_one(
     stored = _read_stored(data)
     view, rotation = _find_view(stored, feature, make_key)
     channels = feature.channels or (1 if stored.channels == 1 else 3)
+    if _shrinks_much(view, feature):
+        return _shrink(stored, view, rotation, feature, channels), view.position
+    return _decode_view(stored, view, rotation, feature, channels), view.position
+
+
+def _shrinks_much(view: View, feature: ImageFeature) -> bool:
+    """Return whether an image shrinks so much that native resizing is not exact enough."""
+    (height, width), (left, top, right, bottom) = view.size, view.resized_box
+    shrinks = right - left > _MOST_SHRINKAGE * width or bottom - top > _MOST_SHRINKAGE * height
+    return shrinks and not feature.fast
+
+
+def _shrink(
+    stored: _Stored, view: View, rotation: Rotation | None, feature: ImageFeature, channels: int
+) -> Pixels:
+    """Decode the box of a view, and let Pillow resize it."""
+    left, top, right, bottom = view.box
+    size = bottom - top, right - left
+    box = view._replace(resized_box=(0, 0, size[1], size[0]), size=size, is_flipped=False)
+    pixels = _decode_view(stored, box, rotation, feature, channels)
+    image = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
+    height, width = view.size
+    image = image.resize((width, height), Image.Resampling.BILINEAR, box=view.resized_box)
+    resized = np.asarray(image).reshape(height, width, channels)
+    return resized[:, ::-1] if view.is_flipped else resized
+
+
+def _decode_view(
+    stored: _Stored, view: View, rotation: Rotation | None, feature: ImageFeature, channels: int
+) -> Pixels:
     pixels = np.empty((*view.size, channels), np.uint8)
     part = _part_of(stored, view, rotation, pixels, feature)
     for _, reason in _decode({0: part}, feature, None):
         raise BadValueError(reason)
-    return pixels, view.position
+    return pixels
 
 
 def _read_stored(data: memoryview) -> _Stored:
