@@ -86,6 +86,9 @@ class FrameFault(enum.Enum):
     The file ends inside a header. Reported by callers, which know where it ends.
     """
 
+    too_large = 5
+    """The record is larger than the limit. Reported by sweep_frames."""
+
 class FrameScan:
     """The frames found in a part of a stream."""
 
@@ -120,6 +123,65 @@ def check_frames(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), ord
         starts: Offset of each frame in the buffer.
         lengths: Expected number of data bytes of each frame.
         check_data: Whether to check the CRC of the data, besides that of the length.
+    """
+
+class FrameGap:
+    """A part of a stream without sound frames."""
+
+    @property
+    def start(self) -> int:
+        """Offset in the window."""
+
+    @property
+    def end(self) -> int:
+        """Offset of its end in the window."""
+
+    @property
+    def fault(self) -> FrameFault:
+        """Fault of the frame at `start`."""
+
+    @property
+    def is_one_frame(self) -> bool:
+        """True if the gap is one frame with damaged data."""
+
+class FrameSweep:
+    """The sound frames of a part of a damaged stream."""
+
+    @property
+    def starts(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,))]:
+        """Offset in the window of each sound frame; uint64 [n]."""
+
+    @property
+    def lengths(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,))]:
+        """Number of data bytes of each sound frame; uint64 [n]."""
+
+    @property
+    def gaps(self) -> list[FrameGap]:
+        """Gaps that end in the window."""
+
+    @property
+    def at(self) -> int:
+        """Offset in the window; everything before it is decided."""
+
+    @property
+    def needed(self) -> int:
+        """Number of bytes from `at` on that are needed to decide more."""
+
+    @property
+    def open_gap(self) -> FrameGap | None:
+        """
+        Gap that continues at `at`; None if there is none. Its start is 0 if it began in an earlier window.
+        """
+
+def sweep_frames(window: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], left: int, max_record_bytes: int, is_in_gap: bool) -> FrameSweep:
+    """
+    Find all frames in a part of a stream whose length and data match their checksums.
+
+    Args:
+        window: Bytes of the stream.
+        left: Number of bytes of the stream from the window on, or more if it is unknown.
+        max_record_bytes: Largest size of a record in bytes.
+        is_in_gap: Whether a gap of an earlier window continues at the start of this one.
     """
 
 def frame_records(records: list[bytes]) -> tuple[NDArray[numpy.uint8], NDArray[numpy.uint64]]:

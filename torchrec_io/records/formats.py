@@ -11,7 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
+from ..errors import (
+    CorruptRecordError,
+    RecordTooLargeError,
+    StaleIndexError,
+    TorchRecIOError,
+    TruncatedFileError,
+)
 from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
 from ..storage.compression import (
     Compression,
@@ -258,6 +264,10 @@ _FAULTS: dict[FrameFault, tuple[type[TorchRecIOError], str]] = {
     FrameFault.length_mismatch: (
         StaleIndexError,
         "the record's length differs from the one in the index",
+    ),
+    FrameFault.too_large: (
+        RecordTooLargeError,
+        "the record is larger than max_record_bytes",
     ),
 }
 

@@ -20,10 +20,9 @@ from ..storage.byte_source import ByteBuffer, ByteSource, Ints, Offsets
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.opening import open_stream
-from .formats import TFRECORD, UNKNOWN_END, Fault, FrameFault
+from .formats import TFRECORD, Fault, FrameFault
 from .record_size import MAX_RECORD_BYTES, too_large
-
-_WINDOW_BYTES = 1 << 20
+from .stream_window import StreamWindow
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ def iter_blocks(
         CorruptRecordError, TruncatedFileError: If the start or the end of the next record cannot be
             found. The error has its number and offset.
     """
-    window = _Window(source)
+    window = StreamWindow(source)
     max_frame_bytes = max_record_bytes + TFRECORD.overhead_bytes
     count = 0
     while True:
@@ -181,7 +180,7 @@ def iter_blocks(
             raise error
 
 
-def _too_large(window: _Window, size: int, first: int, max_record_bytes: int) -> FrameBlock:
+def _too_large(window: StreamWindow, size: int, first: int, max_record_bytes: int) -> FrameBlock:
     """Return a block without frames, with the error of the record that follows."""
     error = too_large(
         size - TFRECORD.overhead_bytes,
@@ -195,7 +194,7 @@ def _too_large(window: _Window, size: int, first: int, max_record_bytes: int) ->
     return dataclasses.replace(block, too_large=error)
 
 
-def _error_past_end(window: _Window, offset: int, record: int) -> TorchRecIOError:
+def _error_past_end(window: StreamWindow, offset: int, record: int) -> TorchRecIOError:
     """Return why the stream ends inside a record that is skipped."""
     error = window.damage
     if error is None:
@@ -205,7 +204,7 @@ def _error_past_end(window: _Window, offset: int, record: int) -> TorchRecIOErro
 
 
 def _block(
-    window: _Window, starts: Offsets, ends: Offsets, first: int, verify_crc: bool
+    window: StreamWindow, starts: Offsets, ends: Offsets, first: int, verify_crc: bool
 ) -> FrameBlock:
     content = window.content
     starts_inside = (starts - np.uint64(window.at)).astype(np.int64)
@@ -216,88 +215,10 @@ def _block(
     )
 
 
-def _error_at_end(window: _Window, fault: FrameFault) -> TorchRecIOError | None:
+def _error_at_end(window: StreamWindow, fault: FrameFault) -> TorchRecIOError | None:
     """Return why no frame follows; None if the stream ends after a whole frame."""
     if fault is not FrameFault.length_crc and window.damage is not None:
         return window.damage
     if len(window.content) == 0:
         return None
     return TFRECORD.error_of(fault, window.source.path, window.at, window.content)
-
-
-class _Window:
-    """A part of a stream in memory, which moves forwards.
-
-    Args:
-        source: Stream to read.
-
-    Attributes:
-        source: Stream to read.
-        at: Stream offset of the first byte.
-        damage: Damage that ends the stream, once it was reached.
-        stream_end: End of the stream when it was opened, if that is known.
-    """
-
-    def __init__(self, source: ByteSource) -> None:
-        self.source = source
-        self.at = 0
-        self.damage: TorchRecIOError | None = None
-        # A file that grows while it is read is read up to its first size.
-        self.stream_end = UNKNOWN_END if source.size is None else source.size
-        self._buffer = np.empty(_WINDOW_BYTES, np.uint8)
-        self._size = 0
-
-    @property
-    def content(self) -> ByteBuffer:
-        """Bytes of the window, valid until the next :meth:`drop` or :meth:`fill`; uint8."""
-        return self._buffer[: self._size]
-
-    @property
-    def file_bytes_read(self) -> int:
-        """Number of bytes of the file read so far."""
-        return self.source.file_bytes_read(self.at + self._size)
-
-    def fill(self, need: int) -> bool:
-        """Read more of the stream; return False at its end.
-
-        Memory grows with the bytes that are read, not with what a damaged length asks for.
-
-        Args:
-            need: Number of bytes that the window should hold in the end.
-        """
-        most = max(_WINDOW_BYTES, need)
-        if self._size == len(self._buffer):
-            self._move_to(np.empty(min(2 * self._size, most), np.uint8), 0)
-        stop = min(len(self._buffer), most, self.stream_end - self.at)
-        if self.damage is not None or stop <= self._size:
-            return False
-        got, self.damage = self.source.read_before_damage(
-            self.at + self._size, self._buffer.data[self._size : stop]
-        )
-        self._size += got
-        return got > 0
-
-    def skip(self, count: int) -> bool:
-        """Drop the first bytes, reading them if necessary; return False if the stream ends before.
-
-        Decompressed bytes are not kept, however many they are.
-        """
-        while count > self._size:
-            count -= self._size
-            self.drop(self._size)
-            if not self.fill(1):
-                return False
-        self.drop(count)
-        return True
-
-    def drop(self, count: int) -> None:
-        """Drop the first bytes."""
-        can_shrink = self._size - count <= _WINDOW_BYTES < len(self._buffer)
-        self._move_to(np.empty(_WINDOW_BYTES, np.uint8) if can_shrink else self._buffer, count)
-        self.at += count
-
-    def _move_to(self, buffer: ByteBuffer, skip: int) -> None:
-        rest = self._size - skip
-        buffer[:rest] = self._buffer[skip : self._size]
-        self._buffer = buffer
-        self._size = rest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import zlib
 from typing import Any, cast
 
@@ -31,6 +30,7 @@ class Inflater:
 
     Attributes:
         restarts: ``(stream offset, file offset)`` of each member or stream reached so far.
+        damage_offset: File offset of the first byte that could not be decoded, once it is known.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Inflater:
         file_offset: int = 0,
     ) -> None:
         self.restarts: list[tuple[int, int]] = []
+        self.damage_offset: int | None = None
         self._file = file
         self._compression = compression
         self._file_offset = file_offset  # of the next compressed bytes to read
@@ -54,6 +55,13 @@ class Inflater:
     def file_bytes_read(self) -> int:
         """File offset up to which compressed bytes were read."""
         return self._file_offset
+
+    @property
+    def member_offset(self) -> int:
+        """File offset of the member that is decoded, or of what follows the last one."""
+        if self._decoder is None:
+            return self._file_offset - len(self._pending)
+        return self.restarts[-1][1]
 
     def read(self, size: int) -> bytes:
         """Return between 1 and ``size`` decoded bytes; ``b""`` at the end of the file.
@@ -159,13 +167,14 @@ class Inflater:
         decoder = zlib.decompressobj(WINDOW_BITS[self._compression])
         saved = bytearray()
         while chunk := self._file.read(file_at, _CHUNK_BYTES):
-            file_at += len(chunk)
             before = decoder.copy()
             try:
                 data = decoder.decompress(chunk)
             except zlib.error:
-                data = _decode_bytewise(before, chunk)
+                data, good = _decode_bytewise(before, chunk)
+                self.damage_offset = file_at + good
                 chunk = b""
+            file_at += len(chunk)
             saved += data[skip:]
             skip -= min(skip, len(data))
             if not chunk:
@@ -173,10 +182,12 @@ class Inflater:
         return bytes(saved)
 
 
-def _decode_bytewise(decoder: Any, data: bytes) -> bytes:
-    """Return all bytes that a zlib decoder returns before it fails."""
+def _decode_bytewise(decoder: Any, data: bytes) -> tuple[bytes, int]:
+    """Return all bytes that a zlib decoder returns before it fails, and how many it can read."""
     out = bytearray()
-    with contextlib.suppress(zlib.error):
-        for byte in data:
+    for number, byte in enumerate(data):
+        try:
             out += decoder.decompress(bytes([byte]))
-    return bytes(out)
+        except zlib.error:
+            return bytes(out), number
+    return bytes(out), len(data)

@@ -6,6 +6,9 @@ from .rearrange import split as split
 from .rearrange import subset as subset
 from .recompress import compress as compress
 from .recompress import decompress as decompress
+from .repairing import Loss as Loss
+from .repairing import RepairReport as RepairReport
+from .repairing import repair as repair
 from .report import Result as Result
 from .report import Watcher as Watcher
 from .shuffling import shuffle as shuffle

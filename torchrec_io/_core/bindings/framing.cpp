@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bindings/arrays.h"
+#include "records/frame_sweep.h"
 #include "wire/crc32c.h"
 
 namespace tio {
@@ -23,6 +24,14 @@ auto bind_check_frames(const Buffer& buffer, const Numbers& starts, const Number
   }
   const ReleasedGil unlocked;
   return check_frames(bytes_of(buffer), span_of(starts), span_of(lengths), check_data);
+}
+
+FrameSweep bind_sweep_frames(const Buffer& window, std::uint64_t left,
+                             std::uint64_t max_record_bytes, bool is_in_gap) {
+  const Bytes bytes = bytes_of(window);
+  if (left < bytes.size()) throw nb::value_error("left must not be less than the window's size");
+  const ReleasedGil unlocked;
+  return sweep_frames(bytes, left, max_record_bytes, is_in_gap);
 }
 
 auto bind_frame_records(const nb::list& list) {
@@ -75,7 +84,9 @@ void bind_framing(nb::module_& m) {
       .value("length_mismatch", FrameFault::length_mismatch,
              "The frame is valid, but does not have the expected length.")
       .value("truncated_header", FrameFault::truncated_header,
-             "The file ends inside a header. Reported by callers, which know where it ends.");
+             "The file ends inside a header. Reported by callers, which know where it ends.")
+      .value("too_large", FrameFault::too_large,
+             "The record is larger than the limit. Reported by sweep_frames.");
 
   nb::class_<FrameScan>(m, "FrameScan", "The frames found in a part of a stream.")
       .def_prop_ro("starts", array_of(&FrameScan::starts),
@@ -95,6 +106,32 @@ void bind_framing(nb::module_& m) {
         "    starts: Offset of each frame in the buffer.\n"
         "    lengths: Expected number of data bytes of each frame.\n"
         "    check_data: Whether to check the CRC of the data, besides that of the length.");
+  nb::class_<FrameGap>(m, "FrameGap", "A part of a stream without sound frames.")
+      .def_ro("start", &FrameGap::start, "Offset in the window.")
+      .def_ro("end", &FrameGap::end, "Offset of its end in the window.")
+      .def_ro("fault", &FrameGap::fault, "Fault of the frame at `start`.")
+      .def_ro("is_one_frame", &FrameGap::is_one_frame,
+              "True if the gap is one frame with damaged data.");
+  nb::class_<FrameSweep>(m, "FrameSweep", "The sound frames of a part of a damaged stream.")
+      .def_prop_ro("starts", array_of(&FrameSweep::starts),
+                   "Offset in the window of each sound frame; uint64 [n].")
+      .def_prop_ro("lengths", array_of(&FrameSweep::lengths),
+                   "Number of data bytes of each sound frame; uint64 [n].")
+      .def_ro("gaps", &FrameSweep::gaps, "Gaps that end in the window.")
+      .def_ro("at", &FrameSweep::at, "Offset in the window; everything before it is decided.")
+      .def_ro("needed", &FrameSweep::needed,
+              "Number of bytes from `at` on that are needed to decide more.")
+      .def_ro("open_gap", &FrameSweep::open_gap,
+              "Gap that continues at `at`; None if there is none. Its start is 0 if it began in an "
+              "earlier window.");
+  m.def("sweep_frames", &bind_sweep_frames, "window"_a, "left"_a, "max_record_bytes"_a,
+        "is_in_gap"_a,
+        "Find all frames in a part of a stream whose length and data match their checksums.\n\n"
+        "Args:\n"
+        "    window: Bytes of the stream.\n"
+        "    left: Number of bytes of the stream from the window on, or more if it is unknown.\n"
+        "    max_record_bytes: Largest size of a record in bytes.\n"
+        "    is_in_gap: Whether a gap of an earlier window continues at the start of this one.");
 
   m.def("frame_records", &bind_frame_records, "records"_a,
         nb::sig("def frame_records(records: list[bytes]) -> "

@@ -24,6 +24,7 @@ enum class FrameFault : std::uint8_t {
   data_crc,          // the data does not match its CRC; the next frame starts where it should
   length_mismatch,   // a valid frame, but not of the expected length
   truncated_header,  // the file ends inside a header; reported by callers, which know its end
+  too_large,         // the record is larger than the limit; reported by sweep_frames
 };
 
 struct FrameScan {

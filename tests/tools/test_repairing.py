@@ -1,0 +1,274 @@
+"""tio.tools.repair: what it keeps, what it loses, and how it reports that."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import tempfile
+import zlib
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.damage import DAMAGES, Damage, damaged, survivors
+from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io import CorruptRecordError, RecordIndex, tools
+from torchrec_io.records.sequential import iter_records
+from torchrec_io.storage.compression import Compression, detect_compression
+
+
+def records_in(path: str | Path) -> list[bytes]:
+    return [record for _, record in iter_records(path)]
+
+
+def numbered(start: int, stop: int) -> list[bytes]:
+    return [b"record %d " % number * (1 + number % 5) for number in range(start, stop)]
+
+
+def member(records: list[bytes], compression: str) -> bytes:
+    content = b"".join(map(frame, records))
+    return zlib.compress(content) if compression == "zlib" else gzip.compress(content, mtime=0)
+
+
+def write_damaged(path: Path, count: int = 20) -> Path:
+    """Write records, with the data of record 3 and the length of record 10 damaged."""
+    content = bytearray(b"".join(map(frame, numbered(0, count))))
+    sizes = [len(frame(record)) for record in numbered(0, count)]
+    content[sum(sizes[:3]) + 12] ^= 1
+    content[sum(sizes[:10])] ^= 1
+    path.write_bytes(content)
+    return path
+
+
+def kept(count: int = 20) -> list[bytes]:
+    return [record for i, record in enumerate(numbered(0, count)) if i not in (3, 10)]
+
+
+# ---- any damage ----
+
+
+@given(
+    parts=st.lists(st.lists(st.binary(max_size=60), max_size=6), min_size=1, max_size=4),
+    compression=st.sampled_from([None, "gzip", "zlib"]),
+    damages=DAMAGES,
+)
+def test_any_damage(
+    parts: list[list[bytes]], compression: Compression | None, damages: list[Damage]
+) -> None:
+    records = [record for part in parts for record in part]
+    if compression is None:
+        members = [b"".join(map(frame, part)) for part in parts]
+    else:
+        members = [member(part, compression) for part in parts]
+    content = damaged(b"".join(members), damages)
+    with tempfile.TemporaryDirectory() as name:
+        path, out = Path(name) / "in", Path(name) / "out"
+        path.write_bytes(content)
+        try:
+            report = tools.repair(path, out, input_compression=compression)
+        except CorruptRecordError:
+            assert not out.exists()
+            report = tools.repair(path, dry_run=True, input_compression=compression)
+            found = []
+        else:
+            found = records_in(out)
+            assert tools.repair(out, dry_run=True).ok
+            assert detect_compression(out.read_bytes()[:4096]) in (compression, None)
+        assert path.read_bytes() == content
+    assert report.records == len(found)
+    if compression is None:
+        at = list(survivors(content, records).values())
+        assert is_subsequence(found, at)
+        assert len(at) - len(found) <= sum(loss.records for loss in report.losses)
+        return
+    assert is_subsequence(found, records)
+    # Members that are whole in the file lose nothing.
+    whole = [part for part, data in zip(parts, members, strict=True) if data in content]
+    assert is_subsequence([record for part in whole for record in part], found)
+
+
+def is_subsequence(some: list[bytes], all_of_them: list[bytes]) -> bool:
+    rest = iter(all_of_them)
+    return all(one in rest for one in some)
+
+
+# ---- output ----
+
+
+def test_sound_records_are_written_in_order(tmp_path: Path) -> None:
+    path = write_damaged(tmp_path / "in")
+    before = path.read_bytes()
+    report = tools.repair(path, tmp_path / "new" / "out")
+    assert records_in(tmp_path / "new" / "out") == kept()
+    assert path.read_bytes() == before
+    assert (report.records, report.lost_records, report.ok) == (18, 2, False)
+    assert report.output == str(tmp_path / "new" / "out")
+    index = RecordIndex.load(tmp_path / "new" / "out.tfidx", tmp_path / "new" / "out")
+    assert len(index.offsets) == 18
+
+
+def test_reports_of_losses(tmp_path: Path) -> None:
+    path = write_damaged(tmp_path / "in")
+    sizes = [len(frame(record)) for record in numbered(0, 20)]
+    report = tools.repair(path, dry_run=True)
+    first, second = report.losses
+    assert (first.offset, first.size, first.records) == (sum(sizes[:3]), sizes[3], 1)
+    assert (second.offset, second.size, second.records) == (sum(sizes[:10]), sizes[10], 1)
+    assert first.reason == "the record's data does not match its checksum"
+    assert second.reason == "the record's length does not match its checksum"
+    assert report.lost_bytes == sizes[3] + sizes[10]
+    assert report.file_bytes == sum(sizes)
+    assert json.dumps([asdict(loss) for loss in report.losses])
+    cells = report.damage_map.cells(sum(sizes))
+    assert cells[first.offset]
+    assert cells[second.offset + second.size - 1]
+    assert not cells[0]
+    assert not cells[-1]
+
+
+def test_lost_records_are_estimated_by_their_mean_size(tmp_path: Path) -> None:
+    content = bytearray(frame(b"abcd") * 20)
+    content[100:200] = bytes(100)
+    (tmp_path / "in").write_bytes(content)
+    report = tools.repair(tmp_path / "in", dry_run=True)
+    assert (report.records, report.lost_records) == (15, 5)
+
+
+def test_an_intact_file_is_copied(tmp_path: Path) -> None:
+    for compression in (None, "gzip", "zlib"):
+        path = write_tfrecord(tmp_path / f"{compression}", numbered(0, 9), compression)
+        report = tools.repair(path, tmp_path / f"out-{compression}")
+        assert report.ok
+        assert (report.records, report.lost_records, report.lost_bytes) == (9, 0, 0)
+        assert records_in(tmp_path / f"out-{compression}") == numbered(0, 9)
+        assert report.compression == compression
+    report = tools.repair(write_tfrecord(tmp_path / "empty", []), tmp_path / "out-empty")
+    assert (report.ok, report.records) == (True, 0)
+
+
+def test_compression_of_the_output(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", numbered(0, 9), "gzip")
+    for compression in ("same", None, "gzip", "zlib"):
+        out = tmp_path / f"{compression}"
+        tools.repair(path, out, compression=compression, index=False)
+        expected = "gzip" if compression == "same" else compression
+        assert detect_compression(out.read_bytes()) == expected
+        assert not Path(f"{out}.tfidx").exists()
+
+
+def test_outputs_that_exist_are_refused(tmp_path: Path) -> None:
+    path = write_damaged(tmp_path / "in")
+    out = write_tfrecord(tmp_path / "out", [b"old"])
+    with pytest.raises(FileExistsError, match="the output exists; choose another name"):
+        tools.repair(path, out)
+    assert records_in(out) == [b"old"]
+    tools.repair(path, out, force=True)
+    assert records_in(out) == kept()
+
+
+def test_the_input_is_never_replaced(tmp_path: Path) -> None:
+    path = write_damaged(tmp_path / "in")
+    os.symlink(path, tmp_path / "link")
+    for name in ("in", "link"):
+        with pytest.raises(ValueError, match="would overwrite the input"):
+            tools.repair(path, tmp_path / name, force=True)
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    path = write_damaged(tmp_path / "in")
+    report = tools.repair(path, tmp_path / "out", dry_run=True)
+    assert (report.records, report.output) == (18, None)
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_files_without_sound_records_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"\x89PNG" + bytes(1000))
+    with pytest.raises(CorruptRecordError, match="no sound record was found"):
+        tools.repair(tmp_path / "in", tmp_path / "out")
+    assert os.listdir(tmp_path) == ["in"]
+    assert tools.repair(tmp_path / "in", dry_run=True).records == 0
+
+
+def test_invalid_arguments(tmp_path: Path) -> None:
+    path = write_damaged(tmp_path / "in")
+    with pytest.raises(ValueError, match="output must be a path, unless dry_run=True"):
+        tools.repair(path)
+    with pytest.raises(ValueError, match="max_record_bytes must be at least 0, got -1"):
+        tools.repair(path, tmp_path / "out", max_record_bytes=-1)
+    with pytest.raises(FileNotFoundError):
+        tools.repair(tmp_path / "no such file", tmp_path / "out")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="pipe"):
+        tools.repair(tmp_path / "pipe", tmp_path / "out")
+
+
+def test_records_that_are_too_large(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", [b"a", b"x" * 100, b"b"])
+    report = tools.repair(path, tmp_path / "out", max_record_bytes=99)
+    assert records_in(tmp_path / "out") == [b"a", b"b"]
+    assert report.losses[0].reason == "the record is larger than max_record_bytes"
+
+
+def test_many_losses_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchrec_io.tools.repairing._MAX_LISTED", 3)
+    broken = bytearray(frame(b"abcd"))
+    broken[13] ^= 1
+    (tmp_path / "in").write_bytes((bytes(broken) + frame(b"good")) * 10)
+    report = tools.repair(tmp_path / "in", dry_run=True)
+    assert (report.lost_records, len(report.losses), report.unlisted_losses) == (10, 3, 7)
+
+
+# ---- compressed files ----
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_damaged_members_lose_only_their_rest(tmp_path: Path, compression: str) -> None:
+    parts = [numbered(start, start + 100) for start in (0, 100, 200, 300)]
+    members = [member(part, compression) for part in parts]
+    at = len(members[0]) + len(members[1]) // 2
+    content = bytearray(b"".join(members))
+    content[at : at + 8] = bytes(8)
+    end = sum(map(len, members[:3]))
+    content[end + 1] ^= 0xFF  # the header of the last member, which is lost
+    (tmp_path / "in").write_bytes(content)
+    report = tools.repair(tmp_path / "in", tmp_path / "out")
+    found = records_in(tmp_path / "out")
+    assert found[:100] == parts[0]
+    assert found[-100:] == parts[2]
+    assert found[100:-100] == parts[1][: len(found) - 200]
+    assert [loss.is_decompressed for loss in report.losses].count(False) == 2
+    assert at <= report.losses[0].offset <= sum(map(len, members[:2]))
+    assert report.losses[1].offset == end
+    assert report.lost_bytes > 0
+    assert 50 < report.lost_records < 350
+
+
+def test_truncated_compressed_file(tmp_path: Path) -> None:
+    content = member(numbered(0, 100), "gzip")
+    (tmp_path / "in").write_bytes(content[:-3])
+    report = tools.repair(tmp_path / "in", tmp_path / "out")
+    assert records_in(tmp_path / "out") == numbered(0, 100)
+    assert report.lost_records == 0
+    assert [loss.reason for loss in report.losses] == ["the file ends inside a gzip stream"]
+
+
+def test_stray_bytes_between_members(tmp_path: Path) -> None:
+    first, second = member(numbered(0, 9), "gzip"), member(numbered(9, 20), "gzip")
+    (tmp_path / "in").write_bytes(first + b"stray" + second)
+    report = tools.repair(tmp_path / "in", tmp_path / "out")
+    assert records_in(tmp_path / "out") == numbered(0, 20)
+    [loss] = report.losses
+    assert (loss.offset, loss.size, loss.is_decompressed) == (len(first), 5, False)
+
+
+def test_lost_start_of_a_compressed_file(tmp_path: Path) -> None:
+    content = member(numbered(0, 9), "gzip")[5:] + member(numbered(9, 20), "gzip")
+    (tmp_path / "in").write_bytes(content)
+    with pytest.raises(CorruptRecordError, match="set input_compression"):
+        tools.repair(tmp_path / "in", tmp_path / "out")
+    tools.repair(tmp_path / "in", tmp_path / "out", input_compression="gzip")
+    assert records_in(tmp_path / "out") == numbered(9, 20)

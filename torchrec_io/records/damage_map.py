@@ -1,0 +1,36 @@
+"""The damaged parts of a file, as a row of cells."""
+
+from __future__ import annotations
+
+_CELLS = 1024
+
+
+class DamageMap:
+    """The damaged parts of a file of a known size, to one part in 1,024.
+
+    Args:
+        size: Size of the file in bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = max(size, 1)
+        self._cells = bytearray(_CELLS)
+
+    def mark(self, begin: int, end: int) -> None:
+        """Mark the bytes from ``begin`` to ``end`` as damaged, and at least one of them."""
+        last = self._size - 1
+        begin = min(max(begin, 0), last)
+        end = min(max(end - 1, begin), last)
+        first_cell, last_cell = begin * _CELLS // self._size, end * _CELLS // self._size
+        count = last_cell - first_cell + 1
+        self._cells[first_cell : last_cell + 1] = b"\1" * count
+
+    def cells(self, width: int) -> list[bool]:
+        """Return ``width`` cells; True where any byte is damaged."""
+        marks = [False] * width
+        for cell, is_damaged in enumerate(self._cells):
+            if is_damaged:
+                first = cell * width // _CELLS
+                last = ((cell + 1) * width - 1) // _CELLS
+                marks[first : last + 1] = [True] * (last + 1 - first)
+        return marks

@@ -1,0 +1,89 @@
+"""A part of a stream in memory, which moves forwards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import TorchRecIOError
+from ..storage.byte_source import ByteBuffer, ByteSource
+from .formats import UNKNOWN_END
+
+_WINDOW_BYTES = 1 << 20
+
+
+class StreamWindow:
+    """A part of a stream in memory, which moves forwards.
+
+    Args:
+        source: Stream to read.
+
+    Attributes:
+        source: Stream to read.
+        at: Stream offset of the first byte.
+        damage: Damage that ends the stream, once it was reached.
+        stream_end: End of the stream when it was opened, if that is known.
+    """
+
+    def __init__(self, source: ByteSource) -> None:
+        self.source = source
+        self.at = 0
+        self.damage: TorchRecIOError | None = None
+        # A file that grows while it is read is read up to its first size.
+        self.stream_end = UNKNOWN_END if source.size is None else source.size
+        self._buffer = np.empty(_WINDOW_BYTES, np.uint8)
+        self._size = 0
+
+    @property
+    def content(self) -> ByteBuffer:
+        """Bytes of the window, valid until the next :meth:`drop` or :meth:`fill`; uint8."""
+        return self._buffer[: self._size]
+
+    @property
+    def file_bytes_read(self) -> int:
+        """Number of bytes of the file read so far."""
+        return self.source.file_bytes_read(self.at + self._size)
+
+    def fill(self, need: int) -> bool:
+        """Read more of the stream; return False at its end.
+
+        Memory grows with the bytes that are read, not with what a damaged length asks for.
+
+        Args:
+            need: Number of bytes that the window should hold in the end.
+        """
+        most = max(_WINDOW_BYTES, need)
+        if self._size == len(self._buffer):
+            self._move_to(np.empty(min(2 * self._size, most), np.uint8), 0)
+        stop = min(len(self._buffer), most, self.stream_end - self.at)
+        if self.damage is not None or stop <= self._size:
+            return False
+        got, self.damage = self.source.read_before_damage(
+            self.at + self._size, self._buffer.data[self._size : stop]
+        )
+        self._size += got
+        return got > 0
+
+    def skip(self, count: int) -> bool:
+        """Drop the first bytes, reading them if necessary; return False if the stream ends before.
+
+        Decompressed bytes are not kept, however many they are.
+        """
+        while count > self._size:
+            count -= self._size
+            self.drop(self._size)
+            if not self.fill(1):
+                return False
+        self.drop(count)
+        return True
+
+    def drop(self, count: int) -> None:
+        """Drop the first bytes."""
+        can_shrink = self._size - count <= _WINDOW_BYTES < len(self._buffer)
+        self._move_to(np.empty(_WINDOW_BYTES, np.uint8) if can_shrink else self._buffer, count)
+        self.at += count
+
+    def _move_to(self, buffer: ByteBuffer, skip: int) -> None:
+        rest = self._size - skip
+        buffer[:rest] = self._buffer[skip : self._size]
+        self._buffer = buffer
+        self._size = rest

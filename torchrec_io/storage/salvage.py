@@ -1,0 +1,130 @@
+"""The readable content of damaged gzip and zlib files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..errors import TorchRecIOError, TruncatedFileError
+from .byte_source import ByteSource
+from .compression import Compression
+from .inflater import Inflater
+
+_SEARCH_BYTES = 1 << 20
+# Headers of members. zlib has no magic number: all encoders write 0x78, a window of 32 KiB, and one
+# of four levels.
+_HEADERS: dict[Compression, re.Pattern[bytes]] = {
+    "gzip": re.compile(rb"\x1f\x8b\x08[\x00-\x1f]"),
+    "zlib": re.compile(rb"\x78[\x01\x5e\x9c\xda]"),
+}
+_HEADER_BYTES = {"gzip": 4, "zlib": 2}
+
+
+@dataclass(frozen=True)
+class LostPart:
+    """A part of a compressed file that cannot be decompressed.
+
+    Attributes:
+        offset: File offset where decompression fails. The damage may be before it.
+        size: Size of the part in bytes. The next member that can be decompressed follows it.
+        reason: Reason of the error.
+    """
+
+    offset: int
+    size: int
+    reason: str
+
+
+class SalvagedFile(ByteSource):
+    """All bytes of a damaged gzip or zlib file that can be decompressed, joined.
+
+    After damage, decompression continues with the next member (of gzip) or stream (of zlib) that
+    can be decoded. It is searched from the second byte of the damaged one on, because a damaged
+    decoder may run past its end. Bytes next to damage may be wrong: only the checksums of the
+    records show which of them are sound.
+
+    The content can be read once, from front to back, by one thread.
+
+    Args:
+        file: Compressed file that can be read at any offset.
+        compression: Compression of the file.
+
+    """
+
+    def __init__(self, file: ByteSource, compression: Compression) -> None:
+        self.path = file.path
+        self.stamp = file.stamp
+        self.is_seekable = False
+        self._lost: list[LostPart] = []
+        self._file = file
+        self._compression = compression
+        self._inflater: Inflater | None = Inflater(file, compression)
+        self._file_bytes_read = 0
+
+    @property
+    def size(self) -> None:
+        return None
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        while self._inflater is not None:
+            try:
+                data = self._inflater.read(len(out))
+            except TorchRecIOError as error:
+                self._inflater = self._after_damage(self._inflater, error, offset)
+                continue
+            self._file_bytes_read = max(self._file_bytes_read, self._inflater.file_bytes_read)
+            out[: len(data)] = data
+            return len(data)
+        return 0
+
+    def file_bytes_read(self, offset: int) -> int:
+        del offset
+        return self._file_bytes_read
+
+    def take_lost(self) -> list[LostPart]:
+        """Return the parts that were skipped since the last call."""
+        lost, self._lost = self._lost, []
+        return lost
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _add_lost(self, start: int, end: int, reason: str) -> None:
+        """Add a lost part. What looked like a member, but was none, belongs to the part before."""
+        if self._lost and self._lost[-1].offset + self._lost[-1].size >= start:
+            start, reason = self._lost[-1].offset, self._lost[-1].reason
+            self._lost.pop()
+        self._lost.append(LostPart(start, max(end - start, 0), reason))
+
+    def _after_damage(
+        self, damaged: Inflater, error: TorchRecIOError, stream_offset: int
+    ) -> Inflater | None:
+        """Return a decoder at the next member, None if there is none."""
+        size = self._file.stamp.size
+        member = self._find_member(damaged.member_offset + 1)
+        end = size if member is None else member
+        start = damaged.damage_offset
+        if start is None:
+            start = size if isinstance(error, TruncatedFileError) else damaged.member_offset
+        self._add_lost(start, end, error.reason)
+        self._file_bytes_read = max(self._file_bytes_read, end)
+        if member is None:
+            return None
+        return Inflater(self._file, self._compression, stream_offset, member)
+
+    def _find_member(self, start: int) -> int | None:
+        """Return the file offset of the next member of which something can be decoded."""
+        header = _HEADERS[self._compression]
+        overlap = _HEADER_BYTES[self._compression] - 1
+        while data := self._file.read(start, _SEARCH_BYTES):
+            for found in header.finditer(data):
+                if self._can_decode(start + found.start()):
+                    return start + found.start()
+            start += max(len(data) - overlap, 1)
+        return None
+
+    def _can_decode(self, file_offset: int) -> bool:
+        try:
+            return len(Inflater(self._file, self._compression, 0, file_offset).read(1)) > 0
+        except TorchRecIOError:
+            return False

@@ -1,0 +1,321 @@
+"""A tool that writes all sound records of a damaged file to a new one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ..checks import check_choice
+from ..errors import CorruptRecordError
+from ..records.damage_map import DamageMap
+from ..records.formats import TFRECORD
+from ..records.index_file import SUFFIX
+from ..records.record_size import MAX_RECORD_BYTES
+from ..records.sound_frames import Gap, SoundFrames, iter_sound_frames
+from ..storage.byte_source import ByteSource
+from ..storage.compression import (
+    Compression,
+    CompressionChoice,
+    check_compression,
+    detect_compression,
+)
+from ..storage.local import StrPath
+from ..storage.opening import open_file
+from ..storage.salvage import LostPart, SalvagedFile
+from ..writing.output_group import OutputGroup
+from .outputs import refuse_inputs
+from .report import Watcher
+
+OutputCompression: TypeAlias = Literal["same", "gzip", "zlib"] | None
+
+_MAX_LISTED = 10_000
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A part of a damaged file from which no record could be taken.
+
+    Attributes:
+        offset: Offset of its first byte: in the file, or in the decompressed content.
+        size: Size in bytes.
+        is_decompressed: True if offset and size count bytes of the decompressed content, where
+            parts that cannot be decompressed are left out.
+        records: Number of records lost. It is exact if only the data of one record is damaged, and
+            otherwise estimated from the mean size of the sound records.
+        reason: Reason of the first error in this part.
+    """
+
+    offset: int
+    size: int
+    is_decompressed: bool
+    records: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class RepairReport:
+    """The result of repairing a file.
+
+    Attributes:
+        path: Damaged file.
+        output: File that was written; None for a dry run.
+        compression: Compression of the damaged file.
+        file_bytes: Size of the damaged file in bytes.
+        records: Number of sound records.
+        lost_records: Estimated number of lost records.
+        lost_bytes: Number of lost bytes of the file; of a compressed file, those that cannot be
+            decompressed.
+        lost_decompressed_bytes: Number of lost bytes of the decompressed content; 0 for a file that
+            is not compressed.
+        losses: Lost parts: those that cannot be decompressed, then those of the content; each in
+            order, at most 10,000.
+        unlisted_losses: Number of further ones.
+        damage_map: Damaged parts of the file.
+        seconds: Duration in seconds.
+    """
+
+    path: str
+    output: str | None
+    compression: Compression | None
+    file_bytes: int
+    records: int
+    lost_records: int
+    lost_bytes: int
+    lost_decompressed_bytes: int
+    losses: tuple[Loss, ...]
+    unlisted_losses: int
+    damage_map: DamageMap = field(compare=False, repr=False)
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing was lost."""
+        return not self.losses
+
+
+def repair(
+    path: StrPath,
+    output: StrPath | None = None,
+    *,
+    compression: OutputCompression = "same",
+    input_compression: CompressionChoice = "auto",
+    index: bool = True,
+    force: bool = False,
+    dry_run: bool = False,
+    max_record_bytes: int = MAX_RECORD_BYTES,
+    watcher: Watcher | None = None,
+) -> RepairReport:
+    """Write every sound record of a damaged file to a new file, in order.
+
+    A record is sound if its length and its data match their checksums. After a damaged length, the
+    next sound record is searched at every offset. After damage of a gzip or zlib file, the search
+    continues with the next member that can be decompressed. The damaged file is never changed, and
+    the new one appears when it is complete, or not at all.
+
+    Args:
+        path: Damaged file. A pipe is refused.
+        output: New file. It may be None for a dry run.
+        compression: Compression of the new file: ``"same"`` as the damaged one, None, ``"gzip"`` or
+            ``"zlib"``.
+        input_compression: Compression of the damaged file: ``"auto"`` (by content), None,
+            ``"gzip"`` or ``"zlib"``. Set it if the start of the file is lost.
+        index: Whether the new file gets an index ``.tfidx``.
+        force: Replace the output if it exists.
+        dry_run: Only report what would be lost; write nothing.
+        max_record_bytes: Largest size of a record in bytes. A larger one counts as damaged.
+        watcher: Receiver of progress messages.
+
+    Returns:
+        What was found and what was lost.
+
+    Raises:
+        CorruptRecordError: If the file is damaged and no record in it is sound.
+        FileExistsError: If the output exists, unless it may be replaced.
+        FileNotFoundError: If there is no such file.
+        OSError: If the file is a pipe, or the output cannot be written.
+        ValueError: If an argument is invalid, or the output is the damaged file.
+    """
+    check_choice("compression", compression, ("same", None, "gzip", "zlib"))
+    check_compression(input_compression)
+    if output is None and not dry_run:
+        raise ValueError("output must be a path, unless dry_run=True, got None")
+    if max_record_bytes < 0:
+        raise ValueError(f"max_record_bytes must be at least 0, got {max_record_bytes}")
+    if output is not None:
+        refuse_inputs([os.fspath(path)], [output, os.fspath(output) + SUFFIX])
+        _check_new(output, force)
+    with closing(open_file(path)) as file:
+        search = _Repair(file, input_compression, max_record_bytes, watcher or Watcher())
+        if output is None or dry_run:
+            search.run(lambda _: None)
+            return search.report(None)
+        written = search.compression if compression == "same" else compression
+        with OutputGroup() as group:
+            writer = group.open_records(output, written, index=index)
+            search.run(writer.write)
+            search.refuse_total_loss()
+            group.prepare()
+            _check_new(output, force)  # it may have appeared meanwhile
+        return search.report(os.fspath(output))
+
+
+def _check_new(output: StrPath, force: bool) -> None:
+    if not force and os.path.lexists(output):
+        raise FileExistsError(
+            errno.EEXIST, "the output exists; choose another name, or replace it with force", output
+        )
+
+
+@dataclass
+class _Losses:
+    """Lost parts of one kind.
+
+    Attributes:
+        listed: The first ones.
+        unlisted: Number of further ones.
+        size: Size of all of them in bytes.
+        single: Number of those that are exactly one record.
+        least: Smallest number of records in the others.
+        unknown_bytes: Size of the others in bytes.
+    """
+
+    listed: list[Gap | LostPart] = field(default_factory=list)
+    unlisted: int = 0
+    size: int = 0
+    single: int = 0
+    least: int = 0
+    unknown_bytes: int = 0
+
+    def add(self, part: Gap | LostPart) -> None:
+        self.size += part.size
+        if isinstance(part, Gap) and part.is_one_record:
+            self.single += 1
+        else:
+            self.least += isinstance(part, Gap)
+            self.unknown_bytes += part.size
+        if len(self.listed) < _MAX_LISTED:
+            self.listed.append(part)
+        else:
+            self.unlisted += 1
+
+    def estimate(self, bytes_per_record: float) -> int:
+        """Return the estimated number of records in all parts."""
+        return self.single + max(self.least, round(self.unknown_bytes / bytes_per_record))
+
+
+class _Repair:
+    """The search of one file, and what it found so far.
+
+    Args:
+        file: Damaged file.
+        choice: Compression of the file, or ``"auto"``.
+        max_record_bytes: Largest size of a record in bytes.
+        watcher: Receiver of progress messages.
+
+    Attributes:
+        compression: Compression of the file.
+    """
+
+    def __init__(
+        self,
+        file: ByteSource,
+        choice: CompressionChoice,
+        max_record_bytes: int,
+        watcher: Watcher,
+    ) -> None:
+        self.compression = detect_compression(file.head()) if choice == "auto" else choice
+        self._file = file
+        self._max_record_bytes = max_record_bytes
+        self._watcher = watcher
+        self._file_bytes_read = 0
+        self._records = 0
+        self._frame_bytes = 0  # of these records
+        self._gaps = _Losses()  # in the content
+        self._parts = _Losses()  # of a compressed file
+        self._map = DamageMap(file.stamp.size)
+        self._began = time.perf_counter()
+
+    def run(self, write: Callable[[bytes], None]) -> None:
+        """Search the whole file and write all sound records."""
+        source: ByteSource = self._file
+        if self.compression is not None:
+            source = SalvagedFile(self._file, self.compression)
+        self._watcher.started(self._file.stamp.size)
+        for step in iter_sound_frames(source, max_record_bytes=self._max_record_bytes):
+            for record in step.records:
+                write(record)
+            self._records += len(step.records)
+            self._frame_bytes += sum(map(len, step.records))
+            self._frame_bytes += len(step.records) * TFRECORD.overhead_bytes
+            self._add_gaps(step)
+            for part in source.take_lost() if isinstance(source, SalvagedFile) else ():
+                self._parts.add(part)
+                self._map.mark(part.offset, part.offset + part.size)
+            self._watcher.advanced(step.file_bytes_read - self._file_bytes_read, len(step.records))
+            self._file_bytes_read = step.file_bytes_read
+
+    def _add_gaps(self, step: SoundFrames) -> None:
+        for gap in step.gaps:
+            self._gaps.add(gap)
+            if self.compression is None:
+                self._map.mark(gap.offset, gap.offset + gap.size)
+            else:  # somewhere in what was read for this step
+                self._map.mark(self._file_bytes_read, step.file_bytes_read)
+
+    def refuse_total_loss(self) -> None:
+        """Raise an error if the file is damaged and has no sound record."""
+        if self._records == 0 and (self._gaps.size or self._parts.size):
+            raise CorruptRecordError(
+                "no sound record was found; is this a TFRecord file? If the start of a compressed "
+                "file is lost, set input_compression",
+                path=self._file.path,
+            )
+
+    def report(self, output: str | None) -> RepairReport:
+        """Return the report of the finished search."""
+        file_bytes = self._file.stamp.size
+        count = max(self._records, 1)
+        per_record = max(self._frame_bytes / count, TFRECORD.overhead_bytes)
+        stored_per_record = max((file_bytes - self._parts.size) / count, 1.0)
+        is_compressed = self.compression is not None
+        losses = _describe(self._parts, stored_per_record, is_decompressed=False)
+        losses += _describe(self._gaps, per_record, is_decompressed=is_compressed)
+        return RepairReport(
+            path=self._file.path,
+            output=output,
+            compression=self.compression,
+            file_bytes=file_bytes,
+            records=self._records,
+            lost_records=self._gaps.estimate(per_record) + self._parts.estimate(stored_per_record),
+            lost_bytes=self._parts.size if is_compressed else self._gaps.size,
+            lost_decompressed_bytes=self._gaps.size if is_compressed else 0,
+            losses=tuple(losses),
+            unlisted_losses=self._gaps.unlisted + self._parts.unlisted,
+            damage_map=self._map,
+            seconds=time.perf_counter() - self._began,
+        )
+
+
+def _describe(losses: _Losses, bytes_per_record: float, *, is_decompressed: bool) -> list[Loss]:
+    return [
+        Loss(
+            part.offset,
+            part.size,
+            is_decompressed,
+            _records_in(part, bytes_per_record),
+            part.error.reason if isinstance(part, Gap) else part.reason,
+        )
+        for part in losses.listed
+    ]
+
+
+def _records_in(part: Gap | LostPart, bytes_per_record: float) -> int:
+    if isinstance(part, Gap) and part.is_one_record:
+        return 1
+    # What cannot be decompressed may hold no records: its ends are gaps of the content already.
+    return max(isinstance(part, Gap), round(part.size / bytes_per_record))
