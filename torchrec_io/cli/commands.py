@@ -14,6 +14,7 @@ from .clean import clean_folders
 from .convert import convert
 from .head import show_head
 from .index import make_indexes
+from .repair import repair_file
 from .schema import print_schema
 from .tfds import show_tfds
 from .tools import COMMANDS
@@ -21,7 +22,7 @@ from .verify import verify_files
 
 app = typer.Typer(
     name="torchrec-io",
-    help="Convert, rearrange, index, show and verify TFRecord files.",
+    help="Convert, rearrange, index, show, verify and repair TFRecord files.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,6 +34,7 @@ app.command("head")(show_head)
 app.command("schema")(print_schema)
 app.command("tfds")(show_tfds)
 app.command("verify")(verify_files)
+app.command("repair")(repair_file)
 app.command("clean")(clean_folders)
 for command in COMMANDS:
     app.command()(command)
@@ -53,7 +55,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Convert, rearrange, index, show and verify TFRecord files."""
+    """Convert, rearrange, index, show, verify and repair TFRecord files."""
 
 
 def run() -> None:

@@ -184,7 +184,7 @@ def for_each_file(
 # ---- commands that call a tool or conversion ----
 
 
-def run_job(job: Callable[..., Result]) -> Result:
+def run_job(job: Callable[..., T]) -> T:
     """Call a function that takes a ``watcher``, and show its progress and errors.
 
     An error exits with status 1; an invalid argument or a missing file with status 2.

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 from ..checks import counted
 from ..errors import TorchRecIOError
+from ..records.damage_map import DamageMap
 from ..schema.sniff import IMAGES, file_format, image_size
 
 # Width of tables if the output is not a terminal.
 TABLE_WIDTH = 160
 _MAX_CHARACTERS = 72
 _HEX_BYTES = 16
+_BAR_WIDTH = 64
 
 
 def printable(text: str) -> str:
@@ -28,6 +30,20 @@ def error_line(path: str, error: BaseException) -> str:
     if isinstance(error, MemoryError):
         reason = "out of memory"
     return printable(f"{path}: {reason}")
+
+
+def damage_bar(damage: DamageMap, encoding: str | None) -> str:
+    """Return a bar of a file's length with its damaged parts marked.
+
+    It has block characters if the encoding has them, and otherwise ``.`` and ``#``.
+    """
+    sound, damaged = "░█"
+    try:
+        (sound + damaged).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        sound, damaged = ".#"
+    cells = damage.cells(_BAR_WIDTH)
+    return "[" + "".join(damaged if cell else sound for cell in cells) + "]"
 
 
 def shorten(text: str) -> str:

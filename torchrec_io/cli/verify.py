@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 
 import typer
@@ -11,6 +12,7 @@ from ..records.formats import Progress
 from ..records.verify import VerifyReport, verify_file
 from .options import DEFAULT_JOBS, AllowMissingOption, FileJobs, Paths, files_of, interruptible
 from .progress import FileOutcome, Meter, for_each_file
+from .text import damage_bar
 
 
 @interruptible
@@ -19,8 +21,8 @@ def verify_files(
 ) -> None:
     """Verify the checksums of the length and data of every record.
 
-    Prints a line for each damaged record and for each file. The exit status is 1 if anything is
-    damaged.
+    Prints a line for each damaged record and for each file, and a bar of each damaged file's length
+    with the damaged parts marked. The exit status is 1 if anything is damaged.
     """
     totals: Counter[str] = Counter()
 
@@ -43,6 +45,9 @@ def verify_files(
                 found = f"DAMAGED, {intact}, {report.damaged:,} damaged"
             size = counted(report.file_bytes, "byte")
             meter.line(f"{report.path}: {found}, {size}, {outcome.seconds:.3f} s")
+        if not report.ok:
+            bar = damage_bar(report.damage_map, sys.stdout.encoding)
+            meter.line(f"{report.path}: {bar} damaged parts")
 
     files = files_of(paths, allow_missing=allow_missing)
     meter = for_each_file(files, jobs, work, done)
@@ -61,7 +66,10 @@ def _print_damage(meter: Meter, report: VerifyReport) -> None:
     if report.lost is not None:
         size = "" if report.lost_bytes is None else f" ({counted(report.lost_bytes, 'byte')})"
         place = _place(report.path, report.lost.record, report.lost.offset)
-        meter.line(f"{place}{report.lost.reason}; the rest of the file{size} is lost")
+        meter.line(
+            f"{place}{report.lost.reason}; the rest of the file{size} is lost to readers; "
+            "'torchrec-io repair' may find more records in it"
+        )
 
 
 def _place(path: str, record: int | None, offset: int | None) -> str:

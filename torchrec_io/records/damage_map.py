@@ -25,6 +25,23 @@ class DamageMap:
         count = last_cell - first_cell + 1
         self._cells[first_cell : last_cell + 1] = b"\1" * count
 
+    def mark_content(self, begin: int, end: int, content: range, stored: range) -> None:
+        """Mark bytes of a part of the content, about where they are stored.
+
+        Args:
+            begin: Offset of the first byte in the content.
+            end: Offset of the end in the content.
+            content: Offsets of the part in the content.
+            stored: Offsets in the file from which this part was decompressed; the same as
+                ``content`` if the file is not compressed.
+        """
+        scale = len(stored) / max(len(content), 1)
+        first, last = (
+            stored.start + int(min(max(at - content.start, 0), len(content)) * scale)
+            for at in (begin, end)
+        )
+        self.mark(first, last)
+
     def cells(self, width: int) -> list[bool]:
         """Return ``width`` cells; True where any byte is damaged."""
         marks = [False] * width

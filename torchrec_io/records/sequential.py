@@ -38,6 +38,7 @@ class FrameBlock:
         faults: Position, error class and reason of each damaged record.
         file_bytes_read: Number of bytes of the file read so far.
         too_large: Error of a record that follows these frames and is not read, as it is too large.
+        too_large_bytes: Size of its frame in bytes.
     """
 
     buffer: ByteBuffer
@@ -48,6 +49,7 @@ class FrameBlock:
     faults: Sequence[Fault]
     file_bytes_read: int
     too_large: RecordTooLargeError | None = None
+    too_large_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -191,7 +193,7 @@ def _too_large(window: StreamWindow, size: int, first: int, max_record_bytes: in
     )
     none = np.empty(0, np.uint64)
     block = _block(window, none, none, first, verify_crc=False)
-    return dataclasses.replace(block, too_large=error)
+    return dataclasses.replace(block, too_large=error, too_large_bytes=size)
 
 
 def _error_past_end(window: StreamWindow, offset: int, record: int) -> TorchRecIOError:

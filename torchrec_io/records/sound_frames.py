@@ -37,11 +37,13 @@ class SoundFrames:
     Attributes:
         records: Data of the records, in order.
         gaps: Gaps that end in this part, in order.
+        end: Stream offset up to which the stream was read.
         file_bytes_read: Number of bytes of the file read so far.
     """
 
     records: Sequence[bytes]
     gaps: Sequence[Gap]
+    end: int
     file_bytes_read: int
 
 
@@ -76,7 +78,8 @@ def iter_sound_frames(
         is_decided = left == len(window.content)
         if is_decided and opened is not None:
             gaps.append(_gap(opened, window.at + left, False))
-        yield SoundFrames(_records(window, sweep), gaps, window.file_bytes_read)
+        end = window.at + len(window.content)
+        yield SoundFrames(_records(window, sweep), gaps, end, window.file_bytes_read)
         if is_decided:
             return
         window.drop(sweep.at)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..errors import TorchRecIOError
 from ..storage.compression import CompressionChoice
 from ..storage.local import StrPath
 from ..storage.opening import open_stream
-from .formats import Progress
+from .damage_map import DamageMap
+from .formats import TFRECORD, Progress
 from .record_size import MAX_RECORD_BYTES
-from .sequential import iter_blocks
+from .sequential import FrameBlock, iter_blocks
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class VerifyReport:
         damage: An error for each damaged record, or for the first ones if there are very many.
         lost: Error that makes the rest of the file unreadable, if any.
         lost_bytes: Size of that rest in bytes; None if it is unknown, as in a compressed stream.
+        damage_map: Damaged parts of the file. In a compressed file, damage is marked where the
+            compressed bytes around it are.
     """
 
     path: str
@@ -34,6 +37,7 @@ class VerifyReport:
     damage: tuple[TorchRecIOError, ...]
     lost: TorchRecIOError | None
     lost_bytes: int | None
+    damage_map: DamageMap = field(compare=False, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -72,12 +76,19 @@ def verify_file(
     damage: list[TorchRecIOError] = []
     lost = None
     lost_bytes: int | None = 0
+    size = source.stamp.size
+    damage_map = DamageMap(size)
+    is_plain = source.size is not None
+    file_bytes = 0  # of the file that were read
     try:
         for block in iter_blocks(source, max_record_bytes=max_record_bytes):
             errors = block.errors(source.path)
             records += len(block) - len(block.faults)
             damaged += len(errors)
             damage += errors[: most_listed - len(damage)]
+            if errors:
+                _mark(damage_map, block, is_plain, file_bytes)
+            file_bytes = block.file_bytes_read
             if progress is not None:
                 progress(block.file_bytes_read, records + damaged)
     except TorchRecIOError as error:
@@ -85,5 +96,21 @@ def verify_file(
         lost_bytes = None
         if source.size is not None and error.offset is not None:
             lost_bytes = source.size - error.offset
-    size = source.stamp.size
-    return VerifyReport(source.path, size, records, damaged, tuple(damage), lost, lost_bytes)
+        damage_map.mark(size - (lost_bytes or size - file_bytes), size)
+    return VerifyReport(
+        source.path, size, records, damaged, tuple(damage), lost, lost_bytes, damage_map
+    )
+
+
+def _mark(damage_map: DamageMap, block: FrameBlock, is_plain: bool, file_bytes: int) -> None:
+    """Mark the damaged records of a block, which starts at ``file_bytes`` if it is compressed."""
+    content = range(block.offset, block.offset + len(block.buffer))
+    stored = content if is_plain else range(file_bytes, block.file_bytes_read)
+    for position, _, _ in block.faults:
+        begin = block.offset + int(block.starts[position])
+        size = int(block.lengths[position]) + TFRECORD.overhead_bytes
+        damage_map.mark_content(begin, begin + size, content, stored)
+    if block.too_large is not None:
+        end = block.offset + block.too_large_bytes
+        whole = range(block.offset, end)
+        damage_map.mark_content(block.offset, end, whole, whole if is_plain else stored)

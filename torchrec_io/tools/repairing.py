@@ -167,7 +167,9 @@ def repair(
 def _check_new(output: StrPath, force: bool) -> None:
     if not force and os.path.lexists(output):
         raise FileExistsError(
-            errno.EEXIST, "the output exists; choose another name, or replace it with force", output
+            errno.EEXIST,
+            "the output exists; choose another name, or replace it with force=True (--force)",
+            output,
         )
 
 
@@ -232,7 +234,7 @@ class _Repair:
         self._file = file
         self._max_record_bytes = max_record_bytes
         self._watcher = watcher
-        self._file_bytes_read = 0
+        self._file_bytes_read = self._content_bytes_read = 0
         self._records = 0
         self._frame_bytes = 0  # of these records
         self._gaps = _Losses()  # in the content
@@ -257,22 +259,25 @@ class _Repair:
                 self._parts.add(part)
                 self._map.mark(part.offset, part.offset + part.size)
             self._watcher.advanced(step.file_bytes_read - self._file_bytes_read, len(step.records))
-            self._file_bytes_read = step.file_bytes_read
+            self._file_bytes_read, self._content_bytes_read = step.file_bytes_read, step.end
 
     def _add_gaps(self, step: SoundFrames) -> None:
+        content = range(self._content_bytes_read, step.end)
+        stored = range(self._file_bytes_read, step.file_bytes_read)
         for gap in step.gaps:
             self._gaps.add(gap)
+            end = gap.offset + gap.size
             if self.compression is None:
-                self._map.mark(gap.offset, gap.offset + gap.size)
-            else:  # somewhere in what was read for this step
-                self._map.mark(self._file_bytes_read, step.file_bytes_read)
+                self._map.mark(gap.offset, end)
+            else:
+                self._map.mark_content(gap.offset, end, content, stored)
 
     def refuse_total_loss(self) -> None:
         """Raise an error if the file is damaged and has no sound record."""
         if self._records == 0 and (self._gaps.size or self._parts.size):
             raise CorruptRecordError(
                 "no sound record was found; is this a TFRecord file? If the start of a compressed "
-                "file is lost, set input_compression",
+                "file is lost, set input_compression (--input-compression)",
                 path=self._file.path,
             )
 

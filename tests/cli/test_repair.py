@@ -1,0 +1,137 @@
+"""The command ``torchrec-io repair``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.cli.conftest import Run
+from tests.support.tfrecord import frame, write_tfrecord
+from torchrec_io.cli.commands import app
+from torchrec_io.cli.text import damage_bar
+from torchrec_io.records.damage_map import DamageMap
+from torchrec_io.records.sequential import iter_records
+from torchrec_io.storage.compression import detect_compression
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["repair", *map(str, arguments)])
+
+
+def records_in(path: str) -> list[bytes]:
+    return [record for _, record in iter_records(path)]
+
+
+@pytest.fixture(autouse=True)
+def _input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = bytearray(b"".join(frame(b"%d" % number) for number in range(10, 30)))
+    content[18 * 3] ^= 1
+    content[18 * 12 + 13] ^= 1
+    Path("in").write_bytes(content)
+
+
+def test_report_as_text() -> None:
+    result = call("in", "out")
+    assert result.exit_code == 0, result.output
+    assert len(records_in("out")) == 18
+    assert Path("out.tfidx").exists()
+    first, second, bar, summary = result.stdout.splitlines()
+    reason = "the record's length does not match its checksum"
+    assert first == f"in: at offset 54: {reason} (18 bytes, about 1 record lost)"
+    assert second.startswith("in: at offset 216: the record's data does not match its checksum")
+    assert bar.startswith("in: [░")
+    assert bar.count("█") == 8
+    assert summary.startswith(
+        "18 sound records written to out, about 2 records lost, 36 bytes lost"
+    )
+
+
+def test_report_as_json() -> None:
+    result = call("in", "out", "--json", "--no-index")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert (report["ok"], report["records"], report["lost_records"]) == (False, 18, 2)
+    assert (report["path"], report["output"], report["lost_bytes"]) == ("in", "out", 36)
+    assert [loss["offset"] for loss in report["losses"]] == [54, 216]
+    assert not Path("out.tfidx").exists()
+
+
+def test_dry_run() -> None:
+    result = call("in", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "18 sound records would be written, about 2 records lost" in result.stdout
+    assert [path.name for path in Path().iterdir()] == ["in"]
+
+
+def test_existing_outputs_need_force() -> None:
+    write_tfrecord("out", [b"old"])
+    result = call("in", "out")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("out: the output exists; choose another name")
+    assert "(--force)" in result.stderr
+    assert records_in("out") == [b"old"]
+    assert call("in", "out", "--force").exit_code == 0
+    assert len(records_in("out")) == 18
+
+
+def test_compression() -> None:
+    write_tfrecord("in.gz", [b"a"], "gzip")
+    assert call("in.gz", "same").exit_code == 0
+    assert call("in.gz", "none", "--compression", "none").exit_code == 0
+    assert call("in.gz", "zlib", "--compression", "zlib").exit_code == 0
+    found = [detect_compression(Path(name).read_bytes()) for name in ("same", "none", "zlib")]
+    assert found == ["gzip", None, "zlib"]
+    assert call("in.gz", "raw", "--input-compression", "none").exit_code == 1
+    intact = call("in.gz", "--dry-run").stdout
+    assert intact.startswith("1 sound record would be written, nothing lost, ")
+
+
+def test_limit_of_records() -> None:
+    write_tfrecord("large", [b"a", b"x" * 100])
+    assert call("large", "out", "--max-record-bytes", "99").exit_code == 0
+    assert records_in("out") == [b"a"]
+
+
+def test_exit_codes() -> None:
+    assert call("in").exit_code == 2
+    assert call("in", "in").exit_code == 2
+    assert call("no such file", "out").exit_code == 2
+    assert call("in", "out", "--max-record-bytes", "many").exit_code == 2
+    Path("zeros").write_bytes(bytes(1000))
+    result = call("zeros", "out")
+    assert result.exit_code == 1
+    assert "zeros: no sound record was found" in result.stderr
+    assert not Path("out").exists()
+
+
+def test_many_losses_are_shortened() -> None:
+    broken = bytearray(frame(b"abcd"))
+    broken[13] ^= 1
+    Path("in").write_bytes((bytes(broken) + frame(b"good")) * 30)
+    lines = call("in", "out").stdout.splitlines()
+    assert len(lines) == 23
+    assert lines[20] == "in: 10 more lost parts (--json lists them)"
+
+
+def test_bar_in_terminals_without_blocks() -> None:
+    damage = DamageMap(1000)
+    damage.mark(500, 501)
+    assert damage_bar(damage, "ascii") == "[" + "." * 32 + "#" + "." * 31 + "]"
+    assert damage_bar(damage, "utf-8") == "[" + "░" * 32 + "█" + "░" * 31 + "]"
+    assert damage_bar(damage, None) == damage_bar(damage, "ascii")
+
+
+def test_verify_shows_the_damage(run: Run) -> None:
+    result = run("verify", "in")
+    assert result.returncode == 1
+    [bar] = [line for line in result.stdout.splitlines() if line.endswith("damaged parts")]
+    cells = bar[bar.index("[") + 1 : bar.index("]")]
+    assert len(cells) == 64
+    assert cells[:9] == cells[0] * 9
+    assert cells[10:] == cells[10] * 54
+    assert cells[0] != cells[10]
+    assert "'torchrec-io repair' may find more records in it" in result.stdout
