@@ -276,14 +276,14 @@ class TestConverting:
 class TestRecordFiles:
     def test_its_python_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
-        run_page("record-files.md", tmp_path, [9, 4, 11], 6)
+        run_page("record-files.md", tmp_path, [9, 4, 11], 7)
 
     def test_its_commands_are_there(self) -> None:
         text = (ROOT / "docs" / "record-files.md").read_text("utf-8")
         rows = re.findall(
             r"^\| `torchrec-io (\w+) [^`]*` \| `tio\.\w+\.(\w+)` \|", text, re.MULTILINE
         )
-        assert len(rows) == 10
+        assert len(rows) == 11
         commands = {getattr(c.callback, "__name__", c.name) for c in app.registered_commands}
         assert {name for name, _ in rows} <= commands
         assert {name for _, name in rows} <= {*public_names(tio.tools), *public_names(tio.convert)}

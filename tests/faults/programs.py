@@ -252,6 +252,10 @@ def tool(
     return program.after(inputs)
 
 
+def repair(folder: Path, name: str) -> None:
+    tio.tools.repair(folder / "in" / name, folder / "out" / "x.tfrecord", force=True)
+
+
 TOOLS = {
     "merge": tool(
         lambda source, out: tio.tools.merge(source, out / "x.tfrecord"), old_file("x.tfrecord")
@@ -275,6 +279,12 @@ TOOLS = {
         lambda folder: tio.tools.decompress(folder / "in", folder / "out") and None,
         read_records,
         lambda folder: [old_file(f"{n}.tfrecord")(folder) for n in "ab"],
+    ).after(compressed_inputs),
+    "repair": Program(
+        lambda folder: repair(folder, "a.tfrecord"), read_records, old_file("x.tfrecord")
+    ).after(inputs),
+    "repair of gzip": Program(
+        lambda folder: repair(folder, "a.tfrecord.gz"), read_records, old_file("x.tfrecord")
     ).after(compressed_inputs),
 }
 
@@ -412,6 +422,14 @@ def verify(folder: Path) -> list[tuple[bool, int]]:
     return [(report.ok, report.records) for report in reports]
 
 
+def dry_repair(folder: Path) -> list[tuple[bool, int]]:
+    paths = expand_paths(folder / "in")
+    reports = [tio.tools.repair(path, dry_run=True) for path in paths]
+    if not all(report.ok for report in reports):
+        raise OSError("damaged")
+    return [(report.ok, report.records) for report in reports]
+
+
 def build_index(folder: Path) -> list[Any]:
     return [tio.RecordIndex.build(path).offsets.tolist() for path in expand_paths(folder / "in")]
 
@@ -448,6 +466,8 @@ READERS = {
     "text lines": reader(text_lines, csv_input),
     "verify": reader(verify),
     "compressed verify": reader(verify, compressed_inputs),
+    "repair": reader(dry_repair),
+    "compressed repair": reader(dry_repair, compressed_inputs),
     "build indexes": reader(build_index),
     "build compressed indexes": reader(build_index, compressed_inputs),
     "infer": reader(infer),

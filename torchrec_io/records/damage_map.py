@@ -18,12 +18,11 @@ class DamageMap:
 
     def mark(self, begin: int, end: int) -> None:
         """Mark the bytes from ``begin`` to ``end`` as damaged, and at least one of them."""
-        last = self._size - 1
-        begin = min(max(begin, 0), last)
-        end = min(max(end - 1, begin), last)
-        first_cell, last_cell = begin * _CELLS // self._size, end * _CELLS // self._size
-        count = last_cell - first_cell + 1
-        self._cells[first_cell : last_cell + 1] = b"\1" * count
+        begin = min(max(begin, 0), self._size - 1)
+        end = min(max(end, begin + 1), self._size)
+        first = begin * _CELLS // self._size
+        last = (end * _CELLS - 1) // self._size
+        self._cells[first : last + 1] = b"\1" * (last + 1 - first)
 
     def mark_content(self, begin: int, end: int, content: range, stored: range) -> None:
         """Mark bytes of a part of the content, about where they are stored.

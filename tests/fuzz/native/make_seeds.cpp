@@ -43,6 +43,17 @@ void write_made_framing(Folder& folder) {
   }
 }
 
+// ---- frame_sweep: options, window (2 bytes), limit, stream ----
+
+void write_frame_sweep(Folder& folder) {
+  const std::string good = frame("") + frame("a") + frame("hello") + frame(std::string(40, 'x'));
+  for (int options = 0; options < 32; options += 3) {
+    folder.write(raw({options, 20, 0, 5}) + good);
+    folder.write(raw({options, 90, 0, 30}) + good + "stray bytes" + good);
+    folder.write(raw({options, 3, 0, 90}) + good + frame("cut", 1000) + good);
+  }
+}
+
 // ---- index: options, then a file or gaps ----
 
 void write_index(Folder& folder) {
@@ -304,6 +315,7 @@ int main(int count, char** arguments) {
   }
   const fs::path root(arguments[1]);
   Folder framing(root / "framing");
+  Folder frame_sweep(root / "frame_sweep");
   Folder index(root / "index");
   Folder examples(root / "example");
   Folder lists(root / "example_list");
@@ -312,6 +324,7 @@ int main(int count, char** arguments) {
   Folder encode(root / "encode");
   Folder jpegs(root / "jpeg_markers");
   write_made_framing(framing);
+  write_frame_sweep(frame_sweep);
   write_index(index);
   write_made_examples(examples);
   write_example_lists(lists);

@@ -104,10 +104,11 @@ class Sweeper {
     const auto length = load<std::uint64_t>(rest, 0);
     const std::uint64_t left = left_ - at();
     if (!is_sound_length(rest, length)) return {Verdict::damaged, 0, FrameFault::length_crc};
+    // First, because the end of the stream may be unknown.
+    if (length > max_record_bytes_) return {Verdict::damaged, 0, FrameFault::too_large};
     if (left < kFrameOverheadBytes || length > left - kFrameOverheadBytes) {
       return {Verdict::damaged, 0, FrameFault::past_end};
     }
-    if (length > max_record_bytes_) return {Verdict::damaged, 0, FrameFault::too_large};
     const std::uint64_t size = kFrameOverheadBytes + length;
     if (size > rest.size()) return {Verdict::undecided, size};
     const std::uint64_t data = at() + kFrameHeaderBytes;

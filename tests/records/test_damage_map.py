@@ -1,0 +1,50 @@
+"""Damage maps: which cells of a file are marked."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchrec_io.records.damage_map import DamageMap
+
+
+@given(
+    size=st.integers(1, 5000),
+    parts=st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 500)), max_size=5),
+    width=st.integers(1, 100),
+)
+def test_cells_of_damaged_bytes_are_marked(
+    size: int, parts: list[tuple[int, int]], width: int
+) -> None:
+    damage = DamageMap(size)
+    expected = [False] * width
+    for begin, count in parts:
+        damage.mark(begin, begin + count)
+        for byte in range(min(begin, size - 1), min(begin + count, size)):
+            for cell in range(byte * width // size, ((byte + 1) * width - 1) // size + 1):
+                expected[cell] = True
+    cells = damage.cells(width)
+    for cell in range(width):
+        if expected[cell]:
+            assert cells[cell]
+        # One part in 1,024 may reach into the cells beside.
+        near = expected[max(cell - 1, 0) : cell + 2]
+        assert not cells[cell] or any(near)
+
+
+def test_parts_of_the_content_are_marked_where_they_are_stored() -> None:
+    damage = DamageMap(1024)
+    damage.mark_content(10_320, 10_640, range(10_000, 11_000), range(512, 612))
+    assert [at for at, mark in enumerate(damage.cells(64)) if mark] == [34, 35]
+    damage = DamageMap(1024)
+    damage.mark_content(0, 99_999, range(10_000, 11_000), range(512, 576))
+    assert [at for at, mark in enumerate(damage.cells(64)) if mark] == [32, 33, 34, 35]
+
+
+def test_empty_files_and_places_outside() -> None:
+    damage = DamageMap(0)
+    damage.mark(0, 0)
+    assert damage.cells(3) == [True] * 3
+    damage = DamageMap(1024)
+    damage.mark(5000, 6000)
+    assert damage.cells(4) == [False, False, False, True]
