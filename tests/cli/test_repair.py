@@ -46,7 +46,7 @@ def test_report_as_text() -> None:
     assert bar.startswith("in: [░")
     assert bar.count("█") == 8
     assert summary.startswith(
-        "18 sound records written to out, about 2 records lost, 36 bytes lost"
+        "18 sound records written to out, about 2 records lost, 36 bytes of the file lost"
     )
 
 
@@ -88,6 +88,11 @@ def test_compression() -> None:
     assert call("in.gz", "raw", "--input-compression", "none").exit_code == 1
     intact = call("in.gz", "--dry-run").stdout
     assert intact.startswith("1 sound record would be written, nothing lost, ")
+    content = Path("in.gz").read_bytes()
+    Path("in.gz").write_bytes(content + b"stray")
+    lines = call("in.gz", "--dry-run").stdout.splitlines()
+    assert lines[0].startswith(f"in.gz: at offset {len(content)}: stray bytes follow")
+    assert "5 bytes of the file and 0 bytes of its decompressed content lost" in lines[-1]
 
 
 def test_limit_of_records() -> None:

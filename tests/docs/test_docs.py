@@ -284,7 +284,7 @@ class TestRecordFiles:
             r"^\| `torchrec-io (\w+) [^`]*` \| `tio\.\w+\.(\w+)` \|", text, re.MULTILINE
         )
         assert len(rows) == 11
-        commands = {getattr(c.callback, "__name__", c.name) for c in app.registered_commands}
+        commands = {c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands}
         assert {name for name, _ in rows} <= commands
         assert {name for _, name in rows} <= {*public_names(tio.tools), *public_names(tio.convert)}
 

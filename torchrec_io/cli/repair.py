@@ -98,7 +98,9 @@ def _print(report: RepairReport) -> None:
         typer.echo(printable(f"{report.path}: {bar} damaged parts"))
     done = "would be written" if report.output is None else f"written to {report.output}"
     lost = f"about {counted(report.lost_records, 'record')} lost"
-    size = decimal(report.lost_bytes + report.lost_decompressed_bytes)
+    size = f"{decimal(report.lost_bytes)} of the file"
+    if report.compression is not None:
+        size += f" and {decimal(report.lost_decompressed_bytes)} of its decompressed content"
     seconds = f"{report.seconds:.2f} s"
     parts = [f"{counted(report.records, 'sound record')} {done}"]
     parts += ["nothing lost"] if report.ok else [lost, f"{size} lost"]
