@@ -59,3 +59,24 @@ def test_many_damaged_records_are_counted(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(broken) * 100)
     report = verify_file(tmp_path / "x", most_listed=10)
     assert (report.damaged, len(report.damage)) == (100, 10)
+
+
+def marked(path: Path, width: int, limit: int = 1 << 30) -> list[int]:
+    cells = verify_file(path, max_record_bytes=limit).damage_map.cells(width)
+    return [cell for cell, is_damaged in enumerate(cells) if is_damaged]
+
+
+def test_damage_is_marked_where_it_is(tmp_path: Path) -> None:
+    content = bytearray(frame(b"abcd") * 64)
+    assert marked(write_tfrecord(tmp_path / "sound", [b"abcd"] * 64), 64) == []
+    content[20 * 5 + 13] ^= 1
+    content[20 * 40 + 13] ^= 1
+    (tmp_path / "data").write_bytes(content)
+    assert marked(tmp_path / "data", 64) == [5, 40]
+    (tmp_path / "gzip").write_bytes(gzip.compress(content, 0))
+    assert set(marked(tmp_path / "gzip", 64)) <= {4, 5, 6, 39, 40, 41}
+    content[20 * 60] ^= 1
+    (tmp_path / "length").write_bytes(content)
+    assert marked(tmp_path / "length", 64) == [5, 40, 60, 61, 62, 63]
+    large = write_tfrecord(tmp_path / "large", [b"x" * 48, b"x" * 176, *[b"x" * 48] * 12])
+    assert marked(large, 16, limit=100) == [1, 2, 3]

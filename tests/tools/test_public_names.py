@@ -84,6 +84,7 @@ print(*(name.partition(".")[0] for name in loaded))
     [
         ("torchrec_io.tools, torchrec_io.convert", {"PIL", "pyarrow", "csv", "numpy", "tarfile"}),
         ("torchrec_io.tools.merge", {"PIL", "pyarrow", "csv", "torch", "multiprocessing"}),
+        ("torchrec_io.tools.repair", {"PIL", "pyarrow", "csv", "torch", "multiprocessing"}),
         ("torchrec_io.convert.from_csv", {"PIL", "pyarrow", "torch"}),
         ("torchrec_io.convert.from_parquet", {"PIL", "pyarrow", "csv", "torch"}),
         ("torchrec_io.convert.to_parquet", {"pyarrow", "csv", "torch"}),

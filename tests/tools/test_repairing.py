@@ -286,3 +286,26 @@ def test_lost_start_of_a_compressed_file(tmp_path: Path) -> None:
         tools.repair(tmp_path / "in", tmp_path / "out")
     tools.repair(tmp_path / "in", tmp_path / "out", input_compression="gzip")
     assert records_in(tmp_path / "out") == numbered(9, 20)
+
+
+@pytest.mark.parametrize("size", [5, 6, 7, 50])
+def test_members_are_found_across_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr("torchrec_io.storage.salvage._SEARCH_BYTES", size)
+    for gap in range(8):
+        content = member([b"lost"], "gzip")[:-1] + bytes(gap) + b"?" + member([b"found"], "gzip")
+        (tmp_path / "in").write_bytes(content)
+        tools.repair(tmp_path / "in", tmp_path / "out", force=True, index=False)
+        assert records_in(tmp_path / "out")[-1] == b"found"
+
+
+def test_what_only_looks_like_a_member_is_no_loss_of_its_own(tmp_path: Path) -> None:
+    first, second = member(numbered(0, 9), "gzip"), member(numbered(9, 20), "gzip")
+    fakes = b"\x1f\x8b\x08\x00" * 50
+    (tmp_path / "in").write_bytes(first + fakes + second)
+    report = tools.repair(tmp_path / "in", tmp_path / "out")
+    assert records_in(tmp_path / "out") == numbered(0, 20)
+    [loss] = report.losses
+    assert len(first) <= loss.offset < len(first) + 50
+    assert loss.offset + loss.size == len(first) + len(fakes)
