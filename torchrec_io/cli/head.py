@@ -17,7 +17,7 @@ from rich.text import Text
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.sequential import iter_blocks
-from ..schema.record_kind import RecordKind, ShownField, group_by_kind
+from ..schema.record_kind import Parts, RecordKind, group_by_kind
 from ..schema.sniff import IMAGES, file_format
 from ..storage.opening import open_stream
 from .head_json import record_json
@@ -58,7 +58,7 @@ def show_head(
         ),
     ] = None,
     file: Annotated[
-        int, typer.Option("--file", "-f", min=0, help="Number of the file to show, from 0.")
+        int, typer.Option("--file", min=0, help="Number of the file to show, from 0.")
     ] = 0,
     *,
     all_features: Annotated[
@@ -191,9 +191,8 @@ class _View:
         columns = [Column(_title(r), part) for r, part in zip(records, parts, strict=True)]
         layout = Layout(columns, self._console.width)
         fit = layout.end_of_table(0)
-        images = [_first_image(part) for part in parts[:fit]]
-        has_picture = self._protocol is not None and any(images)
-        max_rows = self._max_rows(has_picture)
+        picture = _image_feature(parts[:fit]) if self._protocol is not None else None
+        max_rows = self._max_rows(picture is not None)
         start = 0
         while start < (fit if self._is_short else len(columns)):
             self._console.print(layout.table(start, max_rows))
@@ -203,8 +202,8 @@ class _View:
             self._line(f"and {more}: --all-features shows them")
         if self._is_short and fit < len(columns):
             self._line(f"{fit} of {len(columns)} records fit: -n {len(columns)} shows them all")
-        if has_picture:
-            self._print_picture([image for image in images if image])
+        if picture is not None:
+            self._print_picture(*picture)
 
     def _content_table(self, records: Sequence[_Record]) -> Table:
         """Return a table with a line for each record, for text and other bytes."""
@@ -225,13 +224,14 @@ class _View:
             return None
         from .pictures import PICTURE_LINES  # noqa: PLC0415  # slow to import
 
-        taken = _OTHER_LINES + (PICTURE_LINES + 1 if has_picture else 0)
+        taken = _OTHER_LINES + (PICTURE_LINES + 2 if has_picture else 0)
         return max(3, self._console.height - taken)
 
-    def _print_picture(self, images: Sequence[bytes]) -> None:
+    def _print_picture(self, name: str, images: Sequence[bytes]) -> None:
         from .pictures import picture_sequence  # noqa: PLC0415  # slow to import
 
         assert self._protocol is not None
+        self._line(f"{printable(name)}:")
         # Rich would count the characters of the picture as text.
         typer.echo(picture_sequence(images, self._protocol))
 
@@ -254,10 +254,14 @@ def _why_none(path: str, start: int) -> str:
     return "no records"
 
 
-def _first_image(parts: object) -> bytes | None:
-    """Return the first value of the first image feature of a record."""
-    if not isinstance(parts, dict):
-        return None
-    fields: list[ShownField] = [field for part in parts.values() for field in part.values()]
-    values = (field.values[0] for field in fields if field.kind == "bytes" and field.values)
-    return next((v for v in values if isinstance(v, bytes) and file_format(v) in IMAGES), None)
+def _image_feature(records: Sequence[Parts | None]) -> tuple[str, list[bytes]] | None:
+    """Return the name of the first feature with images, and the image of each record."""
+    filled = [parts for parts in records if parts is not None]
+    features = [(part, name) for parts in filled for part in parts for name in parts[part]]
+    for part, name in dict.fromkeys(features):
+        fields = [parts[part][name] for parts in filled if name in parts[part]]
+        values = [field.values[0] for field in fields if field.kind == "bytes" and field.values]
+        images = [one for one in values if isinstance(one, bytes) and file_format(one) in IMAGES]
+        if images:
+            return name, images
+    return None

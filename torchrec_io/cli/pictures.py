@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -18,6 +19,8 @@ Protocol: TypeAlias = Literal["kitty", "iterm2"]
 PICTURE_LINES = 8
 _PIXELS = 160
 _CHUNK = 4096
+# Larger images are not decoded for a thumbnail.
+_MAX_PIXELS = 50_000_000
 
 
 def picture_protocol() -> Protocol | None:
@@ -63,11 +66,16 @@ def _strip(images: Sequence[bytes]) -> Image.Image | None:
 
 
 def _tile(data: bytes) -> Image.Image | None:
-    try:
-        with Image.open(io.BytesIO(data), formats=IMAGES) as image:
-            image.draft("RGB", (_PIXELS, _PIXELS))
-            tile = image.convert("RGB")
-    except Exception:  # noqa: BLE001  # decoders raise almost anything on damaged data
-        return None
+    """Return a thumbnail, or None for an image that is damaged or very large."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(io.BytesIO(data), formats=IMAGES) as image:
+                if image.width * image.height > _MAX_PIXELS:
+                    return None
+                image.draft("RGB", (_PIXELS, _PIXELS))
+                tile = image.convert("RGB")
+        except Exception:  # noqa: BLE001  # decoders raise almost anything on damaged data
+            return None
     tile.thumbnail((_PIXELS, _PIXELS))
     return tile

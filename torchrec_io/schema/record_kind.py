@@ -50,12 +50,10 @@ class RecordKind(NamedTuple):
         name: Name to show.
         read: Returns the fields of a record by part and name; None if it is not of this kind.
             Text and bytes have no fields.
-        fits: Returns whether records, of which none is empty, are of this kind together.
     """
 
     name: str
     read: Callable[[bytes], Parts | None]
-    fits: Callable[[Sequence[bytes]], bool]
 
 
 def group_by_kind(records: Sequence[bytes]) -> list[tuple[RecordKind, list[int]]]:
@@ -79,8 +77,28 @@ def recognize_kind(records: Sequence[bytes]) -> RecordKind:
     """Return the kind of records, of which none is empty."""
     if not records:
         return BYTES
-    first = next((kind for kind in (EXAMPLE, SEQUENCE, EXAMPLE_LIST) if kind.fits(records)), None)
-    return first or next(kind for kind in _other_kinds() if kind.fits(records))
+    return _example_kind(records) or _message_kind(records) or _loose_kind(records)
+
+
+def _message_kind(records: Sequence[bytes]) -> RecordKind | None:
+    if _are_example_lists(records):
+        return EXAMPLE_LIST
+    return next((kind for kind in _known_kinds() if _reads_all(kind, records)), None)
+
+
+def _loose_kind(records: Sequence[bytes]) -> RecordKind:
+    """Return the kind of records that have no distinctive fields."""
+    if all(sniff(record) == TEXT for record in records):
+        return PLAIN_TEXT
+    if _are_empty_examples(records):
+        return EXAMPLE
+    # A few bytes are often a valid message by chance.
+    is_long = sum(map(len, records)) >= _MIN_MESSAGE_BYTES
+    return UNKNOWN if is_long and _reads_all(UNKNOWN, records) else BYTES
+
+
+def _reads_all(kind: RecordKind, records: Sequence[bytes]) -> bool:
+    return all(kind.read(record) is not None for record in records)
 
 
 def natural_key(name: str) -> list[tuple[int, str]]:
@@ -136,39 +154,39 @@ def _joined(items: Iterable[InspectedFeature | None], noun: str) -> ShownField:
     return ShownField(kind, [None if item is None else item.values for item in items], noun)
 
 
-def _has_values(record: bytes) -> bool:
-    """Return whether a record, read as a SequenceExample, has a feature with a list."""
-    context, lists = inspect_sequence_example(record) or ({}, {})
+def _example_kind(records: Sequence[bytes]) -> RecordKind | None:
+    """Return whether records are Examples or SequenceExamples, if a feature has a list."""
+    has_values = has_lists = False
+    for record in records:
+        found = inspect_sequence_example(record)
+        if found is None:
+            return None
+        has_values = has_values or _have_values(*found)
+        has_lists = has_lists or bool(found[1])
+    if not has_values:
+        return None
+    return SEQUENCE if has_lists else EXAMPLE
+
+
+def _have_values(
+    context: Mapping[str, InspectedFeature], lists: Mapping[str, list[InspectedFeature]]
+) -> bool:
     steps = [step for found in lists.values() for step in found]
     return any(feature.kind != "none" for feature in [*context.values(), *steps])
 
 
-def _has_lists(record: bytes) -> bool:
-    found = inspect_sequence_example(record)
-    return found is not None and bool(found[1])
-
-
-def _are_examples(records: Sequence[bytes]) -> bool:
-    return (
-        all(inspect_sequence_example(record) is not None for record in records)
-        and any(map(_has_values, records))
-        and not any(map(_has_lists, records))
-    )
-
-
-def _are_sequences(records: Sequence[bytes]) -> bool:
-    return (
-        all(inspect_sequence_example(record) is not None for record in records)
-        and any(map(_has_values, records))
-        and any(map(_has_lists, records))
-    )
-
-
 def _are_example_lists(records: Sequence[bytes]) -> bool:
+    """Return whether records are lists of examples; some of these also read as a SequenceExample.
+
+    But then no feature has a list.
+    """
     found = [inspect_example_list(record) for record in records]
     examples = [example for one in found if one is not None for example in one.examples]
-    has_values = any(feature.kind != "none" for one in examples for feature in one.values())
-    return None not in found and has_values and not any(map(_has_values, records))
+    if None in found or not any(_have_values(example, {}) for example in examples):
+        return False
+    return not any(
+        _have_values(*(inspect_sequence_example(record) or ({}, {}))) for record in records
+    )
 
 
 def _are_empty_examples(records: Sequence[bytes]) -> bool:
@@ -180,13 +198,20 @@ def _are_empty_examples(records: Sequence[bytes]) -> bool:
 # ---- other messages, text and bytes ----
 
 
-def _known(name: str) -> RecordKind:
-    from .known_messages import read_known  # noqa: PLC0415  # Examples do not need it
+@functools.cache
+def _known_kinds() -> tuple[RecordKind, ...]:
+    from .known_messages import KNOWN_NAMES, read_known  # noqa: PLC0415  # Examples need no protobuf
 
-    def read(record: bytes) -> Parts | None:
-        return _message(read_known(record, name))
+    def kind_of(name: str) -> RecordKind:
+        return RecordKind(name, lambda record: _message(read_known(record, name)))
 
-    return RecordKind(name, read, lambda records: all(read(one) is not None for one in records))
+    return tuple(map(kind_of, KNOWN_NAMES))
+
+
+def _read_unknown(record: bytes) -> Parts | None:
+    from .known_messages import read_unknown  # noqa: PLC0415  # Examples need no protobuf
+
+    return _message(read_unknown(record))
 
 
 def _message(fields: list[MessageField] | None) -> Parts | None:
@@ -200,39 +225,13 @@ def _message(fields: list[MessageField] | None) -> Parts | None:
     return {"message": shown}
 
 
-def _unknown() -> RecordKind:
-    from .known_messages import read_unknown  # noqa: PLC0415  # Examples do not need it
-
-    def read(record: bytes) -> Parts | None:
-        return _message(read_unknown(record))
-
-    return RecordKind(
-        "protobuf message of unknown type",
-        read,
-        # A few bytes are often a valid message by chance.
-        lambda records: (
-            sum(map(len, records)) >= _MIN_MESSAGE_BYTES
-            and all(read(one) is not None for one in records)
-        ),
-    )
-
-
 def _no_fields(_: bytes) -> Parts | None:
     return None
 
 
-EXAMPLE = RecordKind("tf.train.Example", _read_example, _are_examples)
-SEQUENCE = RecordKind("tf.train.SequenceExample", _read_sequence, _are_sequences)
-EXAMPLE_LIST = RecordKind("ExampleListWithContext (ELWC)", _read_example_list, _are_example_lists)
-PLAIN_TEXT = RecordKind(
-    "plain text", _no_fields, lambda records: all(sniff(record) == TEXT for record in records)
-)
-BYTES = RecordKind("bytes of unknown meaning", _no_fields, lambda _: True)
-_EMPTY_EXAMPLE = RecordKind("tf.train.Example", _read_example, _are_empty_examples)
-
-
-@functools.cache
-def _other_kinds() -> tuple[RecordKind, ...]:
-    from .known_messages import KNOWN_NAMES  # noqa: PLC0415  # Examples do not need it
-
-    return (*map(_known, KNOWN_NAMES), PLAIN_TEXT, _EMPTY_EXAMPLE, _unknown(), BYTES)
+EXAMPLE = RecordKind("tf.train.Example", _read_example)
+SEQUENCE = RecordKind("tf.train.SequenceExample", _read_sequence)
+EXAMPLE_LIST = RecordKind("ExampleListWithContext (ELWC)", _read_example_list)
+UNKNOWN = RecordKind("protobuf message of unknown type", _read_unknown)
+PLAIN_TEXT = RecordKind("plain text", _no_fields)
+BYTES = RecordKind("bytes of unknown meaning", _no_fields)
