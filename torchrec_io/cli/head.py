@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -183,7 +184,8 @@ class _View:
                 self._show_kind(None, kind, [intact[position] for position in positions])
 
     def _show_kind(self, name: str | None, kind: RecordKind, records: Sequence[_Record]) -> None:
-        self._line(kind.name if name is None else f"{name}: {kind.name}", "bold")
+        title = kind.name if name is None else f"{name}: {kind.name}"
+        self._line(title, "bold")
         parts = [kind.read(r.data) if r.data and not r.error else None for r in records]
         if not any(parts):
             self._console.print(self._content_table(records))
@@ -192,7 +194,7 @@ class _View:
         layout = Layout(columns, self._console.width)
         fit = layout.end_of_table(0)
         picture = _image_feature(parts[:fit]) if self._protocol is not None else None
-        max_rows = self._max_rows(picture is not None)
+        max_rows = self._max_rows(title, picture is not None)
         start = 0
         while start < (fit if self._is_short else len(columns)):
             self._console.print(layout.table(start, max_rows))
@@ -219,12 +221,13 @@ class _View:
             table.add_row(f"{record.number:,}", size, Text(content))
         return table
 
-    def _max_rows(self, has_picture: bool) -> int | None:
+    def _max_rows(self, title: str, has_picture: bool) -> int | None:
         if self._all_features or not self._is_terminal:
             return None
         from .pictures import PICTURE_LINES  # noqa: PLC0415  # slow to import
 
-        taken = _OTHER_LINES + (PICTURE_LINES + 2 if has_picture else 0)
+        taken = _OTHER_LINES + cell_len(title) // self._console.width
+        taken += PICTURE_LINES + 2 if has_picture else 0
         return max(3, self._console.height - taken)
 
     def _print_picture(self, name: str, images: Sequence[bytes]) -> None:

@@ -53,7 +53,7 @@ class Layout:
         names = [len(row.name) for row in self._rows]
         self._name_width = min(max([*names, len("feature")]), max(12, width // 3))
         kinds = [cell_len(row.kind) for row in self._rows]
-        self._kind_width = min(max([*kinds, len("type")]), max(8, width // 4))
+        self._kind_width = min(max([*kinds, len("type")]), max(24, width // 4))
         self._width = max(_MIN_WIDTH, width - self._name_width - self._kind_width - _GAP)
         self._widths = [self._column_width(position) for position in range(len(columns))]
 
@@ -146,13 +146,15 @@ def _part_text(part: Parts | None, title: str) -> str:
 def _kind_text(fields: Sequence[ShownField]) -> str:
     """Return the type of a feature and the number of its values, if that is not always 1."""
     kind = "/".join(dict.fromkeys(printable(field.kind) for field in fields))
+    noun = fields[0].noun
     sizes = {len(field.values) for field in fields}
-    if kind == "none" or (sizes == {1} and fields[0].noun == "values"):
+    # The number of examples has a row of its own.
+    if kind == "none" or noun == "examples" or (noun == "values" and sizes == {1}):
         return kind
     numbers = f"{min(sizes):,}" + (f" to {max(sizes):,}" if len(sizes) > 1 else "")
     if all(map(_has_single_bytes, fields)):
-        return f"{kind} [{numbers} of 1 byte]"
-    return f"{kind} [{numbers}]" if fields[0].noun != "steps" else f"{kind} [{numbers} steps]"
+        return f"{kind} [{numbers} of 1 B]"
+    return f"{kind} [{numbers} steps]" if noun == "steps" else f"{kind} [{numbers}]"
 
 
 def _has_single_bytes(field: ShownField) -> bool:

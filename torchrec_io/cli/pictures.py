@@ -59,9 +59,11 @@ def _strip(images: Sequence[bytes]) -> Image.Image | None:
     tiles = [tile for tile in map(_tile, images) if tile is not None]
     if not tiles:
         return None
-    strip = Image.new("RGB", (_PIXELS * len(tiles), _PIXELS))
+    # Squares: the terminal scales the strip to its height, and its width must stay in bounds.
+    side = max(max(tile.size) for tile in tiles)
+    strip = Image.new("RGB", (side * len(tiles), side))
     for position, tile in enumerate(tiles):
-        strip.paste(tile, (_PIXELS * position, 0))
+        strip.paste(tile, (side * position, 0))
     return strip
 
 
