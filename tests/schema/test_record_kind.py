@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from itertools import islice
 from typing import Any
 
@@ -85,6 +86,58 @@ def test_events_of_tensorboard() -> None:
         "step": [7],
         "loss": [0.0, 0.5],
         "picture": [{"image": {"height": 2, "width": 3}}],
+    }
+
+
+def field(number: int, value: bytes | float) -> bytes:
+    """Return a field of a message; integers and sizes are below 128."""
+    wire_type = 2 if isinstance(value, bytes) else 1 if isinstance(value, float) else 0
+    tag = number << 3 | wire_type
+    start = bytes([tag]) if tag < 128 else bytes([tag & 0x7F | 0x80, tag >> 7])
+    if isinstance(value, bytes):
+        return start + bytes([len(value)]) + value
+    return start + (struct.pack("<d", value) if isinstance(value, float) else bytes([value]))
+
+
+REGION = field(1, b"chr1") + field(2, 10) + field(3, 20)
+INFO = field(1, b"DP") + field(2, field(1, field(7, 5)))
+MESSAGES = {
+    "nucleus.genomics.v1.FastqRecord": field(1, b"id") + field(3, b"GATT") + field(4, b"BB@F"),
+    "nucleus.genomics.v1.BedRecord": REGION + field(4, b"first") + field(5, 100.0),
+    "nucleus.genomics.v1.GffRecord": field(1, REGION) + field(3, b"gene") + field(4, 2.5),
+    "nucleus.genomics.v1.Variant": (
+        field(6, b"A") + field(7, b"T") + field(10, INFO) + field(13, 21) + field(14, b"chr1")
+        + field(16, 20)
+    ),
+    "nucleus.genomics.v1.Read": field(4, b"name") + field(14, b"GATT") + field(15, b"\x20\x21"),
+    "tensorflow.metadata.v0.DatasetFeatureStatisticsList": (
+        field(1, field(2, 7) + field(3, field(1, b"width") + field(2, 1)))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_known_messages(name: str) -> None:
+    record = MESSAGES[name]
+    kind = recognize_kind([record, record])
+    assert kind.name == name
+    assert kind.read(record) is not None
+    # A field that the message does not have, and a message that is cut.
+    assert kind.read(record + field(31, 1)) is None
+    assert kind.read(record[:-1]) is None
+
+
+def test_the_fields_of_a_known_message() -> None:
+    record = MESSAGES["nucleus.genomics.v1.Variant"]
+    parts = recognize_kind([record]).read(record)
+    assert parts is not None
+    assert {name: (shown.kind, shown.values) for name, shown in parts["message"].items()} == {
+        "reference_bases": ("string", ["A"]),
+        "alternate_bases": ("string", ["T"]),
+        "info": ("map", [{"DP": {"values": [{"int_value": 5}]}}]),
+        "end": ("int64", [21]),
+        "reference_name": ("string", ["chr1"]),
+        "start": ("int64", [20]),
     }
 
 

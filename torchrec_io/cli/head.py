@@ -74,6 +74,9 @@ def show_head(
     Of several files the first is shown. The kind of the records is recognized: Examples,
     SequenceExamples, lists of examples (ELWC), events of TensorBoard and other messages, or text.
     The exit status is 1 if one of the records is damaged.
+
+    A line of --json has the members file, record, offset, bytes and kind, and the fields of the
+    record with their types. Bytes that are not UTF-8 are objects with a member base64.
     """
     with usage_errors():
         start, stop = parse_range("--records", records or str(_DEFAULT_RECORDS))
