@@ -343,7 +343,16 @@ def in_terminal(
     """Return what the command writes to a terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    dropped = ("COLUMNS", "LINES", "TERM", "TERM_PROGRAM", "TMUX", "KITTY_WINDOW_ID", "NO_COLOR")
+    dropped = (
+        "COLUMNS",
+        "LINES",
+        "TERM",
+        "TERM_PROGRAM",
+        "TMUX",
+        "KITTY_WINDOW_ID",
+        "LC_TERMINAL",
+        "NO_COLOR",
+    )
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     command = [sys.executable, "-m", "torchrec_io.cli", "head", *arguments]
     with subprocess.Popen(
@@ -398,6 +407,7 @@ def test_the_output_fits_the_terminal(tmp_path: Path) -> None:
     [
         ({"TERM": "xterm-kitty"}, "\x1b_G", "\x1b\\"),
         ({"TERM_PROGRAM": "iTerm.app"}, "\x1b]1337;File=inline=1;", "\x07"),
+        ({"LC_TERMINAL": "iTerm2"}, "\x1b]1337;File=inline=1;", "\x07"),
     ],
 )
 def test_terminals_that_can_show_pictures_get_them(

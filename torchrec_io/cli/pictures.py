@@ -31,7 +31,9 @@ def picture_protocol() -> Protocol | None:
         return None
     if term in {"xterm-kitty", "xterm-ghostty"} or "KITTY_WINDOW_ID" in os.environ:
         return "kitty"
-    return "iterm2" if program in {"iTerm.app", "WezTerm"} else None
+    # LC_TERMINAL also reaches other machines through SSH.
+    is_iterm2 = program in {"iTerm.app", "WezTerm"} or os.environ.get("LC_TERMINAL") == "iTerm2"
+    return "iterm2" if is_iterm2 else None
 
 
 def picture_sequence(images: Sequence[bytes], protocol: Protocol) -> str:
