@@ -2,83 +2,272 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..checks import counted
 from ..errors import TorchRecIOError
-from ..records.sequential import iter_records
-from ..schema.inspect import InspectedFeature, inspect_example, inspect_sequence_example
-from .options import Paths, files_of, interruptible
-from .text import TABLE_WIDTH, bytes_text, error_line, printable, shorten, values_text
+from ..records.sequential import iter_blocks
+from ..schema.record_kind import Parts, RecordKind, group_by_kind
+from ..schema.sniff import IMAGES, file_format
+from ..storage.opening import open_stream
+from .head_json import record_json
+from .head_table import Column, Layout
+from .options import Paths, files_of, interruptible, parse_range, usage_errors
+from .text import TABLE_WIDTH, bytes_text, error_line, printable
+
+if TYPE_CHECKING:
+    from .pictures import Protocol
+
+_DEFAULT_RECORDS = 5
+# Number of records whose kind is recognized together, where any number may be asked for.
+_JSON_BATCH = 256
+# Lines of the terminal besides the rows of a table: titles, notes and the prompt.
+_OTHER_LINES = 7
+
+
+class _Record(NamedTuple):
+    """A record to show; ``error`` says why there is no data."""
+
+    number: int
+    offset: int | None
+    data: bytes
+    error: TorchRecIOError | None
 
 
 @interruptible
 def show_head(
     paths: Paths,
-    count: Annotated[
-        int, typer.Option("--count", "-n", min=0, help="Number of records to show from each file.")
-    ] = 5,
+    records: Annotated[
+        str | None,
+        typer.Option(
+            "--records",
+            "-n",
+            metavar="N|START:STOP",
+            help="Show the first N records, or those from START to before STOP.",
+            show_default=f"as many as fit, at most {_DEFAULT_RECORDS}",
+        ),
+    ] = None,
+    file: Annotated[
+        int, typer.Option("--file", min=0, help="Number of the file to show, from 0.")
+    ] = 0,
+    *,
+    all_features: Annotated[
+        bool, typer.Option("--all-features", help="Show also features that the screen cuts off.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object with all values for each record.")
+    ] = False,
 ) -> None:
-    """Show the first records of each file: their features, or their bytes."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else TABLE_WIDTH)
-    failed = False
-    for path in files_of(paths, allow_missing=True):
-        console.print(Text(printable(path), style="bold"), soft_wrap=True)
-        try:
-            for number, (offset, record) in enumerate(islice(iter_records(path), count)):
-                _show(console, number, offset, record)
-        except (TorchRecIOError, OSError, MemoryError) as error:
-            typer.echo(error_line(path, error), err=True)
-            failed = True
-    if failed:
+    """Show the first records of a file: a table of their features, with a column for each record.
+
+    Of several files the first is shown. The kind of the records is recognized: Examples,
+    SequenceExamples, lists of examples (ELWC), events of TensorBoard and other messages, or text.
+    The exit status is 1 if one of the records is damaged.
+
+    A line of --json has the members file, record, offset, bytes and kind, and the fields of the
+    record with their types. Bytes that are not UTF-8 are objects with a member base64.
+    """
+    with usage_errors():
+        start, stop = parse_range("--records", records or str(_DEFAULT_RECORDS))
+    files = files_of(paths, allow_missing=True)
+    if file >= len(files):
+        raise typer.BadParameter(f"--file must be less than {len(files)}, the number of files")
+    path = files[file]
+    found = islice(_iter_numbered(path), start, stop)
+    if as_json:
+        is_intact = _print_json(path, found)
+    else:
+        name = printable(path) + (f" (file {file} of {len(files)})" if len(files) > 1 else "")
+        shown, error = _take(found, stop - start)
+        if shown or error is None:
+            _View(records is None, all_features).show(name, path, start, shown)
+        is_intact = not _print_errors(path, shown, error)
+    if not is_intact:
         raise typer.Exit(1)
 
 
-def _show(console: Console, number: int, offset: int, record: bytes) -> None:
-    rows = _rows(record)
-    place = f"record {number} at offset {offset}: {counted(len(record), 'byte')}"
-    if rows:
-        console.print(Text(place), soft_wrap=True)
-        console.print(_table(rows))
-    elif record:
-        console.print(Text(f"{place}, not a tf.train.Example"), soft_wrap=True)
-        console.print(Text(f"  {bytes_text(record)}\n"), soft_wrap=True)
-    else:
-        console.print(Text(f"{place}, empty\n"), soft_wrap=True)
+def _take(records: Iterator[_Record], count: int) -> tuple[list[_Record], Exception | None]:
+    """Return the next records, and the error after which no other record can be found."""
+    found: list[_Record] = []
+    try:
+        # Records before an error stay in the list.
+        found.extend(islice(records, count))
+    except (TorchRecIOError, OSError, MemoryError) as error:
+        return found, error
+    return found, None
 
 
-def _rows(record: bytes) -> list[tuple[str, str, str, str]]:
-    """Return the name, kind, count and values of each feature."""
-    sequence = inspect_sequence_example(record)
-    context, lists = (inspect_example(record) or {}, {}) if sequence is None else sequence
-    rows = [
-        (name, feature.kind, str(len(feature.values)), values_text(feature.values))
-        for name, feature in sorted(context.items())
-    ]
-    return rows + [_list_row(name, steps) for name, steps in sorted(lists.items())]
+def _print_errors(path: str, records: Sequence[_Record], end: Exception | None) -> bool:
+    """Print the errors of records, and the error after them; return whether there are any."""
+    errors = [error for error in (*(record.error for record in records), end) if error is not None]
+    for error in errors:
+        typer.echo(error_line(path, error), err=True)
+    return bool(errors)
 
 
-def _list_row(name: str, steps: list[InspectedFeature]) -> tuple[str, str, str, str]:
-    kinds = sorted({step.kind for step in steps}) or ["none"]
-    shown = ", ".join(f"[{values_text(step.values)}]" for step in steps[:8])
-    more = ", …" if len(steps) > 8 else ""
-    return name, "/".join(kinds), counted(len(steps), "step"), shorten(shown + more)
+def _iter_numbered(path: str) -> Iterator[_Record]:
+    """Yield the records of a file; damaged ones and those that are too large have no data."""
+    with contextlib.closing(open_stream(path, "auto")) as source:
+        for block in iter_blocks(source):
+            errors = {error.record: error for error in block.errors(source.path)}
+            for number, (offset, data) in enumerate(block.records(len(block)), block.first):
+                error = errors.pop(number, None)
+                yield _Record(number, offset, b"" if error else data, error)
+            for last in errors.values():
+                yield _Record(last.record or 0, last.offset, b"", last)
 
 
-def _table(rows: list[tuple[str, str, str, str]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("feature", overflow="fold")
-    table.add_column("kind", no_wrap=True)
-    table.add_column("count", justify="right", no_wrap=True)
-    table.add_column("values", overflow="fold")
-    for name, kind, count, values in rows:
-        table.add_row(Text(shorten(printable(name))), kind, count, Text(values))
-    return table
+def _print_json(path: str, records: Iterator[_Record]) -> bool:
+    """Print records as JSON, some at a time; return whether all are intact."""
+    is_intact = True
+    while True:
+        found, error = _take(records, _JSON_BATCH)
+        intact = [record for record in found if record.error is None]
+        kinds: dict[int, RecordKind] = {}
+        for kind, positions in group_by_kind([record.data for record in intact]):
+            kinds.update((intact[position].number, kind) for position in positions)
+        for shown in found:
+            place: dict[str, Any] = {"file": path, "record": shown.number, "offset": shown.offset}
+            if shown.error is not None:
+                typer.echo(record_json({**place, "error": shown.error.reason}))
+            else:
+                place["bytes"] = len(shown.data)
+                typer.echo(record_json(place, kinds[shown.number], shown.data))
+        is_intact &= not _print_errors(path, found, error)
+        if error is not None or len(found) < _JSON_BATCH:
+            return is_intact
+
+
+class _View:
+    """The output for people.
+
+    Args:
+        is_short: Whether to show only the records that fit side by side.
+        all_features: Whether to show more rows than the screen has.
+    """
+
+    def __init__(self, is_short: bool, all_features: bool) -> None:
+        self._is_terminal = sys.stdout.isatty()
+        has_width = self._is_terminal or "COLUMNS" in os.environ
+        self._console = Console(highlight=False, width=None if has_width else TABLE_WIDTH)
+        self._is_short = is_short
+        self._all_features = all_features
+        self._protocol: Protocol | None = None
+        if self._is_terminal:
+            from .pictures import picture_protocol  # noqa: PLC0415  # slow to import
+
+            self._protocol = picture_protocol()
+
+    def show(self, name: str, path: str, start: int, records: Sequence[_Record]) -> None:
+        """Print the records of a file."""
+        intact = [record for record in records if record.error is None]
+        groups = group_by_kind([record.data for record in intact])
+        if not records:
+            self._line(f"{name}: {_why_none(path, start)}", "bold")
+        elif not any(record.data for record in intact):
+            self._line(f"{name}: {'empty' if intact else 'damaged'} records", "bold")
+            self._console.print(self._content_table(records))
+        elif len(groups) == 1:
+            # Damaged records are among the others.
+            self._show_kind(name, groups[0][0], records)
+        else:
+            self._line(f"{name}: records of {len(groups)} kinds", "bold")
+            for kind, positions in groups:
+                self._show_kind(None, kind, [intact[position] for position in positions])
+
+    def _show_kind(self, name: str | None, kind: RecordKind, records: Sequence[_Record]) -> None:
+        title = kind.name if name is None else f"{name}: {kind.name}"
+        self._line(title, "bold")
+        parts = [kind.read(r.data) if r.data and not r.error else None for r in records]
+        if not any(parts):
+            self._console.print(self._content_table(records))
+            return
+        columns = [Column(_title(r), part) for r, part in zip(records, parts, strict=True)]
+        layout = Layout(columns, self._console.width)
+        fit = layout.end_of_table(0)
+        picture = _image_feature(parts[:fit]) if self._protocol is not None else None
+        max_rows = self._max_rows(title, picture is not None)
+        start = 0
+        while start < (fit if self._is_short else len(columns)):
+            self._console.print(layout.table(start, max_rows))
+            start = layout.end_of_table(start)
+        if max_rows is not None and len(layout) > max_rows:
+            more = counted(len(layout) - max_rows, "more row")
+            self._line(f"and {more}: --all-features shows them")
+        if self._is_short and fit < len(columns):
+            self._line(f"{fit} of {len(columns)} records fit: -n {len(columns)} shows them all")
+        if picture is not None:
+            self._print_picture(*picture)
+
+    def _content_table(self, records: Sequence[_Record]) -> Table:
+        """Return a table with a line for each record, for text and other bytes."""
+        table = Table(box=None, pad_edge=False)
+        for title in ("record", "bytes"):
+            table.add_column(title, justify="right", no_wrap=True)
+        table.add_column("content", no_wrap=True, overflow="ellipsis")
+        width = max(20, self._console.width - 24)
+        for record in records:
+            text = bytes_text(record.data, width) if record.data else "empty"
+            size = f"{len(record.data):,}" if record.error is None else ""
+            content = "damaged" if record.error is not None else text
+            table.add_row(f"{record.number:,}", size, Text(content))
+        return table
+
+    def _max_rows(self, title: str, has_picture: bool) -> int | None:
+        if self._all_features or not self._is_terminal:
+            return None
+        from .pictures import PICTURE_LINES  # noqa: PLC0415  # slow to import
+
+        taken = _OTHER_LINES + cell_len(title) // self._console.width
+        taken += PICTURE_LINES + 2 if has_picture else 0
+        return max(3, self._console.height - taken)
+
+    def _print_picture(self, name: str, images: Sequence[bytes]) -> None:
+        from .pictures import picture_sequence  # noqa: PLC0415  # slow to import
+
+        assert self._protocol is not None
+        self._line(f"{printable(name)}:")
+        # Rich would count the characters of the picture as text.
+        typer.echo(picture_sequence(images, self._protocol))
+
+    def _line(self, text: str, style: str = "") -> None:
+        self._console.print(Text(text, style), soft_wrap=True)
+
+
+def _title(record: _Record) -> str:
+    if record.error is not None:
+        return f"record {record.number:,}\ndamaged"
+    return f"record {record.number:,}\n{counted(len(record.data), 'byte')}"
+
+
+def _why_none(path: str, start: int) -> str:
+    """Return why there is nothing to show."""
+    if start:
+        return f"no record {start:,}: the file has fewer records"
+    if os.path.isfile(path) and os.path.getsize(path) == 0:
+        return "empty file (0 bytes)"
+    return "no records"
+
+
+def _image_feature(records: Sequence[Parts | None]) -> tuple[str, list[bytes]] | None:
+    """Return the name of the first feature with images, and the image of each record."""
+    filled = [parts for parts in records if parts is not None]
+    features = [(part, name) for parts in filled for part in parts for name in parts[part]]
+    for part, name in dict.fromkeys(features):
+        fields = [parts[part][name] for parts in filled if name in parts[part]]
+        values = [field.values[0] for field in fields if field.kind == "bytes" and field.values]
+        images = [one for one in values if isinstance(one, bytes) and file_format(one) in IMAGES]
+        if images:
+            return name, images
+    return None

@@ -133,6 +133,19 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_range(option: str, text: str) -> tuple[int, int]:
+    """Return the first number and the end of a range such as "5", which is "0:5", or "10:15".
+
+    Raises:
+        ValueError: If the text is not a range of at least 1 number.
+    """
+    found = re.fullmatch(r"(?:(\d{1,18}):)?(\d{1,18})", text.strip())
+    start, stop = (int(found[1] or 0), int(found[2])) if found else (0, 0)
+    if start >= stop:
+        raise ValueError(f"{option} must be N or START:STOP with START < STOP, got {text!r}")
+    return start, stop
+
+
 def _parse_numbers(text: str) -> list[float]:
     try:
         return [float(number) for number in text.split(",")]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
+from rich.cells import cell_len, set_cell_size
+
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..records.damage_map import DamageMap
@@ -15,6 +17,9 @@ TABLE_WIDTH = 160
 _MAX_CHARACTERS = 72
 _HEX_BYTES = 16
 _BAR_WIDTH = 64
+# Width of a value of bytes, and the width from which sizes are in words.
+_BYTES_WIDTH = 52
+_WIDE = 40
 
 
 def printable(text: str) -> str:
@@ -67,22 +72,29 @@ def _value_text(value: bytes | float) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
-def bytes_text(data: bytes) -> str:
-    """Describe bytes: quoted text, the format and size of an image, or the first bytes in hex."""
-    text = _quoted_text(data)
+def bytes_text(data: bytes, width: int = _BYTES_WIDTH) -> str:
+    """Describe bytes: quoted text, the format and size of an image, or the first bytes in hex.
+
+    Args:
+        data: Bytes to describe.
+        width: Width of the column. Text and bytes are cut to fit; their size is always shown.
+    """
+    size = counted(len(data), "byte") if width >= _WIDE else f"{len(data):,} B"
+    text = _quoted_text(data, width, f" ({size})")
     if text is not None:
         return text
     name = file_format(data)
     if name in IMAGES:
-        size = image_size(data)
-        name += " {}x{}".format(*size) if size else ""
+        pixels = image_size(data)
+        name += " {}x{}".format(*pixels) if pixels else ""
     if name is None:
-        name = data[:_HEX_BYTES].hex(" ") + (" …" if len(data) > _HEX_BYTES else "")
-    return f"{name} ({counted(len(data), 'byte')})"
+        most = min(_HEX_BYTES, max(1, (width - len(size) - 5) // 3))
+        name = data[:most].hex(" ") + (" …" if len(data) > most else "")
+    return f"{name} ({size})"
 
 
-def _quoted_text(data: bytes) -> str | None:
-    start = data[: 4 * _MAX_CHARACTERS]
+def _quoted_text(data: bytes, width: int, size: str) -> str | None:
+    start = data[: 4 * width]
     try:
         # The end of the excerpt may split a character, so decoding is final only for all the data.
         text = codecs.getincrementaldecoder("utf-8")().decode(start, final=start == data)
@@ -90,7 +102,8 @@ def _quoted_text(data: bytes) -> str | None:
         return None
     if not all(c.isprintable() or c in "\t\r\n" for c in text):
         return None
-    shown = text[: _MAX_CHARACTERS // 2]
-    if shown == text and start == data:
-        return f"'{printable(shown)}'"
-    return f"'{printable(shown)}…' ({counted(len(data), 'byte')})"
+    text = printable(text)
+    if start == data and cell_len(text) + 2 <= width:
+        return f"'{text}'"
+    # Some characters take two cells.
+    return f"'{set_cell_size(text, max(1, width - len(size) - 3)).rstrip()}…'{size}"

@@ -1,0 +1,227 @@
+"""The table of the command ``head``: features as rows, records as columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from rich import box
+from rich.cells import cell_len, set_cell_size
+from rich.table import Table
+from rich.text import Text
+
+from ..schema.record_kind import Parts, ShownField, natural_key
+from .text import bytes_text, printable
+
+# The least and the largest width of a record's column, and the cells between two columns.
+_MIN_WIDTH, _MAX_WIDTH, _GAP = 22, 72, 3
+_TITLES = {"feature_lists": "feature lists"}
+
+
+class Column(NamedTuple):
+    """A record in a table.
+
+    Attributes:
+        title: Text above the column.
+        parts: Fields of the record; None if it has none to show.
+    """
+
+    title: str
+    parts: Parts | None
+
+
+class _Row(NamedTuple):
+    """A feature of each record, or the title of a part."""
+
+    name: str
+    kind: str
+    fields: Sequence[ShownField | str | None]
+
+
+class Layout:
+    """The rows of a table of records, and the columns that fit beside each other.
+
+    Args:
+        columns: Records to show.
+        width: Width of the table.
+    """
+
+    def __init__(self, columns: Sequence[Column], width: int) -> None:
+        self._columns = columns
+        self._rows = list(_rows(columns))
+        names = [len(row.name) for row in self._rows]
+        self._name_width = min(max([*names, len("feature")]), max(12, width // 3))
+        kinds = [cell_len(row.kind) for row in self._rows]
+        self._kind_width = min(max([*kinds, len("type")]), max(24, width // 4))
+        self._width = max(_MIN_WIDTH, width - self._name_width - self._kind_width - _GAP)
+        self._widths = [self._column_width(position) for position in range(len(columns))]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def end_of_table(self, start: int) -> int:
+        """Return the end of the columns from ``start`` on that fit; there is at least one."""
+        stop, used = start + 1, 0
+        for stop in range(start + 1, len(self._columns) + 1):
+            used += min(self._widths[stop - 1], _MIN_WIDTH) + _GAP
+            if used > self._width:
+                return max(start + 1, stop - 1)
+        return stop
+
+    def table(self, start: int, max_rows: int | None) -> Table:
+        """Return the table of the columns that fit, from ``start``, and of the first rows."""
+        stop = self.end_of_table(start)
+        width = self._cell_width(self._widths[start:stop])
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for title in ("feature", "type", *(column.title for column in self._columns[start:stop])):
+            table.add_column(Text(title), no_wrap=True, overflow="ellipsis")
+        for row in self._rows[:max_rows]:
+            name = Text(_middle_cut(row.name, self._name_width), "" if row.kind else "bold")
+            cells = (_cell(field, width) for field in row.fields[start:stop])
+            table.add_row(name, Text(_cut(row.kind, self._kind_width)), *cells)
+        return table
+
+    def _column_width(self, position: int) -> int:
+        cells = [cell_len(_cell(row.fields[position], _MAX_WIDTH).plain) for row in self._rows]
+        return max([*cells, *map(len, self._columns[position].title.split("\n"))])
+
+    def _cell_width(self, widths: Sequence[int]) -> int:
+        """Return the largest width of a cell with which the columns fit."""
+        return next(
+            (
+                most
+                for most in range(_MAX_WIDTH, _MIN_WIDTH, -1)
+                if sum(min(width, most) + _GAP for width in widths) <= self._width
+            ),
+            _MIN_WIDTH,
+        )
+
+
+def _cell(field: ShownField | str | None, width: int) -> Text:
+    if field is None:
+        return Text("missing", "dim")
+    return Text(_cut(field if isinstance(field, str) else field_text(field, width), width))
+
+
+def _rows(columns: Sequence[Column]) -> Iterator[_Row]:
+    records = [column.parts for column in columns]
+    titles = dict.fromkeys(title for parts in records for title in parts or ())
+    indent = "  " if len(titles) > 1 else ""
+    for title in titles:
+        if indent:
+            counts = [_part_text(parts, title) for parts in records]
+            yield _Row(_TITLES.get(title, title), "", counts)
+        for name in _names(records, title):
+            fields = [None if parts is None else parts[title].get(name) for parts in records]
+            shown = [field for field in fields if field is not None]
+            yield _Row(indent + printable(name), _kind_text(shown), _cells(records, fields, title))
+
+
+def _names(records: Sequence[Parts | None], title: str) -> list[str]:
+    names = dict.fromkeys(name for parts in records if parts is not None for name in parts[title])
+    # Fields of messages stay in the order of the message.
+    return list(names) if title == "message" else sorted(names, key=natural_key)
+
+
+def _cells(
+    records: Sequence[Parts | None], fields: Sequence[ShownField | None], title: str
+) -> list[ShownField | str | None]:
+    """Return the cells of a feature: empty in damaged and in empty records.
+
+    They are empty also for fields of messages: protobuf does not store the default value.
+    """
+    return [
+        "" if field is None and (parts is None or title == "message") else field
+        for parts, field in zip(records, fields, strict=True)
+    ]
+
+
+def _part_text(part: Parts | None, title: str) -> str:
+    """Return the number of examples in a list of them."""
+    lists = [field for field in (part or {}).get(title, {}).values() if field.noun == "examples"]
+    return f"{len(lists[0].values):,} {lists[0].noun}" if lists else ""
+
+
+def _kind_text(fields: Sequence[ShownField]) -> str:
+    """Return the type of a feature and the number of its values, if that is not always 1."""
+    kind = "/".join(dict.fromkeys(printable(field.kind) for field in fields))
+    noun = fields[0].noun
+    sizes = {len(field.values) for field in fields}
+    # The number of examples has a row of its own.
+    if kind == "none" or noun == "examples" or (noun == "values" and sizes == {1}):
+        return kind
+    numbers = f"{min(sizes):,}" + (f" to {max(sizes):,}" if len(sizes) > 1 else "")
+    if all(map(_has_single_bytes, fields)):
+        return f"{kind} [{numbers} of 1 B]"
+    return f"{kind} [{numbers} steps]" if noun == "steps" else f"{kind} [{numbers}]"
+
+
+def _has_single_bytes(field: ShownField) -> bool:
+    """Return whether a feature is an array of bytes with one value for each byte."""
+    values = field.values
+    return len(values) > 1 and all(isinstance(one, bytes) and len(one) == 1 for one in values)
+
+
+def field_text(field: ShownField, width: int) -> str:
+    """Return the first values of a field, and their number if not all are shown."""
+    if field.kind == "none" and field.noun == "values":
+        return "no values"
+    if _has_single_bytes(field):
+        return _list_text((str(value[0]) for value in field.values), len(field.values), width)
+    if field.noun != "values":
+        texts = (_item_text(item, width) for item in field.values)
+        return _list_text(texts, len(field.values), width)
+    if len(field.values) == 1:
+        value = field.values[0]
+        return f"{value:.15g}" if field.kind == "double" else _value_text(value, width)
+    return _list_text((_value_text(one, width) for one in field.values), len(field.values), width)
+
+
+def _item_text(item: Sequence[Any] | None, width: int) -> str:
+    if item is None:
+        return "missing"
+    if len(item) == 1:
+        return _value_text(item[0], width)
+    if not item:
+        return "[]"
+    return f"[{_list_text((_value_text(one, width) for one in item), len(item), width // 2)}]"
+
+
+def _list_text(texts: Iterable[str], count: int, width: int) -> str:
+    """Join as many texts as fit; the count follows if there are more."""
+    if count == 0:
+        return "empty list"
+    end = f", … ({count:,})"
+    joined = ""
+    for position, text in enumerate(texts):
+        longer = f"{joined}, {text}" if position else text
+        is_last = position == count - 1
+        if cell_len(longer) > width - (0 if is_last else len(end)):
+            return (joined or _cut(text, max(1, width - len(end)))) + end
+        joined = longer
+    return joined
+
+
+def _value_text(value: Any, width: int) -> str:
+    if isinstance(value, bytes):
+        return bytes_text(value, width)
+    if isinstance(value, str):
+        return bytes_text(value.encode("utf-8", "backslashreplace"), width)
+    if isinstance(value, dict):
+        return printable(json.dumps(value, ensure_ascii=False))
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+def _cut(text: str, width: int) -> str:
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+
+
+def _middle_cut(name: str, width: int) -> str:
+    """Cut a name in the middle: the start and the end tell similar names apart."""
+    if len(name) <= width:
+        return name
+    half = (width - 1) // 2
+    return f"{name[: width - 1 - half]}…{name[len(name) - half :]}"
