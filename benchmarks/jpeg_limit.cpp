@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -106,8 +107,8 @@ class Reader {
       for (int y = 0; y < kSize; ++y, out += kSize * 3) write_row(row_at(y), false, out);
       return;
     }
-    const tio::ResampleWeights across(box_.width, from_x_, to_x_, kSize);
-    const tio::ResampleWeights down(box_.height, from_y_, to_y_, kSize);
+    const tio::ResampleWeights& across = *across_;
+    const tio::ResampleWeights& down = *down_;
     const auto size = static_cast<std::size_t>(end_x_ - first_x_) * 4;
     summed_.resize(size + static_cast<std::size_t>(across.taps() * 4));
     resized_.resize(std::size_t{kSize} * 4 + 16);
@@ -127,32 +128,37 @@ class Reader {
     const int width = static_cast<int>(image_.output_width);
     const int height = static_cast<int>(image_.output_height);
     box_ = recipe == "crop" ? box : Box{0, 0, height, width, 0};
-    from_x_ = from_y_ = 0;
-    to_x_ = box_.width;
-    to_y_ = box_.height;
+    double from_x = 0, from_y = 0;
+    double to_x = box_.width, to_y = box_.height;
     is_copied_ = recipe == "whole";
     if (recipe == "evaluate") {
       const double scale = static_cast<double>(kShortSide) / std::min(width, height);
       const int columns = static_cast<int>(width * scale), rows = static_cast<int>(height * scale);
       const double left = std::nearbyint((columns - kSize) / 2.0);
       const double top = std::nearbyint((rows - kSize) / 2.0);
-      from_x_ = left * width / columns;
-      to_x_ = (left + kSize) * width / columns;
-      from_y_ = top * height / rows;
-      to_y_ = (top + kSize) * height / rows;
+      from_x = left * width / columns;
+      to_x = (left + kSize) * width / columns;
+      from_y = top * height / rows;
+      to_y = (top + kSize) * height / rows;
     }
-    const tio::ResampleWeights across(box_.width, from_x_, to_x_, kSize);
-    const tio::ResampleWeights down(box_.height, from_y_, to_y_, kSize);
-    first_x_ = is_copied_ ? 0 : across.first(0);
-    end_x_ = is_copied_ ? width : across.end();
-    first_y_ = is_copied_ ? 0 : down.first(0);
-    end_y_ = is_copied_ ? height : down.end();
+    if (is_copied_) {
+      first_x_ = first_y_ = 0;
+      end_x_ = width;
+      end_y_ = height;
+      return;
+    }
+    across_.emplace(box_.width, from_x, to_x, kSize);
+    down_.emplace(box_.height, from_y, to_y, kSize);
+    first_x_ = across_->first(0);
+    end_x_ = across_->end();
+    first_y_ = down_->first(0);
+    end_y_ = down_->end();
   }
 
   jpeg_decompress_struct image_{};
   jpeg_error_mgr errors_{};
   Box box_{};
-  double from_x_ = 0, from_y_ = 0, to_x_ = 0, to_y_ = 0;
+  std::optional<tio::ResampleWeights> across_, down_;
   std::int64_t first_x_ = 0, end_x_ = 0, first_y_ = 0, end_y_ = 0;
   bool is_copied_ = false;
   int first_column_ = 0, first_row_ = 0;
