@@ -85,7 +85,9 @@ std::size_t PixelWriter::write_blocks(const std::uint8_t* row, std::uint8_t* out
   if (step == 1 || step == -1) {
     return pixel_paths::to_planes(row, pixels_, out, target_.channel_step, step < 0);
   }
-  if (step == 3 && target_.channel_step == 1) return pixel_paths::to_triples(row, pixels_, out);
+  if ((step == 3 || step == -3) && target_.channel_step == 1) {
+    return pixel_paths::to_triples(row, pixels_, out, step < 0);
+  }
 #else
   static_cast<void>(row);
   static_cast<void>(out);

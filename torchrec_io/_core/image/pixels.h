@@ -48,8 +48,9 @@ bool has_shuffle();
 // Writes three planes, forwards or backwards from `out`.
 std::size_t to_planes(const std::uint8_t* row, std::size_t pixels, std::uint8_t* out,
                       std::int64_t plane_step, bool is_reversed);
-// Writes RGB RGB ...
-std::size_t to_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* out);
+// Writes RGB RGB ..., forwards or backwards from `out`.
+std::size_t to_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* out,
+                       bool is_reversed);
 // Reads RGB RGB ... and writes pixels of four levels.
 std::size_t from_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* out);
 #endif

@@ -46,13 +46,18 @@ TIO_TARGET std::size_t to_planes(const std::uint8_t* row, std::size_t pixels, st
   return x;
 }
 
-TIO_TARGET std::size_t to_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* out) {
-  const __m128i first_three = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+TIO_TARGET std::size_t to_triples(const std::uint8_t* row, std::size_t pixels, std::uint8_t* out,
+                                  bool is_reversed) {
+  const __m128i forward = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+  const __m128i backward = _mm_setr_epi8(-1, -1, -1, -1, 12, 13, 14, 8, 9, 10, 4, 5, 6, 0, 1, 2);
   std::size_t x = 0;
-  // 16 bytes are stored for four pixels: two more pixels must follow in this row.
+  // 16 bytes are stored for four pixels: the pixels after them are written later, and must be two
+  // more in this row.
   for (; x + 6 <= pixels; x += 4) {
     const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + x * 4));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + x * 3), _mm_shuffle_epi8(four, first_three));
+    std::uint8_t* const at = is_reversed ? out - x * 3 - 13 : out + x * 3;
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at),
+                     _mm_shuffle_epi8(four, is_reversed ? backward : forward));
   }
   return x;
 }
