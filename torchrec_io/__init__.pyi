@@ -31,6 +31,7 @@ from .errors import WrongShardError as WrongShardError
 from .loading.loader import make_loader as make_loader
 from .messages import Example as Example
 from .messages import SequenceExample as SequenceExample
+from .order.pack import Pack as Pack
 from .order.shuffle import Shuffle as Shuffle
 from .records.formats import RecordFormat as RecordFormat
 from .records.index import RecordIndex as RecordIndex

@@ -614,6 +614,92 @@ def count_bits_below(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,),
     Return the number of set bits before each of `numbers`; otherwise as `select_bits`.
     """
 
+def count_packed_rows(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], cuts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, extra: int, has_splits: bool) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Return the number of rows of each window of documents.
+
+    Args:
+        lengths: Number of tokens of each record. Those without tokens are left out.
+        numbers: Records of all windows, in order.
+        cuts: Index in `numbers` of the start of each window, and of the last one's end.
+        length: Length of a row.
+        extra: Number of tokens that follow each document: 0 or 1.
+        has_splits: Whether documents longer than a row are split, not left out.
+    """
+
+def count_packed_tokens(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], cuts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], extra: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Return the number of tokens of each window; otherwise as `count_packed_rows`.
+    """
+
+def pack_window(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, extra: int, has_splits: bool) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+    """
+    Return the rows of a window of documents; otherwise as `count_packed_rows`.
+
+    Returns:
+        The first piece of each row, then the number of pieces; and of each piece its index
+        in `numbers`, its first token in the document and its number of tokens.
+    """
+
+class Labels(enum.Enum):
+    """Which token is the label of a token."""
+
+    same = 0
+    """The token itself."""
+
+    next = 1
+    """The next token of its document."""
+
+def write_packed_values(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], padding: bytes, separator: bytes | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    Write the values of packed rows.
+
+    Args:
+        pieces: Of each piece its first token in the rows; the first token of its document in
+            `source` and the document's number of tokens; and the piece's first token in the
+            document and its number of tokens.
+        source: Values of the documents, as bytes.
+        padding: Bytes of one value.
+        separator: Bytes of the value after a document; None repeats its last value.
+        out: Values of the rows, as bytes.
+    """
+
+def write_packed_marks(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], length: int, continues: bool, segments: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    Write the segment and the position of each token of packed rows.
+
+    Args:
+        pieces: As in `write_packed_values`.
+        length: Length of a row.
+        continues: Whether positions are those in the document, not in the piece.
+        segments: Segments to write.
+        positions: Positions to write.
+    """
+
+@overload
+def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+@overload
+def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+@overload
+def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+@overload
+def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+@overload
+def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+@overload
+def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+@overload
+def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    Write the label of each token of packed rows; otherwise as `write_packed_values`.
+    """
+
 class Kind(enum.Enum):
     """Kind of the values that a Feature stores."""
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Number of records that are assigned and loaded at a time without a batch size.
 _MOST_AT_ONCE = 256
+# The same of rows, which are as large as many records.
+_MOST_ROWS = 16
 # Number of later epochs that are searched if an epoch has no batch for a worker. Batches by length
 # may be fewer in one epoch than in another.
 _EPOCHS_AHEAD = 100
@@ -73,6 +75,11 @@ class Dealer(ABC):
         return False
 
     @property
+    def deals_rows(self) -> bool:
+        """True if the order makes rows that are packed with records."""
+        return False
+
+    @property
     def replaces_lost(self) -> bool:
         """True if lost records are replaced in their places, so that the steps stay as planned."""
         return False
@@ -80,7 +87,7 @@ class Dealer(ABC):
     @property
     def fills_up(self) -> bool:
         """True if batches that lost records are filled up from the next ones."""
-        return not self.deals_batches and not self.replaces_lost
+        return not (self.deals_batches or self.deals_rows or self.replaces_lost)
 
     @property
     @abstractmethod
@@ -196,7 +203,18 @@ class EpochDealer(Dealer):
         return self.order.has_batches
 
     @property
+    def deals_rows(self) -> bool:
+        return self.order.has_rows
+
+    @property
+    def has_equal_epochs(self) -> bool:
+        """True if all epochs have the same number of units."""
+        return not (self.order.has_batches or self.order.has_rows)
+
+    @property
     def replaces_lost(self) -> bool:
+        if self.order.has_rows:  # a row without one of its records is still a row
+            return False
         uneven = self.options["uneven"]
         return uneven in {"drop", "pad"} or (uneven is None and self.world_size > 1)
 
@@ -206,7 +224,8 @@ class EpochDealer(Dealer):
             return 1
         batch_size: int | None = self.options["batch_size"]
         at_once = batch_size or self._samples_at_once
-        return at_once or _chunk_size(len(self.order), self.world_size)
+        most = _MOST_ROWS if self.order.has_rows else _MOST_AT_ONCE
+        return at_once or _chunk_size(self.order.guess_count(), self.world_size, most)
 
     def count(self, epoch: int) -> int:
         """Return the number of units in an epoch."""
@@ -261,7 +280,7 @@ class EpochDealer(Dealer):
             lambda count: self._plan_of(count, layout, progress),
             progress.consumed,
         )
-        return map(NumberedChunk, batches)
+        return batches if self.order.has_rows else map(NumberedChunk, batches)
 
     def records_before(self, progress: Progress, layout: ProcessLayout) -> Iterator[Numbers]:
         """Yield the records of this rank before a progress in its epoch, the nearest first."""
@@ -277,7 +296,7 @@ class EpochDealer(Dealer):
 
     def _has_later(self, progress: Progress, layout: ProcessLayout) -> bool:
         later = range(progress.epoch + 1, progress.epoch + 1 + _EPOCHS_AHEAD)
-        if not self.order.has_batches:  # all epochs are equal
+        if self.has_equal_epochs:
             later = later[:1]
         return any(self.plan(layout, Progress(epoch)).num_rank_batches > 0 for epoch in later)
 
@@ -407,14 +426,14 @@ class StreamDealer(Dealer):
         return dataclasses.replace(progress, begin=1)
 
 
-def _chunk_size(num_records: int, world_size: int) -> int:
-    """Return the number of records assigned to a process at a time without a batch size.
+def _chunk_size(num_records: int, world_size: int, most: int) -> int:
+    """Return the number of records, or rows, assigned to a process at a time without a batch size.
 
     A power of two, so that DataLoader's batches of the usual sizes are full except the last. Small
     enough that several workers all get records. Independent of the number of workers, so that ranks
     with different numbers of workers still share the records.
     """
-    chunk = _MOST_AT_ONCE
+    chunk = most
     while chunk > 1 and chunk * world_size * _WORKERS * 2 > num_records:
         chunk //= 2
     return chunk

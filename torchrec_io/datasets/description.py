@@ -102,11 +102,12 @@ def changed_options(options: Mapping[str, Any]) -> list[str]:
 
 
 def _about_options(pipeline: Pipeline) -> list[str]:
-    if not isinstance(pipeline.order, MixedOrder):
+    order = pipeline.order.whole if pipeline.order.has_rows else pipeline.order
+    if not isinstance(order, MixedOrder):
         return changed_options(pipeline.options)
     # The others are those of the first dataset.
     own = {name: pipeline.options[name] for name in options_of(MixOptions)}
-    return [pipeline.order.rule, *changed_options(own)]
+    return [order.rule, *changed_options(own)]
 
 
 def _differs(value: Any, default: Any) -> bool:
@@ -122,8 +123,8 @@ def _name_of(value: Any) -> str:
 def _about_share(dealer: Dealer, epoch: int) -> Iterator[str]:
     if not isinstance(dealer, EpochDealer) or len(dealer.order) == ENDLESS:
         return
-    if dealer.order.has_batches:  # their number is known only after all lengths are sorted
-        yield "a share of the batches"
+    if not dealer.has_equal_epochs:  # the number is known only after all lengths are sorted
+        yield "a share of the rows" if dealer.deals_rows else "a share of the batches"
         return
     plan = dealer.plan(dealer.layout(), Progress(epoch))
     records = f"{plan.num_rank_records:,} of {counted(plan.num_records, 'record')}"

@@ -53,8 +53,8 @@ class CountedDataset(RecordDataset):
     def __len__(self) -> int:
         """Return the number of batches (samples, without a batch size) of this rank's iteration.
 
-        Batches by length may be more or fewer in another epoch. They are counted for the iteration
-        that comes next.
+        Batches by length and packed rows may be more or fewer in another epoch. They are counted
+        for the iteration that comes next.
 
         Raises:
             TypeError: If the dataset is endless.
@@ -62,7 +62,7 @@ class CountedDataset(RecordDataset):
         epochs = self._dealer.options["epochs"]
         if epochs is None or self.num_records == ENDLESS:
             raise TypeError("an endless dataset has no length")
-        if not self._dealer.order.has_batches:
+        if self._dealer.has_equal_epochs:
             return int(self._dealer.num_steps(0) * epochs)
         first = self.session.state.clock.epoch
         return sum(self._dealer.num_steps(epoch) for epoch in range(first, first + epochs))

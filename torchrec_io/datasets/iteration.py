@@ -11,16 +11,16 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
 from ..errors import DecodeError, TorchRecIOError, TransformError
 from ..order.progress import ProcessLayout, Progress
 from ..parsing.record_random import RecordRandom
 from ..tensors.batch import Batch, KeyedBatch
 from ..tensors.batch_rows import RecentBlocks
+from ..timing.steps import parsing
 from .bad_records import ErrorHandler
 from .dealing import Dealer, EpochDealer
 from .filling import BatchFiller
+from .packing import RowAssembler
 from .prefetch import JobQueue, LoadJob, Outcome, Prefetcher
 from .record_loader import Loaded, RecordLoader
 from .replacement import LostRecordReplacer
@@ -127,6 +127,7 @@ class Iteration:
         makes_dicts: Whether ``default_collate`` makes dicts, although this process of a spawned
             worker has no ``Accelerator``.
         transform: Calls the user's function.
+        assembler: Puts records into rows, if the dataset packs them.
     """
 
     loader: RecordLoader
@@ -135,6 +136,7 @@ class Iteration:
     meter: IterationMeter
     makes_dicts: bool = False
     transform: Transform | None = None
+    assembler: RowAssembler | None = None
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -300,8 +302,7 @@ class Iteration:
         """Yield the samples of a job in parts; if an error is raised, those before it."""
         self.meter.stored_bytes += job.stored_bytes
         if errors.will_raise(loaded):
-            found = loaded.positions_in(job.chunk.numbers)
-            sound = int((found == np.arange(len(found))).sum())
+            sound = loaded.count_sound(job.chunk.numbers)
             yield from self._each(loaded, job, position, sound)
         errors.handle_loaded(loaded, self.loader)
         if replacer is not None:
@@ -384,6 +385,9 @@ class Iteration:
         """Return loaded records, transformed if none is to be replaced first."""
         if self.options["on_error"] == "raise":
             loaded = loaded._replace(block=None)  # no batch is filled with the stored records
+        if self.assembler is not None:
+            with parsing():
+                loaded = self.assembler.assemble(loaded, job.chunk)
         if self.transform is None or loaded.has_lost or not len(loaded.numbers):
             return loaded
         if self.dealer.in_batches:

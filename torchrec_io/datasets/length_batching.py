@@ -82,7 +82,7 @@ def _lengths(
         return length_key
     if length_key is not None and not isinstance(length_key, str):
         return _given_lengths(length_key, len(reader))
-    feature = _length_feature(parser, length_key)
+    feature = length_feature(parser, length_key, "length_key")
     if known is not None and known.feature == feature:
         return known
     return Lengths(find_lengths(reader, feature), feature)
@@ -100,19 +100,31 @@ def _given_lengths(values: Any, count: int) -> Lengths:
     return Lengths(lengths)
 
 
-def _length_feature(parser: BlockParser, name: str | None) -> LengthFeature:
+def length_feature(parser: BlockParser, name: str | None, option: str) -> LengthFeature:
+    """Return the feature that records have their lengths from.
+
+    Args:
+        parser: Parser of the records.
+        name: Name of the feature; None for the only one.
+        option: Name of the option, for errors.
+
+    Raises:
+        ValueError: If there is no such feature.
+    """
     features = parser.length_features()
     if name is None and len(features) == 1:
         return next(iter(features.values()))
     if name is not None and name in features:
         return features[name]
+    may_be_given = option == "length_key"
     if not features:
+        integers = " must be integers, one for each record," if may_be_given else " cannot be found"
         raise ValueError(
-            "length_key must be integers, one for each record, because the schema has no "
-            f"VarLenFeature, RaggedFeature or FixedLenSequenceFeature, got {name!r}"
+            f"{option}{integers} because the schema has no VarLenFeature, RaggedFeature or "
+            f"FixedLenSequenceFeature, got {name!r}"
         )
+    others = " or integers, one for each record" if may_be_given else ""
     raise ValueError(
-        "length_key must be the name of a VarLenFeature, RaggedFeature or FixedLenSequenceFeature "
-        f"of the schema ({', '.join(map(repr, features))}) or integers, one for each record, "
-        f"got {name!r}"
+        f"{option} must be the name of a VarLenFeature, RaggedFeature or FixedLenSequenceFeature "
+        f"of the schema ({', '.join(map(repr, features))}){others}, got {name!r}"
     )

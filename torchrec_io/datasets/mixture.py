@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..records.record_reader import RecordReader
 from .indexed import CountedDataset, IndexedDataset
 from .missing_methods import MIXED
 from .options import MixOptions, change_options, has_length_batches, options_of, takes_options
+from .packing import left_out_documents, pack_documents
 from .pipeline import IndexedPipeline, Pipeline
 from .record_loader import RecordLoader
 
@@ -79,6 +80,8 @@ def mix(
     orders = [part.record_order for part in parts]
     order = MixedOrder(orders, weights, seed, stop, bases=bases)
     indexes = [index for part in parts for index in part.records.indexes]
+    if changes.get("pack") is not None and not orders[0].can_batch_by_length:
+        raise ValueError("a dataset of steps has no packed rows: pack must be None")
     reader = orders[0].mixture_reader(
         RecordReader(
             indexes,
@@ -89,7 +92,7 @@ def mix(
     )
     parser = first.loader.parser.for_mixture([part.loader.parser for part in parts])
     return MixedDataset(
-        Pipeline(
+        _pipeline(
             [path for part in parts for path in part.paths],
             first.schema,
             order,
@@ -97,6 +100,22 @@ def mix(
             change_options(MixOptions, first.options, changes),
         )
     )
+
+
+def _pipeline(
+    paths: list[str],
+    schema: Any,
+    order: MixedOrder,
+    loader: RecordLoader,
+    options: Mapping[str, Any],
+) -> Pipeline:
+    """Return the pipeline of a mixture, with packed rows if its options ask for them."""
+    if options.get("pack") is None:
+        return Pipeline(paths, schema, order, loader, options)
+    assert isinstance(loader.reader, RecordReader)
+    packed, options = pack_documents(order, loader, loader.reader, options)
+    errors = left_out_documents(packed, loader.reader, options["on_error"])
+    return Pipeline(paths, schema, packed, loader, options, errors)
 
 
 def _as_list(datasets: Any) -> list[Any]:
@@ -112,6 +131,8 @@ def _checked(dataset: Any) -> IndexedPipeline:
         )
     if has_length_batches(dataset.pipeline.options):
         raise ValueError("a dataset with batches by length cannot be mixed")
+    if dataset.pipeline.options.get("pack") is not None:
+        raise ValueError("a dataset with packed rows cannot be mixed: give pack to mix()")
     return dataset.pipeline
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 from ..checks import check_choice, check_integer, is_integer
 from ..errors import TorchRecIOError
 from ..order.distributed import resolve_rank
+from ..order.pack import Pack
 from ..order.plan import UNEVEN_CHOICES, Uneven
 from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
 from ..records.index_cache import IndexChoice
@@ -101,6 +102,12 @@ def _check_on_error(name: str, value: Any) -> Any:
     return value
 
 
+def _check_pack(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, Pack):
+        raise ValueError(f"{name} must be a Pack, such as tio.Pack(2048), or None, got {value!r}")
+    return value
+
+
 def _check_transform(name: str, value: Any) -> Any:
     if value is not None and not callable(value):
         raise ValueError(f"{name} must be a function or None, got {value!r}")
@@ -153,6 +160,18 @@ class LengthOptions(TypedDict, total=False):
 
     batch_tokens: Annotated[int | None, Option(None, _none_or_at_least(1))]
     length_key: Annotated[LengthKey, Option(None)]
+
+
+@_documented
+class PackOptions(TypedDict, total=False):
+    """Rows that are packed with records.
+
+    Attributes:
+        pack: Rows of a fixed length, packed with the tokens of whole records: a :class:`Pack`.
+            ``batch_size`` then counts rows, and a sample is a row. See docs/packing.md.
+    """
+
+    pack: Annotated[Pack | None, Option(None, _check_pack)]
 
 
 @_documented
@@ -392,6 +411,7 @@ class TFRecordOptions(
     SplitOptions,
     BatchOptions,
     LengthOptions,
+    PackOptions,
     ShuffleOptions,
     UnevenOptions,
     SeedOptions,
@@ -410,6 +430,7 @@ class TFRecordOptions(
 class TfdsOptions(
     BatchOptions,
     LengthOptions,
+    PackOptions,
     ShuffleOptions,
     UnevenOptions,
     SeedOptions,
@@ -460,11 +481,13 @@ class ReplaceOptions(
     """Options of the ``replace`` methods of datasets."""
 
 
-class TFRecordReplaceOptions(ReplaceOptions, LengthOptions, total=False):
+class TFRecordReplaceOptions(ReplaceOptions, LengthOptions, PackOptions, total=False):
     """Options of :meth:`TFRecordDataset.replace`."""
 
 
-class MixOptions(BatchOptions, UnevenOptions, EpochOptions, LoadingOptions, total=False):
+class MixOptions(
+    BatchOptions, PackOptions, UnevenOptions, EpochOptions, LoadingOptions, total=False
+):
     """Options of a mixture, which replace those of its datasets."""
 
 
@@ -517,8 +540,23 @@ def change_options(
     options = {**options, **changed}
     if options.get("drop_last") and not makes_batches(options):
         raise ValueError("drop_last needs a batch_size")
+    if options.get("pack") is not None:
+        _check_packed(options)
     resolve_rank(options.get("rank"), options.get("world_size"))
     return options
+
+
+def _check_packed(options: Mapping[str, Any]) -> None:
+    if has_length_batches(options):
+        raise ValueError(
+            "pack makes rows of one length: batch_tokens and length_key must be None, and "
+            "batch_size is the number of rows in a batch"
+        )
+    if options["with_key"]:
+        raise ValueError(
+            "with_key must be False with pack: a row has several records. The column "
+            "'record_numbers' tells which"
+        )
 
 
 def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:

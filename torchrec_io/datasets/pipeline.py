@@ -201,6 +201,17 @@ class IndexedPipeline(Pipeline):
             length_key = options["length_key"]
             if length_key is not None and not isinstance(length_key, str):
                 options = {**options, "length_key": order.lengths}
+        if options.get("pack") is not None:
+            from .packing import (  # noqa: PLC0415  # rarely needed
+                left_out_documents,
+                pack_documents,
+            )
+
+            if not record_order.can_batch_by_length:
+                raise ValueError("a dataset of steps has no packed rows: pack must be None")
+            loader = RecordLoader(records, parser)
+            order, options = pack_documents(record_order, loader, records, options, lengths)
+            errors = [*errors, *left_out_documents(order, records, options["on_error"])]
         reader = order.fit_reader(records, options["batch_size"] or 1)
         return cls(
             paths,

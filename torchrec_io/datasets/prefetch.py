@@ -89,7 +89,7 @@ class LoadJob:
     @property
     def stored_bytes(self) -> int:
         """Number of bytes of the records, as stored."""
-        return 0 if self.plan is None else int(self.plan.stored_bytes(0, len(self.chunk)))
+        return 0 if self.plan is None else int(self.plan.stored_bytes(0, len(self.chunk.numbers)))
 
 
 class JobQueue:

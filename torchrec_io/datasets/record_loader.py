@@ -51,6 +51,8 @@ class Loaded(NamedTuple):
         failed: Numbers of these records.
         made: The samples of the loaded records, if they were made already.
         transformed: What the user's transform made of the records, if it was called already.
+        sound_items: Number of items before the first one that lacks a lost record; None if each
+            item is one record.
     """
 
     items: Any
@@ -63,6 +65,7 @@ class Loaded(NamedTuple):
     failed: npt.NDArray[Any] = np.empty(0, np.int64)
     made: list[Any] | None = None
     transformed: Transformed | None = None
+    sound_items: int | None = None
 
     @property
     def has_lost(self) -> bool:
@@ -93,6 +96,17 @@ class Loaded(NamedTuple):
             return [self.items[row] for row in rows]
         block = BatchRows(self.items, (random, numbers), becomes_dict=becomes_dict)
         return Sample.of_rows(block, rows)
+
+    def count_sound(self, planned: npt.NDArray[Any]) -> int:
+        """Return the number of items before the first lost record.
+
+        Args:
+            planned: Numbers of the records that were planned.
+        """
+        if self.sound_items is not None:
+            return self.sound_items
+        found = self.positions_in(planned)
+        return int((found == np.arange(len(found))).sum())
 
     def positions_in(self, planned: npt.NDArray[Any]) -> Ints:
         """Return the positions of the loaded records among those that were planned."""
@@ -130,12 +144,15 @@ class RecordLoader:
         specs = schema.values() if isinstance(schema, Mapping) else ()
         return any(getattr(spec, "valid_range", None) is not None for spec in specs)
 
+    def empty_items(self) -> Any:
+        """Return the items of no records: a :class:`Batch` or a list."""
+        empty = np.empty(0, np.int64)
+        block = RecordBlock(np.empty(0, np.uint8), empty, empty, empty)
+        return self.parser.parse(block, DEFAULT_RANDOM)[0]
+
     def other_columns(self) -> list[str]:
         """Return the names of the columns that are no Tensors."""
-        empty = np.empty(0, np.int64)
-        items, _ = self.parser.parse(
-            RecordBlock(np.empty(0, np.uint8), empty, empty, empty), DEFAULT_RANDOM
-        )
+        items = self.empty_items()
         columns = items.flat_columns() if isinstance(items, Batch) else {}
         return [name for name, column in columns.items() if not isinstance(column, Tensor)]
 

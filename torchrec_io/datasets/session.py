@@ -26,6 +26,7 @@ from .epoch_clock import worker_iteration
 from .iteration import Iteration, Position
 from .lightning import LOST_POSITION, loses_position
 from .options import resolved_rank
+from .packing import RowAssembler
 from .pipeline import Pipeline
 from .statistics import IterationMeter, LoadingStats, StatsWindow
 from .transform import Transform
@@ -200,7 +201,11 @@ class Session:
         """Return the names of the columns that are no Tensors, where that is known."""
         if self.pipeline.options["transform"] is not None:
             return []
-        return self.pipeline.loader.other_columns()
+        loader = self.pipeline.loader
+        assembler = RowAssembler.of(self.pipeline.options)
+        if assembler is None:
+            return loader.other_columns()
+        return assembler.other_columns([*loader.empty_items().flat_columns()])
 
     @property
     def state(self) -> WorkerState:
@@ -244,6 +249,7 @@ class Session:
             self._meter,
             parent is not None and parent.is_accelerated,
             Transform.of(dealer.options, self.pipeline.loader.reader),
+            RowAssembler.of(dealer.options),
         )
         items = close_at_exit(iteration.items(self._position, threads, self._check_trainer))
         return items if dealer.in_batches else itertools.chain.from_iterable(items)

@@ -422,7 +422,9 @@ def _about_batches(dataset: RecordDataset) -> str:
     """Describe the items of a dataset."""
     dealer = dataset.session.dealer
     if not dealer.in_batches:
-        return "samples, one by one"
+        return "packed rows, one by one" if dealer.deals_rows else "samples, one by one"
+    if dealer.deals_rows:
+        return f"batches of {dataset.batch_size} packed rows of {dealer.options['pack'].length}"
     kind = "lists of records" if dataset.schema is None else "batches made by native code"
     size = "any number of" if dataset.batch_size is None else str(dataset.batch_size)
     if not dealer.deals_batches:

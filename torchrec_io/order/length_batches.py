@@ -96,6 +96,7 @@ class LengthBatchedOrder:
     """
 
     has_batches = True
+    has_rows = False
 
     def __init__(
         self,
@@ -152,6 +153,10 @@ class LengthBatchedOrder:
             self._counts[epoch] = len(self.epoch(epoch))
         return self._counts[epoch]
 
+    def guess_count(self) -> int:
+        """Return the most batches that an epoch may have: one for each record."""
+        return len(self)
+
     def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
         """Yield the record numbers of each batch of a process.
 
@@ -201,9 +206,7 @@ class LengthBatchedOrder:
         if most is None or len(values) == 0 or values.max() <= most:
             return np.empty(0, np.int64)
         numbers = np.flatnonzero(values > most)
-        positions = self.whole.selection.positions_of(np.stack((numbers, numbers + 1)).reshape(-1))
-        is_selected = positions[: len(numbers)] < positions[len(numbers) :]
-        return numbers[is_selected]
+        return numbers[self.whole.contains(numbers)]
 
     def _without_too_long(self) -> RecordOrder:
         if len(self.too_long) == 0:

@@ -17,7 +17,7 @@ from .. import _core
 from ..checks import check_choice, counted
 from ..storage.digest import digest_number
 from .orders import ENDLESS, PositionOrder
-from .selection import Numbers
+from .selection import Mask, Numbers
 from .shuffle import check_seed
 
 # The rules for the end of an epoch of a mixture.
@@ -115,6 +115,20 @@ class MixedOrder(PositionOrder):
     def seed(self) -> int:
         """Seed of the choice between parts. Their own seeds are in their orders."""
         return self._seed
+
+    @property
+    def is_shuffled(self) -> bool:
+        """True if the order of a part is not that of its stored records."""
+        return any(part.is_shuffled for part in self._parts)
+
+    def contains(self, numbers: Numbers) -> Mask:
+        """Return which records may come in an epoch; see :meth:`PositionOrder.contains`."""
+        part_of = np.searchsorted(self._bases, numbers, side="right") - 1
+        found = np.empty(len(numbers), np.bool_)
+        for part in np.unique(part_of).tolist():
+            at = np.flatnonzero(part_of == part)
+            found[at] = self._parts[part].contains(numbers[at] - self._bases[part])
+        return found
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         """Return the record numbers at positions of an epoch's order.

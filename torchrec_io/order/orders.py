@@ -14,8 +14,15 @@ from ..records.reader import Reader
 from ..records.record_reader import RecordReader
 from ..storage.digest import digest_text
 from .plan import EpochPlan
-from .selection import Numbers, Selection
-from .shuffle import Shuffle, ShuffleChoice, check_seed, check_shuffle, records_at
+from .selection import Mask, Numbers, Selection
+from .shuffle import (
+    Shuffle,
+    ShuffleChoice,
+    check_seed,
+    check_shuffle,
+    is_shuffled,
+    records_at,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,12 +37,15 @@ PlanOf: TypeAlias = "Callable[[int], EpochPlan]"
 class Order(Protocol):
     """The records of an epoch in their order, as a function of the position.
 
-    The units of an order are assigned to ranks and workers. They are records, or whole batches
-    where these are made by length.
+    The units of an order are assigned to ranks and workers. They are records, whole batches where
+    these are made by length, or rows that are packed with records.
     """
 
     has_batches: bool
-    """True if a unit is a whole batch, not a record."""
+    """True if a unit is a whole batch."""
+
+    has_rows: bool
+    """True if a unit is a row that is packed with records."""
 
     @property
     def seed(self) -> int:
@@ -51,7 +61,10 @@ class Order(Protocol):
     def count(self, epoch: int) -> int:
         """Return the number of units in an epoch."""
 
-    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
+    def guess_count(self) -> int:
+        """Return about the number of units in an epoch, quickly."""
+
+    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Any]:
         """Yield the record numbers of each batch that a plan assigns to one process.
 
         Args:
@@ -60,7 +73,7 @@ class Order(Protocol):
             consumed: Number of the process's units to skip.
 
         Yields:
-            int64 ``[n]``.
+            int64 ``[n]``; a :class:`~torchrec_io.order.packed_rows.RowPlan` if units are rows.
         """
 
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
@@ -90,8 +103,23 @@ class PositionOrder:
     """Base of orders whose units are records, computed from their positions."""
 
     has_batches = False
+    has_rows = False
 
     def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def seed(self) -> int:
+        """Seed of the random choices in an epoch, together with the epoch's number."""
+        raise NotImplementedError
+
+    @property
+    def is_shuffled(self) -> bool:
+        """True if the order is not that of the stored records."""
+        raise NotImplementedError
+
+    def contains(self, numbers: Numbers) -> Mask:
+        """Return which records may come in an epoch; bool ``[n]``."""
         raise NotImplementedError
 
     @property
@@ -114,6 +142,10 @@ class PositionOrder:
     def count(self, epoch: int) -> int:
         """Return the number of records in an epoch: the same in all."""
         del epoch
+        return len(self)
+
+    def guess_count(self) -> int:
+        """Return the number of records in an epoch."""
         return len(self)
 
     def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
@@ -164,6 +196,14 @@ class RecordOrder(PositionOrder):
     def records(self) -> Selection:
         """The stored records that the selection comes from."""
         return self.selection
+
+    @property
+    def is_shuffled(self) -> bool:
+        return is_shuffled(self.shuffle)
+
+    def contains(self, numbers: Numbers) -> Mask:
+        positions = self.selection.positions_of(np.stack((numbers, numbers + 1)).reshape(-1))
+        return positions[: len(numbers)] < positions[len(numbers) :]
 
     def with_records(self, records: Selection) -> Self:
         """Return the same order of those samples that belong to other stored records."""

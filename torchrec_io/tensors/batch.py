@@ -15,6 +15,7 @@ from ..parsing.layout import Column, Padding
 from ..schema.nesting import Path, nested
 from . import interop
 from .column_store import ArenaColumns, OwnColumns
+from .ragged import Ragged
 from .sample import Sample
 from .views import count_rows, describe
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 # Arenas up to this size are pickled as bytes. PyTorch moves the storage of a larger one to shared
 # memory when it is sent to another process. DataLoader workers first try transport.py.
 _INLINE_BYTES = 1 << 20
+
+# Name of the column with the number of tokens of each segment of a packed row.
+SEGMENT_LENGTHS = "segment_lengths"
 
 
 class Batch:
@@ -82,6 +86,7 @@ class Batch:
         # Source of the random numbers of the records, and the number of each, in a transform.
         self.origins: tuple[Any, Any] | None = None
         self._made: dict[str, Any] | None = None
+        self._max_seqlen: int | None = None  # of packed rows, if it is known
         # The views, nested in dicts. Without paths this is _made, with hidden columns.
         self._shown: dict[str, Any] = {}
 
@@ -164,6 +169,51 @@ class Batch:
         views = self.all_columns()
         return {name: views[padding.lengths] for name, padding in self._padded.items()}
 
+    # ---- packed rows ----
+
+    @property
+    def cu_seqlens(self) -> Tensor:
+        """Ends of the segments of packed rows in the flattened tokens, int32 ``[segments + 1]``.
+
+        They begin with 0. Padding at the end of a row is a segment of its own. Attention kernels
+        for sequences of several lengths take them, with :attr:`max_seqlen`.
+
+        Raises:
+            ValueError: If the batch has no packed rows.
+        """
+        ends = self._checked_segments().cumsum(0, dtype=torch.int32)
+        return torch.nn.functional.pad(ends, (1, 0))
+
+    @property
+    def max_seqlen(self) -> int:
+        """Number of tokens of the longest segment of packed rows; padding is a segment, too.
+
+        Raises:
+            ValueError: If the batch has no packed rows.
+        """
+        if self._max_seqlen is None:
+            lengths = self._checked_segments()
+            self._max_seqlen = int(lengths.max()) if len(lengths) else 0
+        return self._max_seqlen
+
+    def _checked_segments(self) -> Tensor:
+        segments = self._segments()
+        if segments is None:
+            raise ValueError(
+                f"the batch has no packed rows: it has no column {SEGMENT_LENGTHS!r}, which a "
+                "dataset with pack=tio.Pack(...) makes"
+            )
+        return segments
+
+    def _segments(self) -> Tensor | None:
+        """Return the lengths of the segments of packed rows, if there are such rows."""
+        if SEGMENT_LENGTHS not in self._names:
+            return None
+        lengths = self.all_columns()[SEGMENT_LENGTHS]
+        if not isinstance(lengths, Ragged) or not isinstance(lengths.values, Tensor):
+            return None
+        return lengths.values if lengths.values.dtype == torch.int32 else None
+
     # ---- like a dict ----
 
     @overload
@@ -241,7 +291,13 @@ class Batch:
         return self._store.device
 
     def _with(self, store: ArenaColumns | OwnColumns) -> Batch:
-        return self if store is self._store else self._copy_with(store)
+        if store is self._store:
+            return self
+        other = self._copy_with(store)
+        if self.device.type == "cpu" and self._segments() is not None:
+            # To ask a device would wait for all of its work.
+            other._max_seqlen = self.max_seqlen  # noqa: SLF001  # of this class
+        return other
 
     def _copy_with(self, store: ArenaColumns | OwnColumns) -> Batch:
         other = Batch.__new__(Batch)

@@ -25,6 +25,7 @@ void bind_index(nb::module_& m);
 void bind_loading(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_order(nb::module_& m);
+void bind_packing(nb::module_& m);
 void bind_parser(nb::module_& m);
 void bind_image(nb::module_& m);
 void bind_reads(nb::module_& m);

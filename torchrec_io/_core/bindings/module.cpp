@@ -27,6 +27,7 @@ NB_MODULE(_core, module) {
   tio::bind_index(module);
   tio::bind_reads(module);
   tio::bind_order(module);
+  tio::bind_packing(module);
   tio::bind_parser(module);
   tio::bind_loading(module);
   tio::bind_example_list(module);

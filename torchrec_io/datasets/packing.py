@@ -1,0 +1,205 @@
+"""Packed rows: the lengths that are planned with, and the documents that are put into rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..checks import counted
+from ..errors import DecodeError, TorchRecIOError
+from ..order.length_batches import Lengths
+from ..order.orders import PositionOrder
+from ..order.pack import Pack
+from ..order.packed_rows import PackedOrder, RowPlan
+from ..order.selection import Numbers
+from ..parsing.failures import Failures, Ints
+from ..parsing.lengths import LengthFeature, find_lengths
+from ..parsing.parser import RecordFailure
+from ..records.record_reader import RecordReader
+from ..tensors.batch import Batch
+from ..tensors.packing import TokenValues, check_columns, made_columns, pack_rows
+from .length_batching import length_feature
+from .record_loader import Loaded, RecordLoader
+
+# Measured length of a record that cannot be read. It is planned as one token, so that the error is
+# raised, or counted, where the record comes in the epoch.
+_UNREADABLE = -1
+_MOST_TOKENS = 2**31 - 2
+
+
+def pack_documents(
+    order: PositionOrder,
+    loader: RecordLoader,
+    reader: RecordReader,
+    options: Mapping[str, Any],
+    known: Lengths | None = None,
+) -> tuple[PackedOrder, dict[str, Any]]:
+    """Return an order of packed rows, and the options with the name of the tokens.
+
+    Args:
+        order: Order of the documents.
+        loader: Knows the columns of the documents.
+        reader: Reads the documents, if their lengths are not known.
+        options: Options with a ``pack``.
+        known: Lengths that were found before.
+
+    Raises:
+        ValueError: If the features cannot be packed.
+    """
+    pack: Pack = options["pack"]
+    feature = length_feature(loader.parser, pack.key, "key")
+    pack = pack.with_key(
+        next(name for name, each in loader.parser.length_features().items() if each == feature)
+    )
+    check_columns(loader.empty_items(), pack)
+    if known is None or known.feature != (feature,):
+        known = _find_lengths(reader, feature)
+    return PackedOrder(order, known, pack), {**options, "pack": pack}
+
+
+def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
+    found = find_lengths(reader, feature, unreadable=_UNREADABLE)
+    if len(found) and found.max() > _MOST_TOKENS:
+        number = int(np.argmax(found))
+        path, record, _ = reader.location(number)
+        raise ValueError(
+            f"a document must have at most {_MOST_TOKENS} tokens, got {found[number]}: {path} "
+            f"(record {record})"
+        )
+    # A tuple, because lengths for batches by length count unreadable records otherwise.
+    return Lengths(np.abs(found), (feature,))
+
+
+def left_out_documents(
+    order: PackedOrder, reader: RecordReader, on_error: Any
+) -> list[TorchRecIOError]:
+    """Return errors of the documents that no row can have.
+
+    Raises:
+        ValueError: If there are some and ``on_error`` is ``"raise"``.
+    """
+    values, pack = order.lengths.values, order.pack
+    found = [(np.flatnonzero(values == 0), "has no tokens", "have no tokens")]
+    if pack.mode == "fit" and pack.long == "error":
+        most = pack.length - pack.extra
+        tail = f"more than {most} tokens, the length of a row"
+        tail += " less a separator" if pack.extra else ""
+        found.append((np.flatnonzero(values > most), f"has {tail}", f"have {tail}"))
+    errors = []
+    for numbers, one, many in found:
+        numbers = numbers[order.whole.contains(numbers)] if len(numbers) else numbers  # noqa: PLW2901
+        if len(numbers):
+            errors.append(_left_out(order, reader, numbers, one if len(numbers) == 1 else many))
+    if errors and on_error == "raise":
+        advice = "Leave such records out with on_error='skip'"
+        if len(errors) > 1 or "length of a row" in str(errors[0]):
+            advice += ", or split long ones with Pack(long='split')"
+        raise ValueError(f"{errors[0]}. {advice}")
+    return errors
+
+
+def _left_out(
+    order: PackedOrder, reader: RecordReader, numbers: Numbers, what: str
+) -> TorchRecIOError:
+    first = int(numbers[0])
+    path, record, offset = reader.location(first)
+    shown = f"{len(numbers):,} of {counted(order.whole.total, 'record')} {what}"
+    if len(numbers) > 1:
+        shown += f"; the first one is record {record} with {order.lengths.values[first]} tokens"
+    return DecodeError(shown, path=path, record=record, offset=offset, feature=order.pack.key)
+
+
+class RowAssembler:
+    """Puts loaded documents into rows.
+
+    Args:
+        pack: The options.
+    """
+
+    def __init__(self, pack: Pack) -> None:
+        assert pack.key is not None
+        self._pack = pack
+        self._key = pack.key
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> RowAssembler | None:
+        """Return the assembler of the options of a dataset, if it packs rows."""
+        pack = options.get("pack")
+        return None if pack is None else cls(pack)
+
+    def other_columns(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the columns of rows that are no Tensors.
+
+        Args:
+            names: Names of all columns of documents.
+        """
+        packed = {self._key, *self._pack.also}
+        return [*made_columns(self._pack)[-2:], *(name for name in names if name not in packed)]
+
+    def assemble(self, loaded: Loaded, plan: RowPlan) -> Loaded:
+        """Return the rows of a plan. Documents that cannot be put into rows are lost.
+
+        Args:
+            loaded: The documents of the plan that could be loaded.
+            plan: The rows.
+        """
+        batch: Batch = loaded.items
+        positions = loaded.positions_in(plan.numbers)
+        rows = np.full(len(plan.numbers), -1, np.int64)
+        rows[positions] = loaded.item_rows.rows
+        bad, failures = self._find_bad(batch, plan, positions, rows[positions])
+        rows[bad] = -1
+        lost = np.flatnonzero(rows[plan.documents] < 0)
+        sound = len(plan)
+        if len(lost):
+            sound = int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1
+        return Loaded(
+            pack_rows(batch, plan, rows, self._pack),
+            plan.row_numbers,
+            loaded.errors,
+            failures=_joined(loaded.failures, failures),
+            failed=np.concatenate((loaded.failed, plan.numbers[bad])),
+            sound_items=sound,
+        )
+
+    def _find_bad(
+        self, batch: Batch, plan: RowPlan, positions: Ints, rows: Ints
+    ) -> tuple[Ints, list[RecordFailure]]:
+        """Return the documents whose values are not as many as planned, and their failures."""
+        bad: list[int] = []
+        failures: list[RecordFailure] = []
+        seen: set[int] = set()
+        planned = plan.lengths[positions]
+        for name in (self._key, *self._pack.also):
+            source = TokenValues.of(batch, name)
+            assert source is not None
+            lengths = source.lengths[rows]
+            for index in np.flatnonzero(lengths != planned).tolist():
+                document = int(positions[index])
+                if document not in seen:
+                    seen.add(document)
+                    bad.append(document)
+                    reason = self._reason(name, int(lengths[index]), int(planned[index]))
+                    failures.append(RecordFailure(document, name, None, reason))
+        return np.array(bad, np.int64), failures
+
+    def _reason(self, name: str, got: int, planned: int) -> str:
+        if name == self._key:
+            return (
+                f"the record has {counted(got, 'token')}, and {planned:,} when tokens were counted"
+            )
+        return (
+            f"the feature must have one value for each of {counted(planned, 'token')}, got {got:,}"
+        )
+
+
+def _joined(first: Failures, others: list[RecordFailure]) -> Failures:
+    if not others:
+        return first
+    count = len(first)
+    positions = np.concatenate((first.positions, [each.position for each in others]))
+    return Failures(
+        positions, lambda index: first[index] if index < count else others[index - count]
+    )

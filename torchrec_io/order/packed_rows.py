@@ -1,0 +1,442 @@
+"""Rows packed with documents, planned from the documents' lengths before any data is read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _core
+from ..records.reader import Reader
+from ..records.record_reader import RecordReader
+from ..storage.digest import digest_number
+from ..storage.thread_pool import map_in_threads
+from .orders import ENDLESS, PlanOf, PositionOrder
+from .pack import Pack
+from .selection import Numbers
+
+if TYPE_CHECKING:
+    from .length_batches import Lengths
+
+# Documents that are counted at a time: enough for threads, and few enough for the caches.
+_AT_ONCE = 1 << 18
+# Rows of a batch may come from two windows, and those of a padded epoch from its start.
+_WINDOWS_KEPT = 3
+# A thread that prefetches may be in the next epoch already.
+_EPOCHS_KEPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """Rows, and the pieces of documents in each.
+
+    Row i has the pieces from ``row_begins[i]`` to ``row_begins[i + 1]``. A piece is a part of a
+    document, or all of it.
+
+    Attributes:
+        numbers: Record number of each document; int64 ``[D]``.
+        lengths: Number of tokens of each document, without a separator; int64 ``[D]``.
+        row_begins: int64 ``[B + 1]``.
+        documents: Index in ``numbers`` of the document of each piece; int64 ``[P]``.
+        begins: First token of each piece in its document; int64 ``[P]``.
+        sizes: Number of tokens of each piece, with the separator; int64 ``[P]``.
+    """
+
+    numbers: Numbers
+    lengths: Numbers
+    row_begins: Numbers
+    documents: Numbers
+    begins: Numbers
+    sizes: Numbers
+
+    def __len__(self) -> int:
+        return len(self.row_begins) - 1
+
+    @property
+    def row_numbers(self) -> Numbers:
+        """Record number of the first document of each row."""
+        return self.numbers[self.documents[self.row_begins[:-1]]]
+
+    def take(self, rows: Numbers) -> RowPlan:
+        """Return some rows, with their documents in the order of their first pieces."""
+        counts = self.row_begins[rows + 1] - self.row_begins[rows]
+        ends = np.cumsum(counts)
+        shifts = np.repeat(self.row_begins[rows] - (ends - counts), counts)
+        pieces = np.arange(len(shifts)) + shifts
+        found, firsts, inverse = np.unique(
+            self.documents[pieces], return_index=True, return_inverse=True
+        )
+        order = np.argsort(firsts)
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        documents = found[order]
+        return RowPlan(
+            self.numbers[documents],
+            self.lengths[documents],
+            np.concatenate((np.zeros(1, np.int64), ends)),
+            places[inverse],
+            self.begins[pieces],
+            self.sizes[pieces],
+        )
+
+    def split(self, count: int) -> tuple[RowPlan, RowPlan]:
+        """Return the first ``count`` rows, and the others."""
+        return self.take(np.arange(count)), self.take(np.arange(count, len(self)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[RowPlan]) -> RowPlan:
+        """Return the rows of several plans as one."""
+        if len(parts) == 1:
+            return parts[0]
+        documents = np.cumsum([0, *(len(part.numbers) for part in parts[:-1])])
+        pieces = np.cumsum([0, *(len(part.documents) for part in parts[:-1])])
+        begins = [part.row_begins[1:] + before for part, before in zip(parts, pieces, strict=True)]
+        return cls(
+            np.concatenate([part.numbers for part in parts]),
+            np.concatenate([part.lengths for part in parts]),
+            np.concatenate([np.zeros(1, np.int64), *begins]),
+            np.concatenate([p.documents + d for p, d in zip(parts, documents, strict=True)]),
+            np.concatenate([part.begins for part in parts]),
+            np.concatenate([part.sizes for part in parts]),
+        )
+
+    def plan(self, reader: Any) -> Any:
+        """Return a reader's plan to fetch the documents."""
+        return reader.plan(self.numbers)
+
+
+class PackedOrder:
+    """Rows packed with documents. An :class:`~torchrec_io.order.orders.Order`; its units are rows.
+
+    The rows of an epoch depend on the order of its documents and their lengths alone, and rows are
+    assigned to ranks and workers as records are in other orders. Documents without tokens are left
+    out, and so are long ones that are not split.
+
+    Instances are thread-safe and can be pickled.
+
+    Args:
+        whole: Order of the documents.
+        lengths: Lengths of all records that ``whole`` selects from.
+        pack: The options of packing.
+
+    Attributes:
+        whole: Order of the documents.
+        lengths: Lengths of all records that ``whole`` selects from.
+        pack: The options of packing.
+    """
+
+    has_batches = False
+    has_rows = True
+
+    def __init__(self, whole: PositionOrder, lengths: Lengths, pack: Pack) -> None:
+        self.whole = whole
+        self.lengths = lengths
+        self.pack = pack
+        self._windows: _Windows = _Chunks(self) if pack.mode == "chunk" else _Fits(self)
+        self._epochs: tuple[EpochRows, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedOrder, (self.whole, self.lengths, self.pack)
+
+    @property
+    def total(self) -> int:
+        """Number of records that those of an epoch are selected from."""
+        return self.whole.total
+
+    @property
+    def seed(self) -> int:
+        """Seed of the shuffle."""
+        return self.whole.seed
+
+    def guess_count(self) -> int:
+        """Return about the number of rows in an epoch, without counting them."""
+        values = self.lengths.values
+        mean = float(values.mean()) + self.pack.extra if len(values) else 0.0
+        return int(len(self) * mean / self.pack.length) + 1
+
+    def count(self, epoch: int) -> int:
+        """Return the number of rows in an epoch. The first call looks at all of its lengths."""
+        return ENDLESS if len(self) == ENDLESS else len(self.epoch(epoch))
+
+    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[RowPlan]:
+        """Yield the rows of each batch of a process.
+
+        The number of batches follows from all lengths of the epoch. Until they are known, a step is
+        complete if the last of its rows exists.
+        """
+        rows = self.epoch(epoch)
+        plan = plan_of(ENDLESS)
+        step = plan.world_size * plan.batch_size
+        for units in plan.batches(consumed):
+            done = int(units[0]) - plan.begin
+            if not rows.reaches(plan.begin + (done // step + 1) * step - 1):
+                break
+            yield rows.plan(units)
+            consumed += len(units)
+        for units in plan_of(self.count(epoch)).batches(consumed):
+            yield rows.plan(units)
+
+    def records_of(self, units: Numbers, epoch: int) -> Numbers:
+        """Return the record numbers of the documents of some rows."""
+        return self.epoch(epoch).plan(units).numbers
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that the rows depend on."""
+        return {
+            **self.whole.describe(),
+            "lengths": self.lengths.fingerprint(),
+            "pack": self.pack.describe(),
+        }
+
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        """Return the reader that fits the order of the documents, window by window."""
+        del at_once
+        return self.whole.fit_reader(reader, self.pack.window)
+
+    def epoch(self, epoch: int) -> EpochRows:
+        """Return the rows of an epoch."""
+        for kept in self._epochs:
+            if kept.epoch == epoch:
+                return kept
+        made = EpochRows(self._windows, epoch)
+        self._epochs = (made, *self._epochs[: _EPOCHS_KEPT - 1])
+        return made
+
+
+class EpochRows:
+    """The rows of one epoch, planned window by window when they are needed.
+
+    It keeps a number for each window seen and the rows of the latest windows. No lock is needed:
+    threads that plan the same window get the same result.
+
+    Args:
+        windows: Plans a window.
+        epoch: Number of the epoch.
+    """
+
+    def __init__(self, windows: _Windows, epoch: int) -> None:
+        self.epoch = epoch
+        self._windows = windows
+        # Before each window counted so far, and at the end: the number of rows, or of tokens.
+        self._ends = np.zeros(1, np.int64)
+        self._kept: tuple[tuple[int, Any], ...] = ()
+
+    def __len__(self) -> int:
+        """Return the number of rows in the epoch; counts all windows."""
+        ends, count = self._ends, self._windows.count
+        first = len(ends) - 1
+        if first < count:
+            size = max(1, _AT_ONCE // self._windows.size)
+            groups = [(at, min(at + size, count)) for at in range(first, count, size)]
+            counts = map_in_threads(lambda group: self._windows.measure(*group, self.epoch), groups)
+            ends = self._ends = _extended(ends, np.concatenate(counts))
+        return self._windows.rows_in(int(ends[-1]), is_all=True)
+
+    def reaches(self, number: int) -> bool:
+        """Return whether a row of this number exists; counts no more windows than needed."""
+        return self._ends_of(number) is not None
+
+    def plan(self, units: Numbers) -> RowPlan:
+        """Return rows by their numbers.
+
+        Raises:
+            IndexError: If the epoch has no such row.
+        """
+        ends = self._ends_of(int(units.max())) if units.min() >= 0 else None
+        if ends is None:
+            raise IndexError(f"epoch {self.epoch} has no rows {int(units.min())}..{units.max()}")
+        return self._windows.plan(units, ends, self._window)
+
+    def _ends_of(self, number: int) -> Numbers | None:
+        """Return what is before each window up to that of a row; None if there is no such row."""
+        # Not the attribute: another thread may replace it.
+        ends = self._ends
+        while True:
+            counted = len(ends) - 1
+            is_all = counted >= self._windows.count
+            if number < self._windows.rows_in(int(ends[-1]), is_all=is_all):
+                return ends
+            if is_all:
+                return None
+            # More at a time than the first time, as a resumed run counts many.
+            most = max(1, _AT_ONCE // self._windows.size)
+            end = min(self._windows.count, counted + min(most, counted + 1))
+            ends = _extended(ends, self._windows.measure(counted, end, self.epoch))
+            self._ends = ends
+
+    def _window(self, number: int) -> Any:
+        for kept, window in self._kept:
+            if kept == number:
+                return window
+        found = self._windows.find(number, self.epoch)
+        self._kept = ((number, found), *self._kept[: _WINDOWS_KEPT - 1])
+        return found
+
+
+class _Windows:
+    """Cuts the documents of an epoch into windows, and counts what is in each.
+
+    Args:
+        order: The order.
+        size: Maximum number of documents in a window.
+
+    Attributes:
+        size: Maximum number of documents in a window.
+        count: Number of windows.
+    """
+
+    def __init__(self, order: PackedOrder, size: int) -> None:
+        self.size = size
+        self.count = -(-len(order.whole) // size)
+        self._whole = order.whole
+        # The core looks up lengths of 32 bits; nothing larger fits in a record.
+        self._lengths = np.ascontiguousarray(order.lengths.values, np.int32)
+        self._pack = order.pack
+
+    def _cut(self, number: int) -> int:
+        """Return the position at which a window begins. Windows are of equal size."""
+        total = len(self._whole)
+        return number * self.size if total == ENDLESS else number * total // self.count
+
+    def _numbers(self, begin: int, end: int, epoch: int) -> tuple[Numbers, Numbers]:
+        """Return the records of some windows, and where each window begins and the last ends."""
+        cuts = np.array([self._cut(number) for number in range(begin, end + 1)], np.int64)
+        positions = np.arange(cuts[0], cuts[-1], dtype=np.int64)
+        return self._whole.at(positions, epoch), cuts - cuts[0]
+
+    def measure(self, begin: int, end: int, epoch: int) -> Numbers:
+        """Return the number of rows, or of tokens, of each of some windows."""
+        raise NotImplementedError
+
+    def rows_in(self, measured: int, *, is_all: bool) -> int:
+        """Return the number of rows in the windows so far.
+
+        Args:
+            measured: Sum of what :meth:`measure` returned.
+            is_all: Whether these are all windows of the epoch.
+        """
+        raise NotImplementedError
+
+    def find(self, number: int, epoch: int) -> Any:
+        """Return a window, for :meth:`plan`."""
+        raise NotImplementedError
+
+    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> RowPlan:
+        """Return rows by their numbers.
+
+        Args:
+            units: Numbers of the rows.
+            ends: What is before each window, and at the end.
+            window: Returns a window by its number.
+        """
+        raise NotImplementedError
+
+
+class _Fits(_Windows):
+    """Windows of documents that are packed whole."""
+
+    def __init__(self, order: PackedOrder) -> None:
+        super().__init__(order, order.pack.window)
+        self._pieces = (order.pack.length, order.pack.extra, order.pack.splits_long)
+
+    def measure(self, begin: int, end: int, epoch: int) -> Numbers:
+        numbers, cuts = self._numbers(begin, end, epoch)
+        return _core.count_packed_rows(self._lengths, numbers, cuts, *self._pieces)
+
+    def rows_in(self, measured: int, *, is_all: bool) -> int:
+        del is_all
+        return measured
+
+    def find(self, number: int, epoch: int) -> RowPlan:
+        numbers, _ = self._numbers(number, number + 1, epoch)
+        packed = _core.pack_window(self._lengths, numbers, *self._pieces)
+        plan = RowPlan(numbers, self._lengths[numbers].astype(np.int64), *packed)
+        if not self._whole.is_shuffled:
+            return plan
+        key = digest_number(f"rows:{self._whole.seed}:{epoch}:{number}")
+        turns = np.arange(len(plan))
+        return plan.take(_core.permute(turns, len(turns), key) if len(turns) else turns)
+
+    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> RowPlan:
+        windows = np.searchsorted(ends, units, side="right") - 1
+        parts = []
+        for run in _runs(windows):
+            number = int(windows[run.start])
+            parts.append(window(number).take(units[run] - ends[number]))
+        return RowPlan.joined(parts)
+
+
+class _Chunks(_Windows):
+    """Windows of documents that are joined; each is a part of the one sequence of tokens."""
+
+    # The rows do not depend on it.
+    _SIZE = 4096
+
+    def __init__(self, order: PackedOrder) -> None:
+        super().__init__(order, self._SIZE)
+
+    def measure(self, begin: int, end: int, epoch: int) -> Numbers:
+        numbers, cuts = self._numbers(begin, end, epoch)
+        return _core.count_packed_tokens(self._lengths, numbers, cuts, self._pack.extra)
+
+    def rows_in(self, measured: int, *, is_all: bool) -> int:
+        length = self._pack.length
+        return -(-measured // length) if is_all and self._pack.last == "pad" else measured // length
+
+    def find(self, number: int, epoch: int) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the records of a window, their lengths, and where each begins in the window."""
+        numbers, _ = self._numbers(number, number + 1, epoch)
+        numbers = numbers[self._lengths[numbers] > 0]
+        lengths = self._lengths[numbers].astype(np.int64)
+        whole = lengths + self._pack.extra
+        return numbers, lengths, np.cumsum(whole) - whole
+
+    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> RowPlan:
+        runs = _runs(units - np.arange(len(units)))
+        parts = [
+            self._run(int(units[run.start]), int(units[run.stop - 1]) + 1, ends, window)
+            for run in runs
+        ]
+        return RowPlan.joined(parts)
+
+    def _run(self, first: int, last: int, ends: Numbers, window: Callable[[int], Any]) -> RowPlan:
+        """Return rows beside each other."""
+        length = self._pack.length
+        begin, end = first * length, min(last * length, int(ends[-1]))
+        windows = np.searchsorted(ends, (begin, end - 1), side="right") - 1
+        taken = [window(number) for number in range(int(windows[0]), int(windows[1]) + 1)]
+        numbers = np.concatenate([each[0] for each in taken])
+        lengths = np.concatenate([each[1] for each in taken])
+        starts = np.concatenate(
+            [each[2] + ends[int(windows[0]) + index] for index, each in enumerate(taken)]
+        )
+        # The document that the first row begins in, and those that begin in the rows.
+        inside = slice(
+            int(np.searchsorted(starts, begin, side="right")) - 1,
+            int(np.searchsorted(starts, end, side="left")),
+        )
+        numbers, lengths, starts = numbers[inside], lengths[inside], starts[inside]
+        rows = np.arange(begin, end, length)
+        cuts = np.unique(np.concatenate((rows, starts[1:], [end])))
+        documents = np.searchsorted(starts, cuts[:-1], side="right") - 1
+        row_begins = np.append(np.searchsorted(cuts[:-1], rows), len(cuts) - 1)
+        return RowPlan(
+            numbers, lengths, row_begins, documents, cuts[:-1] - starts[documents], np.diff(cuts)
+        )
+
+
+def _extended(ends: Numbers, counts: Numbers) -> Numbers:
+    """Return the sums before each window, with those of the windows that follow."""
+    return np.concatenate((ends, ends[-1] + np.cumsum(counts)))
+
+
+def _runs(values: Numbers) -> list[slice]:
+    """Return runs of equal values."""
+    starts = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
+    return [slice(begin, end) for begin, end in itertools.pairwise(starts)]
