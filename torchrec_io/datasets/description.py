@@ -102,7 +102,7 @@ def changed_options(options: Mapping[str, Any]) -> list[str]:
 
 
 def _about_options(pipeline: Pipeline) -> list[str]:
-    order = pipeline.order.whole if pipeline.order.has_rows else pipeline.order
+    order = getattr(pipeline.order, "whole", pipeline.order)  # without batches by length, or rows
     if not isinstance(order, MixedOrder):
         return changed_options(pipeline.options)
     # The others are those of the first dataset.

@@ -575,11 +575,13 @@ def has_length_batches(options: Mapping[str, Any]) -> bool:
 
 
 def check_no_length_batches(options: Mapping[str, Any], subject: str) -> None:
-    """Raise ValueError if options ask for batches by length where these are not supported."""
+    """Raise ValueError if options ask for batches by length, or packed rows, which need records."""
     if has_length_batches(options):
         raise ValueError(
             f"{subject} has no batches by length: batch_tokens and length_key must be None"
         )
+    if options.get("pack") is not None:
+        raise ValueError(f"{subject} has no packed rows: pack must be None")
 
 
 def takes_options(kind: Any, *, unchanged: bool = False) -> Callable[[_Decorated], _Decorated]:
@@ -642,8 +644,11 @@ def _checked(
                 raise TypeError(
                     f"{function.__name__}() cannot change {name!r}, only {', '.join(definitions)}"
                 )
+            known = (
+                ", which only TFRecordDataset has" if name in options_of(TFRecordOptions) else ""
+            )
             raise TypeError(
-                f"{function.__qualname__}() got an unexpected keyword argument {name!r}"
+                f"{function.__qualname__}() got an unexpected keyword argument {name!r}{known}"
             )
         return function(*args, **given)
 

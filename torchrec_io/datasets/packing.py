@@ -17,6 +17,7 @@ from ..order.selection import Numbers
 from ..parsing.failures import Failures, Ints
 from ..parsing.lengths import LengthFeature, find_lengths
 from ..parsing.parser import RecordFailure
+from ..records.reader import Reader
 from ..records.record_reader import RecordReader
 from ..tensors.batch import Batch
 from ..tensors.packing import TokenValues, check_columns, made_columns, pack_rows
@@ -49,7 +50,7 @@ def pack_documents(
         ValueError: If the features cannot be packed.
     """
     pack: Pack = options["pack"]
-    feature = length_feature(loader.parser, pack.key, "key")
+    feature = length_feature(loader.parser, pack.key, "key of Pack")
     pack = pack.with_key(
         next(name for name, each in loader.parser.length_features().items() if each == feature)
     )
@@ -116,18 +117,22 @@ class RowAssembler:
 
     Args:
         pack: The options.
+        reader: Reader of the documents, for errors.
+        raises: Whether the first error ends the iteration.
     """
 
-    def __init__(self, pack: Pack) -> None:
+    def __init__(self, pack: Pack, reader: Reader, *, raises: bool) -> None:
         assert pack.key is not None
         self._pack = pack
         self._key = pack.key
+        self._reader = reader
+        self._raises = raises
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> RowAssembler | None:
+    def of(cls, options: Mapping[str, Any], reader: Reader) -> RowAssembler | None:
         """Return the assembler of the options of a dataset, if it packs rows."""
         pack = options.get("pack")
-        return None if pack is None else cls(pack)
+        return None if pack is None else cls(pack, reader, raises=options["on_error"] == "raise")
 
     def other_columns(self, names: Sequence[str]) -> list[str]:
         """Return the names of the columns of rows that are no Tensors.
@@ -152,16 +157,32 @@ class RowAssembler:
         bad, failures = self._find_bad(batch, plan, positions, rows[positions])
         rows[bad] = -1
         lost = np.flatnonzero(rows[plan.documents] < 0)
-        sound = len(plan)
-        if len(lost):
-            sound = int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1
-        return Loaded(
-            pack_rows(batch, plan, rows, self._pack),
-            plan.row_numbers,
-            loaded.errors,
+        packed = Loaded(pack_rows(batch, plan, rows, self._pack), plan.row_numbers, loaded.errors)
+        if not len(lost):
+            return packed
+        packed = packed._replace(
             failures=_joined(loaded.failures, failures),
             failed=np.concatenate((loaded.failed, plan.numbers[bad])),
-            sound_items=sound,
+            sound_items=int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1,
+        )
+        return packed if self._raises else self._without_repeats(packed, plan)
+
+    def _without_repeats(self, loaded: Loaded, plan: RowPlan) -> Loaded:
+        """Return rows without the errors of documents that began in earlier rows.
+
+        Whoever has the first piece of a document reports it.
+        """
+        begun = plan.numbers[plan.documents[plan.begins == 0]]
+        others = np.setdiff1d(plan.numbers, begun)
+        if not len(others):
+            return loaded
+        kept = np.flatnonzero(~np.isin(loaded.failed, others))
+        places = {self._reader.location(number)[:2] for number in others}
+        failures = loaded.failures
+        return loaded._replace(
+            errors=[each for each in loaded.errors if (each.path, each.record) not in places],
+            failures=Failures(failures.positions[kept], lambda index: failures[int(kept[index])]),
+            failed=loaded.failed[kept],
         )
 
     def _find_bad(

@@ -202,7 +202,7 @@ class Session:
         if self.pipeline.options["transform"] is not None:
             return []
         loader = self.pipeline.loader
-        assembler = RowAssembler.of(self.pipeline.options)
+        assembler = RowAssembler.of(self.pipeline.options, loader.reader)
         if assembler is None:
             return loader.other_columns()
         return assembler.other_columns([*loader.empty_items().flat_columns()])
@@ -249,7 +249,7 @@ class Session:
             self._meter,
             parent is not None and parent.is_accelerated,
             Transform.of(dealer.options, self.pipeline.loader.reader),
-            RowAssembler.of(dealer.options),
+            RowAssembler.of(dealer.options, self.pipeline.loader.reader),
         )
         items = close_at_exit(iteration.items(self._position, threads, self._check_trainer))
         return items if dealer.in_batches else itertools.chain.from_iterable(items)

@@ -98,7 +98,7 @@ class Pack:
         names = tuple(self.also)
         if len({self.key, *names}) <= len(names):
             raise ValueError(
-                f"also must name other features than key, each once, got {self.also!r}"
+                f"also must name features other than key, each once, got {self.also!r}"
             )
         return names
 

@@ -1,0 +1,336 @@
+"""Datasets with packed rows: their contents, and datasets made from them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import torchrec_io as tio
+from tests.support.documents import (
+    LENGTH,
+    LENGTHS,
+    MODES,
+    SCHEMA,
+    SHUFFLES,
+    batches_of,
+    documents_of,
+    expected_windows,
+    make,
+    packed,
+    rows_of,
+    write_documents,
+)
+from tests.support.examples import example_of, sequence_example_of
+from tests.support.tfrecord import write_tfrecord
+from torchrec_io.records.record_reader import RecordReader
+
+# The documents of each row, which must never change: runs are resumed with other releases.
+GOLDEN = {
+    "fit": [[[11, 3], [9], [10]], [[11], [9, 0, 8], [0]], [[7, 2, 6], [4, 5], [1]]],
+    "chunk": [
+        [[11], [11, 9], [9, 3]],
+        [[3, 0], [0, 10], [10, 8, 7, 2]],
+        [[2, 4], [4, 5, 6, 1]],
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return write_documents(tmp_path_factory.mktemp("packing"))
+
+
+class TestRows:
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("separator", [None, -7])
+    @pytest.mark.parametrize("positions", ["restart", "continue"])
+    @pytest.mark.parametrize("labels", ["same", "next"])
+    def test_every_column_of_every_row(
+        self, paths: list[str], mode: Any, separator: int | None, positions: Any, labels: Any
+    ) -> None:
+        pack = packed(
+            mode=mode,
+            separator=separator,
+            positions=positions,
+            labels=labels,
+            also=["weights"],
+            pad_id=-1,
+            last="pad",
+        )
+        dataset = make(paths, pack)
+        [*rows] = itertools.chain(*expected_windows([*range(len(LENGTHS))], pack))
+        batches = list(dataset)
+        assert [len(batch["tokens"]) for batch in batches[:-1]] == [3] * (len(batches) - 1)
+        made = iter(rows)
+        for batch in batches:
+            some = [*itertools.islice(made, len(batch["tokens"]))]
+            assert batch["tokens"].tolist() == [row.tokens for row in some]
+            assert batch["weights"].tolist() == [row.also for row in some]
+            assert batch["segment_ids"].tolist() == [row.segment_ids for row in some]
+            assert batch["position_ids"].tolist() == [row.position_ids for row in some]
+            assert batch["labels"].tolist() == [getattr(row, labels) for row in some]
+            assert batch["segment_lengths"].tolist() == [row.segment_lengths for row in some]
+            assert batch["record_numbers"].tolist() == [row.documents for row in some]
+            assert batch["id"].tolist() == [row.documents for row in some]
+            sizes = [size for row in some for size in row.segment_lengths]
+            assert batch.cu_seqlens.tolist() == [*itertools.accumulate(sizes, initial=0)]
+            assert batch.cu_seqlens.dtype == torch.int32
+            assert batch.max_seqlen == max(sizes)
+        assert next(made, None) is None
+
+    @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
+    @pytest.mark.parametrize("mode", MODES)
+    def test_rows_follow_the_order_of_the_epoch(
+        self, paths: list[str], mode: Any, shuffle: Any
+    ) -> None:
+        pack = packed(mode=mode, separator=-7)
+        dataset = make(paths, pack, shuffle=shuffle)
+        epochs = []
+        for epoch in range(3):
+            windows = expected_windows(documents_of(dataset, epoch), pack)
+            dataset.set_epoch(epoch)
+            count = len(dataset)
+            batches = list(dataset)
+            assert len(batches) == count
+            rows = iter(rows_of(batches))
+            for window in windows:
+                found = [*itertools.islice(rows, len(window))]
+                expected = [row.tokens for row in window]
+                if mode == "fit" and shuffle is not False:
+                    found, expected = sorted(found), sorted(expected)
+                assert found == expected
+            assert next(rows, None) is None
+            epochs.append(rows_of(batches))
+        assert (epochs[0] != epochs[1]) == (shuffle is not False)
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_golden_orders(self, paths: list[str], mode: Any) -> None:
+        dataset = make(paths, packed(mode=mode, window=6), shuffle=True, split="[:12]")
+        assert [batch["record_numbers"].tolist() for batch in dataset] == GOLDEN[mode]
+        assert dataset.num_records == 12
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_samples_are_rows(self, paths: list[str], mode: Any) -> None:
+        pack = packed(mode=mode, labels="same")
+        dataset = make(paths, pack, batch_size=None, shuffle=True)
+        rows = rows_of(make(paths, pack, shuffle=True))
+        assert len(dataset) == len(rows)
+        samples = list(dataset)
+        assert [sample["tokens"].tolist() for sample in samples] == rows
+        assert all(isinstance(sample, tio.Sample) for sample in samples)
+        dataset.set_epoch(0)
+        batches = list(DataLoader(dataset, batch_size=4))
+        assert rows_of(batches) == rows
+        assert {len(batch["tokens"]) for batch in batches[:-1]} == {4}
+        for batch in batches:
+            sizes = batch["segment_lengths"].values.tolist()
+            assert batch.cu_seqlens.tolist() == [*itertools.accumulate(sizes, initial=0)]
+            assert sum(sizes) == batch["tokens"].numel()
+        dataset.set_epoch(0)
+        loaded = rows_of(DataLoader(dataset, batch_size=4, num_workers=2))
+        assert sorted(loaded) == sorted(rows)
+
+    def test_long_documents(self, paths: list[str]) -> None:
+        long = {number for number, length in enumerate(LENGTHS) if length > LENGTH}
+        dataset = make(paths, packed(long="drop"))
+        seen = [n for b in dataset for n in b["record_numbers"].flat_values.tolist()]
+        assert sorted(seen) == sorted(set(range(len(LENGTHS))) - long)
+        assert dataset.skipped == 0
+        message = f"{len(long)} of 60 records have more than 16 tokens, the length of a row"
+        with pytest.raises(ValueError, match=message):
+            make(paths, packed(long="error"))
+        errors: list[Any] = []
+        skipping = make(paths, packed(long="error"), on_error=errors.append)
+        assert batches_of(skipping) == batches_of(make(paths, packed(long="drop")))
+        assert skipping.skipped == len(errors) == 1
+        assert errors[0].record == min(long)
+        with pytest.raises(ValueError, match="more than 15 tokens, the length of a row less a sep"):
+            make(paths, packed(long="error", separator=0))
+
+    def test_dtypes_padded_features_and_feature_lists(self, tmp_path: Path) -> None:
+        path = write_tfrecord(
+            tmp_path / "steps",
+            [
+                sequence_example_of({"id": [n]}, {"t": [[n + 1]] * (n + 1), "w": [[0.5]] * (n + 1)})
+                for n in range(4)
+            ],
+        )
+        schema = tio.Schema(
+            context={"id": SCHEMA["id"]},
+            sequence={
+                "t": tio.FixedLenSequenceFeature([], "int32"),
+                "w": tio.FixedLenSequenceFeature([], "float32"),
+            },
+        )
+        pack = tio.Pack(5, "t", also=["w"], labels="next", separator=9)
+        [batch] = tio.TFRecordDataset(path, schema, pack=pack, batch_size=8)
+        assert batch["t"].dtype == torch.int32
+        assert batch["t"].tolist() == [
+            [1, 9, 2, 2, 9],
+            [3, 3, 3, 9, 0],
+            [4, 4, 4, 4, 9],
+        ]
+        assert batch["w"].tolist() == [[0.5] * 5, [0.5] * 4 + [0], [0.5] * 5]
+        assert batch["labels"].dtype == torch.int64
+        assert batch["labels"].tolist() == [
+            [9, -100, 2, 9, -100],
+            [3, 3, 9, -100, -100],
+            [4, 4, 4, 9, -100],
+        ]
+        only = {"tokens": tio.RaggedFeature("uint16", value_key="tokens")}
+        path = write_tfrecord(tmp_path / "one", [example_of(tokens=[65535, 7])])
+        [batch] = tio.TFRecordDataset(
+            path, only, pack=tio.Pack(3, pad_id=65534, labels="same"), batch_size=8
+        )
+        assert batch["tokens"].tolist() == [[65535, 7, 65534]]
+        assert batch["labels"].tolist() == [[-100, 7, -100]]
+
+    def test_other_features_by_document(self, tmp_path: Path) -> None:
+        path = write_tfrecord(
+            tmp_path / "others",
+            [
+                example_of(tokens=[n] * (n + 1), url=[b"u%d" % n], tags=[n, n], box=[n] * 4)
+                for n in range(4)
+            ],
+        )
+        schema: dict[str, Any] = {
+            "tokens": tio.VarLenFeature("int64"),
+            "meta": {
+                "url": tio.RaggedFeature("string", value_key="url"),
+                "tags": tio.RaggedFeature("int64", value_key="tags"),
+            },
+            "box": tio.FixedLenFeature([2, 2], "int64"),
+        }
+        [batch] = tio.TFRecordDataset(path, schema, pack=tio.Pack(3, "tokens"), batch_size=9)
+        numbers = [[0, 1], [2], [3], [3]]
+        assert batch["record_numbers"].tolist() == numbers
+        assert batch["meta"]["url"].tolist() == [[[b"u%d" % n] for n in row] for row in numbers]
+        assert batch["meta"]["tags"].tolist() == [[[n, n] for n in row] for row in numbers]
+        assert batch["box"].tolist() == [[[[n, n], [n, n]] for n in row] for row in numbers]
+
+    def test_epochs_and_no_records(self, paths: list[str], tmp_path: Path) -> None:
+        dataset = make(paths, shuffle=True)
+        single = []
+        for epoch in range(4):
+            dataset.set_epoch(epoch)
+            single.append(batches_of(dataset))
+        several = make(paths, shuffle=True, epochs=3)
+        several.set_epoch(1)
+        count = len(several)
+        assert batches_of(several) == [*itertools.chain(*single[1:])]
+        assert count == sum(map(len, single[1:]))
+        endless = make(paths, shuffle=True, epochs=None)
+        assert batches_of(itertools.islice(endless, len(single[0]) + 1))[:-1] == single[0]
+        empty = make(write_tfrecord(tmp_path / "empty", []))
+        assert (len(empty), list(empty)) == (0, [])
+
+
+class TestOthers:
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("stop", ["first_exhausted", "all_exhausted"])
+    def test_mixtures_are_packed_after_mixing(self, paths: list[str], mode: Any, stop: Any) -> None:
+        pack = packed(mode=mode)
+        parts = [
+            tio.TFRecordDataset(paths[0], SCHEMA, shuffle=True, uneven="keep", seed=1),
+            tio.TFRecordDataset(paths[2], SCHEMA, uneven="keep"),
+        ]
+        options: dict[str, Any] = {"weights": [1, 2], "stop": stop, "batch_size": 3}
+        plain = tio.mix(parts, **options)
+        documents = [n for batch in plain for n in batch["id"].tolist()]
+        dataset = tio.mix(parts, **options, pack=pack)
+        assert dataset.num_records == len(documents)
+        count = len(dataset)
+        batches = list(dataset)
+        assert len(batches) == count
+        windows = expected_windows(documents, pack)
+        expected = [row.tokens for window in windows for row in window]
+        assert sorted(rows_of(batches)) == sorted(expected)
+        if mode == "chunk":
+            assert rows_of(batches) == expected
+        assert "mix" in repr(dataset) or "Mixed" in repr(dataset)
+
+    def test_endless_mixture(self, paths: list[str]) -> None:
+        parts = [tio.TFRecordDataset(path, SCHEMA, shuffle=True) for path in paths[::2]]
+        dataset = tio.mix(
+            parts, weights=[1, 2], stop="endless", batch_size=3, pack=packed(), uneven="keep"
+        )
+        batches = batches_of(itertools.islice(dataset, 100))
+        dataset.resume(epoch=0, batches=60)
+        assert batches_of(itertools.islice(dataset, 40)) == batches[60:]
+        with pytest.raises(TypeError, match="endless"):
+            len(dataset)
+
+    def test_packed_datasets_cannot_be_mixed(self, paths: list[str]) -> None:
+        with pytest.raises(ValueError, match=r"packed rows cannot be mixed: give pack to mix\(\)"):
+            tio.mix([make(paths), make(paths)], weights=[1, 1])
+
+    def test_splits_and_selections(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True)
+        parts = dataset.split(0.5, 0.5)
+        seen = [
+            {n for b in part for n in b["record_numbers"].flat_values.tolist()} for part in parts
+        ]
+        assert not seen[0] & seen[1]
+        assert sorted(seen[0] | seen[1]) == [*range(len(LENGTHS))]
+        even = dataset.where(lambda batch: batch["id"] % 2 == 0)
+        documents = {n for b in even for n in b["record_numbers"].flat_values.tolist()}
+        assert documents == {*range(0, len(LENGTHS), 2)}
+        few = dataset.take(7)
+        assert {n for b in few for n in b["id"].flat_values.tolist()} == {*range(7)}
+
+    def test_replace_knows_the_lengths(
+        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        dataset = make(paths, shuffle=True)
+        expected = batches_of(make(paths, packed(length=30), shuffle=True))
+        with monkeypatch.context() as patch:
+            patch.setattr(RecordReader, "fetch", None)
+            other = dataset.replace(pack=packed(length=30))
+        assert batches_of(other) == expected
+        assert dataset.replace(pack=None, batch_size=4).num_records == len(LENGTHS)
+
+    def test_transforms_get_rows(self, paths: list[str]) -> None:
+        def flat(batch: Any) -> Any:
+            return {"sum": batch["tokens"].sum(), "ends": batch.cu_seqlens}
+
+        dataset = make(paths, transform=flat)
+        plain = list(make(paths))
+        for found, batch in zip(dataset, plain, strict=True):
+            assert int(found["sum"]) == int(batch["tokens"].sum())
+            assert found["ends"].tolist() == batch.cu_seqlens.tolist()
+        dataset = make(paths, batch_size=None, transform=lambda row: row["tokens"].tolist())
+        assert list(dataset) == rows_of(plain)
+
+        def fail(_: Any) -> Any:
+            raise RuntimeError("no")
+
+        with pytest.raises(tio.TransformError, match="no"):
+            list(make(paths, transform=fail))
+
+    def test_loaders(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True)
+        expected = batches_of(dataset.replace())
+        loader = tio.make_loader(dataset)
+        assert batches_of(loader) == expected
+        assert "packed rows of 16" in loader.describe()
+        assert "a share of the rows" in repr(make(paths, rank=0, world_size=2))
+
+    def test_batches_keep_their_segments(self, paths: list[str]) -> None:
+        batch = next(iter(make(paths)))
+        part = batch[1:]
+        assert part.cu_seqlens.tolist() == [
+            *itertools.accumulate(part["segment_lengths"].values.tolist(), initial=0)
+        ]
+        assert part.max_seqlen == int(part["segment_lengths"].values.max())
+        meta = batch.to("meta")
+        assert meta.max_seqlen == batch.max_seqlen
+        plain = next(iter(make(paths).replace(pack=None)))
+        with pytest.raises(ValueError, match="the batch has no packed rows"):
+            _ = plain.cu_seqlens
+        with pytest.raises(ValueError, match="the batch has no packed rows"):
+            _ = plain.max_seqlen
