@@ -1,0 +1,278 @@
+"""Plans of packed rows, compared with a plain model."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torchrec_io as tio
+from tests.support.packing import Row, Token, model_rows
+from torchrec_io import _core
+from torchrec_io.order import packed_rows as module
+from torchrec_io.order.length_batches import Lengths
+from torchrec_io.order.mixture import MixedOrder
+from torchrec_io.order.orders import ENDLESS, RecordOrder
+from torchrec_io.order.packed_rows import PackedOrder, RowPlan
+from torchrec_io.order.plan import EpochPlan
+from torchrec_io.order.selection import Span, Subset
+
+lengths_of_documents = st.lists(st.one_of(st.integers(0, 12), st.integers(0, 60)), max_size=60)
+
+# The documents of the rows of an epoch, and their number in each row.
+GOLDEN = [10, 19, 4, 9, 8, 1, 17, 5, 2, 7, 12, 3, 6, 14, 0, 18, 11, 15, 13, 16]
+GOLDEN_SIZES = [6, 1, 2, 2, 2, 2, 3, 2]
+
+
+@st.composite
+def packs(draw: st.DrawFn) -> tio.Pack:
+    return tio.Pack(
+        draw(st.integers(1, 20)),
+        "tokens",
+        mode=draw(st.sampled_from(["fit", "chunk"])),
+        window=draw(st.integers(1, 40)),
+        separator=draw(st.sampled_from([None, 0])),
+        long=draw(st.sampled_from(["split", "drop"])),
+        last=draw(st.sampled_from(["drop", "pad"])),
+    )
+
+
+def order_of(lengths: list[int], pack: tio.Pack, **options: Any) -> PackedOrder:
+    count = len(lengths)
+    whole = RecordOrder(Span(0, count, count), **options)
+    return PackedOrder(whole, Lengths(np.array(lengths, np.int64)), pack)
+
+
+def rows_of(plan: RowPlan) -> Iterator[Row]:
+    """Yield the rows of a plan with record numbers as documents."""
+    for begin, end in zip(plan.row_begins[:-1], plan.row_begins[1:], strict=True):
+        yield [
+            [
+                Token(int(plan.numbers[plan.documents[at]]), int(plan.begins[at]) + place)
+                for place in range(int(plan.sizes[at]))
+            ]
+            for at in range(begin, end)
+        ]
+
+
+def all_rows(order: PackedOrder, epoch: int = 0) -> list[Row]:
+    return list(rows_of(order.epoch(epoch).plan(np.arange(order.count(epoch)))))
+
+
+def expected(order: PackedOrder, lengths: list[int], epoch: int = 0) -> list[list[Row]]:
+    numbers = order.whole.at(np.arange(len(order)), epoch).tolist()
+    windows = model_rows([lengths[number] for number in numbers], order.pack)
+    return [
+        [[[Token(numbers[at], place) for at, place in piece] for piece in row] for row in window]
+        for window in windows
+    ]
+
+
+class TestRows:
+    @given(lengths=lengths_of_documents, pack=packs())
+    def test_stored_order(self, lengths: list[int], pack: tio.Pack) -> None:
+        order = order_of(lengths, pack)
+        rows = [row for window in expected(order, lengths) for row in window]
+        assert order.count(0) == len(rows)
+        if rows:
+            assert all_rows(order) == rows
+
+    @given(
+        lengths=lengths_of_documents.filter(len),
+        pack=packs(),
+        shuffle=st.sampled_from([True, 7, tio.Shuffle(block=3, window=10)]),
+        epoch=st.integers(0, 3),
+    )
+    def test_shuffled(self, lengths: list[int], pack: tio.Pack, shuffle: Any, epoch: int) -> None:
+        order = order_of(lengths, pack, shuffle=shuffle, seed=4)
+        windows = expected(order, lengths, epoch)
+        count = order.count(epoch)
+        assert count == sum(map(len, windows))
+        rows = iter(all_rows(order, epoch) if count else [])
+        for window in windows:
+            found = [next(rows) for _ in window]
+            if pack.mode == "fit":  # rows of a window are in a random order
+                found = sorted(found)
+            assert found == (sorted(window) if pack.mode == "fit" else window)
+
+    @given(lengths=lengths_of_documents.filter(any), pack=packs(), data=st.data())
+    def test_any_rows_in_any_order(
+        self, lengths: list[int], pack: tio.Pack, data: st.DataObject
+    ) -> None:
+        order = order_of(lengths, pack, shuffle=True)
+        if not (count := order.count(0)):
+            return
+        whole = all_rows(order)
+        units = data.draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=9))
+        plan = order_of(lengths, pack, shuffle=True).epoch(0).plan(np.array(units))
+        assert list(rows_of(plan)) == [whole[unit] for unit in units]
+        assert plan.lengths.tolist() == [lengths[number] for number in plan.numbers]
+        assert plan.row_numbers.tolist() == [whole[unit][0][0].document for unit in units]
+        cut = data.draw(st.integers(0, len(units)))
+        first, second = plan.split(cut)
+        assert [*rows_of(first), *rows_of(second)] == list(rows_of(plan))
+
+    @given(lengths=lengths_of_documents, pack=packs(), world=st.integers(1, 4), data=st.data())
+    def test_ranks_and_workers_share_all_rows(
+        self, lengths: list[int], pack: tio.Pack, world: int, data: st.DataObject
+    ) -> None:
+        order = order_of(lengths, pack, shuffle=True)
+        rows = all_rows(order) if order.count(0) else []
+        size, workers = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
+        found: list[Row] = []
+        for rank in range(world):
+            for worker in range(workers):
+
+                def plan_of(count: int, rank: int = rank, worker: int = worker) -> EpochPlan:
+                    return EpochPlan(count, size, 0, rank, world, worker, workers)
+
+                # Of a copy, which counts no more windows than it needs.
+                dealt = pickle.loads(pickle.dumps(order)).deal(0, plan_of, 0)
+                found += [row for plan in dealt for row in rows_of(plan)]
+        assert sorted(found) == sorted(rows)
+
+    def test_golden_rows(self) -> None:
+        """These rows must never change: runs are resumed with other releases."""
+        lengths = np.random.default_rng(3).integers(1, 9, 20).tolist()
+        order = order_of(lengths, tio.Pack(10, "tokens", window=7), shuffle=True, seed=2)
+        plan = order.epoch(1).plan(np.arange(order.count(1)))
+        assert plan.numbers[plan.documents].tolist() == GOLDEN
+        assert np.diff(plan.row_begins).tolist() == GOLDEN_SIZES
+
+    def test_a_row_that_does_not_exist(self) -> None:
+        order = order_of([3, 3], tio.Pack(4, "tokens"))
+        with pytest.raises(IndexError, match=r"epoch 0 has no rows 0\.\.2"):
+            order.epoch(0).plan(np.arange(3))
+        with pytest.raises(IndexError, match=r"epoch 0 has no rows -1\.\.0"):
+            order.epoch(0).plan(np.arange(-1, 1))
+
+    def test_windows_are_planned_when_they_are_needed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lengths = [3] * 1000
+        order = order_of(lengths, tio.Pack(6, "tokens", window=10))
+        seen: list[int] = []
+        measure = module._Fits.measure
+
+        def watched(self: Any, begin: int, end: int, epoch: int) -> Any:
+            seen.append(end)
+            return measure(self, begin, end, epoch)
+
+        monkeypatch.setattr(module._Fits, "measure", watched)
+        dealt = order.deal(0, lambda count: EpochPlan(count, 2), 0)
+        assert len(next(dealt)) == 2
+        assert seen == [1]
+        assert len(list(dealt)) == 249
+
+
+class TestMixtures:
+    @given(
+        sizes=st.lists(st.integers(1, 30), min_size=1, max_size=3),
+        pack=packs(),
+        is_shuffled=st.booleans(),
+    )
+    def test_rows_of_the_mixed_order(
+        self, sizes: list[int], pack: tio.Pack, is_shuffled: bool
+    ) -> None:
+        total = sum(sizes)
+        lengths = [(7 * number) % 11 for number in range(total)]
+        parts = [RecordOrder(Span(0, size, size), is_shuffled) for size in sizes]
+        bases = (np.cumsum(sizes) - sizes).tolist()
+        whole = MixedOrder(parts, [1.0] * len(sizes), 0, "all_exhausted", bases=bases)
+        order = PackedOrder(whole, Lengths(np.array(lengths)), pack)
+        windows = expected(order, lengths)
+        rows = [row for window in windows for row in window]
+        assert order.count(0) == len(rows)
+        if rows:
+            assert sorted(all_rows(order)) == sorted(rows)
+
+    def test_endless_mixtures(self) -> None:
+        parts = [RecordOrder(Span(0, size, size), shuffle=True) for size in (3, 50)]
+        whole = MixedOrder(parts, [1, 1], 0, "endless", bases=[0, 3])
+        order = PackedOrder(whole, Lengths(np.arange(53)), tio.Pack(64, "tokens", window=100))
+        assert order.count(0) == ENDLESS
+        dealt = order.deal(0, lambda count: EpochPlan(count, 8), 0)
+        plans = [next(dealt) for _ in range(30)]
+        later = next(order.deal(0, lambda count: EpochPlan(count, 8), 29 * 8))
+        assert list(rows_of(later)) == list(rows_of(plans[-1]))
+
+    def test_contained_records(self) -> None:
+        parts = [
+            RecordOrder(Span(1, 2, 4)),
+            RecordOrder(Subset.from_mask(np.array([True, False, True]))),
+        ]
+        order = MixedOrder(parts, [1, 1], 0, "all_exhausted", bases=[0, 4])
+        assert order.contains(np.arange(7)).tolist() == [
+            False, True, True, False, True, False, True,
+        ]  # fmt: skip
+
+
+class TestCore:
+    """The bindings check what they are given."""
+
+    LENGTHS = np.array([3, 4], np.int32)
+
+    @pytest.mark.parametrize("numbers", [[2], [-1], [0, 5]])
+    def test_unknown_records(self, numbers: list[int]) -> None:
+        with pytest.raises(IndexError, match="outside of the lengths"):
+            _core.pack_window(self.LENGTHS, np.array(numbers), 4, 0, True)
+        cuts = np.array([0, len(numbers)])
+        with pytest.raises(IndexError, match="outside of the lengths"):
+            _core.count_packed_rows(self.LENGTHS, np.array(numbers), cuts, 4, 0, True)
+
+    @pytest.mark.parametrize("cuts", [[], [0, 3], [1, 0], [-1, 1]])
+    def test_wrong_cuts(self, cuts: list[int]) -> None:
+        with pytest.raises(ValueError, match="cuts must ascend"):
+            _core.count_packed_tokens(self.LENGTHS, np.array([0, 1]), np.array(cuts, np.int64), 0)
+
+    @pytest.mark.parametrize(("length", "extra"), [(0, 0), (2**24 + 1, 0), (4, 2), (4, -1)])
+    def test_wrong_rules(self, length: int, extra: int) -> None:
+        with pytest.raises(ValueError, match="must be"):
+            _core.pack_window(self.LENGTHS, np.array([0]), length, extra, True)
+
+    @pytest.mark.parametrize(
+        "piece",
+        [
+            [-1, 0, 2, 0, 2],
+            [3, 0, 2, 0, 2],
+            [0, -1, 2, 0, 2],
+            [0, 3, 2, 0, 2],
+            [0, 0, 0, 0, 1],
+            [0, 0, 2, -1, 2],
+            [0, 0, 2, 3, 1],
+            [0, 0, 2, 1, 3],
+            [0, 0, 2, 0, 0],
+            [0, 0, 2**62, 0, 2],
+            [0, 2**62, 2**62, 0, 2],
+            [2**62, 0, 2, 0, 2**62],
+        ],
+        ids=str,
+    )
+    def test_pieces_outside(self, piece: list[int]) -> None:
+        pieces = np.array([piece]).T.copy()
+        source, out = np.zeros(4, np.int64), np.zeros(4, np.int64)
+        raw = np.zeros(32, np.uint8)
+        with pytest.raises(ValueError, match="pieces must ascend and lie inside"):
+            _core.write_packed_values(pieces, source.view(np.uint8), bytes(8), None, raw)
+        with pytest.raises(ValueError, match="pieces must ascend and lie inside"):
+            _core.write_packed_labels(pieces, _core.Labels.same, source, None, out)
+
+    def test_other_arguments(self) -> None:
+        pieces = np.array([[0, 0, 2, 0, 2], [1, 0, 2, 0, 2]]).T.copy()
+        raw = np.zeros(32, np.uint8)
+        with pytest.raises(ValueError, match="pieces must ascend"):
+            _core.write_packed_values(pieces, raw, bytes(8), None, raw.copy())
+        with pytest.raises(ValueError, match="pieces must ascend"):
+            _core.write_packed_marks(pieces, 4, False, np.zeros(4, np.int32), np.zeros(4, np.int64))
+        with pytest.raises(ValueError, match="pieces must have 5 rows"):
+            _core.write_packed_values(pieces[:4].copy(), raw, bytes(8), None, raw.copy())
+        for padding, separator in ((b"", None), (bytes(3), None), (bytes(8), bytes(4))):
+            with pytest.raises(ValueError, match="padding and separator must be one item each"):
+                _core.write_packed_values(pieces[:, :1].copy(), raw, padding, separator, raw.copy())
+        with pytest.raises(ValueError, match="segments and positions must have the same size"):
+            _core.write_packed_marks(pieces, 4, False, np.zeros(4, np.int32), np.zeros(5, np.int64))
