@@ -632,14 +632,62 @@ def count_packed_tokens(lengths: Annotated[NDArray[numpy.int32], dict(shape=(Non
     Return the number of tokens of each window; otherwise as `count_packed_rows`.
     """
 
-def pack_window(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, extra: int, has_splits: bool) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+def pack_window(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, extra: int, has_splits: bool) -> RowPlan:
     """
     Return the rows of a window of documents; otherwise as `count_packed_rows`.
-
-    Returns:
-        The first piece of each row, then the number of pieces; and of each piece its index
-        in `numbers`, its first token in the document and its number of tokens.
     """
+
+def cut_rows(numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], begin: int, end: int, length: int) -> RowPlan:
+    """
+    Return rows that are cut from joined documents.
+
+    Args:
+        numbers: Record number of each document.
+        lengths: Number of tokens of each document, without a separator.
+        starts: First token of each document in the sequence of all tokens.
+        begin: First token of the rows in that sequence.
+        end: Token after the last one.
+        length: Length of a row.
+    """
+
+class RowPlan:
+    """Rows and the pieces of documents in each."""
+
+    def __init__(self) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> RowPlan:
+        """
+        Return some rows, with their documents in the order of their first pieces.
+        """
+
+    def append(self, other: RowPlan) -> None:
+        """Add the rows of another plan."""
+
+    @property
+    def numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Record number of each document."""
+
+    @property
+    def lengths(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Number of tokens of each document, without a separator."""
+
+    @property
+    def row_begins(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """First piece of each row, then the number of pieces."""
+
+    @property
+    def documents(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Index in `numbers` of the document of each piece."""
+
+    @property
+    def begins(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """First token of each piece in its document."""
+
+    @property
+    def sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Number of tokens of each piece, with the separator."""
 
 class Labels(enum.Enum):
     """Which token is the label of a token."""
@@ -650,54 +698,65 @@ class Labels(enum.Enum):
     next = 1
     """The next token of its document."""
 
-def write_packed_values(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], padding: bytes, separator: bytes | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None:
+class RowWriter:
+    """Writes the rows of a plan from one arena into another."""
+
+    @property
+    def splits(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """First piece of each row, then the number of pieces."""
+
+    @property
+    def numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Record number of each piece."""
+
+    @property
+    def rows(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Source row of each piece."""
+
+    @property
+    def segment_splits(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """As `splits`, with the padding of a row as a piece."""
+
+    @property
+    def segment_lengths(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]:
+        """Number of tokens of each piece, with the padding of a row as a piece."""
+
+    def write_values(self, source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], source_at: int, padding: bytes, separator: bytes | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], out_at: int) -> None:
+        """
+        Write values of the documents.
+
+        Args:
+            source: Arena of the documents.
+            source_at: Offset of the values in it.
+            padding: Bytes of one value.
+            separator: Bytes of the value after a document; None repeats its last value.
+            out: Arena of the rows.
+            out_at: Offset of the rows in it.
+        """
+
+    def write_marks(self, continues: bool, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], segments_at: int, positions_at: int) -> None:
+        """
+        Write the segment and the position of each token.
+
+        Args:
+            continues: Whether positions are those in the document, not in the piece.
+            out: Arena of the rows.
+            segments_at: Offset of the segments in it; int32.
+            positions_at: Offset of the positions in it; int64.
+        """
+
+    def write_labels(self, labels: Labels, source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], source_at: int, dtype: str, separator: int | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], out_at: int) -> None:
+        """Write the label of each token, int64; otherwise as `write_values`."""
+
+def row_writer(plan: RowPlan, length: int, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sources: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> RowWriter:
     """
-    Write the values of packed rows.
+    Return the writer of the rows of a plan.
 
     Args:
-        pieces: Of each piece its first token in the rows; the first token of its document in
-            `source` and the document's number of tokens; and the piece's first token in the
-            document and its number of tokens.
-        source: Values of the documents, as bytes.
-        padding: Bytes of one value.
-        separator: Bytes of the value after a document; None repeats its last value.
-        out: Values of the rows, as bytes.
-    """
-
-def write_packed_marks(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], length: int, continues: bool, segments: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
-    """
-    Write the segment and the position of each token of packed rows.
-
-    Args:
-        pieces: As in `write_packed_values`.
+        plan: The rows.
         length: Length of a row.
-        continues: Whether positions are those in the document, not in the piece.
-        segments: Segments to write.
-        positions: Positions to write.
-    """
-
-@overload
-def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
-@overload
-def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
-@overload
-def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
-@overload
-def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
-@overload
-def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
-@overload
-def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
-@overload
-def write_packed_labels(pieces: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], labels: Labels, source: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], separator: int | None, out: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
-    """
-    Write the label of each token of packed rows; otherwise as `write_packed_values`.
+        starts: First value of each source row.
+        sources: Source row of each document, -1 if it is lost; None if they are the same.
     """
 
 class Kind(enum.Enum):

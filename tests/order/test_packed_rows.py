@@ -18,7 +18,7 @@ from torchrec_io.order import packed_rows as module
 from torchrec_io.order.length_batches import Lengths
 from torchrec_io.order.mixture import MixedOrder
 from torchrec_io.order.orders import ENDLESS, RecordOrder
-from torchrec_io.order.packed_rows import PackedOrder, RowPlan
+from torchrec_io.order.packed_rows import PackedOrder, PackedRows
 from torchrec_io.order.plan import EpochPlan
 from torchrec_io.order.selection import Span, Subset
 
@@ -48,7 +48,7 @@ def order_of(lengths: list[int], pack: tio.Pack, **options: Any) -> PackedOrder:
     return PackedOrder(whole, Lengths(np.array(lengths, np.int64)), pack)
 
 
-def rows_of(plan: RowPlan) -> Iterator[Row]:
+def rows_of(plan: _core.RowPlan) -> Iterator[Row]:
     """Yield the rows of a plan with record numbers as documents."""
     for begin, end in zip(plan.row_begins[:-1], plan.row_begins[1:], strict=True):
         yield [
@@ -112,10 +112,10 @@ class TestRows:
         plan = order_of(lengths, pack, shuffle=True).epoch(0).plan(np.array(units))
         assert list(rows_of(plan)) == [whole[unit] for unit in units]
         assert plan.lengths.tolist() == [lengths[number] for number in plan.numbers]
-        assert plan.row_numbers.tolist() == [whole[unit][0][0].document for unit in units]
         cut = data.draw(st.integers(0, len(units)))
-        first, second = plan.split(cut)
-        assert [*rows_of(first), *rows_of(second)] == list(rows_of(plan))
+        parts = PackedRows(plan).split(cut)
+        assert [row for part in parts for row in rows_of(part.rows)] == list(rows_of(plan))
+        assert list(rows_of(PackedRows.joined(parts).rows)) == list(rows_of(plan))
 
     @given(lengths=lengths_of_documents, pack=packs(), world=st.integers(1, 4), data=st.data())
     def test_ranks_and_workers_share_all_rows(
@@ -133,7 +133,7 @@ class TestRows:
 
                 # Of a copy, which counts no more windows than it needs.
                 dealt = pickle.loads(pickle.dumps(order)).deal(0, plan_of, 0)
-                found += [row for plan in dealt for row in rows_of(plan)]
+                found += [row for some in dealt for row in rows_of(some.rows)]
         assert sorted(found) == sorted(rows)
 
     def test_golden_rows(self) -> None:
@@ -199,7 +199,7 @@ class TestMixtures:
         dealt = order.deal(0, lambda count: EpochPlan(count, 8), 0)
         plans = [next(dealt) for _ in range(30)]
         later = next(order.deal(0, lambda count: EpochPlan(count, 8), 29 * 8))
-        assert list(rows_of(later)) == list(rows_of(plans[-1]))
+        assert list(rows_of(later.rows)) == list(rows_of(plans[-1].rows))
 
     def test_contained_records(self) -> None:
         parts = [
@@ -235,44 +235,61 @@ class TestCore:
         with pytest.raises(ValueError, match="must be"):
             _core.pack_window(self.LENGTHS, np.array([0]), length, extra, True)
 
+    def test_rows_that_do_not_exist(self) -> None:
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
+        for rows in ([2], [-1], [0, 2**62]):
+            with pytest.raises(IndexError, match="the plan has no such row"):
+                plan.take(np.array(rows))
+
+    @pytest.mark.parametrize("starts", [[], [5], [0, 3], [-1]])
+    def test_rows_outside_of_the_documents(self, starts: list[int]) -> None:
+        one = np.array([1])
+        if starts == [-1]:
+            with pytest.raises(ValueError, match="must begin in the documents"):
+                _core.cut_rows(one, one, np.array(starts), -1, 8, 4)
+        else:
+            with pytest.raises(ValueError, match="must begin in the documents"):
+                _core.cut_rows(one, one, np.array(starts, np.int64), 4, 8, 4)
+
     @pytest.mark.parametrize(
-        "piece",
+        ("length", "starts", "sources"),
         [
-            [-1, 0, 2, 0, 2],
-            [3, 0, 2, 0, 2],
-            [0, -1, 2, 0, 2],
-            [0, 3, 2, 0, 2],
-            [0, 0, 0, 0, 1],
-            [0, 0, 2, -1, 2],
-            [0, 0, 2, 3, 1],
-            [0, 0, 2, 1, 3],
-            [0, 0, 2, 0, 0],
-            [0, 0, 2**62, 0, 2],
-            [0, 2**62, 2**62, 0, 2],
-            [2**62, 0, 2, 0, 2**62],
+            (4, [0], None),
+            (4, [0, -1], None),
+            (4, [0, 2**63 - 1], None),
+            (3, [0, 3], None),
+            (0, [0, 3], None),
+            (4, [0, 3], [0]),
+            (4, [0, 3], [0, 2]),
         ],
         ids=str,
     )
-    def test_pieces_outside(self, piece: list[int]) -> None:
-        pieces = np.array([piece]).T.copy()
-        source, out = np.zeros(4, np.int64), np.zeros(4, np.int64)
-        raw = np.zeros(32, np.uint8)
-        with pytest.raises(ValueError, match="pieces must ascend and lie inside"):
-            _core.write_packed_values(pieces, source.view(np.uint8), bytes(8), None, raw)
-        with pytest.raises(ValueError, match="pieces must ascend and lie inside"):
-            _core.write_packed_labels(pieces, _core.Labels.same, source, None, out)
+    def test_plans_that_do_not_fit(self, length: int, starts: list[int], sources: Any) -> None:
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
+        rows = None if sources is None else np.array(sources)
+        with pytest.raises(ValueError, match="the plan must fit the length and the documents"):
+            _core.row_writer(plan, length, np.array(starts), rows)
 
-    def test_other_arguments(self) -> None:
-        pieces = np.array([[0, 0, 2, 0, 2], [1, 0, 2, 0, 2]]).T.copy()
-        raw = np.zeros(32, np.uint8)
-        with pytest.raises(ValueError, match="pieces must ascend"):
-            _core.write_packed_values(pieces, raw, bytes(8), None, raw.copy())
-        with pytest.raises(ValueError, match="pieces must ascend"):
-            _core.write_packed_marks(pieces, 4, False, np.zeros(4, np.int32), np.zeros(4, np.int64))
-        with pytest.raises(ValueError, match="pieces must have 5 rows"):
-            _core.write_packed_values(pieces[:4].copy(), raw, bytes(8), None, raw.copy())
-        for padding, separator in ((b"", None), (bytes(3), None), (bytes(8), bytes(4))):
+    def test_arenas_that_are_too_small(self) -> None:
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
+        writer = _core.row_writer(plan, 4, np.array([0, 3]), None)
+        source, out = np.zeros(56, np.uint8), np.zeros(64, np.uint8)
+        writer.write_values(source, 0, bytes(8), None, out, 0)
+        same = _core.Labels.same
+        outside = "an array must be aligned and lie inside of its arena"
+        for at, from_, to in ((8, source, out), (0, source[:48], out), (0, source, out[:56])):
+            with pytest.raises(ValueError, match=outside):
+                writer.write_values(from_, at, bytes(8), None, to, 0)
+            with pytest.raises(ValueError, match=outside):
+                writer.write_labels(same, from_, at, "int64", None, to, 0)
+        with pytest.raises(ValueError, match=outside):
+            writer.write_values(source, 0, bytes(8), None, out, 8)
+        with pytest.raises(ValueError, match=outside):
+            writer.write_labels(same, source, 4, "int64", None, np.zeros(80, np.uint8), 0)
+        with pytest.raises(ValueError, match=outside):
+            writer.write_marks(False, out, 0, 32)
+        with pytest.raises(ValueError, match="labels need tokens of an integer dtype"):
+            writer.write_labels(same, source, 0, "float32", None, out, 0)
+        for padding, separator in ((b"", None), (bytes(17), None), (bytes(8), bytes(4))):
             with pytest.raises(ValueError, match="padding and separator must be one item each"):
-                _core.write_packed_values(pieces[:, :1].copy(), raw, padding, separator, raw.copy())
-        with pytest.raises(ValueError, match="segments and positions must have the same size"):
-            _core.write_packed_marks(pieces, 4, False, np.zeros(4, np.int32), np.zeros(5, np.int64))
+                writer.write_values(source, 0, padding, separator, out, 0)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
 from ..order.length_batches import Lengths
 from ..order.orders import PositionOrder
 from ..order.pack import Pack
-from ..order.packed_rows import PackedOrder, RowPlan
+from ..order.packed_rows import PackedOrder, PackedRows
 from ..order.selection import Numbers
 from ..parsing.failures import Failures, Ints
 from ..parsing.lengths import LengthFeature, find_lengths
@@ -20,7 +21,7 @@ from ..parsing.parser import RecordFailure
 from ..records.reader import Reader
 from ..records.record_reader import RecordReader
 from ..tensors.batch import Batch
-from ..tensors.packing import TokenValues, check_columns, made_columns, pack_rows
+from ..tensors.packing import RowLayout, TokenSource, check_columns, made_columns
 from .length_batching import length_feature
 from .record_loader import Loaded, RecordLoader
 
@@ -125,6 +126,7 @@ class RowAssembler:
         assert pack.key is not None
         self._pack = pack
         self._key = pack.key
+        self._layout = RowLayout(pack)
         self._reader = reader
         self._raises = raises
 
@@ -143,31 +145,39 @@ class RowAssembler:
         packed = {self._key, *self._pack.also}
         return [*made_columns(self._pack)[-2:], *(name for name in names if name not in packed)]
 
-    def assemble(self, loaded: Loaded, plan: RowPlan) -> Loaded:
-        """Return the rows of a plan. Documents that cannot be put into rows are lost.
+    def assemble(self, loaded: Loaded, rows: PackedRows) -> Loaded:
+        """Return rows. Documents that cannot be put into them are lost.
 
         Args:
-            loaded: The documents of the plan that could be loaded.
-            plan: The rows.
+            loaded: The documents of the rows that could be loaded.
+            rows: The rows.
         """
         batch: Batch = loaded.items
+        plan = rows.rows
+        sources = self._layout.sources(batch)
+        numbers = plan.numbers[plan.documents[plan.row_begins[:-1]]]
+        if not loaded.has_lost and self._is_as_planned(sources, plan.lengths):
+            return Loaded(self._layout.make(batch, sources, plan, None), numbers, [])
         positions = loaded.positions_in(plan.numbers)
-        rows = np.full(len(plan.numbers), -1, np.int64)
-        rows[positions] = loaded.item_rows.rows
-        bad, failures = self._find_bad(batch, plan, positions, rows[positions])
-        rows[bad] = -1
-        lost = np.flatnonzero(rows[plan.documents] < 0)
-        packed = Loaded(pack_rows(batch, plan, rows, self._pack), plan.row_numbers, loaded.errors)
-        if not len(lost):
-            return packed
-        packed = packed._replace(
+        found = np.full(len(plan.numbers), -1, np.int64)
+        found[positions] = loaded.item_rows.rows
+        bad, failures = self._find_bad(sources, plan.lengths, positions, found[positions])
+        found[bad] = -1
+        lost = np.append(np.flatnonzero(found[plan.documents] < 0), len(plan.documents))
+        packed = Loaded(
+            self._layout.make(batch, sources, plan, found),
+            numbers,
+            loaded.errors,
             failures=_joined(loaded.failures, failures),
             failed=np.concatenate((loaded.failed, plan.numbers[bad])),
             sound_items=int(np.searchsorted(plan.row_begins, lost[0], side="right")) - 1,
         )
         return packed if self._raises else self._without_repeats(packed, plan)
 
-    def _without_repeats(self, loaded: Loaded, plan: RowPlan) -> Loaded:
+    def _is_as_planned(self, sources: Mapping[str, TokenSource], planned: Ints) -> bool:
+        return all(np.array_equal(source.lengths, planned) for source in sources.values())
+
+    def _without_repeats(self, loaded: Loaded, plan: _core.RowPlan) -> Loaded:
         """Return rows without the errors of documents that began in earlier rows.
 
         Whoever has the first piece of a document reports it.
@@ -186,23 +196,28 @@ class RowAssembler:
         )
 
     def _find_bad(
-        self, batch: Batch, plan: RowPlan, positions: Ints, rows: Ints
+        self, sources: Mapping[str, TokenSource], lengths: Ints, positions: Ints, rows: Ints
     ) -> tuple[Ints, list[RecordFailure]]:
-        """Return the documents whose values are not as many as planned, and their failures."""
+        """Return the documents whose values are not as many as planned, and their failures.
+
+        Args:
+            sources: Where the values are.
+            lengths: Planned number of tokens of each document.
+            positions: Documents that were loaded.
+            rows: Row of each of these in its batch.
+        """
         bad: list[int] = []
         failures: list[RecordFailure] = []
         seen: set[int] = set()
-        planned = plan.lengths[positions]
+        planned = lengths[positions]
         for name in (self._key, *self._pack.also):
-            source = TokenValues.of(batch, name)
-            assert source is not None
-            lengths = source.lengths[rows]
-            for index in np.flatnonzero(lengths != planned).tolist():
+            found = sources[name].lengths[rows]
+            for index in np.flatnonzero(found != planned).tolist():
                 document = int(positions[index])
                 if document not in seen:
                     seen.add(document)
                     bad.append(document)
-                    reason = self._reason(name, int(lengths[index]), int(planned[index]))
+                    reason = self._reason(name, int(found[index]), int(planned[index]))
                     failures.append(RecordFailure(document, name, None, reason))
         return np.array(bad, np.int64), failures
 

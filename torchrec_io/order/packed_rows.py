@@ -30,78 +30,32 @@ _EPOCHS_KEPT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class RowPlan:
-    """Rows, and the pieces of documents in each.
-
-    Row i has the pieces from ``row_begins[i]`` to ``row_begins[i + 1]``. A piece is a part of a
-    document, or all of it.
+class PackedRows:
+    """Rows that are still to be loaded, by their documents.
 
     Attributes:
-        numbers: Record number of each document; int64 ``[D]``.
-        lengths: Number of tokens of each document, without a separator; int64 ``[D]``.
-        row_begins: int64 ``[B + 1]``.
-        documents: Index in ``numbers`` of the document of each piece; int64 ``[P]``.
-        begins: First token of each piece in its document; int64 ``[P]``.
-        sizes: Number of tokens of each piece, with the separator; int64 ``[P]``.
+        rows: The rows, and the pieces of documents in each.
     """
 
-    numbers: Numbers
-    lengths: Numbers
-    row_begins: Numbers
-    documents: Numbers
-    begins: Numbers
-    sizes: Numbers
+    rows: _core.RowPlan
 
     def __len__(self) -> int:
-        return len(self.row_begins) - 1
+        return len(self.rows)
 
     @property
-    def row_numbers(self) -> Numbers:
-        """Record number of the first document of each row."""
-        return self.numbers[self.documents[self.row_begins[:-1]]]
+    def numbers(self) -> Numbers:
+        """Record number of each document."""
+        return self.rows.numbers
 
-    def take(self, rows: Numbers) -> RowPlan:
-        """Return some rows, with their documents in the order of their first pieces."""
-        counts = self.row_begins[rows + 1] - self.row_begins[rows]
-        ends = np.cumsum(counts)
-        shifts = np.repeat(self.row_begins[rows] - (ends - counts), counts)
-        pieces = np.arange(len(shifts)) + shifts
-        found, firsts, inverse = np.unique(
-            self.documents[pieces], return_index=True, return_inverse=True
-        )
-        order = np.argsort(firsts)
-        places = np.empty_like(order)
-        places[order] = np.arange(len(order))
-        documents = found[order]
-        return RowPlan(
-            self.numbers[documents],
-            self.lengths[documents],
-            np.concatenate((np.zeros(1, np.int64), ends)),
-            places[inverse],
-            self.begins[pieces],
-            self.sizes[pieces],
-        )
-
-    def split(self, count: int) -> tuple[RowPlan, RowPlan]:
+    def split(self, count: int) -> tuple[PackedRows, PackedRows]:
         """Return the first ``count`` rows, and the others."""
-        return self.take(np.arange(count)), self.take(np.arange(count, len(self)))
+        every = np.arange(len(self))
+        return PackedRows(self.rows.take(every[:count])), PackedRows(self.rows.take(every[count:]))
 
     @classmethod
-    def joined(cls, parts: Sequence[RowPlan]) -> RowPlan:
-        """Return the rows of several plans as one."""
-        if len(parts) == 1:
-            return parts[0]
-        documents = np.cumsum([0, *(len(part.numbers) for part in parts[:-1])])
-        pieces = np.cumsum([0, *(len(part.documents) for part in parts[:-1])])
-        begins = [part.row_begins[1:] + before for part, before in zip(parts, pieces, strict=True)]
-        return cls(
-            np.concatenate([part.numbers for part in parts]),
-            np.concatenate([part.lengths for part in parts]),
-            np.concatenate([np.zeros(1, np.int64), *begins]),
-            np.concatenate([p.documents + d for p, d in zip(parts, documents, strict=True)]),
-            np.concatenate([part.begins for part in parts]),
-            np.concatenate([part.sizes for part in parts]),
-        )
+    def joined(cls, parts: Sequence[PackedRows]) -> PackedRows:
+        """Return the rows of several parts as one."""
+        return cls(_joined([part.rows for part in parts]))
 
     def plan(self, reader: Any) -> Any:
         """Return a reader's plan to fetch the documents."""
@@ -164,7 +118,7 @@ class PackedOrder:
         """Return the number of rows in an epoch. The first call looks at all of its lengths."""
         return ENDLESS if len(self) == ENDLESS else len(self.epoch(epoch))
 
-    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[RowPlan]:
+    def deal(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[PackedRows]:
         """Yield the rows of each batch of a process.
 
         The number of batches follows from all lengths of the epoch. Until they are known, a step is
@@ -177,10 +131,10 @@ class PackedOrder:
             done = int(units[0]) - plan.begin
             if not rows.reaches(plan.begin + (done // step + 1) * step - 1):
                 break
-            yield rows.plan(units)
+            yield PackedRows(rows.plan(units))
             consumed += len(units)
         for units in plan_of(self.count(epoch)).batches(consumed):
-            yield rows.plan(units)
+            yield PackedRows(rows.plan(units))
 
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
         """Return the record numbers of the documents of some rows."""
@@ -242,7 +196,7 @@ class EpochRows:
         """Return whether a row of this number exists; counts no more windows than needed."""
         return self._ends_of(number) is not None
 
-    def plan(self, units: Numbers) -> RowPlan:
+    def plan(self, units: Numbers) -> _core.RowPlan:
         """Return rows by their numbers.
 
         Raises:
@@ -327,7 +281,7 @@ class _Windows:
         """Return a window, for :meth:`plan`."""
         raise NotImplementedError
 
-    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> RowPlan:
+    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> _core.RowPlan:
         """Return rows by their numbers.
 
         Args:
@@ -353,23 +307,25 @@ class _Fits(_Windows):
         del is_all
         return measured
 
-    def find(self, number: int, epoch: int) -> RowPlan:
+    def find(self, number: int, epoch: int) -> _core.RowPlan:
         numbers, _ = self._numbers(number, number + 1, epoch)
-        packed = _core.pack_window(self._lengths, numbers, *self._pieces)
-        plan = RowPlan(numbers, self._lengths[numbers].astype(np.int64), *packed)
+        plan = _core.pack_window(self._lengths, numbers, *self._pieces)
         if not self._whole.is_shuffled:
             return plan
         key = digest_number(f"rows:{self._whole.seed}:{epoch}:{number}")
         turns = np.arange(len(plan))
         return plan.take(_core.permute(turns, len(turns), key) if len(turns) else turns)
 
-    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> RowPlan:
+    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> _core.RowPlan:
         windows = np.searchsorted(ends, units, side="right") - 1
+        if windows[0] == windows[-1] and (windows == windows[0]).all():
+            plan: _core.RowPlan = window(int(windows[0]))
+            return plan.take(units - ends[windows[0]])
         parts = []
         for run in _runs(windows):
             number = int(windows[run.start])
             parts.append(window(number).take(units[run] - ends[number]))
-        return RowPlan.joined(parts)
+        return _joined(parts)
 
 
 class _Chunks(_Windows):
@@ -397,38 +353,43 @@ class _Chunks(_Windows):
         whole = lengths + self._pack.extra
         return numbers, lengths, np.cumsum(whole) - whole
 
-    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> RowPlan:
+    def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> _core.RowPlan:
         runs = _runs(units - np.arange(len(units)))
         parts = [
             self._run(int(units[run.start]), int(units[run.stop - 1]) + 1, ends, window)
             for run in runs
         ]
-        return RowPlan.joined(parts)
+        return _joined(parts)
 
-    def _run(self, first: int, last: int, ends: Numbers, window: Callable[[int], Any]) -> RowPlan:
+    def _run(
+        self, first: int, last: int, ends: Numbers, window: Callable[[int], Any]
+    ) -> _core.RowPlan:
         """Return rows beside each other."""
         length = self._pack.length
         begin, end = first * length, min(last * length, int(ends[-1]))
         windows = np.searchsorted(ends, (begin, end - 1), side="right") - 1
-        taken = [window(number) for number in range(int(windows[0]), int(windows[1]) + 1)]
-        numbers = np.concatenate([each[0] for each in taken])
-        lengths = np.concatenate([each[1] for each in taken])
-        starts = np.concatenate(
-            [each[2] + ends[int(windows[0]) + index] for index, each in enumerate(taken)]
+        parts = [window(number) for number in range(int(windows[0]), int(windows[1]) + 1)]
+        numbers, lengths, starts = (list(each) for each in zip(*parts, strict=True))
+        starts = [each + ends[number] for number, each in enumerate(starts, int(windows[0]))]
+        if len(parts) == 1:
+            return _core.cut_rows(numbers[0], lengths[0], starts[0], begin, end, length)
+        return _core.cut_rows(
+            np.concatenate(numbers),
+            np.concatenate(lengths),
+            np.concatenate(starts),
+            begin,
+            end,
+            length,
         )
-        # The document that the first row begins in, and those that begin in the rows.
-        inside = slice(
-            int(np.searchsorted(starts, begin, side="right")) - 1,
-            int(np.searchsorted(starts, end, side="left")),
-        )
-        numbers, lengths, starts = numbers[inside], lengths[inside], starts[inside]
-        rows = np.arange(begin, end, length)
-        cuts = np.unique(np.concatenate((rows, starts[1:], [end])))
-        documents = np.searchsorted(starts, cuts[:-1], side="right") - 1
-        row_begins = np.append(np.searchsorted(cuts[:-1], rows), len(cuts) - 1)
-        return RowPlan(
-            numbers, lengths, row_begins, documents, cuts[:-1] - starts[documents], np.diff(cuts)
-        )
+
+
+def _joined(plans: Sequence[_core.RowPlan]) -> _core.RowPlan:
+    if len(plans) == 1:
+        return plans[0]
+    joined = _core.RowPlan()
+    for plan in plans:
+        joined.append(plan)
+    return joined
 
 
 def _extended(ends: Numbers, counts: Numbers) -> Numbers:

@@ -110,6 +110,8 @@ class BatchBuilder:
         names: Sequence[str],
         paths: Mapping[str, Path] | None = None,
         allocate: Callable[[int], Tensor] = allocate_arena,
+        *,
+        has_views: bool = True,
     ) -> Batch:
         """Allocate the arena, write all columns and return the batch.
 
@@ -118,6 +120,7 @@ class BatchBuilder:
             names: Flat names of the columns, in their order.
             paths: Keys of the dicts that lead to each nested column.
             allocate: Function that allocates the arena. Default: ordinary memory.
+            has_views: Whether to create the views now rather than on first use.
 
         Raises:
             MemoryError: If there is not enough memory.
@@ -132,7 +135,7 @@ class BatchBuilder:
         )
         for write in self.writes:
             write(arena)
-        return Batch(arena, self.columns, names, self.padded, paths)
+        return Batch(arena, self.columns, names, self.padded, paths, has_views=has_views)
 
     def _take_value(self, value: Any) -> Values | RaggedColumn:
         if isinstance(value, Ragged):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,9 +13,10 @@ from torch import Tensor
 
 from .. import _core
 from ..order.pack import Pack
-from ..order.packed_rows import RowPlan
+from ..parsing.layout import DenseColumns, Numbers, RaggedColumn
 from .batch import SEGMENT_LENGTHS, Batch
 from .batch_builder import BatchBuilder
+from .gather import array_of
 from .ragged import BytesArray, Ragged
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
@@ -24,33 +25,42 @@ _LABELS = {"same": _core.Labels.same, "next": _core.Labels.next}
 _NO_LABELS = (torch.bool, torch.uint64)
 
 
-class TokenValues(NamedTuple):
-    """The values that a feature has for each token of some documents.
+class TokenSource(NamedTuple):
+    """The values that a feature has for each token of some documents, in their arena.
 
     Attributes:
-        values: Values of all documents; ``[n]``.
+        at: Offset of the values of all documents.
+        dtype: Dtype of the values.
         starts: Index of the first value of each document; int64 ``[B]``.
         lengths: Number of values of each document; int64 ``[B]``.
     """
 
-    values: Tensor
+    at: int
+    dtype: str
     starts: _Ints
     lengths: _Ints
 
     @classmethod
-    def of(cls, batch: Batch, name: str) -> TokenValues | None:
-        """Return the values of a column of documents; None if it has not one for each token."""
-        column = batch.flat_columns()[name]
-        if isinstance(column, Ragged) and isinstance(column.values, Tensor):
-            if column.values.dim() != 1:
-                return None
-            offsets = column.offsets.numpy().astype(np.int64, copy=False)
-            return cls(column.values, offsets[:-1], np.diff(offsets))
-        lengths = batch.lengths.get(name)
-        if isinstance(column, Tensor) and column.dim() == 2 and lengths is not None:
-            starts = np.arange(len(column)) * column.shape[1]
-            return cls(column.reshape(-1), starts, lengths.numpy())
-        return None
+    def of_rows(cls, arena: npt.NDArray[np.uint8], column: RaggedColumn) -> TokenSource:
+        """Return the source of a column of rows of numbers."""
+        assert isinstance(column.values, Numbers)
+        offsets = array_of(arena, column.splits[0]).astype(np.int64, copy=False)
+        return cls(column.values.at, column.values.dtype, offsets[:-1], np.diff(offsets))
+
+    @classmethod
+    def of_padded(cls, array: Numbers, lengths: _Ints) -> TokenSource:
+        """Return the source of a column that is padded to the longest document."""
+        count, width = array.shape
+        return cls(array.at, array.dtype, np.arange(count, dtype=np.int64) * width, lengths)
+
+
+def _token_dtype(batch: Batch, name: str) -> torch.dtype | None:
+    """Return the dtype of the values of a feature; None if it has not one for each token."""
+    column = batch.flat_columns()[name]
+    if isinstance(column, Ragged) and isinstance(column.values, Tensor):
+        return column.values.dtype if column.values.dim() == 1 else None
+    is_padded = isinstance(column, Tensor) and column.dim() == 2 and name in batch.lengths
+    return column.dtype if is_padded else None
 
 
 def check_columns(batch: Batch, pack: Pack) -> None:
@@ -60,7 +70,7 @@ def check_columns(batch: Batch, pack: Pack) -> None:
     for name in (pack.key, *pack.also):
         if name not in columns:
             raise ValueError(f"pack needs the feature {name!r}, which the schema does not have")
-        if TokenValues.of(batch, name) is None:
+        if _token_dtype(batch, name) is None:
             raise ValueError(
                 f"the feature {name!r} cannot be packed: it must be a VarLenFeature, a "
                 "RaggedFeature without partitions or a FixedLenSequenceFeature of shape [], of "
@@ -80,9 +90,9 @@ def check_columns(batch: Batch, pack: Pack) -> None:
             f"packed rows have a column {taken[0]!r}, and so has the schema: rename the feature, "
             f"as in {{'other_name': tio.RaggedFeature(..., value_key={taken[0]!r})}}"
         )
-    tokens = TokenValues.of(batch, pack.key)
-    assert tokens is not None
-    _check_tokens(tokens.values.dtype, pack)
+    dtype = _token_dtype(batch, pack.key)
+    assert dtype is not None
+    _check_tokens(dtype, pack)
 
 
 def _check_tokens(dtype: torch.dtype, pack: Pack) -> None:
@@ -102,152 +112,153 @@ def made_columns(pack: Pack) -> list[str]:
     return [*labels, "segment_ids", "position_ids", SEGMENT_LENGTHS, "record_numbers"]
 
 
-def pack_rows(batch: Batch, plan: RowPlan, rows: _Ints, pack: Pack) -> Batch:
-    """Return the rows of a plan.
+class RowLayout:
+    """The columns of packed rows of documents of one schema.
 
     Args:
-        batch: The documents.
-        plan: The rows.
-        rows: Row in ``batch`` of each document of the plan; -1 if it is lost. Its place becomes
-            padding at the end of the row.
         pack: The options.
     """
-    return _Packing(batch, plan, rows, pack).build()
 
-
-class _Packing:
-    """The making of one batch of rows; see :func:`pack_rows`."""
-
-    def __init__(self, batch: Batch, plan: RowPlan, rows: _Ints, pack: Pack) -> None:
+    def __init__(self, pack: Pack) -> None:
         assert pack.key is not None
-        self._batch = batch
         self._pack = pack
-        self._count = len(plan)
-        self._columns = batch.flat_columns()
         self._key = pack.key
-        in_row = np.repeat(np.arange(len(plan)), np.diff(plan.row_begins))
-        documents, begins, sizes = plan.documents, plan.begins, plan.sizes
-        if (rows < 0).any():
-            kept = np.flatnonzero(rows[documents] >= 0)
-            in_row, documents = in_row[kept], documents[kept]
-            begins, sizes = begins[kept], sizes[kept]
-        self._rows = rows[documents]
-        self._numbers = plan.numbers[documents]
-        self._begins = begins
-        self._sizes = sizes
-        counts = np.bincount(in_row, minlength=len(plan))
-        # Pieces before each row, and at the end.
-        self._splits: _Ints = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-        before = ends[self._splits]  # tokens before each row
-        self._used = np.diff(before)
-        self._targets = ends[:-1] - before[in_row] + in_row * pack.length
+        self._packed = frozenset((pack.key, *pack.also))
 
-    def build(self) -> Batch:
-        """Return the batch."""
-        builder = BatchBuilder()
-        shape = (self._count, self._pack.length)
-        pack, tokens = self._pack, self._source(self._key)
-        self._add_values(builder, self._key, pack.pad_id, pack.separator)
-        if pack.labels is not None:
-            write: Any = partial(self._write_labels, tokens)
-            builder.add_dense_later("labels", torch.int64, shape, write)
-        for name in pack.also:
-            self._add_values(builder, name, 0, None)
-        marks: list[Tensor] = []  # both are written with the second
-        builder.add_dense_later("segment_ids", torch.int32, shape, marks.append)
-        builder.add_dense_later(
-            "position_ids", torch.int64, shape, lambda to: self._write_marks(marks[0], to)
-        )
-        builder.add_values(SEGMENT_LENGTHS, self._segment_lengths())
-        builder.add_values("record_numbers", self._by_row(torch.from_numpy(self._numbers)))
-        others = self._others()
-        for name, column in others.items():
-            builder.add_values(name, self._by_row(column))
+    def sources(self, batch: Batch) -> dict[str, TokenSource]:
+        """Return where the values of a batch of documents are that are packed."""
+        columns, _, padded, _ = batch.layout
+        arena = batch.arena.numpy()
+        found = {
+            name: TokenSource.of_rows(arena, column)
+            for column in columns
+            if isinstance(column, RaggedColumn) and (name := column.name) in self._packed
+        }
+        if len(found) < len(self._packed):
+            arrays = {
+                name: array
+                for column in columns
+                if isinstance(column, DenseColumns)
+                for name, array in column.arrays()
+            }
+            for name in self._packed - found.keys():
+                lengths = array_of(arena, arrays[padded[name].lengths])
+                found[name] = TokenSource.of_padded(arrays[name], lengths)
+        return found
+
+    def make(
+        self,
+        batch: Batch,
+        sources: Mapping[str, TokenSource],
+        plan: _core.RowPlan,
+        rows: _Ints | None,
+    ) -> Batch:
+        """Return the rows of a plan.
+
+        Args:
+            batch: The documents.
+            sources: Where their values are.
+            plan: The rows.
+            rows: Row in ``batch`` of each document of the plan; -1 if it is lost. Its place becomes
+                padding at the end of the row. None if the documents are the rows of the batch.
+        """
+        pack = self._pack
+        writer = _core.row_writer(plan, pack.length, sources[self._key].starts, rows)
+        others = self._others(batch, writer)
         names = [self._key, *pack.also, *made_columns(pack), *others]
-        _, _, _, paths = self._batch.layout
-        kept = {name: paths[name] for name in names if name in paths}
-        return builder.build(self._count, names, kept)
-
-    def _source(self, name: str) -> TokenValues:
-        source = TokenValues.of(self._batch, name)
-        assert source is not None
-        return source
-
-    def _pieces(self, source: TokenValues) -> npt.NDArray[np.int64]:
-        """Return the pieces as the native core takes them."""
-        rows = self._rows
-        return np.stack(
-            (self._targets, source.starts[rows], source.lengths[rows], self._begins, self._sizes)
+        _, _, _, paths = batch.layout
+        kept = {name: paths[name] for name in names if name in paths} if paths else {}
+        builder = BatchBuilder()
+        shape = (len(plan), pack.length)
+        places = self._lay_out(builder, sources, shape)
+        for name, splits, values in (
+            (SEGMENT_LENGTHS, writer.segment_splits, writer.segment_lengths),
+            ("record_numbers", writer.splits, writer.numbers),
+        ):
+            self._add_rows(builder, name, splits, values)
+        if others:
+            offsets = torch.from_numpy(writer.splits)
+            for name, column in others.items():
+                builder.add_values(name, Ragged(column, offsets))
+        source = batch.arena.numpy()
+        builder.writes.append(
+            lambda arena: self._write(writer, plan, rows, source, sources, arena.numpy(), places)
         )
+        return builder.build(len(plan), names, kept, has_views=False)
 
-    @cached_property
-    def _token_pieces(self) -> npt.NDArray[np.int64]:
-        return self._pieces(self._source(self._key))
+    def _lay_out(
+        self, builder: BatchBuilder, sources: Mapping[str, TokenSource], shape: tuple[int, int]
+    ) -> dict[str, int]:
+        """Lay out the columns with a value for each token; return where they are in the arena."""
+        by_dtype: dict[str, list[str]] = {}
+        for name in (self._key, *self._pack.also):
+            by_dtype.setdefault(sources[name].dtype, []).append(name)
+        if self._pack.labels is not None:
+            by_dtype.setdefault("int64", []).append("labels")
+        by_dtype.setdefault("int64", []).append("position_ids")
+        by_dtype.setdefault("int32", []).append("segment_ids")
+        places: dict[str, int] = {}
+        for dtype, names in by_dtype.items():
+            column = builder.room.reserve_dense(tuple(names), dtype, shape)
+            builder.columns.append(column)
+            for number, name in enumerate(names):
+                places[name] = column.at + number * column.stride
+        return places
 
-    def _add_values(
-        self, builder: BatchBuilder, name: str, padding: int, separator: int | None
+    def _add_rows(self, builder: BatchBuilder, name: str, splits: Any, values: Any) -> None:
+        room = builder.room
+        offsets = room.reserve_numbers("int64", splits.shape)
+        numbers = room.reserve_numbers(str(values.dtype), values.shape)
+        builder.columns.append(RaggedColumn(name, (offsets,), numbers))
+
+        def write(arena: Tensor) -> None:
+            array_of(arena.numpy(), offsets)[:] = splits
+            array_of(arena.numpy(), numbers)[:] = values
+
+        builder.writes.append(write)
+
+    def _write(  # noqa: PLR0917  # all that a row is made of
+        self,
+        writer: _core.RowWriter,
+        plan: _core.RowPlan,
+        rows: _Ints | None,
+        source: npt.NDArray[np.uint8],
+        sources: Mapping[str, TokenSource],
+        arena: npt.NDArray[np.uint8],
+        places: Mapping[str, int],
     ) -> None:
-        source = self._source(name)
-        values = source.values
-        pieces = self._token_pieces if name == self._key else self._pieces(source)
-        pad = _item(padding, values.dtype)
-        last = None if separator is None else _item(separator, values.dtype)
+        pack, tokens = self._pack, sources[self._key]
+        for name in (self._key, *pack.also):
+            at, dtype, starts, _ = sources[name]
+            is_key = name == self._key
+            is_alike = starts is tokens.starts or np.array_equal(starts, tokens.starts)
+            own = writer if is_alike else _core.row_writer(plan, pack.length, starts, rows)
+            padding = _item(pack.pad_id if is_key else 0, dtype)
+            last = _item(pack.separator, dtype) if is_key and pack.separator is not None else None
+            own.write_values(source, at, padding, last, arena, places[name])
+        if pack.labels is not None:
+            kind = _LABELS[pack.labels]
+            writer.write_labels(
+                kind, source, tokens.at, tokens.dtype, pack.separator, arena, places["labels"]
+            )
+        continues = pack.positions == "continue"
+        writer.write_marks(continues, arena, places["segment_ids"], places["position_ids"])
 
-        def write(to: Tensor) -> None:
-            _core.write_packed_values(pieces, _raw(values), pad, last, _raw(to))
-
-        builder.add_dense_later(name, values.dtype, (self._count, self._pack.length), write)
-
-    def _write_labels(self, tokens: TokenValues, to: Tensor) -> None:
-        assert self._pack.labels is not None
-        kind = _LABELS[self._pack.labels]
-        source, separator = tokens.values.numpy(), self._pack.separator
-        _core.write_packed_labels(
-            self._token_pieces, kind, source, separator, to.reshape(-1).numpy()
-        )
-
-    def _write_marks(self, segments: Tensor, positions: Tensor) -> None:
-        _core.write_packed_marks(
-            self._token_pieces,
-            self._pack.length,
-            self._pack.positions == "continue",
-            segments.reshape(-1).numpy(),
-            positions.reshape(-1).numpy(),
-        )
-
-    def _segment_lengths(self) -> Ragged:
-        """Return the sizes of the pieces of each row, with the padding as the last one."""
-        room = self._pack.length - self._used
-        padded = np.flatnonzero(room)
-        sizes = np.insert(self._sizes, self._splits[padded + 1], room[padded])
-        splits = self._splits.copy()
-        splits[1:] += np.cumsum(room > 0)
-        return Ragged(torch.from_numpy(sizes.astype(np.int32)), torch.from_numpy(splits))
-
-    def _by_row(self, column: Any) -> Ragged:
-        return Ragged(column, torch.from_numpy(self._splits))
-
-    def _others(self) -> Mapping[str, Any]:
+    def _others(self, batch: Batch, writer: _core.RowWriter) -> dict[str, Any]:
         """Return the columns that are not packed, with a row for each piece."""
-        packed = {self._key, *self._pack.also}
-        names = [name for name in self._columns if name not in packed]
-        if not names:
+        _, names, _, _ = batch.layout
+        others = [name for name in names if name not in self._packed]
+        if not others:
             return {}
-        rows, count = self._rows, len(next(iter(self._columns.values())))
-        batch = self._batch
+        rows, count = writer.rows, batch.num_records
         if len(rows) != count or (rows != np.arange(count)).any():
             batch = batch.select(torch.from_numpy(rows))
         columns = batch.flat_columns()
-        return {name: columns[name] for name in names}
+        return {name: columns[name] for name in others}
 
 
-def _item(value: int, dtype: torch.dtype) -> bytes:
+@functools.lru_cache(64)
+def _item(value: int, dtype: str) -> bytes:
     """Return a number as the bytes of a dtype."""
-    return torch.tensor([value], dtype=dtype).view(torch.uint8).numpy().tobytes()
-
-
-def _raw(values: Tensor) -> npt.NDArray[np.uint8]:
-    """Return the bytes of a Tensor."""
-    raw: npt.NDArray[np.uint8] = values.reshape(-1).view(torch.uint8).numpy()
-    return raw
+    item = torch.tensor([value], dtype=getattr(torch, dtype))
+    return item.view(torch.uint8).numpy().tobytes()

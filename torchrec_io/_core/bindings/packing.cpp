@@ -2,7 +2,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <tuple>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -105,85 +106,108 @@ NumpyVector<std::int64_t> bind_count_tokens(const Vector<std::int32_t>& lengths,
   return to_numpy(std::move(tokens));
 }
 
-using PackedArrays = std::tuple<NumpyVector<std::int64_t>, NumpyVector<std::int64_t>,
-                                NumpyVector<std::int64_t>, NumpyVector<std::int64_t>>;
-
-PackedArrays bind_pack_window(const Vector<std::int32_t>& lengths, const Numbers& numbers,
-                              std::int64_t length, std::int64_t extra, bool has_splits) {
+RowPlan bind_pack_window(const Vector<std::int32_t>& lengths, const Numbers& numbers,
+                         std::int64_t length, std::int64_t extra, bool has_splits) {
   const Rule rule = rule_of(length, extra, has_splits);
-  PackedPieces packed;
+  RowPlan plan;
   bool is_inside = false;
   {
     const ReleasedGil unlocked(numbers.size() >= kManyNumbers);
     std::vector<std::int64_t> found(numbers.size());
     is_inside = look_up(lengths, span_of(numbers), rule, found);
-    if (is_inside) packed = BestFit(static_cast<std::size_t>(length)).pack(found);
+    if (is_inside) {
+      plan = BestFit(static_cast<std::size_t>(length)).pack(found);
+      plan.numbers.assign(numbers.data(), numbers.data() + numbers.size());
+      for (const std::int64_t number : plan.numbers) {
+        plan.lengths.push_back(lengths.data()[static_cast<std::size_t>(number)]);
+      }
+    }
   }
   if (!is_inside) throw nb::index_error("a number lies outside of the lengths");
-  return {to_numpy(std::move(packed.row_begins)), to_numpy(std::move(packed.documents)),
-          to_numpy(std::move(packed.begins)), to_numpy(std::move(packed.sizes))};
+  return plan;
+}
+
+RowPlan bind_cut_rows(const Numbers& numbers, const Numbers& lengths, const Numbers& starts,
+                      std::int64_t begin, std::int64_t end, std::int64_t length) {
+  auto plan = cut_rows({span_of(numbers), span_of(lengths), span_of(starts)}, begin, end, length);
+  if (!plan) throw nb::value_error("the rows must begin in the documents");
+  return std::move(*plan);
+}
+
+RowPlan bind_take(const RowPlan& plan, const Numbers& rows) {
+  auto taken = plan.take(span_of(rows));
+  if (!taken) throw nb::index_error("the plan has no such row");
+  return std::move(*taken);
 }
 
 // ---- writing ----
 
-Placement placement_of(const Matrix<std::int64_t>& pieces, std::size_t source, std::size_t total) {
-  if (pieces.shape(0) != 5) throw nb::value_error("pieces must have 5 rows");
-  const std::size_t count = pieces.shape(1);
-  const auto row = [&](std::size_t i) {
-    return std::span<const std::int64_t>(pieces.data() + i * count, count);
-  };
-  const Placement placement{row(0), row(1), row(2), row(3), row(4)};
-  if (!placement.is_valid(source, total)) {
-    throw nb::value_error("pieces must ascend and lie inside of their source and of the rows");
-  }
-  return placement;
+RowWriter open_writer(const RowPlan& plan, std::size_t length, const Numbers& starts,
+                      const std::optional<Numbers>& sources) {
+  std::optional<std::span<const std::int64_t>> rows;
+  if (sources) rows = span_of(*sources);
+  auto writer = RowWriter::open(plan, length, span_of(starts), rows);
+  if (!writer) throw nb::value_error("the plan must fit the length and the documents");
+  return std::move(*writer);
 }
 
-void bind_write_values(const Matrix<std::int64_t>& pieces, const Buffer& source,
+// Returns `count` items of an arena, which are aligned.
+template <class Span, class Arena>
+Span items_at(const Arena& arena, std::size_t at, std::size_t count) {
+  using T = typename Span::element_type;
+  if (at % sizeof(T) != 0 || at > arena.size() || count > (arena.size() - at) / sizeof(T)) {
+    throw nb::value_error("an array must be aligned and lie inside of its arena");
+  }
+  return Span(reinterpret_cast<T*>(arena.data() + at), count);
+}
+
+void bind_write_values(const RowWriter& writer, const Buffer& source, std::size_t source_at,
                        const nb::bytes& padding, const std::optional<nb::bytes>& separator,
-                       const WritableBuffer& out) {
+                       const WritableBuffer& out, std::size_t out_at) {
   const Bytes item = bytes_of(padding);
   std::optional<Bytes> last;
   if (separator) last = bytes_of(*separator);
-  if (item.empty() || (last && last->size() != item.size()) || source.size() % item.size() != 0 ||
-      out.size() % item.size() != 0) {
+  if (item.empty() || item.size() > 16 || (last && last->size() != item.size())) {
     throw nb::value_error("padding and separator must be one item each");
   }
-  const Placement placement =
-      placement_of(pieces, source.size() / item.size(), out.size() / item.size());
-  const ReleasedGil unlocked(out.size() >= kManyNumbers);
-  write_values(placement, bytes_of(source), item, last, writable_bytes(out));
+  const auto from = items_at<Bytes>(source, source_at, writer.needed() * item.size());
+  const auto to = items_at<MutableBytes>(out, out_at, writer.total() * item.size());
+  const ReleasedGil unlocked(writer.total() >= kManyNumbers);
+  writer.write_values(from, item, last, to);
+}
+
+void bind_write_marks(const RowWriter& writer, bool continues, const WritableBuffer& out,
+                      std::size_t segments_at, std::size_t positions_at) {
+  const auto segments = items_at<std::span<std::int32_t>>(out, segments_at, writer.total());
+  const auto positions = items_at<std::span<std::int64_t>>(out, positions_at, writer.total());
+  const ReleasedGil unlocked(writer.total() >= kManyNumbers);
+  writer.write_marks(continues, segments, positions);
 }
 
 template <class T>
-using Writable = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+void write_labels_of(const RowWriter& writer, Labels labels, const Buffer& source,
+                     std::size_t source_at, std::optional<std::int64_t> separator,
+                     std::span<std::int64_t> out) {
+  const auto tokens = items_at<std::span<const T>>(source, source_at, writer.needed());
+  const ReleasedGil unlocked(out.size() >= kManyNumbers);
+  writer.write_labels<T>(labels, tokens, separator, out);
+}
 
-void bind_write_marks(const Matrix<std::int64_t>& pieces, std::size_t length, bool continues,
-                      const Writable<std::int32_t>& segments,
-                      const Writable<std::int64_t>& positions) {
-  if (length == 0 || segments.size() != positions.size()) {
-    throw nb::value_error("segments and positions must have the same size");
+void bind_write_labels(const RowWriter& writer, Labels labels, const Buffer& source,
+                       std::size_t source_at, const std::string& dtype,
+                       std::optional<std::int64_t> separator, const WritableBuffer& out,
+                       std::size_t out_at) {
+  using Write = decltype(&write_labels_of<std::int64_t>);
+  static constexpr std::pair<std::string_view, Write> kWrites[] = {
+      {"int64", &write_labels_of<std::int64_t>},   {"int32", &write_labels_of<std::int32_t>},
+      {"int16", &write_labels_of<std::int16_t>},   {"int8", &write_labels_of<std::int8_t>},
+      {"uint32", &write_labels_of<std::uint32_t>}, {"uint16", &write_labels_of<std::uint16_t>},
+      {"uint8", &write_labels_of<std::uint8_t>}};
+  const auto to = items_at<std::span<std::int64_t>>(out, out_at, writer.total());
+  for (const auto& [name, write] : kWrites) {
+    if (name == dtype) return write(writer, labels, source, source_at, separator, to);
   }
-  const Placement placement = placement_of(pieces, INT64_MAX, segments.size());
-  const ReleasedGil unlocked(segments.size() >= kManyNumbers);
-  write_marks(placement, length, continues, {segments.data(), segments.size()},
-              {positions.data(), positions.size()});
-}
-
-template <class T>
-void bind_write_labels(const Matrix<std::int64_t>& pieces, Labels labels, const Vector<T>& source,
-                       std::optional<std::int64_t> separator, const Writable<std::int64_t>& out) {
-  const Placement placement = placement_of(pieces, source.size(), out.size());
-  const ReleasedGil unlocked(out.size() >= kManyNumbers);
-  write_labels<T>(placement, labels, span_of(source), separator, {out.data(), out.size()});
-}
-
-template <class... Ts>
-void def_write_labels(nb::module_& m) {
-  (m.def("write_packed_labels", &bind_write_labels<Ts>, "pieces"_a, "labels"_a,
-         nb::arg("source").noconvert(), "separator"_a.none(), nb::arg("out").noconvert(),
-         "Write the label of each token of packed rows; otherwise as `write_packed_values`."),
-   ...);
+  throw nb::value_error("labels need tokens of an integer dtype");
 }
 
 }  // namespace
@@ -203,37 +227,81 @@ void bind_packing(nb::module_& m) {
         "Return the number of tokens of each window; otherwise as `count_packed_rows`.");
   m.def("pack_window", &bind_pack_window, "lengths"_a, "numbers"_a, "length"_a, "extra"_a,
         "has_splits"_a,
-        "Return the rows of a window of documents; otherwise as `count_packed_rows`.\n\n"
-        "Returns:\n"
-        "    The first piece of each row, then the number of pieces; and of each piece its index\n"
-        "    in `numbers`, its first token in the document and its number of tokens.");
+        "Return the rows of a window of documents; otherwise as `count_packed_rows`.");
+  m.def("cut_rows", &bind_cut_rows, "numbers"_a, "lengths"_a, "starts"_a, "begin"_a, "end"_a,
+        "length"_a,
+        "Return rows that are cut from joined documents.\n\n"
+        "Args:\n"
+        "    numbers: Record number of each document.\n"
+        "    lengths: Number of tokens of each document, without a separator.\n"
+        "    starts: First token of each document in the sequence of all tokens.\n"
+        "    begin: First token of the rows in that sequence.\n"
+        "    end: Token after the last one.\n"
+        "    length: Length of a row.");
+
+  nb::class_<RowPlan>(m, "RowPlan", "Rows and the pieces of documents in each.")
+      .def(nb::init<>())
+      .def("__len__", &RowPlan::rows)
+      .def("take", &bind_take, "rows"_a,
+           "Return some rows, with their documents in the order of their first pieces.")
+      .def("append", &RowPlan::append, "other"_a, "Add the rows of another plan.")
+      .def_prop_ro("numbers", array_of(&RowPlan::numbers), nb::rv_policy::reference_internal,
+                   "Record number of each document.")
+      .def_prop_ro("lengths", array_of(&RowPlan::lengths), nb::rv_policy::reference_internal,
+                   "Number of tokens of each document, without a separator.")
+      .def_prop_ro("row_begins", array_of(&RowPlan::row_begins), nb::rv_policy::reference_internal,
+                   "First piece of each row, then the number of pieces.")
+      .def_prop_ro("documents", array_of(&RowPlan::documents), nb::rv_policy::reference_internal,
+                   "Index in `numbers` of the document of each piece.")
+      .def_prop_ro("begins", array_of(&RowPlan::begins), nb::rv_policy::reference_internal,
+                   "First token of each piece in its document.")
+      .def_prop_ro("sizes", array_of(&RowPlan::sizes), nb::rv_policy::reference_internal,
+                   "Number of tokens of each piece, with the separator.");
 
   nb::enum_<Labels>(m, "Labels", "Which token is the label of a token.")
       .value("same", Labels::same, "The token itself.")
       .value("next", Labels::next, "The next token of its document.");
-  m.def(
-      "write_packed_values", &bind_write_values, "pieces"_a, "source"_a, "padding"_a,
-      "separator"_a.none(), nb::arg("out").noconvert(),
-      "Write the values of packed rows.\n\n"
-      "Args:\n"
-      "    pieces: Of each piece its first token in the rows; the first token of its document in\n"
-      "        `source` and the document's number of tokens; and the piece's first token in the\n"
-      "        document and its number of tokens.\n"
-      "    source: Values of the documents, as bytes.\n"
-      "    padding: Bytes of one value.\n"
-      "    separator: Bytes of the value after a document; None repeats its last value.\n"
-      "    out: Values of the rows, as bytes.");
-  m.def("write_packed_marks", &bind_write_marks, "pieces"_a, "length"_a, "continues"_a,
-        nb::arg("segments").noconvert(), nb::arg("positions").noconvert(),
-        "Write the segment and the position of each token of packed rows.\n\n"
+  nb::class_<RowWriter>(m, "RowWriter", "Writes the rows of a plan from one arena into another.")
+      .def_prop_ro("splits", array_of(&RowWriter::splits), nb::rv_policy::reference_internal,
+                   "First piece of each row, then the number of pieces.")
+      .def_prop_ro("numbers", array_of(&RowWriter::numbers), nb::rv_policy::reference_internal,
+                   "Record number of each piece.")
+      .def_prop_ro("rows", array_of(&RowWriter::rows), nb::rv_policy::reference_internal,
+                   "Source row of each piece.")
+      .def_prop_ro("segment_splits", array_of(&RowWriter::segment_splits),
+                   nb::rv_policy::reference_internal,
+                   "As `splits`, with the padding of a row as a piece.")
+      .def_prop_ro("segment_lengths", array_of(&RowWriter::segment_lengths),
+                   nb::rv_policy::reference_internal,
+                   "Number of tokens of each piece, with the padding of a row as a piece.")
+      .def("write_values", &bind_write_values, "source"_a, "source_at"_a, "padding"_a,
+           "separator"_a.none(), nb::arg("out").noconvert(), "out_at"_a,
+           "Write values of the documents.\n\n"
+           "Args:\n"
+           "    source: Arena of the documents.\n"
+           "    source_at: Offset of the values in it.\n"
+           "    padding: Bytes of one value.\n"
+           "    separator: Bytes of the value after a document; None repeats its last value.\n"
+           "    out: Arena of the rows.\n"
+           "    out_at: Offset of the rows in it.")
+      .def("write_marks", &bind_write_marks, "continues"_a, nb::arg("out").noconvert(),
+           "segments_at"_a, "positions_at"_a,
+           "Write the segment and the position of each token.\n\n"
+           "Args:\n"
+           "    continues: Whether positions are those in the document, not in the piece.\n"
+           "    out: Arena of the rows.\n"
+           "    segments_at: Offset of the segments in it; int32.\n"
+           "    positions_at: Offset of the positions in it; int64.")
+      .def("write_labels", &bind_write_labels, "labels"_a, "source"_a, "source_at"_a, "dtype"_a,
+           "separator"_a.none(), nb::arg("out").noconvert(), "out_at"_a,
+           "Write the label of each token, int64; otherwise as `write_values`.");
+  m.def("row_writer", &open_writer, "plan"_a, "length"_a, "starts"_a, "sources"_a.none(),
+        "Return the writer of the rows of a plan.\n\n"
         "Args:\n"
-        "    pieces: As in `write_packed_values`.\n"
+        "    plan: The rows.\n"
         "    length: Length of a row.\n"
-        "    continues: Whether positions are those in the document, not in the piece.\n"
-        "    segments: Segments to write.\n"
-        "    positions: Positions to write.");
-  def_write_labels<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
-                   std::uint32_t, std::int64_t>(m);
+        "    starts: First value of each source row.\n"
+        "    sources: Source row of each document, -1 if it is lost; None if they are the same.");
 }
 
 }  // namespace tio

@@ -135,7 +135,7 @@ std::int64_t BestFit::assign_rows(std::span<Piece> pieces) {
   return static_cast<std::int64_t>(below.size());
 }
 
-PackedPieces BestFit::pack(std::span<const std::int64_t> lengths) {
+RowPlan BestFit::pack(std::span<const std::int64_t> lengths) {
   std::vector<Piece> pieces = cut(lengths);
   const auto rows = static_cast<std::size_t>(assign_rows(pieces));
   // Number the rows by their first pieces, and count the pieces of each.
@@ -149,7 +149,7 @@ PackedPieces BestFit::pack(std::span<const std::int64_t> lengths) {
     ++ends[static_cast<std::size_t>(number) + 1];
   }
   for (std::size_t i = 0; i < rows; ++i) ends[i + 1] += ends[i];
-  PackedPieces packed;
+  RowPlan packed;
   packed.row_begins = ends;
   packed.documents.resize(pieces.size());
   packed.begins.resize(pieces.size());

@@ -7,16 +7,9 @@
 #include <vector>
 
 #include "packing/level_set.h"
+#include "packing/row_plan.h"
 
 namespace tio {
-
-// Parts of documents in rows: row i has the pieces from row_begins[i] to row_begins[i + 1].
-struct PackedPieces {
-  std::vector<std::int64_t> row_begins;
-  std::vector<std::int64_t> documents;  // index of the document of each piece
-  std::vector<std::int64_t> begins;     // first token of each piece in its document
-  std::vector<std::int64_t> sizes;      // number of tokens of each piece
-};
 
 // Packs one window of documents after another.
 //
@@ -33,8 +26,9 @@ class BestFit {
   // Returns the number of rows for documents of these lengths. Those of length 0 are left out.
   std::int64_t count(std::span<const std::int64_t> lengths);
 
-  // Returns the rows for documents of these lengths. Those of length 0 are left out.
-  PackedPieces pack(std::span<const std::int64_t> lengths);
+  // Returns the rows for documents of these lengths, without `numbers` and `lengths` of documents.
+  // Those of length 0 are left out.
+  RowPlan pack(std::span<const std::int64_t> lengths);
 
  private:
   struct Piece {

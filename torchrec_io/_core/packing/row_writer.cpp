@@ -7,27 +7,6 @@
 namespace tio {
 namespace {
 
-// A piece with its numbers as sizes.
-struct Piece {
-  std::size_t target;
-  std::size_t source;  // first token of the piece
-  std::size_t size;
-  std::size_t copied;  // number of its tokens that are the document's, not a separator
-  std::size_t begin;
-  std::size_t left;  // number of tokens of the document after the piece
-};
-
-Piece piece_at(const Placement& placement, std::size_t i) {
-  const std::int64_t in_document = placement.lengths[i] - placement.begins[i];
-  const std::int64_t copied = std::min(placement.sizes[i], in_document);
-  return {static_cast<std::size_t>(placement.targets[i]),
-          static_cast<std::size_t>(placement.sources[i] + placement.begins[i]),
-          static_cast<std::size_t>(placement.sizes[i]),
-          static_cast<std::size_t>(copied),
-          static_cast<std::size_t>(placement.begins[i]),
-          static_cast<std::size_t>(in_document - copied)};
-}
-
 template <std::size_t kSize>
 void fill_items(std::byte* to, std::size_t count, const std::byte* item) {
   for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * kSize, item, kSize);
@@ -48,30 +27,57 @@ void fill(std::byte* to, std::size_t count, Bytes item) {
 
 }  // namespace
 
-bool Placement::is_valid(std::size_t source, std::size_t total) const {
-  const std::size_t count = targets.size();
-  if (sources.size() != count || lengths.size() != count || begins.size() != count ||
-      sizes.size() != count) {
-    return false;
+std::optional<RowWriter> RowWriter::open(const RowPlan& plan, std::size_t length,
+                                         std::span<const std::int64_t> starts,
+                                         std::optional<std::span<const std::int64_t>> sources) {
+  if (length == 0 || (sources && sources->size() != plan.numbers.size())) return std::nullopt;
+  RowWriter writer(length);
+  writer.pieces_.reserve(plan.documents.size());
+  for (std::size_t row = 0; row < plan.rows(); ++row) {
+    std::size_t used = 0;
+    const auto end = static_cast<std::size_t>(plan.row_begins[row + 1]);
+    for (auto i = static_cast<std::size_t>(plan.row_begins[row]); i < end; ++i) {
+      const auto document = static_cast<std::size_t>(plan.documents[i]);
+      const std::int64_t from =
+          sources ? (*sources)[document] : static_cast<std::int64_t>(document);
+      if (from < 0) continue;
+      const std::int64_t whole = plan.lengths[document];
+      const std::int64_t begin = plan.begins[i];
+      const std::int64_t size = plan.sizes[i];
+      const bool is_sound = static_cast<std::uint64_t>(from) < starts.size() && whole >= 1 &&
+                            begin >= 0 && begin <= whole && size >= 1 &&
+                            size - 1 <= whole - begin &&
+                            static_cast<std::uint64_t>(size) <= length - used;
+      if (!is_sound) return std::nullopt;
+      const std::int64_t start = starts[static_cast<std::size_t>(from)];
+      if (!is_inside(start, whole, INT64_MAX)) return std::nullopt;
+      const std::int64_t copied = std::min(size, whole - begin);
+      writer.needed_ = std::max(writer.needed_, static_cast<std::size_t>(start + whole));
+      writer.pieces_.push_back({row * length + used, static_cast<std::size_t>(start + begin),
+                                static_cast<std::size_t>(size), static_cast<std::size_t>(copied),
+                                static_cast<std::size_t>(begin),
+                                static_cast<std::size_t>(whole - begin - copied)});
+      writer.numbers.push_back(plan.numbers[document]);
+      writer.rows.push_back(from);
+      writer.segment_lengths.push_back(static_cast<std::int32_t>(size));
+      used += static_cast<std::size_t>(size);
+    }
+    writer.end_row(used);
   }
-  std::int64_t end = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const bool is_sound = lengths[i] >= 1 && sizes[i] >= 1 && begins[i] >= 0 &&
-                          is_inside(sources[i], lengths[i], source) && targets[i] >= end &&
-                          is_inside(targets[i], sizes[i], total) && begins[i] <= lengths[i] &&
-                          sizes[i] <= lengths[i] - begins[i] + 1;
-    if (!is_sound) return false;
-    end = targets[i] + sizes[i];
-  }
-  return true;
+  return writer;
 }
 
-void write_values(const Placement& placement, Bytes source, Bytes padding,
-                  std::optional<Bytes> separator, MutableBytes out) {
+void RowWriter::end_row(std::size_t used) {
+  splits.push_back(static_cast<std::int64_t>(pieces_.size()));
+  if (used < length_) segment_lengths.push_back(static_cast<std::int32_t>(length_ - used));
+  segment_splits.push_back(static_cast<std::int64_t>(segment_lengths.size()));
+}
+
+void RowWriter::write_values(Bytes source, Bytes padding, std::optional<Bytes> separator,
+                             MutableBytes out) const {
   const std::size_t item = padding.size();
   std::size_t end = 0;
-  for (std::size_t i = 0; i < placement.targets.size(); ++i) {
-    const Piece piece = piece_at(placement, i);
+  for (const Piece& piece : pieces_) {
     fill(out.data() + end * item, piece.target - end, padding);
     std::byte* const to = out.data() + piece.target * item;
     if (piece.copied != 0) {
@@ -86,8 +92,8 @@ void write_values(const Placement& placement, Bytes source, Bytes padding,
   fill(out.data() + end * item, out.size() / item - end, padding);
 }
 
-void write_marks(const Placement& placement, std::size_t length, bool continues,
-                 std::span<std::int32_t> segments, std::span<std::int64_t> positions) {
+void RowWriter::write_marks(bool continues, std::span<std::int32_t> segments,
+                            std::span<std::int64_t> positions) const {
   std::size_t end = 0;
   std::size_t row = SIZE_MAX;
   std::int32_t segment = 0;
@@ -95,11 +101,10 @@ void write_marks(const Placement& placement, std::size_t length, bool continues,
     std::fill(segments.begin() + end, segments.begin() + target, 0);
     std::fill(positions.begin() + end, positions.begin() + target, 0);
   };
-  for (std::size_t i = 0; i < placement.targets.size(); ++i) {
-    const Piece piece = piece_at(placement, i);
+  for (const Piece& piece : pieces_) {
     pad_to(piece.target);
-    segment = piece.target / length == row ? segment + 1 : 1;
-    row = piece.target / length;
+    segment = piece.target / length_ == row ? segment + 1 : 1;
+    row = piece.target / length_;
     end = piece.target + piece.size;
     std::fill(segments.begin() + piece.target, segments.begin() + end, segment);
     std::iota(positions.begin() + piece.target, positions.begin() + end,
@@ -109,39 +114,42 @@ void write_marks(const Placement& placement, std::size_t length, bool continues,
 }
 
 template <class T>
-void write_labels(const Placement& placement, Labels labels, std::span<const T> source,
-                  std::optional<std::int64_t> separator, std::span<std::int64_t> out) {
+void RowWriter::write_labels(Labels labels, std::span<const T> source,
+                             std::optional<std::int64_t> separator,
+                             std::span<std::int64_t> out) const {
   std::fill(out.begin(), out.end(), kNoLabel);
-  for (std::size_t i = 0; i < placement.targets.size(); ++i) {
-    const Piece piece = piece_at(placement, i);
-    // The token at a place of the piece, or the one after it.
-    const auto token_at = [&](std::size_t at) {
-      const bool is_own = at < piece.copied + piece.left;
-      return is_own || !separator ? static_cast<std::int64_t>(source[piece.source + at - !is_own])
-                                  : *separator;
-    };
-    const std::size_t shift = labels == Labels::next ? 1 : 0;
+  for (const Piece& piece : pieces_) {
     // Nothing follows the end of a document, which is its separator if there is one.
     const bool ends = piece.left == 0 && (!separator || piece.copied != piece.size);
-    const std::size_t first = labels == Labels::same ? 1 : 0;
+    const std::size_t shift = labels == Labels::next ? 1 : 0;
+    const std::size_t first = 1 - shift;
     const std::size_t last = piece.size - (shift == 1 && ends ? 1 : 0);
-    for (std::size_t at = first; at < last; ++at) out[piece.target + at] = token_at(at + shift);
+    // The labels that are tokens of the document; after them comes at most a separator.
+    const std::size_t own =
+        std::min(last, piece.copied + piece.left - std::min(shift, piece.copied + piece.left));
+    const T* const tokens = source.data() + piece.source + shift;
+    for (std::size_t at = first; at < own; ++at) {
+      out[piece.target + at] = static_cast<std::int64_t>(tokens[at]);
+    }
+    for (std::size_t at = std::max(first, own); at < last && separator; ++at) {
+      out[piece.target + at] = *separator;
+    }
   }
 }
 
-template void write_labels(const Placement&, Labels, std::span<const std::int8_t>,
-                           std::optional<std::int64_t>, std::span<std::int64_t>);
-template void write_labels(const Placement&, Labels, std::span<const std::uint8_t>,
-                           std::optional<std::int64_t>, std::span<std::int64_t>);
-template void write_labels(const Placement&, Labels, std::span<const std::int16_t>,
-                           std::optional<std::int64_t>, std::span<std::int64_t>);
-template void write_labels(const Placement&, Labels, std::span<const std::uint16_t>,
-                           std::optional<std::int64_t>, std::span<std::int64_t>);
-template void write_labels(const Placement&, Labels, std::span<const std::int32_t>,
-                           std::optional<std::int64_t>, std::span<std::int64_t>);
-template void write_labels(const Placement&, Labels, std::span<const std::uint32_t>,
-                           std::optional<std::int64_t>, std::span<std::int64_t>);
-template void write_labels(const Placement&, Labels, std::span<const std::int64_t>,
-                           std::optional<std::int64_t>, std::span<std::int64_t>);
+template void RowWriter::write_labels(Labels, std::span<const std::int8_t>,
+                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
+template void RowWriter::write_labels(Labels, std::span<const std::uint8_t>,
+                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
+template void RowWriter::write_labels(Labels, std::span<const std::int16_t>,
+                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
+template void RowWriter::write_labels(Labels, std::span<const std::uint16_t>,
+                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
+template void RowWriter::write_labels(Labels, std::span<const std::int32_t>,
+                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
+template void RowWriter::write_labels(Labels, std::span<const std::uint32_t>,
+                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
+template void RowWriter::write_labels(Labels, std::span<const std::int64_t>,
+                                      std::optional<std::int64_t>, std::span<std::int64_t>) const;
 
 }  // namespace tio
