@@ -742,7 +742,7 @@ class RowWriter:
             continues: Whether positions are those in the document, not in the piece.
             out: Arena of the rows.
             segments_at: Offset of the segments in it; int32.
-            positions_at: Offset of the positions in it; int64.
+            positions_at: Offset of the positions in it; int32.
         """
 
     def write_labels(self, labels: Labels, source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], source_at: int, dtype: str, separator: int | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], out_at: int) -> None:

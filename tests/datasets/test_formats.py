@@ -210,7 +210,7 @@ def test_index_is_required(files: dict[str, Any], kind: str) -> None:
 
 def test_signature_has_all_options_of_tfrecord(kind: str) -> None:
     """Options that only TFRecord files have, or that whole files do not need, are missing."""
-    others = {"batch_tokens", "length_key", "verify_crc"}
+    others = {"batch_tokens", "length_key", "pack", "verify_crc"}
     if kind == "whole":
         others |= {"index", "compression"}
     wanted = inspect.signature(tio.TFRecordDataset).parameters

@@ -31,7 +31,7 @@ from torchrec_io.records.record_reader import RecordReader
 
 # The documents of each row, which must never change: runs are resumed with other releases.
 GOLDEN = {
-    "fit": [[[11, 3], [9], [10]], [[11], [9, 0, 8], [0]], [[7, 2, 6], [4, 5], [1]]],
+    "fit": [[[11], [11, 3], [9]], [[0], [9, 0, 8], [10]], [[7, 2, 6], [4, 5], [1]]],
     "chunk": [
         [[11], [11, 9], [9, 3]],
         [[3, 0], [0, 10], [10, 8, 7, 2]],
@@ -97,14 +97,7 @@ class TestRows:
             count = len(dataset)
             batches = list(dataset)
             assert len(batches) == count
-            rows = iter(rows_of(batches))
-            for window in windows:
-                found = [*itertools.islice(rows, len(window))]
-                expected = [row.tokens for row in window]
-                if mode == "fit" and shuffle is not False:
-                    found, expected = sorted(found), sorted(expected)
-                assert found == expected
-            assert next(rows, None) is None
+            assert rows_of(batches) == [row.tokens for window in windows for row in window]
             epochs.append(rows_of(batches))
         assert (epochs[0] != epochs[1]) == (shuffle is not False)
 
@@ -249,9 +242,7 @@ class TestOthers:
         assert len(batches) == count
         windows = expected_windows(documents, pack)
         expected = [row.tokens for window in windows for row in window]
-        assert sorted(rows_of(batches)) == sorted(expected)
-        if mode == "chunk":
-            assert rows_of(batches) == expected
+        assert rows_of(batches) == expected
         assert "mix" in repr(dataset) or "Mixed" in repr(dataset)
 
     def test_endless_mixture(self, paths: list[str]) -> None:

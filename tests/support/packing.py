@@ -86,9 +86,9 @@ def _fitted(documents: list[list[Token]], length: int) -> list[Row]:
             rows.append(row)
         row.append(piece)
         by_change.append(row)
-    for row in rows:
-        row.sort()
-    return sorted(rows)
+    cut = {document[0].document for document in documents if len(document) > length}
+    leaders = [next((piece for piece in row if piece[0].document in cut), row[0]) for row in rows]
+    return [sorted(row) for _, row in sorted(zip(leaders, rows, strict=True))]
 
 
 class ModelRow(NamedTuple):

@@ -116,11 +116,6 @@ class MixedOrder(PositionOrder):
         """Seed of the choice between parts. Their own seeds are in their orders."""
         return self._seed
 
-    @property
-    def is_shuffled(self) -> bool:
-        """True if the order of a part is not that of its stored records."""
-        return any(part.is_shuffled for part in self._parts)
-
     def contains(self, numbers: Numbers) -> Mask:
         """Return which records may come in an epoch; see :meth:`PositionOrder.contains`."""
         part_of = np.searchsorted(self._bases, numbers, side="right") - 1

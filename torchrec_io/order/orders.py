@@ -20,7 +20,6 @@ from .shuffle import (
     ShuffleChoice,
     check_seed,
     check_shuffle,
-    is_shuffled,
     records_at,
 )
 
@@ -113,11 +112,6 @@ class PositionOrder:
         """Seed of the random choices in an epoch, together with the epoch's number."""
         raise NotImplementedError
 
-    @property
-    def is_shuffled(self) -> bool:
-        """True if the order is not that of the stored records."""
-        raise NotImplementedError
-
     def contains(self, numbers: Numbers) -> Mask:
         """Return which records may come in an epoch; bool ``[n]``."""
         raise NotImplementedError
@@ -196,10 +190,6 @@ class RecordOrder(PositionOrder):
     def records(self) -> Selection:
         """The stored records that the selection comes from."""
         return self.selection
-
-    @property
-    def is_shuffled(self) -> bool:
-        return is_shuffled(self.shuffle)
 
     def contains(self, numbers: Numbers) -> Mask:
         positions = self.selection.positions_of(np.stack((numbers, numbers + 1)).reshape(-1))

@@ -12,7 +12,6 @@ import numpy as np
 from .. import _core
 from ..records.reader import Reader
 from ..records.record_reader import RecordReader
-from ..storage.digest import digest_number
 from ..storage.thread_pool import map_in_threads
 from .orders import ENDLESS, PlanOf, PositionOrder
 from .pack import Pack
@@ -309,12 +308,7 @@ class _Fits(_Windows):
 
     def find(self, number: int, epoch: int) -> _core.RowPlan:
         numbers, _ = self._numbers(number, number + 1, epoch)
-        plan = _core.pack_window(self._lengths, numbers, *self._pieces)
-        if not self._whole.is_shuffled:
-            return plan
-        key = digest_number(f"rows:{self._whole.seed}:{epoch}:{number}")
-        turns = np.arange(len(plan))
-        return plan.take(_core.permute(turns, len(turns), key) if len(turns) else turns)
+        return _core.pack_window(self._lengths, numbers, *self._pieces)
 
     def plan(self, units: Numbers, ends: Numbers, window: Callable[[int], Any]) -> _core.RowPlan:
         windows = np.searchsorted(ends, units, side="right") - 1

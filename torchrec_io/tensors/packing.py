@@ -195,8 +195,7 @@ class RowLayout:
             by_dtype.setdefault(sources[name].dtype, []).append(name)
         if self._pack.labels is not None:
             by_dtype.setdefault("int64", []).append("labels")
-        by_dtype.setdefault("int64", []).append("position_ids")
-        by_dtype.setdefault("int32", []).append("segment_ids")
+        by_dtype.setdefault("int32", []).extend(("segment_ids", "position_ids"))
         places: dict[str, int] = {}
         for dtype, names in by_dtype.items():
             column = builder.room.reserve_dense(tuple(names), dtype, shape)

@@ -179,7 +179,7 @@ void bind_write_values(const RowWriter& writer, const Buffer& source, std::size_
 void bind_write_marks(const RowWriter& writer, bool continues, const WritableBuffer& out,
                       std::size_t segments_at, std::size_t positions_at) {
   const auto segments = items_at<std::span<std::int32_t>>(out, segments_at, writer.total());
-  const auto positions = items_at<std::span<std::int64_t>>(out, positions_at, writer.total());
+  const auto positions = items_at<std::span<std::int32_t>>(out, positions_at, writer.total());
   const ReleasedGil unlocked(writer.total() >= kManyNumbers);
   writer.write_marks(continues, segments, positions);
 }
@@ -291,7 +291,7 @@ void bind_packing(nb::module_& m) {
            "    continues: Whether positions are those in the document, not in the piece.\n"
            "    out: Arena of the rows.\n"
            "    segments_at: Offset of the segments in it; int32.\n"
-           "    positions_at: Offset of the positions in it; int64.")
+           "    positions_at: Offset of the positions in it; int32.")
       .def("write_labels", &bind_write_labels, "labels"_a, "source"_a, "source_at"_a, "dtype"_a,
            "separator"_a.none(), nb::arg("out").noconvert(), "out_at"_a,
            "Write the label of each token, int64; otherwise as `write_values`.");

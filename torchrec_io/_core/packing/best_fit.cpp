@@ -83,7 +83,7 @@ std::vector<BestFit::Piece> BestFit::cut(std::span<const std::int64_t> lengths) 
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     for (std::int64_t begin = 0; begin < lengths[i]; begin += row) {
       const std::int64_t size = std::min(row, lengths[i] - begin);
-      pieces.push_back({static_cast<std::int64_t>(i), begin, size, 0});
+      pieces.push_back({static_cast<std::int64_t>(i), begin, size, 0, lengths[i] > row, false});
     }
   }
   return pieces;
@@ -110,6 +110,7 @@ std::int64_t BestFit::assign_rows(std::span<Piece> pieces) {
   // Rows of equal room are a stack: rooms_ has the number of the topmost row plus 1, `below` that
   // of the row below each.
   std::vector<std::int64_t> below;
+  std::vector<Piece*> leaders;
   for (const std::size_t index : by_size(pieces)) {
     Piece& piece = pieces[index];
     const auto size = static_cast<std::size_t>(piece.size);
@@ -118,6 +119,7 @@ std::int64_t BestFit::assign_rows(std::span<Piece> pieces) {
     if (room == LevelSet::kNone) {
       row = static_cast<std::int64_t>(below.size());
       below.push_back(0);
+      leaders.push_back(&piece);
       room = length_;
     } else {
       row = rooms_[room] - 1;
@@ -125,12 +127,15 @@ std::int64_t BestFit::assign_rows(std::span<Piece> pieces) {
       if (rooms_[room] == 0) room_set_.erase(room);
     }
     piece.row = row;
+    Piece*& leader = leaders[static_cast<std::size_t>(row)];
+    if (piece.is_cut && !leader->is_cut) leader = &piece;
     room -= size;
     if (room == 0) continue;
     if (rooms_[room] == 0) room_set_.insert(room);
     below[static_cast<std::size_t>(row)] = rooms_[room];
     rooms_[room] = row + 1;
   }
+  for (Piece* leader : leaders) leader->leads = true;
   clear_rooms();
   return static_cast<std::int64_t>(below.size());
 }
@@ -138,15 +143,16 @@ std::int64_t BestFit::assign_rows(std::span<Piece> pieces) {
 RowPlan BestFit::pack(std::span<const std::int64_t> lengths) {
   std::vector<Piece> pieces = cut(lengths);
   const auto rows = static_cast<std::size_t>(assign_rows(pieces));
-  // Number the rows by their first pieces, and count the pieces of each.
-  std::vector<std::int64_t> numbers(rows, -1);
-  std::vector<std::int64_t> ends(rows + 1, 0);
+  // Number the rows by their leaders, and count the pieces of each.
+  std::vector<std::int64_t> numbers(rows);
   std::int64_t next = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.leads) numbers[static_cast<std::size_t>(piece.row)] = next++;
+  }
+  std::vector<std::int64_t> ends(rows + 1, 0);
   for (Piece& piece : pieces) {
-    std::int64_t& number = numbers[static_cast<std::size_t>(piece.row)];
-    if (number < 0) number = next++;
-    piece.row = number;
-    ++ends[static_cast<std::size_t>(number) + 1];
+    piece.row = numbers[static_cast<std::size_t>(piece.row)];
+    ++ends[static_cast<std::size_t>(piece.row) + 1];
   }
   for (std::size_t i = 0; i < rows; ++i) ends[i + 1] += ends[i];
   RowPlan packed;

@@ -16,8 +16,12 @@ namespace tio {
 // A document longer than a row is cut into pieces that fill a row each, and a rest. The pieces are
 // taken by size, the largest first and equal ones in their order. Each goes to the row with the
 // least room that is enough for it; among equal rows, to the one that was changed last. If there is
-// none it opens a row. The rows then come in the order of their first pieces, and so do the pieces
-// in a row.
+// none it opens a row.
+//
+// The leader of a row is its first piece of a document that was cut, or else its first piece at
+// all. The rows come in the order of their leaders, and the pieces in a row in that of their
+// documents. So the rows of a long document are close together, and it is read once for most of
+// them.
 class BestFit {
  public:
   // `length` must be at least 1.
@@ -36,6 +40,8 @@ class BestFit {
     std::int64_t begin;
     std::int64_t size;
     std::int64_t row;
+    bool is_cut;
+    bool leads;
   };
 
   void note_size(std::size_t size, std::int64_t count);

@@ -93,7 +93,7 @@ void RowWriter::write_values(Bytes source, Bytes padding, std::optional<Bytes> s
 }
 
 void RowWriter::write_marks(bool continues, std::span<std::int32_t> segments,
-                            std::span<std::int64_t> positions) const {
+                            std::span<std::int32_t> positions) const {
   std::size_t end = 0;
   std::size_t row = SIZE_MAX;
   std::int32_t segment = 0;
@@ -108,7 +108,7 @@ void RowWriter::write_marks(bool continues, std::span<std::int32_t> segments,
     end = piece.target + piece.size;
     std::fill(segments.begin() + piece.target, segments.begin() + end, segment);
     std::iota(positions.begin() + piece.target, positions.begin() + end,
-              static_cast<std::int64_t>(continues ? piece.begin : 0));
+              static_cast<std::int32_t>(continues ? piece.begin : 0));
   }
   pad_to(segments.size());
 }

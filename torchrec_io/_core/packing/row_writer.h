@@ -40,7 +40,7 @@ class RowWriter {
   // Writes which document of its row each token belongs to, from 1 on, and its position: in the
   // document if `continues`, else in the piece. Both are 0 for padding.
   void write_marks(bool continues, std::span<std::int32_t> segments,
-                   std::span<std::int64_t> positions) const;
+                   std::span<std::int32_t> positions) const;
 
   // Writes the label of each token: the token itself, or the next one of its document. The first
   // token of a piece has no label in the one case, the last one of a document in the other. T is an
