@@ -60,7 +60,8 @@ def lengths_of(median: int, count: int) -> npt.NDArray[np.int64]:
     """Return lengths of documents, distributed as those of texts are."""
     random = np.random.default_rng(0)
     lengths = np.rint(median * np.exp(_SIGMA * random.standard_normal(count)))
-    return np.maximum(1, lengths.astype(np.int64))
+    found: npt.NDArray[np.int64] = np.maximum(1, lengths).astype(np.int64)
+    return found
 
 
 def _order(lengths: npt.NDArray[np.int64], **options: Any) -> PackedOrder:

@@ -42,6 +42,16 @@ def test_train_ddp() -> None:
     assert re.fullmatch(re.escape(begins) + r"test accuracy 0\.9\d{3}\n", printed)
 
 
+@pytest.mark.slow
+def test_train_gpt() -> None:
+    lines = run(EXAMPLES / "train_gpt.py").splitlines()
+    assert re.fullmatch(r"\d+ documents in \d+ steps of 16 rows of 128 tokens", lines[0])
+    steps = int(lines[0].split()[3])
+    assert lines[1] == f"stopped after {steps // 2} steps and resumed: {steps} steps in all"
+    [first, last] = re.findall(r"\d\.\d\d", lines[2])
+    assert float(last) < float(first) / 1.8
+
+
 def test_train_ddp_without_torchrun() -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "train_ddp.py")],
