@@ -706,20 +706,26 @@ class RowWriter:
         """First piece of each row, then the number of pieces."""
 
     @property
-    def numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-        """Record number of each piece."""
-
-    @property
     def rows(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Source row of each piece."""
 
     @property
-    def segment_splits(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
-        """As `splits`, with the padding of a row as a piece."""
+    def num_pieces(self) -> int: ...
 
     @property
-    def segment_lengths(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]:
-        """Number of tokens of each piece, with the padding of a row as a piece."""
+    def num_segments(self) -> int: ...
+
+    def write_pieces(self, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], splits_at: int, numbers_at: int, segment_splits_at: int, segment_lengths_at: int) -> None:
+        """
+        Write which pieces the rows have.
+
+        Args:
+            out: Arena of the rows.
+            splits_at: Offset of the first piece of each row, then the number of pieces; int64.
+            numbers_at: Offset of the record number of each piece; int64.
+            segment_splits_at: As `splits_at`, with the padding of a row as a piece.
+            segment_lengths_at: Offset of the number of tokens of each of these; int32.
+        """
 
     def write_values(self, source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], source_at: int, padding: bytes, separator: bytes | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], out_at: int) -> None:
         """

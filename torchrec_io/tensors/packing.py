@@ -171,19 +171,22 @@ class RowLayout:
         builder = BatchBuilder()
         shape = (len(plan), pack.length)
         places = self._lay_out(builder, sources, shape)
-        for name, splits, values in (
-            (SEGMENT_LENGTHS, writer.segment_splits, writer.segment_lengths),
-            ("record_numbers", writer.splits, writer.numbers),
-        ):
-            self._add_rows(builder, name, splits, values)
+        pieces = (
+            *self._add_rows(builder, "record_numbers", len(plan), "int64", writer.num_pieces),
+            *self._add_rows(builder, SEGMENT_LENGTHS, len(plan), "int32", writer.num_segments),
+        )
         if others:
             offsets = torch.from_numpy(writer.splits)
             for name, column in others.items():
                 builder.add_values(name, Ragged(column, offsets))
         source = batch.arena.numpy()
-        builder.writes.append(
-            lambda arena: self._write(writer, plan, rows, source, sources, arena.numpy(), places)
-        )
+
+        def write(arena: Tensor) -> None:
+            out = arena.numpy()
+            writer.write_pieces(out, *pieces)
+            self._write(writer, plan, rows, source, sources, out, places)
+
+        builder.writes.append(write)
         return builder.build(len(plan), names, kept, has_views=False)
 
     def _lay_out(
@@ -204,17 +207,14 @@ class RowLayout:
                 places[name] = column.at + number * column.stride
         return places
 
-    def _add_rows(self, builder: BatchBuilder, name: str, splits: Any, values: Any) -> None:
-        room = builder.room
-        offsets = room.reserve_numbers("int64", splits.shape)
-        numbers = room.reserve_numbers(str(values.dtype), values.shape)
-        builder.columns.append(RaggedColumn(name, (offsets,), numbers))
-
-        def write(arena: Tensor) -> None:
-            array_of(arena.numpy(), offsets)[:] = splits
-            array_of(arena.numpy(), numbers)[:] = values
-
-        builder.writes.append(write)
+    def _add_rows(
+        self, builder: BatchBuilder, name: str, rows: int, dtype: str, count: int
+    ) -> tuple[int, int]:
+        """Lay out a column of numbers by row; return where its offsets and its values are."""
+        offsets = builder.room.reserve_numbers("int64", (rows + 1,))
+        values = builder.room.reserve_numbers(dtype, (count,))
+        builder.columns.append(RaggedColumn(name, (offsets,), values))
+        return offsets.at, values.at
 
     def _write(  # noqa: PLR0917  # all that a row is made of
         self,

@@ -142,6 +142,9 @@ RowPlan bind_take(const RowPlan& plan, const Numbers& rows) {
 
 // ---- writing ----
 
+// Tokens are copied by many at a time: fewer than these take less time than a thread to wake up.
+constexpr std::size_t kManyTokens = std::size_t{1} << 17;
+
 RowWriter open_writer(const RowPlan& plan, std::size_t length, const Numbers& starts,
                       const std::optional<Numbers>& sources) {
   std::optional<std::span<const std::int64_t>> rows;
@@ -172,7 +175,7 @@ void bind_write_values(const RowWriter& writer, const Buffer& source, std::size_
   }
   const auto from = items_at<Bytes>(source, source_at, writer.needed() * item.size());
   const auto to = items_at<MutableBytes>(out, out_at, writer.total() * item.size());
-  const ReleasedGil unlocked(writer.total() >= kManyNumbers);
+  const ReleasedGil unlocked(writer.total() >= kManyTokens);
   writer.write_values(from, item, last, to);
 }
 
@@ -180,8 +183,22 @@ void bind_write_marks(const RowWriter& writer, bool continues, const WritableBuf
                       std::size_t segments_at, std::size_t positions_at) {
   const auto segments = items_at<std::span<std::int32_t>>(out, segments_at, writer.total());
   const auto positions = items_at<std::span<std::int32_t>>(out, positions_at, writer.total());
-  const ReleasedGil unlocked(writer.total() >= kManyNumbers);
+  const ReleasedGil unlocked(writer.total() >= kManyTokens);
   writer.write_marks(continues, segments, positions);
+}
+
+template <class T>
+void copy_to(const WritableBuffer& out, std::size_t at, const std::vector<T>& values) {
+  std::copy(values.begin(), values.end(), items_at<std::span<T>>(out, at, values.size()).begin());
+}
+
+void bind_write_pieces(const RowWriter& writer, const WritableBuffer& out, std::size_t splits_at,
+                       std::size_t numbers_at, std::size_t segment_splits_at,
+                       std::size_t segment_lengths_at) {
+  copy_to(out, splits_at, writer.splits);
+  copy_to(out, numbers_at, writer.numbers);
+  copy_to(out, segment_splits_at, writer.segment_splits);
+  copy_to(out, segment_lengths_at, writer.segment_lengths);
 }
 
 template <class T>
@@ -189,7 +206,7 @@ void write_labels_of(const RowWriter& writer, Labels labels, const Buffer& sourc
                      std::size_t source_at, std::optional<std::int64_t> separator,
                      std::span<std::int64_t> out) {
   const auto tokens = items_at<std::span<const T>>(source, source_at, writer.needed());
-  const ReleasedGil unlocked(out.size() >= kManyNumbers);
+  const ReleasedGil unlocked(out.size() >= kManyTokens);
   writer.write_labels<T>(labels, tokens, separator, out);
 }
 
@@ -264,16 +281,21 @@ void bind_packing(nb::module_& m) {
   nb::class_<RowWriter>(m, "RowWriter", "Writes the rows of a plan from one arena into another.")
       .def_prop_ro("splits", array_of(&RowWriter::splits), nb::rv_policy::reference_internal,
                    "First piece of each row, then the number of pieces.")
-      .def_prop_ro("numbers", array_of(&RowWriter::numbers), nb::rv_policy::reference_internal,
-                   "Record number of each piece.")
       .def_prop_ro("rows", array_of(&RowWriter::rows), nb::rv_policy::reference_internal,
                    "Source row of each piece.")
-      .def_prop_ro("segment_splits", array_of(&RowWriter::segment_splits),
-                   nb::rv_policy::reference_internal,
-                   "As `splits`, with the padding of a row as a piece.")
-      .def_prop_ro("segment_lengths", array_of(&RowWriter::segment_lengths),
-                   nb::rv_policy::reference_internal,
-                   "Number of tokens of each piece, with the padding of a row as a piece.")
+      .def_prop_ro("num_pieces", [](const RowWriter& writer) { return writer.numbers.size(); })
+      .def_prop_ro("num_segments",
+                   [](const RowWriter& writer) { return writer.segment_lengths.size(); })
+      .def("write_pieces", &bind_write_pieces, nb::arg("out").noconvert(), "splits_at"_a,
+           "numbers_at"_a, "segment_splits_at"_a, "segment_lengths_at"_a,
+           "Write which pieces the rows have.\n\n"
+           "Args:\n"
+           "    out: Arena of the rows.\n"
+           "    splits_at: Offset of the first piece of each row, then the number of pieces; "
+           "int64.\n"
+           "    numbers_at: Offset of the record number of each piece; int64.\n"
+           "    segment_splits_at: As `splits_at`, with the padding of a row as a piece.\n"
+           "    segment_lengths_at: Offset of the number of tokens of each of these; int32.")
       .def("write_values", &bind_write_values, "source"_a, "source_at"_a, "padding"_a,
            "separator"_a.none(), nb::arg("out").noconvert(), "out_at"_a,
            "Write values of the documents.\n\n"
