@@ -169,6 +169,14 @@ class TestBadRecords:
         list(dataset)
         assert dataset.skipped == 1 + 2 * 3  # the empty ones are reported as one
 
+    @pytest.mark.parametrize("count", [0, 20])
+    def test_an_endless_mixture_without_documents(self, tmp_path: Path, count: int) -> None:
+        path = write_tfrecord(tmp_path / "empty", [example_of(tokens=[1] * count)] * 3)
+        schema = {"tokens": tio.VarLenFeature("int64")}
+        part = tio.TFRecordDataset(path, schema, on_error="skip")
+        with pytest.raises(ValueError, match="needs documents with tokens that fit in a row"):
+            tio.mix([part], weights=[1], stop="endless", pack=packed(long="drop"))
+
     def test_records_left_out_by_a_split_are_not_reported(self, damaged: Path) -> None:
         assert make(damaged, split="[12:]").skipped == 0
         with pytest.raises(ValueError, match="no tokens"):

@@ -11,7 +11,7 @@ from .. import _core
 from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
 from ..order.length_batches import Lengths
-from ..order.orders import PositionOrder
+from ..order.orders import ENDLESS, PositionOrder
 from ..order.pack import Pack
 from ..order.packed_rows import PackedOrder, PackedRows
 from ..order.selection import Numbers
@@ -99,7 +99,19 @@ def left_out_documents(
         if len(errors) > 1 or "length of a row" in str(errors[0]):
             advice += ", or split long ones with Pack(long='split')"
         raise ValueError(f"{errors[0]}. {advice}")
+    if len(order) == ENDLESS:
+        _check_any_fits(order)
     return errors
+
+
+def _check_any_fits(order: PackedOrder) -> None:
+    """Raise ValueError if no document fits in a row: an endless mixture would search forever."""
+    values, pack = order.lengths.values, order.pack
+    most = values.max() if pack.splits_long else pack.length - pack.extra
+    if not order.whole.contains(np.flatnonzero((values > 0) & (values <= most))).any():
+        raise ValueError(
+            "an endless mixture needs documents with tokens that fit in a row, and has none"
+        )
 
 
 def _left_out(
@@ -109,7 +121,7 @@ def _left_out(
     path, record, offset = reader.location(first)
     shown = f"{len(numbers):,} of {counted(order.whole.total, 'record')} {what}"
     if len(numbers) > 1:
-        shown += f"; the first one is record {record} with {order.lengths.values[first]} tokens"
+        shown += "; this is the first one"
     return DecodeError(shown, path=path, record=record, offset=offset, feature=order.pack.key)
 
 
