@@ -51,7 +51,7 @@ def main() -> None:
         _print_speed(Path(folder), parsed.scale, parsed.rounds)
     if parsed.peer:
         _print_peer(parsed.scale)
-    print(f"\n## Planning {int(_MANY * parsed.scale):,} documents\n", flush=True)
+    print(f"\n#### Planning {int(_MANY * parsed.scale):,} documents\n", flush=True)
     count = str(int(_MANY * parsed.scale))
     subprocess.run([sys.executable, "-m", "benchmarks.packing", "--plan", count], check=True)
 
@@ -72,7 +72,7 @@ def _order(lengths: npt.NDArray[np.int64], **options: Any) -> PackedOrder:
 
 def _print_fill(scale: float) -> None:
     """Print how full rows are. No packing takes fewer rows than the tokens need."""
-    print(f"## Rows of {_LENGTH}\n")
+    print(f"#### Rows of {_LENGTH}\n")
     print("| Median length | Window | Rows | At least | Full |")
     print("| ---: | ---: | ---: | ---: | ---: |")
     for median in _MEDIANS:
@@ -85,7 +85,7 @@ def _print_fill(scale: float) -> None:
 
 
 def _print_speed(folder: Path, scale: float, rounds: int) -> None:
-    print("\n## Tokens per second\n")
+    print("\n#### Tokens per second\n")
     print("| Median length | Shuffle | Ragged batches | Packed rows | Ratio |")
     print("| ---: | --- | ---: | --- | ---: |")
     for median in _MEDIANS:
@@ -128,7 +128,7 @@ def _seconds(dataset: tio.TFRecordDataset) -> float:
 
 def _print_peer(scale: float) -> None:
     """Print what grain makes of the same documents, which it gets from memory."""
-    print("\n## grain, from memory\n")
+    print("\n#### grain, from memory\n")
     print("| Median length | Packer | Full | Tokens per second |")
     print("| ---: | --- | ---: | ---: |")
     python = os.environ.get("GRAIN_PYTHON") or python_of("arrayrecord_grain")

@@ -19,6 +19,7 @@ _MEASUREMENTS = {
     "first_batch": "Time to the first batch",
     "transfer": "From worker processes",
     "samples": "Samples",
+    "packing": "Packing sequences",
     "skipping": "Skipping records",
     "stats": "Statistics",
     "device": "To a GPU",
