@@ -43,5 +43,5 @@ def test_paths_that_match_nothing(tmp_path: Path) -> None:
         expand_paths(tmp_path)
     with pytest.raises(ValueError, match="paths is empty"):
         expand_paths([])
-    with pytest.raises(ValueError, match="paths must be local files, got 'gs:"):
-        expand_paths("gs://bucket/x.tfrecord")
+    with pytest.raises(FileNotFoundError, match=r"a URL must be a str, not a pathlib.Path"):
+        expand_paths(Path("gs://bucket/x.tfrecord"))

@@ -22,7 +22,7 @@ from ..tensors.registration import is_accelerated
 from .bad_records import ErrorHandler
 from .description import changed_options, describe_files, describe_records, describe_schema
 from .missing_methods import NUMBERED, MissingMethods
-from .options import MapOptions, complete, takes_options
+from .options import MapOptions, complete, remote_options, takes_options
 from .pipeline import DataFiles
 from .record_loader import RecordLoader
 from .selecting import SelectingDataset
@@ -73,7 +73,11 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
         super().__init__()
         known = complete(MapOptions, options)
         files = DataFiles.open(
-            paths, known["index"], known["compression"], allow_missing=known["allow_missing"]
+            paths,
+            known["index"],
+            known["compression"],
+            allow_missing=known["allow_missing"],
+            remote=remote_options(known),
         )
         if files.errors:
             raise files.errors[0]

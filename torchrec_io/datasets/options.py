@@ -18,6 +18,7 @@ from ..order.plan import UNEVEN_CHOICES, Uneven
 from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
 from ..records.index_cache import IndexChoice
 from ..storage.compression import CompressionChoice
+from ..storage.remote.options import DEFAULT_FETCH_BYTES, LEAST_FETCH_BYTES, RemoteOptions
 
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
 # The name of a feature; integers, one for each record: an array or a Tensor; or None.
@@ -105,6 +106,13 @@ def _check_transform(name: str, value: Any) -> Any:
     if value is not None and not callable(value):
         raise ValueError(f"{name} must be a function or None, got {value!r}")
     return value
+
+
+def _check_storage_options(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, (Mapping, RemoteOptions)):
+        # The value may be a secret.
+        raise ValueError(f"{name} must be a mapping or None, got a {type(value).__name__}")
+    return RemoteOptions.of(value)
 
 
 # ---- options ----
@@ -253,6 +261,26 @@ class PathOptions(TypedDict, total=False):
 
 
 @_documented
+class RemoteAccessOptions(TypedDict, total=False):
+    """Access to remote objects.
+
+    Attributes:
+        storage_options: Options of an object store, for URLs (``s3://``, ``gs://``, ``az://``,
+            ``https://``): credentials, endpoint, region, ``skip_signature`` for public data,
+            ``max_attempts``; see docs/remote.md. By default they are found as the store's own tools
+            find them: in the environment, in files, on the machine. Secrets are shown nowhere, and
+            are pickled only to start a process.
+        fetch_bytes: Size of the memory for ranges of remote objects that are fetched ahead, in
+            bytes, for each process that loads.
+    """
+
+    storage_options: Annotated[
+        Mapping[str, Any] | RemoteOptions | None, Option(None, _check_storage_options)
+    ]
+    fetch_bytes: Annotated[int, Option(DEFAULT_FETCH_BYTES, _at_least(LEAST_FETCH_BYTES))]
+
+
+@_documented
 class CompressionOptions(TypedDict, total=False):
     """The compression of the data files.
 
@@ -347,6 +375,7 @@ class StreamOptions(
     SeedOptions,
     EpochOptions,
     PathOptions,
+    RemoteAccessOptions,
     CompressionOptions,
     ChecksumOptions,
     SizeOptions,
@@ -364,6 +393,7 @@ class WholeFileOptions(
     SeedOptions,
     EpochOptions,
     PathOptions,
+    RemoteAccessOptions,
     SizeOptions,
     LoadingOptions,
     total=False,
@@ -379,6 +409,7 @@ class FileOptions(
     SeedOptions,
     EpochOptions,
     PathOptions,
+    RemoteAccessOptions,
     IndexOptions,
     CompressionOptions,
     SizeOptions,
@@ -397,6 +428,7 @@ class TFRecordOptions(
     SeedOptions,
     EpochOptions,
     PathOptions,
+    RemoteAccessOptions,
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
@@ -425,6 +457,7 @@ class TfdsOptions(
 class MapOptions(
     SplitOptions,
     PathOptions,
+    RemoteAccessOptions,
     IndexOptions,
     CompressionOptions,
     ChecksumOptions,
@@ -519,6 +552,13 @@ def change_options(
         raise ValueError("drop_last needs a batch_size")
     resolve_rank(options.get("rank"), options.get("world_size"))
     return options
+
+
+def remote_options(options: Mapping[str, Any]) -> RemoteOptions:
+    """Return how remote objects are accessed, as options say."""
+    given = options["storage_options"] or RemoteOptions()
+    fetch_bytes: int = options["fetch_bytes"]
+    return given.with_fetch_bytes(fetch_bytes)
 
 
 def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:

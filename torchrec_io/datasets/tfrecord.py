@@ -15,6 +15,7 @@ from .options import (
     TFRecordReplaceOptions,
     check_no_length_batches,
     complete,
+    remote_options,
     takes_options,
 )
 from .pipeline import DataFiles, IndexedPipeline
@@ -68,7 +69,11 @@ class TFRecordDataset(IndexedDataset):
     ) -> None:
         known = complete(TFRecordOptions, options)
         files = DataFiles.open(
-            paths, known["index"], known["compression"], allow_missing=known["allow_missing"]
+            paths,
+            known["index"],
+            known["compression"],
+            allow_missing=known["allow_missing"],
+            remote=remote_options(known),
         )
         super().__init__(IndexedPipeline.build(files, schema, parser_of_messages, known))
 

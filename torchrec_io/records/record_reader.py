@@ -26,7 +26,7 @@ from ..storage.byte_source import (
     read_ranges,
 )
 from ..storage.file_limit import is_out_of_files, most_open_files, out_of_files
-from ..storage.opening import open_decompressed, open_file, read_stamp
+from ..storage.opening import open_decompressed, read_stamp
 from ..timing.steps import checking
 from .changes import changed_error, check_unchanged
 from .formats import TFRECORD
@@ -141,6 +141,8 @@ class RecordReader(Reader):
         check_unchanged(sources.values())
         for file, stamp in closed.items():
             index = self.indexes[file]
+            if index.is_pinned:
+                continue
             with contextlib.suppress(FileNotFoundError):
                 now = read_stamp(index.data_path)
                 if now.file == stamp.file and now != stamp:
@@ -268,7 +270,9 @@ class RecordReader(Reader):
 
     @property
     def is_native(self) -> bool:
-        return self._is_tfrecord and not any(index.compression for index in self.indexes)
+        return self._is_tfrecord and not any(
+            index.compression or index.is_pinned for index in self.indexes
+        )
 
     def open_files(self, plan: ReadPlan) -> list[ByteSource] | None:
         if (
@@ -357,7 +361,7 @@ class RecordReader(Reader):
 
     def _open_source(self, number: int) -> ByteSource:
         index = self.indexes[number]
-        file = self._open_evicting(index.data_path)
+        file = self._open_evicting(index)
         before = self._closed.get(number)
         if before is not None and before.file == file.stamp.file and before != file.stamp:
             raise changed_error(index.data_path, before.size, file.stamp.size)
@@ -369,11 +373,11 @@ class RecordReader(Reader):
         self._open_sources[number] = source
         return source
 
-    def _open_evicting(self, path: str) -> ByteSource:
+    def _open_evicting(self, index: RecordIndex) -> ByteSource:
         """Open a file; close others if the process has as many open files as it may have."""
         while True:
             try:
-                return open_file(path)
+                return index.open_data()
             except OSError as error:
                 if not is_out_of_files(error):
                     raise

@@ -6,7 +6,6 @@ The rules are those of :meth:`torchrec_io.Schema.infer`.
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +16,9 @@ from ..checks import check_choice, check_integer, counted
 from ..errors import DecodeError, SchemaError
 from ..records.sequential import iter_records, iter_valid_records
 from ..storage.local import StrPath
+from ..storage.opening import find_stamp
 from ..storage.paths import expand_paths
+from ..storage.remote.options import RemoteOptions, StorageOptions
 from .checks import is_text
 from .feature import Feature
 from .image_spec import ImageFeature
@@ -64,13 +65,17 @@ class Finding:
 
 
 def infer_parts(
-    paths: StrPath | Iterable[StrPath], max_records: int, on_error: Literal["raise", "skip"]
+    paths: StrPath | Iterable[StrPath],
+    max_records: int,
+    on_error: Literal["raise", "skip"],
+    storage_options: StorageOptions,
 ) -> tuple[dict[str, dict[str, Feature]], dict[str, Finding]]:
     """Return the parts of a schema that fits the records of files, and all findings."""
     check_choice("on_error", on_error, ("raise", "skip"))
     skip_errors = on_error == "skip"
-    files = expand_paths(paths, allow_missing=True)  # some records are enough
-    sample = sample_records(files, max_records, skip_errors=skip_errors)
+    remote = RemoteOptions.of(storage_options) or RemoteOptions()
+    files = expand_paths(paths, allow_missing=True, remote=remote)  # some records are enough
+    sample = sample_records(files, max_records, skip_errors=skip_errors, remote=remote)
     survey = _survey(sample, skip_errors=skip_errors)
     findings = make_findings(survey)
     specs: dict[str, dict[str, Feature]] = {"context": {}, "list": {}}
@@ -118,7 +123,11 @@ class SampledRecord(NamedTuple):
 
 
 def sample_records(
-    files: list[str], max_records: int, *, skip_errors: bool
+    files: list[str],
+    max_records: int,
+    *,
+    skip_errors: bool,
+    remote: RemoteOptions | None = None,
 ) -> Iterator[SampledRecord]:
     """Yield records from the start of each file, about the same number from each.
 
@@ -126,15 +135,17 @@ def sample_records(
         files: Paths of the files.
         max_records: Maximum number of records.
         skip_errors: Whether to skip damaged records.
+        remote: How remote objects are accessed.
 
     Raises:
         ValueError: If ``max_records`` is not a positive integer.
     """
     left = check_integer("max_records", max_records, 1)
-    order = _ordered(files, max_records)
+    order = _ordered(files, max_records, remote)
     for position, path in enumerate(order):
         share = max(1, left // (len(order) - position))
-        records = iter_valid_records(path) if skip_errors else iter_records(path)
+        read = iter_valid_records if skip_errors else iter_records
+        records = read(path, remote=remote)
         for number, (offset, data) in enumerate(islice(records, share)):
             yield SampledRecord(path, number, offset, data)
             left -= 1
@@ -142,14 +153,14 @@ def sample_records(
             return
 
 
-def _ordered(files: list[str], max_records: int) -> list[str]:
+def _ordered(files: list[str], max_records: int, remote: RemoteOptions | None) -> list[str]:
     """Return files in the order in which they are read.
 
     Small files come first, so that larger ones make up for the records that they lack. Of more
     files than records, those at equal distances come first; the rest make up for empty ones.
     """
     if len(files) <= max_records:
-        return sorted(files, key=os.path.getsize)
+        return sorted(files, key=lambda path: find_stamp(path, remote).size)
     chosen = [position * len(files) // max_records for position in range(max_records)]
     rest = sorted(set(range(len(files))) - set(chosen))
     return [files[position] for position in (*chosen, *rest)]

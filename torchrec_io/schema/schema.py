@@ -18,7 +18,8 @@ from .specs import as_feature
 from .stored_keys import check_stored_keys
 
 if TYPE_CHECKING:
-    from ..storage.local import StrPath
+    from ..storage.remote.options import StorageOptions
+from ..storage.local import StrPath
 
 # Specs by name. A value can also be a dict of specs.
 Features: TypeAlias = Mapping[str, Feature | Mapping[str, Any]]
@@ -119,6 +120,7 @@ class Schema(FeatureMapping):
         max_records: int = 1000,
         *,
         on_error: Literal["raise", "skip"] = "raise",
+        storage_options: StorageOptions = None,
     ) -> Schema:
         """Make a schema that fits the records of files, for a person to review.
 
@@ -144,6 +146,7 @@ class Schema(FeatureMapping):
             paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
             max_records: Maximum number of records that are read.
             on_error: "raise", or "skip" to ignore records that are damaged or are not Examples.
+            storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
 
         Raises:
             SchemaError: If there are no records, or no feature can be read.
@@ -154,7 +157,7 @@ class Schema(FeatureMapping):
         """
         from .infer import infer_parts  # noqa: PLC0415  # it reads files
 
-        parts, findings = infer_parts(paths, max_records, on_error)
+        parts, findings = infer_parts(paths, max_records, on_error, storage_options)
         return cls(**parts).with_findings(findings)
 
     @classmethod

