@@ -68,86 +68,92 @@ class WebServer:
         return [r for r in self.requests if r.range is not None and r.range != (0, 1)]
 
 
-def _handler(server: WebServer) -> type[http.server.BaseHTTPRequestHandler]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
-        def log_message(self, *_: Any) -> None: ...
+    def log_message(self, *_: Any) -> None: ...
 
-        def do_HEAD(self) -> None:
-            self._answer()
+    def do_HEAD(self) -> None:
+        self._answer()
 
-        def do_GET(self) -> None:
-            self._answer()
+    def do_GET(self) -> None:
+        self._answer()
 
-        def _answer(self) -> None:
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            request = Request(self.command, self.path, headers)
-            with server.lock:
-                server.requests.append(request)
-                is_range = request.range not in {None, (0, 1)}
-                fault = server.faults.pop(0) if server.faults and is_range else None
-            time.sleep(server.delay)
-            if callable(fault):
-                fault(self)
-            elif isinstance(fault, int):
-                self.status(fault)
-            elif fault == "reset":
-                self._hang_up()
-            elif fault == "stall":
-                time.sleep(30)
-            else:
-                self._send_file(request, fault[1] if fault else None)
+    def _answer(self) -> None:
+        server = self.server.state
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(self.command, self.path, headers)
+        with server.lock:
+            server.requests.append(request)
+            is_range = request.range not in {None, (0, 1)}
+            fault = server.faults.pop(0) if server.faults and is_range else None
+        time.sleep(server.delay)
+        if callable(fault):
+            fault(self)
+        elif isinstance(fault, int):
+            self.status(fault)
+        elif fault == "reset":
+            self._hang_up()
+        elif fault == "stall":
+            time.sleep(30)
+        else:
+            self._send_file(request, fault[1] if fault else None)
 
-        def _send_file(self, request: Request, most: int | None) -> None:
-            found = server.files.get(self.path)
-            if found is None or (self.command == "HEAD" and not server.has_head):
-                self.status(404 if found is None else 403)
-                return
-            wanted = request.headers.get("if-match")
-            if wanted is not None and wanted != found.etag:
-                self.status(412)
-                return
-            size = len(found.data)
-            begin, end = (0, size)
-            if request.range is not None and server.has_ranges:
-                begin, end = request.range[0], min(size, request.range[1])
-                if begin >= size:
-                    self.status(416)
-                    return
-            is_part = request.range is not None and server.has_ranges
-            self.send_response(206 if is_part else 200)
-            if is_part:
-                self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{size}")
-            self.send_header("Content-Length", str(end - begin))
-            if found.etag is not None:
-                self.send_header("ETag", found.etag)
-            if found.changed is not None:
-                self.send_header("Last-Modified", found.changed)
-            self.end_headers()
-            if self.command == "GET":
-                body = found.data[begin:end]
-                self.wfile.write(body if most is None else body[:most])
-            if most is not None:
-                self._hang_up()
+    def _send_file(self, request: Request, most: int | None) -> None:
+        found = self.server.state.files.get(self.path)
+        refusal = self._refusal(request, found)
+        if found is None or refusal is not None:
+            self.status(refusal or 404)
+            return
+        size = len(found.data)
+        begin, end = 0, size
+        is_part = request.range is not None and self.server.state.has_ranges
+        if request.range is not None and is_part:
+            begin, end = request.range[0], min(size, request.range[1])
+        self.send_response(206 if is_part else 200)
+        if is_part:
+            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{size}")
+        self.send_header("Content-Length", str(end - begin))
+        if found.etag is not None:
+            self.send_header("ETag", found.etag)
+        if found.changed is not None:
+            self.send_header("Last-Modified", found.changed)
+        self.end_headers()
+        if self.command == "GET":
+            body = found.data[begin:end]
+            self.wfile.write(body if most is None else body[:most])
+        if most is not None:
+            self._hang_up()
 
-        def status(self, status: int, **headers: str) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def _refusal(self, request: Request, found: WebObject | None) -> int | None:
+        """Return the status of a request that is not answered by a file."""
+        if found is None:
+            return 404
+        if self.command == "HEAD" and not self.server.state.has_head:
+            return 403
+        if request.headers.get("if-match") not in {None, found.etag}:
+            return 412
+        begin = (request.range or (0, 0))[0] if self.server.state.has_ranges else 0
+        return 416 if request.range is not None and begin >= len(found.data) else None
 
-        def _hang_up(self) -> None:
-            self.wfile.flush()
-            self.close_connection = True
-            with contextlib.suppress(OSError):
-                self.connection.shutdown(socket.SHUT_RDWR)
+    def status(self, status: int, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
-    return Handler
+    def _hang_up(self) -> None:
+        self.wfile.flush()
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Server(http.server.ThreadingHTTPServer):
+    state: WebServer
     daemon_threads = True
     request_queue_size = 128
 
@@ -158,7 +164,8 @@ class _Server(http.server.ThreadingHTTPServer):
 def web_server() -> Iterator[WebServer]:
     """Run a server on loopback."""
     state = WebServer(0)
-    server = _Server(("127.0.0.1", 0), _handler(state))
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.state = state
     state.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()

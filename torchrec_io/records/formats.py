@@ -385,8 +385,17 @@ class TFRecordFormat(RecordFormat):
         return before == after == 0
 
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            head = file.read(start, self.header_bytes)
+        # All headers at once: each may take a request.
+        count = len(starts)
+        heads = np.empty((count, self.header_bytes), np.uint8)
+        targets = np.arange(count) * self.header_bytes
+        sizes = np.full(count, self.header_bytes)
+        short = file.read_ranges(np.stack((starts, sizes, targets), axis=1), heads.reshape(-1))
+        if short is not None:
+            before = self.find_mismatch(file, starts[:short], ends[:short])
+            return int(starts[short]) if before is None else before
+        for start, end, header in zip(starts.tolist(), ends.tolist(), heads, strict=True):
+            head = header.tobytes()
             length = int.from_bytes(head[:8], "little")
             if not is_record_header(head) or length != end - start - self.overhead_bytes:
                 return int(start)

@@ -38,7 +38,7 @@ def test_pickles_have_no_secrets() -> None:
     assert b"5f2a" not in data
     restored = pickle.loads(data)
     assert restored.fetch_bytes == 1 << 20
-    with pytest.raises(ValueError, match="access_key_id, .*secrets are not pickled") as caught:
+    with pytest.raises(ValueError, match=r"access_key_id, .*secrets are not pickled") as caught:
         restored.options  # noqa: B018
     assert "5f2a" not in str(caught.value)
     # It stays known that they are missing.

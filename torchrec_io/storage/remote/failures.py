@@ -17,6 +17,7 @@ _TEMPORARY_CODES = frozenset({"SlowDown", "InternalError", "RequestTimeout", "Se
 _EXPIRED_CODES = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestExpired"})
 # Words of obstore's errors that tell the cause where there is no status, the first that fits.
 _CAUSES = (
+    ("scheme is not allowed", "http:// is used without allow_http in storage_options"),
     ("connection refused", "connection refused"),
     ("connection reset", "the connection was reset"),
     ("connectionreset", "the connection was reset"),
@@ -34,7 +35,7 @@ _CAUSES = (
     ("kind: body", "the body could not be read"),
     ("kind: connect", "no connection"),
 )
-_PERMANENT_CAUSES = frozenset({"the certificate of the server is not valid"})
+_PERMANENT_CAUSES = frozenset({_CAUSES[0][1], "the certificate of the server is not valid"})
 # Machines that give credentials to the programs that run on them.
 _METADATA_HOSTS = (
     "169.254.169.254",

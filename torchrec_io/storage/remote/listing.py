@@ -69,10 +69,11 @@ def expand_url(
     public = options.name(url)
     if is_web_url(public):
         return Found(_existing([_checked(public)], options, allow_missing=False), is_exact=True)
-    folder, name = _split_name(public)
-    if glob.has_magic(public) and not _is_object(public, folder, options):
-        return Found(_matches(public, options), is_exact=False)
-    if name and _is_object(public, folder, options):
+    if glob.has_magic(public):
+        matches = _matches(public, options)
+        # A name may have the characters of a pattern.
+        return Found([public], True) if public in options.stamps else Found(matches, False)
+    if not public.endswith("/") and _is_object(public, options):
         return Found([public], is_exact=True)
     return Found(_files_in(public, options, is_data), is_exact=False)
 
@@ -86,17 +87,10 @@ def _checked(url: str) -> str:
     return url
 
 
-def _split_name(url: str) -> tuple[str, str]:
-    folder, _, name = url.rpartition("/")
-    return folder, name
-
-
-def _is_object(url: str, folder: str, options: RemoteOptions) -> bool:
+def _is_object(url: str, options: RemoteOptions) -> bool:
     """Return whether a URL names an object, and remember its stamp."""
     if url in options.stamps:
         return True
-    if glob.has_magic(folder):
-        return False
     try:
         options.stamps[url] = read_remote_stamp(url, options)
     except FileNotFoundError:
@@ -108,10 +102,10 @@ def _existing(names: list[str], options: RemoteOptions, *, allow_missing: bool) 
     """Return those of some URLs that exist, and remember their stamps."""
     unknown = [name for name in names if name not in options.stamps]
     if len(unknown) > _WORTH_LISTING and not is_web_url(names[0]):
-        for folder in dict.fromkeys(_split_name(name)[0] for name in unknown):
+        for folder in dict.fromkeys(map(os.path.dirname, unknown)):
             _list(f"{folder}/", options, is_recursive=False)
     else:
-        map_in_threads(lambda name: _is_object(name, "", options), unknown)
+        map_in_threads(lambda name: _is_object(name, options), unknown)
     missing = [name for name in names if name not in options.stamps]
     if missing and (not allow_missing or len(missing) == len(names)):
         if len(names) == 1:
@@ -135,7 +129,7 @@ def _matches(pattern: str, options: RemoteOptions) -> list[str]:
     matcher = _matcher(parts)
     found = _list(folder, options, is_recursive=is_recursive)
     matches = sorted(url for url in found if matcher(url) and not url.endswith(".tfidx"))
-    if not matches:
+    if not matches and pattern not in found:
         raise FileNotFoundError(f"the pattern {pattern!r} matches no object")
     return matches
 
@@ -163,7 +157,7 @@ def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool
     """Return the data files in a folder, in order."""
     folder = folder.rstrip("/") + "/"
     found = _list(folder, options, is_recursive=False)
-    files = sorted(url for url in found if is_data(_split_name(url)[1]))
+    files = sorted(url for url in found if is_data(os.path.basename(url)))
     if files:
         return files
     if not found:

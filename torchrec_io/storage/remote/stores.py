@@ -18,6 +18,8 @@ OWN_OPTIONS = frozenset({"max_attempts", "timeout", "client_options"})
 # One attempt may take this long in all; an attempt without progress ends much earlier.
 _WHOLE_ATTEMPT = timedelta(minutes=15)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
+_GOOGLE_VARIABLES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
+_AZURE_VARIABLES = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN")
 # The helper tries again itself: it resumes inside a range, and counts the attempts.
 _NO_RETRIES = {"max_retries": 0, "retry_timeout": timedelta(seconds=1)}
 
@@ -49,33 +51,28 @@ def make_store(root: str, options: Mapping[str, Any]) -> Store:
     # An optional package, whose options are what the user gave.
     stores: Any = importlib.import_module("obstore.store")
     config = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
-    given = options.get("client_options") or {}
-    common = {
-        "client_options": _client_options(root, config, given),
-        "retry_config": _NO_RETRIES,
-    }
+    given = dict(options.get("client_options") or {})
     if is_web_url(root):
         if config:
             raise ValueError(f"storage_options of HTTP has no {', '.join(sorted(config))}")
         url, headers = _without_user(root)
-        common["client_options"]["default_headers"] = {
-            **headers,
-            **given.get("default_headers", {}),
-        }
+        given["default_headers"] = {**headers, **given.get("default_headers", {})}
         tried = "the user of the URL" if headers else "the URL and the headers as they were given"
-        return Store(stores.HTTPStore(url, **common), tried, is_web=True)
+        return Store(stores.HTTPStore(url, **_common(root, given)), tried, is_web=True)
     name = root.partition("://")[2]
     scheme = scheme_of(root)
     if scheme == "s3":
         tried, more = _aws_credentials(config)
-        return Store(stores.S3Store(name, config={**more, **config}, **common), tried)
-    if scheme == "gs":
-        tried = _tried(
-            config, "google", ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
+        config = {**more, **config}
+        return Store(
+            stores.S3Store(name, config=config, **_common(_endpoint(config), given)), tried
         )
-        return Store(stores.GCSStore(name, config=config, **common), tried)
-    tried = _tried(config, "azure", ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"))
-    return Store(stores.AzureStore(name, config=config, **common), tried)
+    make, tool, variables = {
+        "gs": (stores.GCSStore, "Google", _GOOGLE_VARIABLES),
+        "az": (stores.AzureStore, "Azure", _AZURE_VARIABLES),
+    }[scheme]
+    common = _common(_endpoint(config), given)
+    return Store(make(name, config=config, **common), _tried(config, tool, variables))
 
 
 def _without_user(url: str) -> tuple[str, dict[str, str]]:
@@ -88,20 +85,17 @@ def _without_user(url: str) -> tuple[str, dict[str, str]]:
     return urlunsplit(parts._replace(netloc=host)), {"authorization": f"Basic {encoded}"}
 
 
-def _client_options(
-    root: str, config: Mapping[str, Any], given: Mapping[str, Any]
-) -> dict[str, Any]:
-    endpoint = next(
-        (str(value) for name, value in config.items() if "endpoint" in name.lower()),
-        os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or "",
-    )
-    is_plain = root.startswith("http://") or endpoint.startswith("http://")
-    return {
-        "timeout": _WHOLE_ATTEMPT,
-        "connect_timeout": _CONNECT_TIMEOUT,
-        **({"allow_http": True} if is_plain else {}),
-        **given,
-    }
+def _common(server: str, client_options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that all stores have; ``server`` is the URL of the server, if given."""
+    options = {"timeout": _WHOLE_ATTEMPT, "connect_timeout": _CONNECT_TIMEOUT}
+    plain = {"allow_http": True} if server.startswith("http://") else {}
+    return {"client_options": {**options, **plain, **client_options}, "retry_config": _NO_RETRIES}
+
+
+def _endpoint(config: Mapping[str, Any]) -> str:
+    """Return the URL of the server of a store; ``""`` for the usual one."""
+    given = (str(value) for name, value in config.items() if "endpoint" in name.lower())
+    return next(given, os.environ.get("AWS_ENDPOINT_URL") or "")
 
 
 def _option(config: Mapping[str, Any], name: str) -> Any:
@@ -121,9 +115,11 @@ def _aws_credentials(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if endpoint and not (_option(config, "endpoint") or _option(config, "endpoint_url")):
         more["endpoint"] = endpoint
     profile = os.environ.get("AWS_PROFILE", "default")
+    has_endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL") or _option(config, "endpoint")
     for name, value in _profile("AWS_CONFIG_FILE", "config", profile).items():
-        if name in {"region", "endpoint_url"} and not _option(config, name):
-            more.setdefault(name, value)
+        is_known = _option(config, name) or (name == "endpoint_url" and has_endpoint)
+        if name in {"region", "endpoint_url"} and not is_known:
+            more[name] = value
     if os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
         more.pop("region", None)
     if str(_option(config, "skip_signature")).lower() == "true":
@@ -167,4 +163,4 @@ def _tried(config: Mapping[str, Any], tool: str, variables: tuple[str, ...]) -> 
     found = next((name for name in variables if os.environ.get(name)), None)
     if found is not None:
         return f"the credentials of {found}"
-    return f"the environment, the files of the {tool} tools, and the role of the machine"
+    return f"the environment, the files of {tool}'s tools, and the role of the machine"
