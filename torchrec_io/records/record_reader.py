@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import functools
+import itertools
 import os
 import threading
 import weakref
@@ -50,6 +51,9 @@ _HINTS_PER_WAIT = 2
 # A read that was announced may not wait. After this many on a slow disk, one is not announced, to
 # find out whether it would wait.
 _MAX_HINTS = 256
+# Ranges of remote objects that are fetched ahead: more than a fast network carries in the time of
+# an answer.
+_MOST_AHEAD_BYTES = 64 << 20
 
 
 class NativeReads(NamedTuple):
@@ -115,6 +119,10 @@ class RecordReader(Reader):
         self.format = self.indexes[0].format
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
         self._ends = np.cumsum(self._counts)
+        limits = [index.remote.fetch_bytes for index in self.indexes if index.remote is not None]
+        self._ahead_bytes = (
+            min(_MOST_AHEAD_BYTES, *(limit // 2 for limit in limits)) if limits else 0
+        )
         self._reset()
 
     def __len__(self) -> int:
@@ -170,9 +178,25 @@ class RecordReader(Reader):
         Nothing is announced unless the system lately had to wait for storage: for data in memory
         the calls are not worth their cost.
         """
-        if self._hints > 0:
+        if self._hints > 0 and not self.ahead_bytes:
             for source, (_, ranges) in zip(self._sources(plan.files), plan.by_file(), strict=True):
                 source.will_need(ranges)
+
+    @property
+    def ahead_bytes(self) -> int:
+        return self._ahead_bytes
+
+    def read_ahead(self, plans: Sequence[ReadPlan]) -> None:
+        # Those of several plans at once, so that neighbors are joined.
+        for file, ranges in _ranges_of(plans).items():
+            [source] = self._sources([file])
+            source.will_need(ranges)
+
+    def will_not_need(self, plans: Sequence[ReadPlan]) -> None:
+        for file, ranges in _ranges_of(plans).items():
+            source = self._open_sources.get(file)
+            if source is not None:
+                source.will_not_need(ranges)
 
     def fetch(self, plan: ReadPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         plan, too_large = self.without_too_large(plan)
@@ -409,3 +433,13 @@ class RecordReader(Reader):
         self._hints = 2
         # Last: a thread that sees it may use the lock, and the parent's may be held forever.
         self._pid = os.getpid()
+
+
+def _ranges_of(plans: Sequence[ReadPlan]) -> dict[int, Ints]:
+    """Return the ranges of all plans, in their order, by the number of the file."""
+    found: dict[int, list[Ints]] = {}
+    for plan in plans:
+        bounds = itertools.pairwise(plan.range_bounds)
+        for file, (begin, end) in zip(plan.files, bounds, strict=True):
+            found.setdefault(file, []).append(plan.ranges[begin:end])
+    return {file: np.concatenate(parts) for file, parts in found.items()}

@@ -17,6 +17,7 @@ from tests.support.web import WebServer
 from torchrec_io import RecordIndex, StaleIndexError, TFRecordDataset, TFRecordStream
 from torchrec_io.storage.opening import open_file
 from torchrec_io.storage.remote.options import RemoteOptions
+from torchrec_io.storage.remote.process import access
 
 RECORDS = [b"%07d" % number * 1000 for number in range(300)]  # 2.1 MB
 DATA = b"".join(map(frame, RECORDS))
@@ -225,22 +226,37 @@ def test_missing(web: WebServer) -> None:
     ],
 )
 def test_an_object_that_is_replaced_is_stale(web: WebServer, fields: dict[str, Any]) -> None:
-    first = {"etag": None} if fields["etag"] is None else {"etag": fields["etag"].replace("2", "1")}
+    etag = fields["etag"]
+    first = {"etag": None if etag is None else etag.replace("2", "1")}
     url = web.put("/a", DATA, **first)
-    dataset = TFRecordDataset(url, batch_size=10)
+    # Less is fetched ahead than the object has.
+    options: dict[str, Any] = {"batch_size": 10, "fetch_bytes": 1 << 20}
+    dataset = TFRecordDataset(url, **options)
+    skipping = TFRecordDataset(url, on_error="skip", **options)
     items = iter(dataset)
     next(items)
     web.put("/a", DATA, **fields)
     with pytest.raises(StaleIndexError, match="the object was replaced or changed"):
         list(items)
-    with pytest.raises(StaleIndexError):
-        list(dataset)
-    # With on_error="skip", too.
-    web.put("/a", DATA, **first)
-    skipping = TFRecordDataset(url, batch_size=10, on_error="skip")
-    web.put("/a", DATA, **fields)
-    with pytest.raises(StaleIndexError):
-        list(skipping)
+    for each in (dataset, skipping):
+        with pytest.raises(StaleIndexError):
+            list(each)
+
+
+def test_what_was_fetched_ahead_is_dropped_with_its_iteration(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    dataset = TFRecordDataset(url, batch_size=2, storage_options={"max_attempts": 2})
+    remote = dataset.pipeline.records.indexes[0].remote
+    assert remote is not None
+    fetcher = access(url, remote).fetcher
+    items: Any = iter(dataset)
+    next(items)
+    assert fetcher.bytes_in_memory > 0
+    items.close()
+    file = open_file(url, remote)
+    file.read(0, 10)  # the answers to what was cancelled come first
+    fetcher._drop_cancelled()
+    assert fetcher.bytes_in_memory == 0
 
 
 def test_a_stream_reads_each_object_as_it_is(web: WebServer) -> None:

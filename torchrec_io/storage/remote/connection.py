@@ -63,6 +63,7 @@ class HelperConnection:
 
     Attributes:
         memory: The memory; uint8.
+        helper_pid: Process identifier of the helper.
     """
 
     def __init__(self, memory_bytes: int) -> None:
@@ -72,6 +73,7 @@ class HelperConnection:
             self._socket, process = _start_helper(descriptor)
         finally:
             os.close(descriptor)
+        self.helper_pid = process.pid
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Ticket] = {}  # by number; changed under the condition
         self._condition = threading.Condition()

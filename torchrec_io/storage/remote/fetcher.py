@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -70,6 +70,27 @@ class KnownStore(NamedTuple):
     tried: str
 
 
+class HeldPart(NamedTuple):
+    """A part that a read waits for, or copies.
+
+    Attributes:
+        part: The part.
+        whole: The range that is read.
+        at: First byte of it that is taken from this part.
+        goal: Where that goes in the buffer.
+    """
+
+    part: Part
+    whole: Span
+    at: int
+    goal: int
+
+    def copy(self) -> tuple[int, int, int]:
+        """Return what is to be copied: offset in the memory, size, and offset in the buffer."""
+        size = min(self.whole.end, self.part.end) - self.at
+        return self.part.target + self.at - self.part.begin, size, self.goal
+
+
 class FetchError(Exception):
     """A request failed for good.
 
@@ -132,6 +153,7 @@ class Fetcher:
         self._objects: dict[OpenObject, PartsOfObject] = {}
         self._cancelled: list[Part] = []  # their areas may still be written
         self._cost = RequestCost()
+        self._next_sweep = 0.0
 
     @property
     def bytes_in_memory(self) -> int:
@@ -155,14 +177,16 @@ class Fetcher:
         """
         with self._lock, self._sending() as messages:
             parts = self._objects.setdefault(target, PartsOfObject())
+            new: list[Part] = []
             for span in join_ranges(ranges, self._cost.gap):
                 for piece in parts.missing(span):
-                    if not self._fetch(target, parts, piece, messages, is_urgent=is_urgent):
+                    if not self._add_parts(parts, piece, new, messages, is_urgent=is_urgent):
                         break
             for offset, size, _ in ranges.tolist():
-                span = Span(offset, offset + size)
-                for part in parts.overlapping(span):
-                    part.wanted.add(span)
+                wanted = Span(offset, offset + size)
+                for part in parts.overlapping(wanted):
+                    part.wanted.add(wanted)
+            self._request(target, parts, new, messages)
 
     def forget(self, target: OpenObject, ranges: Ints) -> None:
         """Drop ranges that were announced, and are not needed anymore."""
@@ -189,39 +213,41 @@ class Fetcher:
             FetchError: If a request failed for good.
             HelperError: If the client has ended.
         """
-        held: list[Part] = []
-        copies: list[tuple[int, int, int]] = []
+        held: list[HeldPart] = []
         try:
             for offset, size, goal in ranges.tolist():
-                at, end = offset, offset + size
-                while at < end:
-                    part = self._hold(target, Span(at, end))
+                whole = Span(offset, offset + size)
+                at = offset
+                while at < whole.end:
+                    part = self._hold(target, at, whole)
                     if part is None:  # no memory: use what is there, and give it back
-                        self._copy(target, held, copies, out)
+                        self._copy(target, held, out)
                         continue
-                    held.append(part)
-                    taken = min(end, part.end) - at
-                    copies.append((part.target + at - part.begin, taken, goal + at - offset))
-                    at += taken
+                    held.append(HeldPart(part, whole, at, goal + at - offset))
+                    at = min(whole.end, part.end)
             if held:
-                self._copy(target, held, copies, out)
-            self.forget(target, ranges)
+                self._copy(target, held, out)
         finally:
             self._release(target, held)
+            self.forget(target, ranges)
 
-    def _hold(self, target: OpenObject, span: Span) -> Part | None:
-        """Return the part that has the first byte of a span, fetched if necessary.
+    def _hold(self, target: OpenObject, at: int, whole: Span) -> Part | None:
+        """Return the part that has a byte of a range, fetched if necessary.
 
         Returns:
             None if there is no memory now.
         """
         with self._lock, self._sending() as messages:
             parts = self._objects.setdefault(target, PartsOfObject())
-            part = parts.at(span.begin)
+            part = parts.at(at)
             if part is None:
-                piece = next(parts.missing(span))
-                self._fetch(target, parts, piece, messages, is_urgent=True)
-                part = parts.at(span.begin)
+                new: list[Part] = []
+                piece = next(parts.missing(Span(at, whole.end)))
+                self._add_parts(parts, piece, new, messages, is_urgent=True)
+                for each in new:
+                    each.wanted.add(whole)
+                self._request(target, parts, new, messages)
+                part = parts.at(at)
             if part is not None:
                 part.readers += 1
                 if part.is_ahead and not part.ticket.is_done:
@@ -229,34 +255,29 @@ class Fetcher:
                     messages.append(("hurry", [part.ticket.number]))
             return part
 
-    def _copy(
-        self,
-        target: OpenObject,
-        held: list[Part],
-        copies: list[tuple[int, int, int]],
-        out: ByteBuffer,
-    ) -> None:
+    def _copy(self, target: OpenObject, held: list[HeldPart], out: ByteBuffer) -> None:
         """Wait for parts, copy them to a buffer, and give them back."""
         if not held:
             self._wait_for_memory()
             return
-        waiting = [part for part in held if not part.ticket.is_done]
+        waiting = [each.part for each in held if not each.part.ticket.is_done]
         self.client.wait([part.ticket for part in waiting])
-        for part in held:
-            result = part.ticket.result
-            if isinstance(result, Failure):
-                raise FetchError(result)
+        for each in held:
+            if isinstance(each.part.ticket.result, Failure):
+                raise FetchError(each.part.ticket.result)
         for part in waiting:
             self._cost.add(part.size, part.ticket.result)
-        _core.gather(self._memory, np.array(copies, np.int64), out)
+        copies = np.array([each.copy() for each in held], np.int64)
+        _core.gather(self._memory, copies, out)
         self._release(target, held)
-        copies.clear()
 
-    def _release(self, target: OpenObject, held: list[Part]) -> None:
+    def _release(self, target: OpenObject, held: list[HeldPart]) -> None:
+        """Give back parts that were read."""
         with self._lock, self._sending() as messages:
             parts = self._objects.get(target, PartsOfObject())
-            for part in held:
+            for part, whole, _, _ in held:
                 part.readers -= 1
+                part.wanted.discard(whole)
                 has_failed = part.ticket.is_done and isinstance(part.ticket.result, Failure)
                 if not part.readers and (not part.wanted or has_failed):
                     self._drop(parts, part, messages)
@@ -264,36 +285,60 @@ class Fetcher:
 
     # ---- memory ----
 
-    def _fetch(
+    def _add_parts(
         self,
-        target: OpenObject,
         parts: PartsOfObject,
         piece: Span,
+        new: list[Part],
         messages: list[tuple[Any, ...]],
         *,
         is_urgent: bool,
     ) -> bool:
-        """Request a piece of an object in parts; return whether there was memory for all."""
+        """Add parts for a piece of an object; return whether there was memory for all."""
         for begin in range(piece.begin, piece.end, self._part_bytes):
             span = Span(begin, min(piece.end, begin + self._part_bytes))
             size = span.end - span.begin
-            if not is_urgent and self._areas.used + size > self._most_ahead:
+            if not is_urgent and not self._has_room_ahead(size, messages):
                 return False
             start = self._take_area(size, messages)
             if start is None:
                 return False
-            part = Part(span, start, self.client.new_ticket(), is_ahead=not is_urgent)
+            part = Part(span, start, is_ahead=not is_urgent)
             parts.add(part)
-            request = (part.ticket.number, *target, span.begin, size, start, is_urgent)
-            messages.append(("fetch", *request))
+            new.append(part)
         return True
+
+    def _request(
+        self,
+        target: OpenObject,
+        parts: PartsOfObject,
+        new: list[Part],
+        messages: list[tuple[Any, ...]],
+    ) -> None:
+        """Request new parts, except those that lie in a gap between what is wanted."""
+        for part in new:
+            if part.wanted:
+                part.ticket = self.client.new_ticket()
+                where = (part.begin, part.size, part.target)
+                request = ("fetch", part.ticket.number, *target, *where, not part.is_ahead)
+                messages.append(request)
+            else:
+                parts.remove(part)
+                self._areas.give_back(part.target, part.size)
+
+    def _has_room_ahead(self, size: int, messages: list[tuple[Any, ...]]) -> bool:
+        if self._areas.used + size <= self._most_ahead:
+            return True
+        self._evict_stale(messages)
+        return self._areas.used + size <= self._most_ahead
 
     def _take_area(self, size: int, messages: list[tuple[Any, ...]]) -> int | None:
         start = self._areas.take(size)
         if start is None:
             self._drop_cancelled()
             start = self._areas.take(size)
-        if start is None and self._evict_stale(messages):
+        if start is None:
+            self._evict_stale(messages)
             start = self._areas.take(size)
         return start
 
@@ -313,19 +358,19 @@ class Fetcher:
                 self._areas.give_back(part.target, part.size)
         self._cancelled = waiting
 
-    def _evict_stale(self, messages: list[tuple[Any, ...]]) -> bool:
-        """Drop announced parts that were not read for long; return whether there were any."""
-        before = time.monotonic() - _STALE_SECONDS
-        return self._evict(lambda part: part.announced < before, messages) > 0
+    def _evict_stale(self, messages: list[tuple[Any, ...]]) -> None:
+        """Drop announced parts that were not read for long. Most calls do nothing."""
+        now = time.monotonic()
+        if now < self._next_sweep:
+            return
+        self._next_sweep = now + _STALE_SECONDS / 10
+        self._evict(lambda part: part.announced < now - _STALE_SECONDS, messages)
 
-    def _evict(self, is_dropped: Any, messages: list[tuple[Any, ...]]) -> int:
-        count = 0
+    def _evict(self, is_dropped: Callable[[Part], bool], messages: list[tuple[Any, ...]]) -> None:
         for parts in list(self._objects.values()):
             for part in list(parts):
                 if not part.readers and is_dropped(part):
                     self._drop(parts, part, messages)
-                    count += 1
-        return count
 
     def _wait_for_memory(self) -> None:
         """Make room for a part: drop what is needed last, or wait for others to end."""

@@ -131,11 +131,11 @@ class FsspecClient:
 
     def _list(self, store: int, path: str, is_recursive: bool) -> list[ObjectInfo]:
         filesystem = self._filesystems[store]
-        root = filesystem._strip_protocol(path)  # noqa: SLF001  # as fsspec's own tools do
+        root = filesystem._strip_protocol(path).rstrip("/")  # noqa: SLF001  # its only name
         find = filesystem.find(path, maxdepth=None if is_recursive else 1, detail=True)
         # Names in listings are those of the filesystem, which may differ from those of the URL.
         return [
-            _info_of(info, path.rstrip("/") + name[len(root.rstrip("/")) :])
+            _info_of(info, path + name.removeprefix(root).lstrip("/"))
             for name, info in find.items()
         ]
 

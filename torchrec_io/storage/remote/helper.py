@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib
 import mmap
 import os
@@ -65,7 +66,7 @@ class Helper:
         self._options: dict[int, dict[str, Any]] = {}
         self._urgent: OrderedDict[int, Fetch] = OrderedDict()  # by ticket, as the next two
         self._ahead: OrderedDict[int, Fetch] = OrderedDict()
-        self._running: dict[int, asyncio.Task[None]] = {}
+        self._running: dict[int, asyncio.Task[FetchReport | Failure]] = {}
         self._replies: list[tuple[int, Any]] = []
         self._has_replies = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -128,18 +129,18 @@ class Helper:
             if not queue:
                 return
             ticket, fetch = queue.popitem(last=False)
-            self._running[ticket] = asyncio.ensure_future(self._run(fetch))
+            task = asyncio.ensure_future(self._fetch(fetch))
+            self._running[ticket] = task
+            task.add_done_callback(functools.partial(self._finish, ticket))
 
-    async def _run(self, fetch: Fetch) -> None:
-        try:
-            self._reply(fetch.ticket, await self._fetch(fetch))
-        except asyncio.CancelledError:
-            self._reply(fetch.ticket, None)
-        except Exception as error:  # noqa: BLE001  # a mistake must not leave anybody waiting
-            self._reply(fetch.ticket, Failure(Kind.refused, type(error).__name__))
-        finally:
-            del self._running[fetch.ticket]
-            self._start_fetches()
+    def _finish(self, ticket: int, task: asyncio.Task[FetchReport | Failure]) -> None:
+        del self._running[ticket]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:  # a mistake of this module must not leave anybody waiting
+            self._reply(ticket, Failure(Kind.refused, type(error).__name__))
+        else:
+            self._reply(ticket, None if task.cancelled() else task.result())
+        self._start_fetches()
 
     async def _fetch(self, fetch: Fetch) -> FetchReport | Failure:
         """Fetch a range, resuming inside it after a failure."""
@@ -200,7 +201,7 @@ class Helper:
         return _info(await self._obstore.head_async(client, key))
 
     async def _list(self, store: int, prefix: str, is_recursive: bool) -> list[ObjectInfo]:
-        client = self._stores[store].client
+        client, prefix = self._stores[store].client, prefix.rstrip("/")
         if not is_recursive:
             found = await self._obstore.list_with_delimiter_async(client, prefix or None)
             return [_info(meta) for meta in found["objects"]]

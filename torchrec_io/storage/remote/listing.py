@@ -15,7 +15,7 @@ from .messages import ObjectInfo
 from .options import RemoteOptions
 from .process import access
 from .remote_file import stamp_of_info
-from .urls import expand_ranges, has_ranges, is_url, is_web_url, split_url
+from .urls import can_pin, expand_ranges, has_ranges, is_url, is_web_url, split_url
 
 # Fewer names than this are asked for one by one, where all names are known.
 _WORTH_LISTING = 4
@@ -122,7 +122,7 @@ def _matches(pattern: str, options: RemoteOptions) -> list[str]:
     """Return the objects that match a pattern, in order."""
     parts = pattern.split("/")
     first = next(number for number, part in enumerate(parts) if glob.has_magic(part))
-    if first < 3:
+    if first < 3 and can_pin(pattern):  # a filesystem may have no name of a store there
         raise ValueError(f"the name of a store must have no wildcard, got {pattern!r}")
     folder = "/".join(parts[:first]) + "/"
     is_recursive = first < len(parts) - 1 or parts[-1] == "**"
@@ -168,7 +168,7 @@ def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool
 def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[str]:
     """List a folder, and remember the stamps of its objects."""
     reached = access(folder, options)
-    infos: Iterable[ObjectInfo] = reached.ask(folder, "list", reached.key.rstrip("/"), is_recursive)
+    infos: Iterable[ObjectInfo] = reached.ask(folder, "list", reached.key, is_recursive)
     root = split_url(folder).root
     urls = []
     for info in infos:

@@ -31,9 +31,10 @@ class Part:
     Args:
         span: The bytes.
         target: Start of the area.
-        ticket: The request that fetches them.
+        is_ahead: Whether nobody waits for the part.
 
     Attributes:
+        ticket: The request that fetches them, once it is made.
         wanted: Ranges that were announced, and not read yet.
         readers: Number of reads that wait for the part or copy it.
         is_ahead: Whether nobody waited for the part so far.
@@ -42,10 +43,11 @@ class Part:
 
     __slots__ = ("announced", "begin", "end", "is_ahead", "readers", "target", "ticket", "wanted")
 
-    def __init__(self, span: Span, target: int, ticket: Ticket, *, is_ahead: bool) -> None:
+    ticket: Ticket
+
+    def __init__(self, span: Span, target: int, *, is_ahead: bool) -> None:
         self.begin, self.end = span
         self.target = target
-        self.ticket = ticket
         self.wanted: set[Span] = set()
         self.readers = 0
         self.is_ahead = is_ahead
