@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from queue import SimpleQueue
 
 
 class Proxy:
@@ -17,7 +18,7 @@ class Proxy:
 
     Attributes:
         port: Port of the proxy.
-        latency: Seconds that each piece of an answer is held back.
+        latency: Seconds by which answers arrive later. The rate stays the same.
         requests: First line of each request.
         most_bytes: Number of bytes of answers after which a connection is reset; None for all.
             It is set back by each reset.
@@ -60,11 +61,12 @@ class Proxy:
         _hang_up(server)
 
     def _send_answers(self, client: socket.socket, server: socket.socket) -> None:
+        arrived: SimpleQueue[tuple[float, bytes]] = SimpleQueue()
+        reader = threading.Thread(target=_receive, args=(server, arrived), daemon=True)
+        reader.start()
         sent = 0
         with contextlib.suppress(OSError):
-            while data := server.recv(1 << 16):
-                if self.latency:
-                    time.sleep(self.latency)
+            while data := _next(arrived, self.latency):
                 most = self.most_bytes
                 if most is not None and sent + len(data) > most:
                     client.sendall(data[: max(0, most - sent)])
@@ -74,6 +76,20 @@ class Proxy:
                 sent += len(data)
         _hang_up(client)
         _hang_up(server)
+
+
+def _receive(server: socket.socket, arrived: SimpleQueue[tuple[float, bytes]]) -> None:
+    """Put what arrives into a queue, with the time; and nothing at the end."""
+    with contextlib.suppress(OSError):
+        while data := server.recv(1 << 18):
+            arrived.put((time.monotonic(), data))
+    arrived.put((0.0, b""))
+
+
+def _next(arrived: SimpleQueue[tuple[float, bytes]], latency: float) -> bytes:
+    when, data = arrived.get()
+    time.sleep(max(0.0, when + latency - time.monotonic()))
+    return data
 
 
 def _hang_up(connection: socket.socket) -> None:

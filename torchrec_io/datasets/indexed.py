@@ -205,7 +205,7 @@ class IndexedDataset(SelectingDataset, CountedDataset):
         # The reader of single records: blocks of a shuffle are of no use in the stored order.
         order = dataclasses.replace(pipeline.record_order, shuffle=False)
         return SelectableRecords(
-            pipeline.paths,
+            pipeline.records.indexes,
             pipeline.schema,
             order,
             RecordLoader(order.fit_reader(pipeline.records, 1), pipeline.loader.parser),

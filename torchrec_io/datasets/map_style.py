@@ -83,12 +83,12 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
             raise files.errors[0]
         self.paths = list(files.paths)
         self.with_key = bool(known["with_key"])
-        reader = RecordReader(
+        self._reader = RecordReader(
             files.indexes,
             verify_crc=known["verify_crc"],
             max_record_bytes=known["max_record_bytes"],
         )
-        self._loader = RecordLoader(reader, parser_of_messages(schema))
+        self._loader = RecordLoader(self._reader, parser_of_messages(schema))
         self._given_schema = schema
         self._order = files.order(known["split"])
         self._options = known
@@ -235,7 +235,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Any]):
 
     def _selectable(self) -> SelectableRecords:
         return SelectableRecords(
-            self.paths,
+            self._reader.indexes,
             self._given_schema,
             self._order,
             self._loader,

@@ -455,6 +455,12 @@ class RecordIndex:
         is_seen = self.remote is not None and self.data_stamp is not None
         return is_seen and can_pin(self.data_path)
 
+    def find_change_time(self) -> int | tuple[int | str, ...]:
+        """Return what differs once the data file was changed: its time, or its ETag if remote."""
+        if self.is_pinned and self.data_stamp is not None:
+            return self.data_stamp.file
+        return read_stamp(self.data_path, self.remote).mtime_ns
+
     def open_data(self) -> ByteSource:
         """Open the data file, as it was when it was compared with the index if it is remote."""
         return open_file(self.data_path, self.remote, self.data_stamp)

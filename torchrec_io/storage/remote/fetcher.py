@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +22,7 @@ from .parts import Part, PartsOfObject, Span, join_ranges
 
 # The largest request. Larger ranges take several, which run at the same time.
 MOST_PART_BYTES = 8 << 20
+_FIRST_PART_BYTES = 1 << 20
 # Announced ranges may take this much of the memory, so that there is room for others.
 _MOST_AHEAD = 0.75
 # What was announced this long ago, and is still not read, will not be.
@@ -151,6 +153,7 @@ class Fetcher:
         self._most_ahead = int(len(self._memory) * _MOST_AHEAD)
         self._lock = threading.Lock()
         self._objects: dict[OpenObject, PartsOfObject] = {}
+        self._forgotten: deque[tuple[OpenObject, Ints]] = deque()  # appended to without the lock
         self._cancelled: list[Part] = []  # their areas may still be written
         self._cost = RequestCost()
         self._next_sweep = 0.0
@@ -176,6 +179,7 @@ class Fetcher:
             is_urgent: Whether somebody waits for them.
         """
         with self._lock, self._sending() as messages:
+            self._forget_dropped(messages)
             parts = self._objects.setdefault(target, PartsOfObject())
             new: list[Part] = []
             for span in join_ranges(ranges, self._cost.gap):
@@ -188,16 +192,27 @@ class Fetcher:
                     part.wanted.add(wanted)
             self._request(target, parts, new, messages)
 
+    def forget_later(self, target: OpenObject, ranges: Ints) -> None:
+        """Do :meth:`forget` with the next request. May be called where garbage is collected."""
+        self._forgotten.append((target, ranges))
+
     def forget(self, target: OpenObject, ranges: Ints) -> None:
         """Drop ranges that were announced, and are not needed anymore."""
         with self._lock, self._sending() as messages:
-            parts = self._objects.get(target, PartsOfObject())
-            for offset, size, _ in ranges.tolist():
-                span = Span(offset, offset + size)
-                for part in parts.overlapping(span):
-                    part.wanted.discard(span)
-                    if not part.wanted and not part.readers:
-                        self._drop(parts, part, messages)
+            self._forget(target, ranges, messages)
+
+    def _forget_dropped(self, messages: list[tuple[Any, ...]]) -> None:
+        while self._forgotten:
+            self._forget(*self._forgotten.popleft(), messages)
+
+    def _forget(self, target: OpenObject, ranges: Ints, messages: list[tuple[Any, ...]]) -> None:
+        parts = self._objects.get(target, PartsOfObject())
+        for offset, size, _ in ranges.tolist():
+            span = Span(offset, offset + size)
+            for part in parts.overlapping(span):
+                part.wanted.discard(span)
+                if not part.wanted and not part.readers:
+                    self._drop(parts, part, messages)
 
     # ---- reading ----
 
@@ -238,6 +253,7 @@ class Fetcher:
             None if there is no memory now.
         """
         with self._lock, self._sending() as messages:
+            self._forget_dropped(messages)
             parts = self._objects.setdefault(target, PartsOfObject())
             part = parts.at(at)
             if part is None:
@@ -295,9 +311,12 @@ class Fetcher:
         is_urgent: bool,
     ) -> bool:
         """Add parts for a piece of an object; return whether there was memory for all."""
-        for begin in range(piece.begin, piece.end, self._part_bytes):
-            span = Span(begin, min(piece.end, begin + self._part_bytes))
-            size = span.end - span.begin
+        begin = piece.begin
+        while begin < piece.end:
+            # The first bytes of an object are needed soon: small parts of it come first.
+            most = min(self._part_bytes, _FIRST_PART_BYTES << len(parts))
+            size = min(piece.end - begin, most)
+            span = Span(begin, begin + size)
             if not is_urgent and not self._has_room_ahead(size, messages):
                 return False
             start = self._take_area(size, messages)
@@ -306,6 +325,7 @@ class Fetcher:
             part = Part(span, start, is_ahead=not is_urgent)
             parts.add(part)
             new.append(part)
+            begin = span.end
         return True
 
     def _request(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from .failures import error_of
 from .fetcher import MOST_PART_BYTES, Fetcher, FetchError, OpenObject
 from .messages import ObjectInfo
 from .options import RemoteOptions
-from .process import ObjectAccess, access
+from .process import access
 from .urls import can_pin
 
 _Result = TypeVar("_Result")
@@ -24,6 +25,20 @@ _FIRST_AHEAD_BYTES = 2 << 20
 _LEAST_CHUNK_BYTES = 1 << 20
 _MOST_CHUNKS_AHEAD = 8
 _NANOSECONDS = 1_000_000_000
+
+
+class _Reached(NamedTuple):
+    """An object that this process can read.
+
+    Attributes:
+        fetcher: Fetches its bytes.
+        opened: The object, for the fetcher.
+        tried: Credentials that requests have, in words.
+    """
+
+    fetcher: Fetcher
+    opened: OpenObject
+    tried: str
 
 
 class RemoteFile(ByteSource):
@@ -42,11 +57,12 @@ class RemoteFile(ByteSource):
         self.stamp = stamp
         self.is_pinned = can_pin(url)
         self._options = options
-        self._access: ObjectAccess | None = None
-        self._pid = -1
+        self._reached: list[_Reached] = []  # one at most
         self._next = -1  # offset where a read would continue the last one
         self._ahead = 0  # number of bytes to read ahead
         self._chunks: list[tuple[int, int]] = []  # read ahead: begin and end, ascending
+        # Not a method __del__: it may run while the lock of the fetcher is held.
+        weakref.finalize(self, _forget_chunks, self._chunks, self._reached).atexit = False
 
     @property
     def size(self) -> int:
@@ -58,6 +74,8 @@ class RemoteFile(ByteSource):
             self._read_ahead(offset, size)
             self._read(np.array([(offset, size, 0)]), np.frombuffer(out, np.uint8)[:size])
             self._next = offset + size
+            if self._next == self.stamp.size:
+                self._drop_chunks(self._next)
         return size
 
     def read_ranges(self, ranges: Ints, out: ByteBuffer) -> int | None:
@@ -82,9 +100,7 @@ class RemoteFile(ByteSource):
         self._try(lambda target: self._fetcher.forget(target, ranges))
 
     def close(self) -> None:
-        if self._pid == os.getpid() and self._chunks and not self._fetcher.client.has_failed():
-            self.will_not_need(_as_ranges(self._chunks))
-        self._chunks = []
+        _forget_chunks(self._chunks, self._reached)
 
     # ---- reading ahead ----
 
@@ -118,7 +134,7 @@ class RemoteFile(ByteSource):
         """Drop the chunks that end before an offset."""
         done = [each for each in self._chunks if each[1] <= before]
         if done:
-            self._chunks = self._chunks[len(done) :]
+            del self._chunks[: len(done)]
             self.will_not_need(_as_ranges(done))
 
     # ---- requests ----
@@ -130,27 +146,35 @@ class RemoteFile(ByteSource):
     def _fetcher(self) -> Fetcher:
         return self._reach().fetcher
 
-    def _reach(self) -> ObjectAccess:
+    def _reach(self) -> _Reached:
         """Return the way to the object in this process, which may be a forked child."""
-        if self._access is None or self._pid != os.getpid():
-            self._access = access(self.path, self._options)
-            self._pid = os.getpid()
-        return self._access
+        if not self._reached or self._reached[0].fetcher.pid != os.getpid():
+            way = access(self.path, self._options)
+            self._reached[:] = [_Reached(way.fetcher, way.open(info_of(self.stamp)), way.tried)]
+        return self._reached[0]
 
     def _try(self, work: Callable[[OpenObject], _Result]) -> _Result:
         """Do something with the object; once more if the helper process has ended."""
         try:
             return self._do(work)
         except HelperError:
-            self._access = None
+            self._reached.clear()
+            self._chunks.clear()
             return self._do(work)
 
     def _do(self, work: Callable[[OpenObject], _Result]) -> _Result:
         reached = self._reach()
         try:
-            return work(reached.open(info_of(self.stamp)))
+            return work(reached.opened)
         except FetchError as error:
             raise error_of(error.failure, self.path, reached.tried) from None
+
+
+def _forget_chunks(chunks: list[tuple[int, int]], reached: list[_Reached]) -> None:
+    """Drop what was read ahead by a file that is not used anymore."""
+    if chunks and reached and reached[0].fetcher.pid == os.getpid():
+        reached[0].fetcher.forget_later(reached[0].opened, _as_ranges(chunks))
+    chunks.clear()
 
 
 def stamp_of_info(info: ObjectInfo) -> Stamp:
