@@ -18,7 +18,7 @@ from ..order.plan import UNEVEN_CHOICES, Uneven
 from ..order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled
 from ..records.index_cache import IndexChoice
 from ..storage.compression import CompressionChoice
-from ..storage.remote.options import DEFAULT_FETCH_BYTES, LEAST_FETCH_BYTES, RemoteOptions
+from ..storage.remote.options import LEAST_FETCH_BYTES, RemoteOptions
 
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
 # The name of a feature; integers, one for each record: an array or a Tensor; or None.
@@ -277,7 +277,7 @@ class RemoteAccessOptions(TypedDict, total=False):
     storage_options: Annotated[
         Mapping[str, Any] | RemoteOptions | None, Option(None, _check_storage_options)
     ]
-    fetch_bytes: Annotated[int, Option(DEFAULT_FETCH_BYTES, _at_least(LEAST_FETCH_BYTES))]
+    fetch_bytes: Annotated[int, Option(256 << 20, _at_least(LEAST_FETCH_BYTES))]
 
 
 @_documented
