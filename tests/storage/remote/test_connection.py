@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -177,3 +178,13 @@ def test_nothing_is_started_for_local_files(tmp_path: Path) -> None:
     assert "obstore" not in packages
     assert modules == str([f"torchrec_io.storage.remote.{name}" for name in ("urls", "options")])
     assert tasks.endswith("] ")
+
+
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    for url, text in (
+        ("s3://b/a", r"s3:// needs the package obstore: pip install torchrec-io\[remote\]"),
+        ("hf://b/a", r"hf:// needs the package fsspec: pip install fsspec"),
+    ):
+        with pytest.raises(ImportError, match=text):
+            open_file(url, RemoteOptions(None, (1 << 20) + 3))

@@ -70,10 +70,10 @@ class HelperConnection:
         descriptor = _anonymous_file(memory_bytes)
         try:
             self.memory: ByteBuffer = np.frombuffer(mmap.mmap(descriptor, memory_bytes), np.uint8)
-            self._socket, process = _start_helper(descriptor)
+            self._socket, self._process = _start_helper(descriptor)
         finally:
             os.close(descriptor)
-        self.helper_pid = process.pid
+        self.helper_pid = self._process.pid
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Ticket] = {}  # by number; changed under the condition
         self._condition = threading.Condition()
@@ -81,7 +81,7 @@ class HelperConnection:
         self._has_receiver = False
         self._received = bytearray()
         self._failure: str | None = None
-        self._end = weakref.finalize(self, _end_helper, self._socket, process, os.getpid())
+        self._end = weakref.finalize(self, _end_helper, self._socket, self._process, os.getpid())
 
     def new_ticket(self) -> Ticket:
         """Return the ticket of a new request."""
@@ -153,7 +153,10 @@ class HelperConnection:
             while not ticket.is_done:
                 data = self._socket.recv(_RECEIVE_BYTES)
                 if not data:
-                    self._fail("the helper process for remote files has ended unexpectedly")
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        self._process.wait(1.0)
+                    status = self._process.returncode
+                    self._fail(f"the helper process for remote files has ended (status {status})")
                     return
                 self._received += data
                 self._answer(take_frames(self._received))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ..byte_source import Stamp
-from ..thread_pool import map_in_threads
+from ..thread_pool import REMOTE_THREADS, map_in_threads
 from .messages import ObjectInfo
 from .options import RemoteOptions
 from .process import access
@@ -105,7 +105,7 @@ def _existing(names: list[str], options: RemoteOptions, *, allow_missing: bool) 
         for folder in dict.fromkeys(map(os.path.dirname, unknown)):
             _list(f"{folder}/", options, is_recursive=False)
     else:
-        map_in_threads(lambda name: _is_object(name, options), unknown)
+        map_in_threads(lambda name: _is_object(name, options), unknown, REMOTE_THREADS)
     missing = [name for name in names if name not in options.stamps]
     if missing and (not allow_missing or len(missing) == len(names)):
         if len(names) == 1:

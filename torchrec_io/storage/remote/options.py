@@ -15,9 +15,9 @@ LEAST_FETCH_BYTES = 1 << 20
 
 # Options that are no secrets; without the prefix of the store. All others are treated as secrets.
 _PUBLIC = frozenset({
-    "account_name", "allow_http", "anon", "bucket", "default_region", "endpoint", "endpoint_url",
-    "max_attempts", "region", "request_payer", "skip_signature", "timeout", "use_emulator",
-    "virtual_hosted_style_request",
+    "account_name", "allow_http", "anon", "base_url", "bucket", "default_region", "endpoint",
+    "endpoint_url", "max_attempts", "region", "request_payer", "skip_signature", "timeout",
+    "use_emulator", "virtual_hosted_style_request",
 })  # fmt: skip
 _PREFIXES = ("aws_", "azure_storage_", "azure_", "google_")
 

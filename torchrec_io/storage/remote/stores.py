@@ -6,6 +6,7 @@ import base64
 import configparser
 import importlib
 import os
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ OWN_OPTIONS = frozenset({"max_attempts", "timeout", "client_options"})
 # One attempt may take this long in all; an attempt without progress ends much earlier.
 _WHOLE_ATTEMPT = timedelta(minutes=15)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
+# Options that are the URL of a server.
+_SERVER = re.compile(r"endpoint(_url)?$|base_url$")
 _GOOGLE_VARIABLES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")
 _AZURE_VARIABLES = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN")
 # The helper tries again itself: it resumes inside a range, and counts the attempts.
@@ -94,7 +97,7 @@ def _common(server: str, client_options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _endpoint(config: Mapping[str, Any]) -> str:
     """Return the URL of the server of a store; ``""`` for the usual one."""
-    given = (str(value) for name, value in config.items() if "endpoint" in name.lower())
+    given = (str(value) for name, value in config.items() if _SERVER.search(name.lower()))
     return next(given, os.environ.get("AWS_ENDPOINT_URL") or "")
 
 
