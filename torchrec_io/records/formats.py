@@ -217,14 +217,12 @@ class RecordFormat:
             head = file.read(0, _FINGERPRINT_BYTES)
             return digest_number(head, head)
         # Both at once: each may take a request.
-        ends = np.empty((2, _FINGERPRINT_BYTES), np.uint8)
-        starts = (0, size - _FINGERPRINT_BYTES)
-        ranges = [
-            (start, _FINGERPRINT_BYTES, at * _FINGERPRINT_BYTES) for at, start in enumerate(starts)
-        ]
-        if file.read_ranges(np.array(ranges), ends.reshape(-1)) is None:
+        length = _FINGERPRINT_BYTES
+        ends = np.empty((2, length), np.uint8)
+        ranges = np.array([(0, length, 0), (size - length, length, length)])
+        if file.read_ranges(ranges, ends.reshape(-1)) is None:
             return digest_number(*ends)
-        head, tail = (file.read(start, length) for start in starts)
+        head, tail = file.read(0, length), file.read(size - length, length)
         return digest_number(head, tail)
 
     def find_mismatch(self, file: ByteSource, starts: Ints, ends: Ints) -> int | None:

@@ -82,7 +82,8 @@ def test_what_paths_stand_for(bucket: S3Server, path: str, count: int) -> None:
         ("s3://data/set/none", "no such object or folder"),
         ("s3://data/none/*", "matches no object"),
         ("s3://data/set/x-{00004..00007}-of-00006", r"2 of 4 objects are missing: '.*x-00006"),
-        ("s3://none/set/x", "no such object"),
+        ("s3://none/set/x", "no such object or folder: 's3://none/set/x'"),
+        ("s3://none/*", r"the pattern 's3://none/\*' matches no object"),
     ],
 )
 def test_paths_that_stand_for_nothing(bucket: S3Server, path: str, message: str) -> None:

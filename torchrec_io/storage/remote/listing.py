@@ -6,7 +6,7 @@ import fnmatch
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..byte_source import Stamp
@@ -168,7 +168,10 @@ def _files_in(folder: str, options: RemoteOptions, is_data: Callable[[str], bool
 def _list(folder: str, options: RemoteOptions, *, is_recursive: bool) -> list[str]:
     """List a folder, and remember the stamps of its objects."""
     reached = access(folder, options)
-    infos: Iterable[ObjectInfo] = reached.ask(folder, "list", reached.key, is_recursive)
+    try:
+        infos: Sequence[ObjectInfo] = reached.ask(folder, "list", reached.key, is_recursive)
+    except FileNotFoundError:  # there is no such store
+        infos = []
     root = split_url(folder).root
     urls = []
     for info in infos:
