@@ -46,7 +46,7 @@ class RecordIndex:
         format: Record format of the data file.
         data_stamp: Stamp of the data file when it was last found to match this index; None if it
             has not been compared yet.
-        remote: How the data file is accessed if it is a remote object; else None.
+        remote: Options for the data file if it is a remote object; else None.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class RecordIndex:
             path: Index file.
             data_path: Public URL of the object.
             record_format: Record format of the object.
-            remote: How the object is accessed.
+            remote: Options for the object.
             stamp: Stamp of the object.
 
         Raises:

@@ -99,7 +99,7 @@ def open_indexes(
             ``"zlib"``.
         record_format: Record format of the files.
         allow_missing: Whether given indexes may leave out records of their files.
-        remote: How remote objects are accessed.
+        remote: Options for remote objects.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.

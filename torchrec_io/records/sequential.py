@@ -94,7 +94,7 @@ def iter_records(
             ``"zlib"``.
         verify_crc: Whether data is checked against its checksum. Lengths always are.
         max_record_bytes: Largest size of a record in bytes.
-        remote: How remote objects are accessed.
+        remote: Options for remote objects.
 
     Yields:
         Offset of the record's frame in the file, or in its decompressed stream; and its data.
@@ -124,7 +124,7 @@ def iter_valid_records(
 
     Args:
         path: Data file.
-        remote: How remote objects are accessed.
+        remote: Options for remote objects.
 
     Yields:
         The same as :func:`iter_records`, up to the point where no further record can be found.

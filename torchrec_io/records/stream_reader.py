@@ -108,7 +108,7 @@ class StreamReader(Reader):
         verify_crc: Whether the data of each record is checked against its checksum. Lengths always
             are.
         max_record_bytes: Largest size of a record in bytes.
-        remote: How remote objects are accessed.
+        remote: Options for remote objects.
 
     Attributes:
         paths: Files or pipes.

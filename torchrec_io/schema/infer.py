@@ -135,7 +135,7 @@ def sample_records(
         files: Paths of the files.
         max_records: Maximum number of records.
         skip_errors: Whether to skip damaged records.
-        remote: How remote objects are accessed.
+        remote: Options for remote objects.
 
     Raises:
         ValueError: If ``max_records`` is not a positive integer.

@@ -20,7 +20,7 @@ def open_file(
 
     Args:
         path: Path or URL.
-        remote: How remote objects are accessed; by default as the stores' own tools do.
+        remote: Options for remote objects; by default those that the tools of the stores use.
         stamp: Stamp of a remote object as it was first seen, if that is known. It is read then
             exactly as it was, and nothing is requested to open it.
 
@@ -104,7 +104,7 @@ def open_stream(
     Args:
         path: File, pipe or remote object. A remote object is read as it is now.
         compression: ``"auto"`` (by content), None, ``"gzip"`` or ``"zlib"``.
-        remote: How remote objects are accessed.
+        remote: Options for remote objects.
 
     Raises:
         FileNotFoundError, IsADirectoryError: If there is no such file.

@@ -50,7 +50,7 @@ def expand_paths(
         tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
             files are taken, except hidden ones and indexes (``*.tfidx``).
         allow_missing: Whether shards may be missing.
-        remote: How remote objects are accessed.
+        remote: Options for remote objects.
 
     Raises:
         FileNotFoundError: If a file does not exist, a pattern or directory has no matching file, or

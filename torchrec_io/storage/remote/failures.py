@@ -1,4 +1,4 @@
-"""Failures of requests: what went wrong, without secrets, and whether trying again may help."""
+"""Failures of requests: their causes, without secrets, and whether to try again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>|\"(?:code|error)\"\s*:\s*\"(\w{1,60})\"")
 _TEMPORARY_CODES = frozenset({"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable"})
 _EXPIRED_CODES = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestExpired"})
-# Words of obstore's errors that tell the cause where there is no status, the first that fits.
+# Words of obstore's errors that show the cause if there is no status. The first match counts.
 _CAUSES = (
     ("scheme is not allowed", "http:// is used without allow_http in storage_options"),
     ("connection refused", "connection refused"),
@@ -46,7 +46,7 @@ _METADATA_HOSTS = (
 
 
 class Kind(Enum):
-    """What a failed request means."""
+    """Meaning of a failed request."""
 
     missing = 1
     denied = 2
@@ -59,7 +59,7 @@ class Failure(NamedTuple):
     """A request that failed for good.
 
     Attributes:
-        kind: What it means.
+        kind: Meaning of the failure.
         reason: The last reason, as the end of a sentence, without secrets.
         attempts: Number of attempts.
     """
@@ -83,7 +83,7 @@ def classify(error: BaseException) -> Failure:
     known = _BY_CLASS.get(type(error).__name__)
     if known is not None:
         return known
-    # What follows is the same once more, with words of other meanings, such as "retry_timeout".
+    # The rest repeats it with other words, such as "retry_timeout", that would be misread.
     text = str(error).partition("Debug source")[0]
     if any(f"//{host}/" in text for host in _METADATA_HOSTS):
         return Failure(Kind.denied, "no credentials were found")

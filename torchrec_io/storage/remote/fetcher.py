@@ -25,7 +25,7 @@ MOST_PART_BYTES = 8 << 20
 _FIRST_PART_BYTES = 1 << 20
 # Announced ranges may take this much of the memory, so that there is room for others.
 _MOST_AHEAD = 0.75
-# What was announced this long ago, and is still not read, will not be.
+# Announced ranges that are not read after this time are dropped.
 _STALE_SECONDS = 60.0
 _SECONDS_BETWEEN_TRIES = 0.05
 # Bounds of the gap across which neighbors are joined.
@@ -129,7 +129,7 @@ class RequestCost:
 
 
 class Fetcher:
-    """Fetches ranges of objects. Safe to use from several threads; of no use after a fork.
+    """Fetches ranges of objects. Safe to use from several threads, but not after a fork.
 
     Announced ranges are fetched ahead as far as there is memory. Reads take what was fetched, and
     fetch the rest. Each byte is fetched once for all that announced it.
@@ -176,7 +176,7 @@ class Fetcher:
         Args:
             target: The object.
             ranges: int64 ``[n, 3]``: offset and size, in the order in which they are needed.
-            is_urgent: Whether somebody waits for them.
+            is_urgent: Whether a read waits for them.
         """
         with self._lock, self._sending() as messages:
             self._forget_dropped(messages)
@@ -363,7 +363,7 @@ class Fetcher:
         return start
 
     def _drop(self, parts: PartsOfObject, part: Part, messages: list[tuple[Any, ...]]) -> None:
-        """Remove a part that nobody reads, and free its area once it is not written anymore."""
+        """Remove a part that no read uses. Its area is free once the client does not write to it."""
         parts.remove(part)
         if part.ticket.is_done:
             self._areas.give_back(part.target, part.size)

@@ -54,7 +54,7 @@ def expand_url(
 
     Args:
         url: URL, pattern, folder, or a URL with ranges of numbers; as the user gave it.
-        options: How objects are accessed.
+        options: Options for remote objects.
         is_data: Whether the object of a name in a folder is a data file.
         allow_missing: Whether objects of a range may be missing.
 

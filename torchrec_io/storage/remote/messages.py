@@ -41,7 +41,7 @@ class Fetch(NamedTuple):
         begin: First byte of the range.
         size: Size of the range in bytes.
         target: Where to put it in the shared memory.
-        is_urgent: Whether somebody waits for it.
+        is_urgent: Whether a read waits for it.
     """
 
     ticket: int
@@ -54,7 +54,7 @@ class Fetch(NamedTuple):
 
 
 class FetchReport(NamedTuple):
-    """How long a request took, which tells the cost of requests and of bytes.
+    """Duration of a request. It shows the cost of requests and of bytes.
 
     Attributes:
         wait: Seconds until the first byte.

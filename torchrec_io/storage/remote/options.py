@@ -1,4 +1,4 @@
-"""How remote objects are accessed: the user's ``storage_options``, and limits."""
+"""Options for remote objects: the user's ``storage_options``, and limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PREFIXES = ("aws_", "azure_storage_", "azure_", "google_")
 
 
 class RemoteOptions:
-    """How remote objects are accessed.
+    """Options for remote objects.
 
     Secrets appear neither in its ``repr`` nor in its pickled form. The exception are the pickles
     that start a process of :mod:`multiprocessing`, such as a worker of a DataLoader, which go from
@@ -133,7 +133,7 @@ class RemoteOptions:
         return _restore, (options, self.fetch_bytes, urls, lost)
 
 
-# What public functions take as ``storage_options``.
+# Type of the argument ``storage_options`` of public functions.
 StorageOptions: TypeAlias = Mapping[str, Any] | RemoteOptions | None
 
 

@@ -31,13 +31,13 @@ class Part:
     Args:
         span: The bytes.
         target: Start of the area.
-        is_ahead: Whether nobody waits for the part.
+        is_ahead: True if no read waits for the part yet.
 
     Attributes:
         ticket: The request that fetches them, once it is made.
         wanted: Ranges that were announced, and not read yet.
         readers: Number of reads that wait for the part or copy it.
-        is_ahead: Whether nobody waited for the part so far.
+        is_ahead: True until a read waits for the part.
         announced: When it was requested, by the clock of :func:`time.monotonic`.
     """
 

@@ -68,7 +68,7 @@ def access(url: str, options: RemoteOptions) -> ObjectAccess:
 
     Args:
         url: Public URL.
-        options: How it is accessed.
+        options: Options for remote objects.
 
     Raises:
         ImportError: If a package is missing.

@@ -49,7 +49,7 @@ class RemoteFile(ByteSource):
     Args:
         url: Public URL.
         stamp: Stamp of the object as it was first seen.
-        options: How it is accessed.
+        options: Options for remote objects.
     """
 
     def __init__(self, url: str, stamp: Stamp, options: RemoteOptions) -> None:

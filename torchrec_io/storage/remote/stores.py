@@ -28,7 +28,7 @@ _NO_RETRIES = {"max_retries": 0, "retry_timeout": timedelta(seconds=1)}
 
 
 class Store(NamedTuple):
-    """A store, and how it is accessed.
+    """A store of obstore and its credentials.
 
     Attributes:
         client: The store of obstore.
